@@ -1,0 +1,32 @@
+"""The running total of each sequence, with the sequence that it belongs to."""
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.totals = {}
+
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        def read(name):
+            return pb_utils.get_input_tensor_by_name(request, name).as_numpy().ravel()[0]
+
+        if not read("READY"):  # an empty slot of the direct scheduler
+            return pb_utils.InferenceResponse([])
+        who = bytes(read("CORRID"))
+        if read("START"):
+            self.totals[who] = 0
+        self.totals[who] += int(read("value"))
+        total = np.array([[self.totals[who]]], dtype=np.int32)
+        if read("END"):
+            del self.totals[who]
+        return pb_utils.InferenceResponse(
+            [
+                pb_utils.Tensor("total", total),
+                pb_utils.Tensor("who", np.array([[who]], dtype=object)),
+            ]
+        )

@@ -1,0 +1,41 @@
+"""Fixtures that every room's tests share: a real server on free ports, its own repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from workbook.server import Triton
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
+    """A real Triton in explicit mode on an empty repository, one for a test module.
+
+    Tests put models with names of their own into `server.repository` and load them.
+    """
+    with Triton(tmp_path_factory.mktemp("models")) as triton:
+        yield triton
+
+
+WriteModel = Callable[..., Path]
+
+
+@pytest.fixture
+def write_model(server: Triton) -> WriteModel:
+    """`write_model(name, config, {"1/model.py": text or bytes})` → the new model's folder."""
+
+    def write(name: str, config: str = "", files: dict[str, str | bytes] | None = None) -> Path:
+        folder = server.repository / name
+        folder.mkdir()
+        if config:
+            (folder / "config.pbtxt").write_text(config)
+        for path, content in (files or {}).items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.encode() if isinstance(content, str) else content)
+        return folder
+
+    return write

@@ -1,0 +1,304 @@
+"""Starting and stopping: a real server, alone and among others, ended in every way there is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from workbook import paths
+from workbook.errors import ServerError
+from workbook.server import Server, Triton, assemble, runs
+
+SQUARE = """
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            time.sleep(float(x.ravel()[0] < 0) * 30)  # a negative number makes it slow
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", x**2)]))
+        return responses
+"""
+CONFIG = """
+backend: "python"
+max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 2 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+
+
+def make_square(repository: Path, name: str = "square") -> Path:
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(CONFIG)
+    (folder / "1" / "model.py").write_text(SQUARE)
+    return folder
+
+
+def square(server: Server, name: str = "square", value: float = 3.0) -> float:
+    body = {
+        "inputs": [
+            {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [[value, value]]},
+        ]
+    }
+    answer = server.request("POST", f"/v2/models/{name}/infer", json=body)
+    return float(np.ravel(answer["outputs"][0]["data"])[0])
+
+
+def shared_memory(server: Triton) -> list[Path]:
+    """The server's own regions, known by the prefix in its command line."""
+    assert server.pid is not None
+    words = " ".join(psutil.Process(server.pid).cmdline())
+    prefix = words.split("shm-region-prefix-name=")[1].split()[0]
+    return list(Path("/dev/shm").glob(f"{prefix}*"))
+
+
+def wait_until(condition: object, seconds: float = 15.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_start_serve_stop_leaves_nothing(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    with Triton(tmp_path, models=["square"]) as server:
+        assert server.ready("square")
+        assert square(server) == 9.0
+        assert server.metadata()["name"] == "triton"
+        assert "nv_inference_request_success" in server.metrics()
+        pid, regions, log = server.pid, shared_memory(server), server.log
+        assert pid is not None
+        assert regions
+        assert log is not None
+        family = [pid, *(p.pid for p in psutil.Process(pid).children(recursive=True))]
+    assert not [p for p in family if psutil.pid_exists(p)]
+    assert not [r for r in regions if r.exists()]
+    assert not log.exists()
+    server.stop()  # a second time does no harm
+
+
+def test_several_at_once_on_free_ports(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    with Triton(tmp_path) as one, Triton(tmp_path) as two:
+        assert one.url != two.url
+        one.load("square")
+        assert one.ready("square")
+        assert not two.ready("square")
+
+
+def test_control_modes(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    with Triton(tmp_path, control="none") as server:
+        assert server.ready("square")
+    with Triton(tmp_path, control="poll") as server:
+        assert server.ready("square")
+        make_square(tmp_path, "second")
+        assert wait_until(lambda: server.ready("second"))
+
+
+def test_a_repository_path_with_spaces_and_quotes(tmp_path: Path) -> None:
+    home = tmp_path / "my 'models' & (co)"
+    make_square(home)
+    with Triton(home, models=["square"]) as server:
+        assert square(server) == 9.0
+
+
+def test_a_stray_model_py_in_the_working_directory_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.py").write_text("raise SystemExit('the wrong file')")
+    make_square(tmp_path / "models")
+    monkeypatch.chdir(tmp_path)
+    with Triton(tmp_path / "models", models=["square"]) as server:
+        assert square(server) == 9.0
+
+
+def test_python_models_are_not_reloaded_by_their_own_bytecode(tmp_path: Path) -> None:
+    from workbook.server import deploy
+
+    source = make_square(tmp_path / "mine")
+    home = tmp_path / "models"
+    home.mkdir()
+    with Triton(home, control="poll") as server:
+        deploy(source, server=server)
+        mark = len(server.log_text())
+        time.sleep(3)
+        assert "loading: square" not in server.log_text()[mark:]
+
+
+def test_a_taken_port_is_named_with_its_holder(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(ServerError) as caught:
+            Triton(tmp_path, grpc=port)
+    assert f"Port {port} for gRPC is taken by" in str(caught.value)
+    assert f"process {os.getpid()}" in str(caught.value)
+    assert "--grpc-port" in caught.value.todo
+
+
+@pytest.mark.parametrize("port", [-1, 70000])
+def test_a_number_that_is_no_port(tmp_path: Path, port: int) -> None:
+    with pytest.raises(ServerError, match="is not a port"):
+        Triton(tmp_path, http=port)
+
+
+def test_one_port_for_two_endpoints(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(ServerError, match="asked for twice"):
+        Triton(tmp_path, http=port, grpc=port)
+
+
+def test_a_missing_repository(tmp_path: Path) -> None:
+    with pytest.raises(ServerError) as caught:
+        Triton(tmp_path / "nowhere")
+    assert "nowhere" in caught.value.where
+
+
+def test_an_option_that_the_server_refuses(tmp_path: Path) -> None:
+    server = Triton(tmp_path, options=["--no-such-option"])
+    with pytest.raises(ServerError) as caught:
+        server.start()
+    assert "no-such-option" in str(caught.value)
+    assert server.pid is None
+
+
+def test_the_server_killed_in_mid_request_leaves_nothing(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    with Triton(tmp_path, models=["square"]) as server:
+        assert server.pid is not None
+        regions = shared_memory(server)
+        stubs = [p.pid for p in psutil.Process(server.pid).children(recursive=True)]
+        client = server.grpc_client()
+        from tritonclient.grpc import InferInput
+
+        x = InferInput("x", [1, 2], "FP32").set_data_from_numpy(np.full((1, 2), -1, np.float32))
+        failed: list[object] = []
+        client.async_infer("square", [x], lambda result, error: failed.append(error))
+        time.sleep(0.5)
+        os.kill(server.pid, signal.SIGKILL)
+        assert wait_until(lambda: not any(psutil.pid_exists(p) for p in stubs))
+        assert wait_until(lambda: not any(r.exists() for r in regions))
+        assert wait_until(lambda: bool(failed))
+        client.close()
+    with Triton(tmp_path, models=["square"]) as again:
+        assert square(again) == 9.0
+
+
+def test_the_owner_killed_takes_the_server_along(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    program = textwrap.dedent(
+        f"""
+        import time
+        from workbook.server import Triton
+        server = Triton({str(tmp_path)!r}, models=["square"]).start()
+        print(server.pid, flush=True)
+        time.sleep(600)
+        """
+    )
+    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    with owner:
+        pid = int(owner.stdout.readline())
+        owner.kill()
+    assert wait_until(lambda: not psutil.pid_exists(pid))
+
+
+def test_guard_and_server_killed_together_are_cleared_by_the_next_start(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    server = Triton(tmp_path, models=["square"]).start()
+    assert server._guard is not None
+    assert server.pid is not None
+    regions = shared_memory(server)
+    os.kill(server._guard.pid, signal.SIGSTOP)  # so that it cannot clear up in between
+    os.kill(server.pid, signal.SIGKILL)
+    os.kill(server._guard.pid, signal.SIGKILL)
+    server._guard.wait()
+    assert regions
+    with Triton(tmp_path, models=["square"]) as again:
+        assert square(again) == 9.0
+        assert not any(r.exists() for r in regions)
+    server.stop()
+
+
+def test_a_remembered_server_is_found_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbook.server import connect
+
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TRITON_URL", raising=False)
+    (tmp_path / "home").mkdir()
+    make_square(tmp_path / "models")
+    server = Triton(tmp_path / "models").start(detach=True, remember=True)
+    try:
+        found = connect()
+        assert found.url == server.url
+        assert found.repository == tmp_path / "models"
+        found.load("square")
+        assert square(found) == 9.0
+    finally:
+        record = runs.current()
+        assert record is not None
+        runs.end(record)
+    assert runs.current() is None
+    assert not list(paths.state("run").iterdir())
+
+
+def test_triton_url_is_used_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workbook.server import connect
+
+    with Triton(tmp_path) as server:
+        monkeypatch.setenv("TRITON_URL", server.url)
+        monkeypatch.setenv("TRITON_GRPC_URL", server.grpc_url)
+        monkeypatch.setenv("TRITON_REPOSITORY", str(tmp_path))
+        found = connect()
+        assert (found.url, found.grpc_url, found.repository) == (
+            server.url,
+            server.grpc_url,
+            tmp_path,
+        )
+    with pytest.raises(ServerError) as caught:
+        connect()
+    assert caught.value.where == "TRITON_URL"
+    monkeypatch.setenv("TRITON_URL", "not an address")
+    with pytest.raises(ServerError, match="not the address"):
+        connect()
+
+
+def test_ipv6_addresses_are_written_as_such() -> None:
+    server = Server("http://[::1]:9000")
+    assert server.url == "http://[::1]:9000"
+    assert server.grpc_url == "[::1]:9001"
+
+
+def test_the_assembled_backends_are_real_files_and_include_every_stand_in() -> None:
+    place = assemble.find()
+    assert (place.backends / "python" / "triton_python_backend_stub").is_file()
+    assert not [p for p in place.backends.rglob("*") if p.is_symlink()]
+    for name in assemble.stand_ins():
+        assert (place.backends / name / "model.py").is_file()
+    assert assemble.find().backends == place.backends

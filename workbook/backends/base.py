@@ -1,0 +1,637 @@
+"""What every stand-in shares: reading the config, batching the requests, splitting the answers.
+
+A stand-in is a Python-based backend: the server starts `<backends>/<name>/model.py` in a process
+of its own for each instance, with the config of the model it is to serve. Such a file holds a
+class `TritonPythonModel(StandIn)` that says how its framework describes, loads and runs a model.
+Everything else is here. This module runs inside Triton's stub, never in a notebook.
+
+The rules are those that Triton's own backends share (triton-inference-server/backend,
+src/backend_common.cc, backend_model.cc, backend_input_collector.cc, backend_output_responder.cc),
+with their words in the errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import locale
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import triton_python_backend_utils as pb_utils
+from c_python_backend_utils import TritonModelException
+
+from workbook.backends import batching
+
+Array = npt.NDArray[Any]
+
+
+class BadModel(TritonModelException):  # type: ignore[misc]
+    """The model cannot be served as configured; the message reaches whoever loads it."""
+
+
+class BadRequest(Exception):
+    """One request cannot be answered; the message reaches its sender, its batch mates go on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """One input or output, as a config or a model file describes it.
+
+    Attributes:
+        name: the tensor's name.
+        data_type: Triton's name of the type, e.g. `TYPE_FP32`.
+        dims: its dimensions, -1 for a variable one. From a config: without the batch dimension
+            where max_batch_size > 0. From a model file: all of them. None where unknown.
+        optional: whether a request may leave it out (inputs only).
+        ragged: whether requests of different shapes may share a batch (inputs only).
+        reshape: the dimensions that the model sees in place of `dims`; None where not given.
+    """
+
+    name: str
+    data_type: str
+    dims: tuple[int, ...] | None
+    optional: bool = False
+    ragged: bool = False
+    reshape: tuple[int, ...] | None = None
+
+    @classmethod
+    def from_config(cls, entry: Mapping[str, Any]) -> Tensor:
+        """Read one entry of a config's `input` or `output`, as `/v2/models/M/config` shows it."""
+        reshape = entry.get("reshape")
+        return cls(
+            name=entry["name"],
+            data_type=entry["data_type"],
+            dims=tuple(int(d) for d in entry["dims"]),
+            optional=bool(entry.get("optional")),
+            ragged=bool(entry.get("allow_ragged_batch")),
+            reshape=None if reshape is None else tuple(int(d) for d in reshape.get("shape", ())),
+        )
+
+    @property
+    def dtype(self) -> type[Any]:
+        """The numpy type of its elements."""
+        return pb_utils.triton_string_to_numpy(self.data_type)  # type: ignore[no-any-return]
+
+    @property
+    def model_dims(self) -> tuple[int, ...]:
+        """The dimensions that the model sees: `reshape` where given, else `dims`."""
+        return self.reshape if self.reshape is not None else self.dims or ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """What a model file says of itself: its tensors, batch dimension included."""
+
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchTensor:
+    """One entry of a config's `batch_input` or `batch_output` (ragged batching)."""
+
+    kind: str
+    targets: tuple[str, ...]
+    data_type: str
+    source: str
+
+    @classmethod
+    def from_config(cls, entry: Mapping[str, Any]) -> BatchTensor:
+        """Read one entry, as `/v2/models/M/config` shows it."""
+        return cls(
+            kind=entry["kind"],
+            targets=tuple(entry["target_name"]),
+            data_type=entry.get("data_type", ""),
+            source=entry["source_input"][0],
+        )
+
+
+class Config:
+    """A model's configuration and where its files lie.
+
+    Attributes:
+        raw: the configuration as a dict (ModelConfig in JSON).
+        name, max_batch_size: as in the config.
+        inputs, outputs: its tensors by name, in the config's order.
+        batch_inputs, batch_outputs: what a ragged batch adds, in the config's order.
+        states: implicit state: the name of each state's input → the name of its output.
+        parameters: the `parameters` section as plain strings.
+        instances: how many instances of the model there are to be.
+        directory: the model's folder; `version_directory`: the folder of the version to serve.
+    """
+
+    def __init__(self, raw: Mapping[str, Any], directory: Path, version: str) -> None:
+        self.raw = raw
+        self.name = str(raw["name"])
+        self.max_batch_size = int(raw.get("max_batch_size", 0))
+        self.inputs = {e["name"]: Tensor.from_config(e) for e in raw.get("input", [])}
+        self.outputs = {e["name"]: Tensor.from_config(e) for e in raw.get("output", [])}
+        self.batch_inputs = [BatchTensor.from_config(e) for e in raw.get("batch_input", [])]
+        self.batch_outputs = [BatchTensor.from_config(e) for e in raw.get("batch_output", [])]
+        sequences = raw.get("sequence_batching") or {}
+        self.states = {s["input_name"]: s["output_name"] for s in sequences.get("state", [])}
+        self.parameters = {
+            key: str(value.get("string_value", ""))
+            for key, value in (raw.get("parameters") or {}).items()
+        }
+        groups = raw.get("instance_group") or []
+        self.instances = max(1, sum(int(group.get("count", 1)) for group in groups))
+        self.directory = directory
+        self.version = version
+        self.version_directory = directory / version
+
+    def path(self, default: str) -> Path:
+        """Where the model's file should be: `default_model_filename` where the config gives one."""
+        return self.version_directory / (self.raw.get("default_model_filename") or default)
+
+    def file(self, default: str) -> Path:
+        """The model's file, as `path` names it.
+
+        Raises:
+            BadModel: it is not there.
+        """
+        path = self.path(default)
+        if not path.exists():
+            raise BadModel(f"failed to stat file {path}: the model's file is missing")
+        return path
+
+    @property
+    def fair_threads(self) -> int:
+        """Threads for one instance where the config names no number: an even share of the cores.
+
+        A framework left to itself takes every core for each instance. Upstream lets that happen;
+        on a laptop two instances would then fight over the same cores.
+        """
+        return max(1, len(os.sched_getaffinity(0)) // self.instances)
+
+    def boolean(self, key: str, default: bool) -> bool:
+        """A parameter that is true or false, read as Triton's backends read it.
+
+        Raises:
+            BadModel: it is neither.
+        """
+        text = self.parameters.get(key)
+        if text is None:
+            return default
+        if text.lower() in ("true", "on", "1"):
+            return True
+        if text.lower() in ("false", "off", "0"):
+            return False
+        raise BadModel(
+            f'failed to convert \'{text}\' to boolean: parameter {key} must be "true" or "false"'
+        )
+
+    def integer(self, key: str, default: int, *, least: int | None = None) -> int:
+        """A parameter that is a whole number, not below `least`; read up to the first non-digit.
+
+        Raises:
+            BadModel: it does not begin with a number, or is below `least`.
+        """
+        text = self.parameters.get(key)
+        if text is None:
+            return default
+        number = re.match(r"\s*[+-]?\d+", text, re.ASCII)  # C++'s std::stoi, as upstream
+        if number is None:
+            raise BadModel(
+                f"failed to convert '{text}' to integral number: parameter {key} must be one"
+            )
+        value = int(number[0])
+        if least is not None and value < least:
+            raise BadModel(f"parameter {key} is {value}; it must be at least {least}")
+        return value
+
+
+class StandIn:
+    """The base of every stand-in.
+
+    A stand-in says:
+
+    - `describe(config)`: what the model file says of itself, to complete a config with; None
+      where its framework cannot tell.
+    - `load()`: load the model that `self.config` names, on `self.device`, and refuse
+      (`BadModel`) what the real backend refuses.
+    - `infer(inputs, outputs)`: answer one batch.
+
+    Implicit state (`sequence_batching { state [...] }`) is kept here: the core gives its initial
+    value and binds a sequence to one instance; each request's state output is remembered under
+    its correlation ID and takes the place of the state input of the sequence's next request.
+    """
+
+    backend: ClassVar[str]
+    #: max_batch_size that the real backend fills in for a model that can batch (0: it does not).
+    completed_batch_size: ClassVar[int] = 0
+    #: Whether the real backend completes configs that lack no tensor, too (max_batch_size).
+    completes_always: ClassVar[bool] = False
+
+    config: Config
+    device: str  # "cpu" or "cuda:N"
+    kind: str  # the instance's kind: "CPU", "GPU", "MODEL"
+
+    # -- what a stand-in writes -----------------------------------------------------------------
+
+    @classmethod
+    def describe(cls, config: Config) -> Signature | None:
+        """Read the model file's own tensors. It runs in a process of its own, before `load`."""
+        return None
+
+    def load(self) -> None:
+        """Load the model and check the config against it."""
+        raise NotImplementedError
+
+    def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Answer one batch.
+
+        Args:
+            inputs: arrays by name, shaped (rows, *dims), or (*dims) where max_batch_size is 0;
+                BYTES as object arrays of bytes; a ragged input in one dimension, all requests'
+                elements one after the other. An optional input left out is absent. They lie in
+                shared memory: read them, do not write to them or keep them.
+            outputs: the outputs that somebody asked for, in the config's order. None may be
+                asked for.
+
+        Returns:
+            Arrays by name, the first dimension as in the inputs where max_batch_size > 0. They
+            must outlive the next call: no buffer that the framework will write to again.
+
+        Raises:
+            BadRequest, or anything else: the batch is tried again request by request, so that
+            only the culprit fails.
+        """
+        raise NotImplementedError
+
+    def unload(self) -> None:
+        """Give back what `load` took; by default there is nothing to do."""
+
+    def say(self, text: str) -> None:
+        """Write a line to the server's log: what was loaded, where, with which settings."""
+        pb_utils.Logger.log_info(
+            f"{self.backend} stand-in: '{self.config.name}' version {self.config.version} "
+            f"on {self.device}: {text}"
+        )
+
+    # -- what Triton calls ----------------------------------------------------------------------
+
+    @classmethod
+    def auto_complete_config(cls, auto: Any) -> Any:
+        """Complete a config that leaves tensors out, from what the model file says."""
+        _utf8()
+        raw = auto.as_dict()
+        whole = (raw.get("input") or raw.get("batch_input")) and raw.get("output")
+        if whole and not cls.completes_always:
+            return auto
+        directory, version = _model_place(raw)
+        signature = cls.describe(Config(raw, directory, version))
+        if signature is not None:
+            cls.complete(auto, raw, signature)
+        return auto
+
+    @classmethod
+    def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
+        """Fill in what is missing: max_batch_size and batching where every tensor has a free
+        first dimension, then the tensors.
+
+        Raises:
+            BadModel: the config asks for batches of a model that cannot batch.
+        """
+        size = int(raw.get("max_batch_size", 0))
+        if cls.completed_batch_size:
+            tensors = [*signature.inputs, *signature.outputs]
+            if all(t.dims and t.dims[0] == -1 for t in tensors):
+                size = cls.complete_batching(auto, raw)
+            elif size:
+                raise BadModel(
+                    f"autofill failed for model '{raw['name']}': model does not support batching "
+                    "while non-zero max_batch_size is specified"
+                )
+        if not (raw.get("input") or raw.get("batch_input")):
+            _complete_tensors(raw["input"], auto.add_input, signature.inputs, size)
+        if not raw.get("output"):
+            _complete_tensors(raw["output"], auto.add_output, signature.outputs, size)
+
+    @classmethod
+    def complete_batching(cls, auto: Any, raw: Mapping[str, Any]) -> int:
+        """Give a model that can batch a max_batch_size and a dynamic batcher; return the size."""
+        size = int(raw.get("max_batch_size", 0))
+        if size == 0:
+            size = cls.default_batch_size()
+            auto.set_max_batch_size(size)
+        if size > 1 and "sequence_batching" not in raw and "dynamic_batching" not in raw:
+            auto.set_dynamic_batching()
+        return size
+
+    @classmethod
+    def default_batch_size(cls) -> int:
+        """The max_batch_size for a model that can batch: `--backend-config`'s, else the usual one.
+
+        Raises:
+            BadModel: `default-max-batch-size` is not a number.
+        """
+        given = _backend_option(cls.backend, "default-max-batch-size")
+        if given is None:
+            return cls.completed_batch_size
+        try:
+            return max(0, int(given))
+        except ValueError:
+            raise BadModel(f"failed to convert '{given}' to integral number") from None
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Read the config, choose the device, load the model."""
+        _utf8()
+        self.config = Config(
+            json.loads(args["model_config"]), Path(args["model_repository"]), args["model_version"]
+        )
+        self.kind = args["model_instance_kind"]
+        on_gpu = self.kind == "GPU"
+        self.device = f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu"
+        self._output_names = list(self.config.outputs)
+        self._ragged = frozenset(t.name for t in self.config.inputs.values() if t.ragged)
+        self._scattered = {
+            target: entry.source for entry in self.config.batch_outputs for target in entry.targets
+        }
+        self._memory = _Memory(self.config) if self.config.states else None
+        self.load()
+
+    def finalize(self) -> None:
+        """Give the model back."""
+        self.unload()
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Answer the requests: as few batches as their shapes allow, one response each."""
+        responses: list[Any] = [None] * len(requests)
+        taken: list[_Taken] = []
+        for position, request in enumerate(requests):
+            try:
+                taken.append(self._take(position, request))
+            except Exception as error:
+                responses[position] = _failure(error)
+        for batch in self._groups(taken):
+            self._answer(batch, responses)
+        return responses
+
+    # -- how a batch is made --------------------------------------------------------------------
+
+    def _take(self, position: int, request: Any) -> _Taken:
+        inputs = {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+        wanted = request.requested_output_names()  # a set
+        names = self._output_names
+        outputs = names if len(wanted) == len(names) else [n for n in names if n in wanted]
+        sequence = self._memory.recall(request, inputs) if self._memory else None
+        return _Taken(position, inputs, outputs, sequence)
+
+    def _groups(self, taken: list[_Taken]) -> Iterable[list[_Taken]]:
+        """Which requests can share a batch: those whose inputs agree in all but the rows."""
+        if len(taken) < 2 or self.config.max_batch_size == 0:
+            return [[one] for one in taken]
+        ragged = self._ragged
+        groups: dict[Any, list[_Taken]] = {}
+        for one in taken:
+            shapes = [(n, a.shape[1:]) for n, a in one.inputs.items() if n not in ragged]
+            if len(shapes) > 1:
+                shapes.sort()
+            groups.setdefault(tuple(shapes), []).append(one)
+        return groups.values()
+
+    def _answer(self, batch: list[_Taken], responses: list[Any]) -> None:
+        """Run one batch; if it fails, run each of its requests alone, so that only one fails."""
+        try:
+            results = self._run(batch)
+        except Exception as error:
+            if len(batch) == 1:
+                responses[batch[0].position] = _failure(error)
+                return
+            for one in batch:
+                self._answer([one], responses)
+            return
+        for one, result in zip(batch, results, strict=True):
+            responses[one.position] = result
+
+    def _run(self, batch: list[_Taken]) -> list[Any]:
+        """Infer one batch and return its responses."""
+        first = batch[0]
+        outputs = first.outputs
+        if any(one.outputs is not outputs for one in batch):
+            wanted = {name for one in batch for name in one.outputs}
+            outputs = [name for name in self._output_names if name in wanted]
+        if self._memory:
+            outputs = list(dict.fromkeys([*outputs, *self.config.states.values()]))
+        results = self.infer(self._gather(batch), outputs)
+        if len(batch) > 1 or self.config.max_batch_size:
+            rows = [one.rows for one in batch]
+            parts = {n: self._parts(n, results[n], batch, rows) for n in outputs}
+        else:
+            parts = {n: [self._shaped(n, results[n])] for n in outputs}
+        answers = []
+        for i, one in enumerate(batch):
+            missing = [n for n in one.outputs if parts[n][i] is None]
+            if missing:
+                need = sum(other.rows for other in batch[: i + 1])
+                got = len(results[missing[0]]) if results[missing[0]].ndim else 1
+                answers.append(
+                    _failure(
+                        BadRequest(
+                            f"failed to split the output tensor '{missing[0]}' in responses: "
+                            f"expected batch size of atleast {need} in model output, got {got}"
+                        )
+                    )
+                )
+                continue
+            if self._memory and one.sequence is not None:
+                self._memory.remember(one.sequence, {n: p[i] for n, p in parts.items()})
+            tensors = [pb_utils.Tensor(n, parts[n][i]) for n in one.outputs]
+            answers.append(pb_utils.InferenceResponse(tensors))
+        return answers
+
+    def _gather(self, batch: list[_Taken]) -> dict[str, Array]:
+        """The inputs of one batch, each in one array."""
+        ragged = self._ragged
+        first = batch[0].inputs
+        if len(batch) == 1 and not ragged:
+            gathered = dict(first) if self.config.batch_inputs else first
+        else:
+            gathered = {}
+            for name in first:
+                parts = [one.inputs[name] for one in batch]
+                gathered[name] = batching.flatten(parts) if name in ragged else batching.join(parts)
+        for entry in self.config.batch_inputs:
+            shapes = [one.inputs[entry.source].shape for one in batch]
+            dtype = pb_utils.triton_string_to_numpy(entry.data_type)
+            made = batching.batch_input(entry.kind, dtype, shapes)
+            for target in entry.targets:
+                gathered[target] = made
+        return gathered
+
+    def _parts(
+        self, name: str, whole: Array, batch: list[_Taken], rows: list[int]
+    ) -> list[Array | None]:
+        """One output of a batch, cut into the requests' shares."""
+        source = self._scattered.get(name)
+        if source is None:
+            return batching.split(self._shaped(name, whole), rows)
+        dims = self.config.outputs[name].model_dims
+        if self.config.max_batch_size:
+            dims = (-1, *dims)
+        shapes = []
+        for one in batch:
+            given = one.inputs[source].shape  # a variable dimension is the input's at that place
+            shapes.append(tuple(given[i] if d == -1 else d for i, d in enumerate(dims)))
+        return batching.scatter(whole, shapes)
+
+    def _shaped(self, name: str, array: Array) -> Array:
+        """A scalar gets the config's dims, which are then all 1; any other array stays."""
+        if array.ndim == 0 and name in self.config.outputs:
+            return array.reshape(self.config.outputs[name].model_dims)
+        return array
+
+
+class _Taken:
+    """One request's inputs by name, the outputs it asks for, and its place among the requests."""
+
+    __slots__ = ("inputs", "outputs", "position", "rows", "sequence")
+
+    def __init__(
+        self,
+        position: int,
+        inputs: dict[str, Array],
+        outputs: Sequence[str],
+        sequence: _Step | None,
+    ) -> None:
+        self.position = position
+        self.inputs = inputs
+        self.outputs = outputs
+        self.sequence = sequence
+        #: As upstream: the first dimension of its first input (only used where there is a batch).
+        self.rows = next((a.shape[0] for a in inputs.values() if a.ndim), 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """Which sequence a request belongs to, and whether it is the sequence's last."""
+
+    correlation: int | str
+    last: bool
+
+
+class _Memory:
+    """The implicit state of the sequences that run in this instance."""
+
+    def __init__(self, config: Config) -> None:
+        self._outputs = config.states
+        self._kept: dict[int | str, tuple[float, dict[str, Array]]] = {}
+        idle = int(config.raw["sequence_batching"].get("max_sequence_idle_microseconds", 0))
+        # The core ends a sequence that idles too long without a word to the model. Requests may
+        # also wait in its queue, so a state is given up only long after the core would do so.
+        self._patience = max(60.0, 10 * idle / 1e6)
+
+    def recall(self, request: Any, inputs: dict[str, Array]) -> _Step | None:
+        """Put the remembered state in the place of the initial one that the core gives.
+
+        Returns:
+            The request's place in its sequence; None for the empty request with which the direct
+            scheduler fills the slot of a sequence that has nothing to say.
+        """
+        correlation = request.correlation_id()
+        if not correlation:
+            return None
+        flags = request.flags()
+        if flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
+            self._kept.pop(correlation, None)
+            deadline = time.monotonic() - self._patience
+            for stale in [c for c, (used, _) in self._kept.items() if used < deadline]:
+                del self._kept[stale]
+        elif correlation in self._kept:
+            inputs.update(self._kept[correlation][1])
+        return _Step(correlation, bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END))
+
+    def remember(self, step: _Step, results: Mapping[str, Array | None]) -> None:
+        """Keep a request's new state for the next of its sequence; forget it after the last."""
+        if step.last:
+            self._kept.pop(step.correlation, None)
+            return
+        state = {i: results[o] for i, o in self._outputs.items()}
+        kept = {name: array.copy() for name, array in state.items() if array is not None}
+        self._kept[step.correlation] = (time.monotonic(), kept)
+
+
+def _failure(error: Exception) -> Any:
+    """The response that reports an error to the sender of one request."""
+    known = isinstance(error, BadRequest)
+    message = str(error) if known else f"{type(error).__name__}: {error}"
+    return pb_utils.InferenceResponse([], pb_utils.TritonError(message))
+
+
+def _complete_tensors(known: list[Any], add: Any, tensors: Sequence[Tensor], size: int) -> None:
+    for t in tensors:
+        dims = list(t.dims or ())[1 if size else 0 :]
+        add({"name": t.name, "data_type": t.data_type, "dims": dims or [1]})
+        if size and not dims:  # one value a row: the config must say [1], the model sees none
+            known[-1]["reshape"] = {"shape": []}
+
+
+def _utf8() -> None:
+    """Triton's stub decodes files as ASCII, whatever the environment says, until told better."""
+    with contextlib.suppress(locale.Error):
+        locale.setlocale(locale.LC_ALL, "C.UTF-8")
+
+
+def _model_place(raw: Mapping[str, Any]) -> tuple[Path, str]:
+    """The model's folder and the version to describe."""
+    directory = Path(pb_utils.get_model_dir())
+    if directory.name.isdecimal() and not (directory / "config.pbtxt").exists():
+        return directory.parent, directory.name  # 24.10 gives the version's folder
+    versions = [p.name for p in directory.iterdir() if p.name.isdecimal() and p.is_dir()]
+    return directory, max(versions, key=int, default="1")
+
+
+def _backend_option(backend: str, key: str) -> str | None:
+    """What the server's `--backend-config` says for this backend, else for all backends.
+
+    The core hands these options to a backend's library. A Python-based one has none, so they are
+    read from the command line of the server, which is this process's parent.
+    """
+    try:
+        words = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8").split("\0")
+    except OSError:
+        return None
+    found: dict[str, str] = {}
+    for i, word in enumerate(words):
+        if word == "--backend-config":
+            setting = words[i + 1]
+        elif word.startswith("--backend-config="):
+            setting = word.partition("=")[2]
+        else:
+            continue
+        name, _, value = setting.partition("=")
+        found[name] = value
+    return found.get(f"{backend},{key}", found.get(key))
+
+
+def shape_text(dims: Iterable[int]) -> str:
+    """Dimensions as Triton writes them in its errors: `[-1,3,64]`."""
+    return f"[{','.join(map(str, dims))}]"
+
+
+def to_text(array: Array) -> Array:
+    """BYTES as Triton delivers them (objects of bytes) → str objects, as frameworks want them.
+
+    Raises:
+        BadRequest: an element is not UTF-8.
+    """
+    try:
+        flat = [x.decode("utf-8") if isinstance(x, bytes) else str(x) for x in array.ravel()]
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"a BYTES element is not UTF-8 text: {error}") from None
+    return np.array(flat, dtype=np.object_).reshape(array.shape)
+
+
+def to_bytes(array: Array) -> Array:
+    """Text of any kind → objects of bytes, as Triton sends them."""
+    flat = [x if isinstance(x, bytes) else str(x).encode("utf-8") for x in array.ravel()]
+    return np.array(flat, dtype=np.object_).reshape(array.shape)

@@ -1,0 +1,90 @@
+"""How requests become one batch, and one batch the answers: pure functions on arrays.
+
+They follow the input collector and the output responder that Triton's own backends share
+(triton-inference-server/backend, src/backend_input_collector.cc, src/backend_output_responder.cc).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+#: The kinds of `batch_input` in a model's configuration.
+BATCH_INPUT_KINDS = frozenset(
+    {
+        "BATCH_ELEMENT_COUNT",
+        "BATCH_ACCUMULATED_ELEMENT_COUNT",
+        "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO",
+        "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE",
+        "BATCH_ITEM_SHAPE",
+        "BATCH_ITEM_SHAPE_FLATTEN",
+    }
+)
+
+
+def join(parts: Sequence[Array]) -> Array:
+    """Requests' arrays, (rows, *dims) each, one after the other; a single one without a copy."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def flatten(parts: Sequence[Array]) -> Array:
+    """Ragged batching: the elements of all requests, one after the other, in one dimension."""
+    return join([part.reshape(-1) for part in parts])
+
+
+def split(whole: Array, rows: Iterable[int]) -> list[Array | None]:
+    """Each request's rows of an output, as views; None where the output has not enough of them."""
+    answers: list[Array | None] = []
+    start = 0
+    for count in rows:
+        end = start + count
+        answers.append(whole[start:end] if whole.ndim and end <= len(whole) else None)
+        start = end
+    return answers
+
+
+def scatter(whole: Array, shapes: Iterable[Shape]) -> list[Array | None]:
+    """BATCH_SCATTER_WITH_INPUT_SHAPE: cut a flat output into arrays of the given shapes.
+
+    None where the output has not enough elements.
+    """
+    flat = whole.reshape(-1)
+    answers: list[Array | None] = []
+    start = 0
+    for shape in shapes:
+        end = start + math.prod(shape)
+        answers.append(flat[start:end].reshape(shape) if end <= flat.size else None)
+        start = end
+    return answers
+
+
+def batch_input(kind: str, dtype: npt.DTypeLike, shapes: Sequence[Shape]) -> Array:
+    """The tensor that Triton adds to a ragged batch, made from the source input's shapes.
+
+    Args:
+        kind: one of BATCH_INPUT_KINDS.
+        dtype: the type of its elements: float32 or int32.
+        shapes: the shape of the source input in each request, batch dimension included.
+    """
+    counts = [math.prod(shape) for shape in shapes]
+    if kind == "BATCH_ELEMENT_COUNT":
+        return np.array(counts, dtype)
+    if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT":
+        return np.cumsum(counts).astype(dtype)
+    if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO":
+        return np.cumsum([0, *counts]).astype(dtype)
+    if kind == "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE":
+        return np.zeros(max(counts), dtype)  # its shape says all; the content has no meaning
+    items = np.array([shape[1:] for shape in shapes for _ in range(shape[0])], dtype)
+    if kind == "BATCH_ITEM_SHAPE":
+        return items
+    if kind == "BATCH_ITEM_SHAPE_FLATTEN":
+        return items.reshape(-1)
+    raise ValueError(f"unexpected batch input kind '{kind}'")

@@ -1,0 +1,358 @@
+"""The stand-in for `backend: "fil"`: XGBoost, LightGBM and scikit-learn forests on the CPU.
+
+Rules and words follow the sources of Triton's FIL backend (triton-inference-server/fil_backend,
+`src/shared_state.h`, `src/tl_model.h`, `src/model.h`) and of the library below it
+(rapidsai/rapids-triton, `model/shared_state.hpp`), as of 24.10 and 25.09.
+
+What `output__0` holds, for each row:
+
+| model     | output_class | predict_proba | dims | value                                    |
+|-----------|--------------|---------------|------|------------------------------------------|
+| one score | false        | false         | [1]  | the prediction, or class 1's probability |
+| one score | true         | false         | [1]  | 1 where the probability > threshold      |
+| one score | any          | true          | [2]  | 1 - p and p; with dims [1] p alone       |
+| K classes | true         | false         | [1]  | the index of the greatest score          |
+| K classes | false        | false         | [K]  | the model's own transform of its scores  |
+| K classes | any          | true          | [K]  | probabilities                            |
+
+"One score" is every regression, and every two-class model of XGBoost, LightGBM or scikit-learn's
+gradient boosting. A scikit-learn random forest has K = 2 for two classes, and so no threshold.
+Averages over trees (random forests, LightGBM's `boosting: rf`) are part of the model.
+
+The shape is `[rows, *dims]` **without the dimensions that are 1**, as the real backend gives it:
+dims `[1]` comes back as `[rows]`. Dims `[-1]` counts as `[1]`, also as there.
+
+`treeshap_output` has K * (features + 1) values a row: dims `[features + 1]`, or
+`[K, features + 1]`; the last is the bias. They add up to the raw score, before any transform.
+
+Predictions are made by Treelite's own interpreter (GTIL), which reads all four formats, computes
+as the real backend's CPU path does, and is imported in 0.13 s. Measured on two cores against
+`Booster.inplace_predict` of XGBoost 3.2 (one thread), microseconds a call, 100 trees of depth 6:
+batch 1: 30 against 171; batch 64: 184 against 206; with ten classes (1,000 trees) batch 1: 99
+against 232; batch 64: 2,213 against 902. XGBoost costs another second of import and has a
+separate format for each model type, so GTIL alone is used.
+
+Threads: each instance uses `cpu_nthread` OpenMP threads, an undocumented parameter of the real
+backend; -1, the default there and here, means all cores (or OMP_NUM_THREADS of the server).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbook.backends.base import Array, BadModel, BadRequest, Config, StandIn, Tensor
+
+INPUT = "input__0"
+OUTPUT = "output__0"
+SHAP = "treeshap_output"
+
+#: model_type → the file's default name (src/model.h).
+FILES = {
+    "xgboost": "xgboost.model",
+    "xgboost_json": "xgboost.json",
+    "xgboost_ubj": "xgboost.ubj",
+    "lightgbm": "model.txt",
+    "treelite_checkpoint": "checkpoint.tl",
+}
+#: Checked by the real backend on a GPU, where a config without instance_group runs.
+CHOICES = {
+    "algo": ("FIL algorithm", ("ALGO_AUTO", "NAIVE", "TREE_REORG", "BATCH_TREE_REORG")),
+    "storage_type": ("FIL storage type", ("AUTO", "DENSE", "SPARSE", "SPARSE8")),
+    "layout": (
+        "FIL layout",
+        ("depth_first", "breadth_first", "layered", "layered_children_together"),
+    ),
+}
+
+
+class Parameters:
+    """The model's parameters as the real backend reads them.
+
+    A number is the longest prefix that is one, and what is no number counts as left out; only
+    `true` and `false` are booleans. Unknown keys are ignored.
+
+    Raises:
+        BadModel: a required one is missing, or a value is not among those allowed.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._given = config.parameters
+        self.predict_proba = bool(self._boolean("predict_proba", False))
+        self.model_type = self._word("model_type", "xgboost")
+        if self.model_type not in FILES:
+            raise BadModel(
+                f"{self.model_type} not recognized as a valid serialization format. "
+                f"Write model_type as one of {', '.join(FILES)}."
+            )
+        self.allow_unknown_field = bool(self._boolean("xgboost_allow_unknown_field", False))
+        for key, (what, allowed) in CHOICES.items():
+            value = self._word(key, allowed[0])
+            if value not in allowed:
+                raise BadModel(
+                    f"Unknown {what} name: {value}. "
+                    f"Write {key} as one of {', '.join(allowed)}, or leave it out."
+                )
+        self._check_gpu_numbers()
+        # Until 25.08 output_class; since then is_classifier, and output_class where both are given.
+        classifier = self._boolean("output_class", None)
+        if classifier is None:
+            classifier = self._boolean("is_classifier", None)
+        if classifier is None:
+            raise BadModel(
+                "Required parameter output_class not found in config. Write "
+                'parameters { key: "output_class" value: { string_value: "true" } } for classes, '
+                '"false" for a regression or for probabilities (since 25.09 also "is_classifier").'
+            )
+        self.classifier = classifier
+        self.threshold = np.float32(self._threshold() if classifier else 0.5)
+        threads = int(self._number("cpu_nthread", int, -1))
+        self.threads = threads if threads > 0 else -1
+        self._boolean("use_experimental_optimizations", False)
+
+    def _threshold(self) -> float:
+        text = self._given.get("threshold")
+        if text is None:
+            raise BadModel(
+                "Required parameter threshold not found in config. The backend has no default for "
+                'it: write parameters { key: "threshold" value: { string_value: "0.5" } }.'
+            )
+        value = self._number("threshold", float, None)
+        if value is None:
+            raise BadModel(f"Bad input for parameter threshold: '{text}' is not a number")
+        return float(value)
+
+    def _check_gpu_numbers(self) -> None:
+        """What the GPU code asserts (cuML, `check_params`); 256 is its block size."""
+        if self._number("blocks_per_sm", int, 0) < 0:
+            raise BadModel("blocks_per_sm must be nonnegative")
+        threads = max(1, self._number("threads_per_tree", int, 1))
+        if threads & (threads - 1):
+            raise BadModel(f"threads_per_tree must be a power of 2, not {threads}")
+        if threads > 256:
+            raise BadModel(f"threads_per_tree must not exceed block size 256, as {threads} does")
+
+    def _word(self, key: str, default: str) -> str:
+        words = self._given.get(key, "").split()
+        return words[0] if words else default
+
+    def _boolean(self, key: str, default: bool | None) -> bool | None:
+        text = self._given.get(key)
+        if text is None:
+            return default
+        if text not in ("true", "false"):
+            raise BadModel(f"Expected 'true' or 'false' for parameter '{key}', got: '{text}'")
+        return text == "true"
+
+    def _number(self, key: str, kind: Callable[[str], Any], default: Any) -> Any:
+        number = r"\s*[+-]?\d+" if kind is int else r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+        found = re.match(number, self._given.get(key, ""))
+        return kind(found.group()) if found else default
+
+
+class TritonPythonModel(StandIn):
+    """Serves one forest. The real backend completes no config, so neither does this one."""
+
+    backend = "fil"
+
+    def load(self) -> None:
+        """Read the parameters, the tensors and the model, and see that they fit together."""
+        self.parameters = Parameters(self.config)
+        inputs, output, shap = self._tensors()
+        self.model = _read(self._path(), self.parameters)
+        header = self.model.get_header_accessor()
+        if int(header.get_field("num_target")[0]) != 1:
+            raise BadModel("Multi-target model not supported: save one model for each target")
+        self.classes = int(header.get_field("num_class")[0])
+        self.features = int(self.model.num_feature)
+        if self.parameters.predict_proba and self.classes > 1:
+            in_leaf = int(header.get_field("leaf_vector_shape")[1]) > 1
+            header.set_field("postprocessor", "identity_multiclass" if in_leaf else "softmax")
+        self._check_features(inputs)
+        self.shape = _row_shape(output)
+        self._check_output(output)
+        self.explainer = None
+        if shap is not None:
+            self.shap_shape = _row_shape(shap)
+            self.explainer = self._explain_with(shap)
+
+    def _path(self) -> Path:
+        default = FILES[self.parameters.model_type]
+        path = self.config.file(default)
+        return path / default if path.is_dir() else path
+
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        if INPUT not in self.config.inputs:
+            raise BadModel(
+                f"unexpected inputs {list(self.config.inputs)}: the backend reads '{INPUT}' "
+                "(two underscores), whatever the features are called"
+            )
+        if OUTPUT not in self.config.outputs:
+            raise BadModel(
+                f"No output with name {OUTPUT} in configuration. Name it '{OUTPUT}' "
+                "(two underscores)."
+            )
+        for tensor in (*self.config.inputs.values(), *self.config.outputs.values()):
+            if tensor.data_type != "TYPE_FP32":
+                raise BadModel(
+                    f"incorrect type {tensor.data_type} for '{tensor.name}' with required type "
+                    "TYPE_FP32; send and ask for float32"
+                )
+        for name in self.config.outputs:
+            if name not in (OUTPUT, SHAP):
+                raise BadModel(f"the backend has no output '{name}': only {OUTPUT} and {SHAP}")
+        return (
+            self.config.inputs[INPUT],
+            self.config.outputs[OUTPUT],
+            self.config.outputs.get(SHAP),
+        )
+
+    def _check_features(self, tensor: Tensor) -> None:
+        dims = tensor.model_dims
+        if self.config.max_batch_size == 0:
+            dims = dims[1:]
+        if -1 not in dims and int(np.prod(dims)) != self.features:
+            raise BadModel(
+                f"{INPUT} has dims {list(tensor.model_dims)}, but the model has {self.features} "
+                f"features: write dims: [ {self.features} ]"
+            )
+
+    def _check_output(self, output: Tensor) -> None:
+        one_class = self.classes == 1
+        if one_class:
+            allowed = (2, 1) if self.parameters.predict_proba else (1,)
+        elif self.parameters.predict_proba or not self.parameters.classifier:
+            allowed = (self.classes,)
+        else:
+            allowed = (1,)
+        given = int(np.prod(self.shape))
+        if given not in allowed:
+            raise BadModel(
+                f"{OUTPUT} has dims {list(output.model_dims)}, but with predict_proba "
+                f"{_lower(self.parameters.predict_proba)} and output_class "
+                f"{_lower(self.parameters.classifier)} this model "
+                f"({'one score' if one_class else f'{self.classes} classes'}) gives "
+                f"{allowed[0]} value{'s' if allowed[0] > 1 else ''} a row: "
+                f"write dims: [ {allowed[0]} ]"
+            )
+        self.two_columns = given == 2 and one_class
+
+    def _explain_with(self, shap: Tensor) -> Any:
+        from workbook.backends.fil.treeshap import NotExplainable, TreeShap
+
+        values = self.classes * (self.features + 1)
+        if int(np.prod(self.shap_shape)) != values:
+            right = [self.features + 1] if self.classes == 1 else [self.classes, self.features + 1]
+            raise BadModel(
+                f"{SHAP} has dims {list(shap.model_dims)}, but it holds a value for each of the "
+                f"{self.features} features and the bias"
+                f"{'' if self.classes == 1 else f', for each of {self.classes} classes'}: "
+                f"write dims: {right}"
+            )
+        try:
+            return TreeShap(self.model)
+        except NotExplainable as error:
+            raise BadModel(str(error)) from None
+
+    def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Predict, and explain where somebody asks for it."""
+        rows = inputs[INPUT]
+        rows = rows.reshape(len(rows), -1)
+        if rows.shape[1] != self.features:
+            raise BadRequest(
+                f"{INPUT} has {rows.shape[1]} features a row; the model has {self.features}"
+            )
+        answer = {}
+        if OUTPUT in outputs:
+            answer[OUTPUT] = self._predict(rows).reshape(len(rows), *self.shape)
+        if SHAP in outputs and self.explainer is not None:
+            answer[SHAP] = self.explainer.explain(rows).reshape(len(rows), *self.shap_shape)
+        return answer
+
+    def _predict(self, rows: Array) -> Array:
+        import treelite
+
+        raw: Array = treelite.gtil.predict(self.model, rows, nthread=self.parameters.threads)
+        scores: Array = raw.reshape(len(rows), self.classes).astype(np.float32, copy=False)
+        if self.two_columns:
+            return np.concatenate([np.float32(1) - scores, scores], axis=1)
+        if self.parameters.predict_proba or not self.parameters.classifier:
+            return scores
+        if self.classes == 1:
+            classes: Array = scores[:, 0] > self.parameters.threshold
+        else:
+            classes = scores.argmax(axis=1)
+        return classes.astype(np.float32)
+
+
+def _read(path: Path, parameters: Parameters) -> Any:
+    """The model file as Treelite reads it."""
+    import treelite
+
+    kind, unknown = parameters.model_type, parameters.allow_unknown_field
+    load = treelite.frontend
+    readers: dict[str, Callable[[], Any]] = {
+        "xgboost": lambda: load.load_xgboost_model_legacy_binary(path),
+        "xgboost_json": lambda: load.load_xgboost_model(
+            path, format_choice="json", allow_unknown_field=unknown
+        ),
+        "xgboost_ubj": lambda: load.load_xgboost_model(
+            path, format_choice="ubjson", allow_unknown_field=unknown
+        ),
+        "lightgbm": lambda: load.load_lightgbm_model(path),
+        "treelite_checkpoint": lambda: treelite.Model.deserialize(path),
+    }
+    written_as = _format(path)
+    if written_as is not None and written_as != kind:
+        raise BadModel(
+            f"Model failed to load into Treelite: model_type is {kind}, but {path.name} is written "
+            f"as {written_as}. Set model_type to {written_as} and name the file "
+            f"{FILES[written_as]}."
+        )
+    try:
+        return readers[kind]()
+    except Exception as error:  # Treelite's own errors, and what it lets through
+        message = re.sub(r"^\[\S+\] \S+: ", "", str(error).strip()).splitlines()[0]
+        hint = ""
+        if kind == "xgboost":
+            hint = (
+                ". This is XGBoost's old binary format, which XGBoost dropped in 3.1: save the "
+                'model with save_model("xgboost.json") and set model_type to xgboost_json'
+            )
+        raise BadModel(f"Model failed to load into Treelite with error: {message}{hint}") from None
+
+
+def _format(path: Path) -> str | None:
+    """The model_type that the file's first bytes betray; None where they could be several."""
+    with path.open("rb") as file:
+        start = file.read(64)
+    if start.startswith(b"tree\n"):
+        return "lightgbm"
+    if start.lstrip()[:1] == b"{":
+        rest = start.lstrip()[1:].lstrip()[:1]
+        return "xgboost_json" if rest in (b'"', b"}") else "xgboost_ubj"
+    return None
+
+
+def _row_shape(tensor: Tensor) -> tuple[int, ...]:
+    """The shape of one row of an output, from the config's dims as the real backend reads them.
+
+    A leading -1 is the batch itself, and dimensions of 1 are left out.
+    """
+    dims = list(tensor.model_dims)
+    if dims[:1] == [-1]:
+        dims = dims[1:]
+    if -1 in dims:
+        raise BadModel(
+            f"Backends with variable-shape outputs must request desired output shape: write the "
+            f"number of values in a row as the dims of {tensor.name}"
+        )
+    return tuple(d for d in dims if d != 1)
+
+
+def _lower(value: bool) -> str:
+    return str(value).lower()

@@ -1,0 +1,426 @@
+"""The stand-in for Triton's ONNX Runtime backend.
+
+File names, parameters, validation and words follow triton-inference-server/onnxruntime_backend
+(src/onnxruntime.cc, src/onnxruntime_utils.cc). Where it differs on purpose:
+
+- Without `intra_op_thread_count` an instance takes its even share of the cores, where upstream
+  takes all of them for each instance; "0" asks for upstream's default.
+- Every instance is a process of its own, so `share_session_between_instances` is read and has no
+  effect.
+- The OpenVINO accelerator is used where this onnxruntime was built with it; else the model runs on
+  the default CPU provider, and the log says so.
+
+KIND_GPU puts the session on the instance's device through the CUDA provider, or TensorRT's where
+the config asks for it; not verified on a GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from workbook.backends.base import (
+    Array,
+    BadModel,
+    BadRequest,
+    Config,
+    Signature,
+    StandIn,
+    Tensor,
+    shape_text,
+    to_bytes,
+    to_text,
+)
+from workbook.backends.rules import check_allowed, sequence_controls
+
+# ONNX's element types that upstream serves; it has no word for bfloat16 and complex numbers.
+TYPES = {
+    "tensor(float)": "TYPE_FP32",
+    "tensor(float16)": "TYPE_FP16",
+    "tensor(double)": "TYPE_FP64",
+    "tensor(int8)": "TYPE_INT8",
+    "tensor(int16)": "TYPE_INT16",
+    "tensor(int32)": "TYPE_INT32",
+    "tensor(int64)": "TYPE_INT64",
+    "tensor(uint8)": "TYPE_UINT8",
+    "tensor(uint16)": "TYPE_UINT16",
+    "tensor(uint32)": "TYPE_UINT32",
+    "tensor(uint64)": "TYPE_UINT64",
+    "tensor(bool)": "TYPE_BOOL",
+    "tensor(string)": "TYPE_STRING",
+}
+
+# Keys of a TensorRT accelerator's parameters that have another name in ONNX Runtime.
+TENSORRT_KEYS = {
+    "max_workspace_size_bytes": "trt_max_workspace_size",
+    "int8_calibration_table_name": "trt_int8_calibration_table_name",
+    "int8_use_native_calibration_table": "trt_int8_use_native_calibration_table",
+}
+TENSORRT_PRECISIONS = {
+    "FP32": {},
+    "FP16": {"trt_fp16_enable": "1"},
+    "BF16": {"trt_bf16_enable": "1"},
+    "INT8": {"trt_int8_enable": "1"},
+}
+
+Provider = tuple[str, dict[str, str]]
+
+
+class TritonPythonModel(StandIn):
+    """An ONNX model in an ONNX Runtime session."""
+
+    backend: ClassVar[str] = "onnxruntime"
+    completed_batch_size: ClassVar[int] = 4
+
+    @classmethod
+    def describe(cls, config: Config) -> Signature:
+        """The graph's inputs and outputs."""
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1  # nothing runs here
+        _register_operations(config, options)
+        session = _session(_file(config), options, [("CPUExecutionProvider", {})])
+        return Signature(_tensors(session.get_inputs()), _tensors(session.get_outputs()))
+
+    def load(self) -> None:
+        """Make the session with the config's options, and check the config against the graph."""
+        import onnxruntime as ort
+
+        options = self._options()
+        self.session = _session(_file(self.config), options, self._providers())
+        self._check_provider()
+        self._check()
+        used = self.session.get_session_options()
+        self.say(
+            f"threads {_count(used.intra_op_num_threads)} within an operator, "
+            f"{_count(used.inter_op_num_threads)} across operators, "
+            f"execution mode {_word(used.execution_mode)}, "
+            f"graph level {_word(used.graph_optimization_level)}, "
+            f"memory arena {'on' if used.enable_cpu_mem_arena else 'off'}, "
+            f"memory pattern {'on' if used.enable_mem_pattern else 'off'}, "
+            f"providers {', '.join(self.session.get_providers())}"
+        )
+        self._run_options: Any = None
+        shrink = self.config.parameters.get("memory.enable_memory_arena_shrinkage")
+        if shrink is not None:
+            self._run_options = ort.RunOptions()
+            self._run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", shrink)
+        inputs = _tensors(
+            [*self.session.get_inputs(), *self.session.get_overridable_initializers()]
+        )
+        self._text_inputs = [t.name for t in inputs if t.data_type == "TYPE_STRING"]
+        self._scalars = [t.name for t in inputs if t.dims == ()]
+        outputs = _tensors(self.session.get_outputs())
+        self._text_outputs = [t.name for t in outputs if t.data_type == "TYPE_STRING"]
+
+    def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Run the session on a batch."""
+        for name in self._text_inputs:
+            if name in inputs:
+                inputs = {**inputs, name: to_text(inputs[name])}
+        for name in self._scalars:
+            if name in inputs:
+                inputs = {**inputs, name: inputs[name].reshape(())}
+        try:
+            results = dict(
+                zip(outputs, self.session.run(outputs, inputs, self._run_options), strict=False)
+            )
+        except Exception as error:
+            raise BadRequest(_words(error)) from None
+        for name in self._text_outputs:
+            if name in results:
+                results[name] = to_bytes(results[name])
+        return results
+
+    def unload(self) -> None:
+        """Release the session."""
+        del self.session
+
+    # -- the config's options -------------------------------------------------------------------
+
+    def _options(self) -> Any:
+        import onnxruntime as ort
+
+        config = self.config
+        options = ort.SessionOptions()
+        level = (config.raw.get("optimization", {}).get("graph") or {}).get("level", 0)
+        levels = ort.GraphOptimizationLevel
+        options.graph_optimization_level = {
+            -1: levels.ORT_ENABLE_BASIC,
+            1: levels.ORT_ENABLE_EXTENDED,
+            2: levels.ORT_DISABLE_ALL,
+        }.get(int(level), levels.ORT_ENABLE_ALL)
+        mode = config.integer("execution_mode", 0)
+        if mode not in (0, 1):
+            raise BadModel(
+                "Invalid configuration value provided. Expected values for  execution_mode are "
+                f"0 or 1 but got {mode} ."
+            )
+        options.execution_mode = (
+            ort.ExecutionMode.ORT_PARALLEL if mode else ort.ExecutionMode.ORT_SEQUENTIAL
+        )
+        options.intra_op_num_threads = max(
+            0, config.integer("intra_op_thread_count", config.fair_threads)
+        )
+        options.inter_op_num_threads = max(
+            0, config.integer("inter_op_thread_count", config.fair_threads)
+        )
+        options.enable_cpu_mem_arena = config.boolean("enable_mem_arena", True)
+        options.enable_mem_pattern = config.boolean("enable_mem_pattern", True)
+        entry = "session.use_device_allocator_for_initializers"
+        if entry in config.parameters:
+            options.add_session_config_entry(entry, config.parameters[entry])
+        config.boolean("share_session_between_instances", False)
+        _register_operations(config, options)
+        return options
+
+    def _providers(self) -> list[Provider]:
+        accelerators = self.config.raw.get("optimization", {}).get("execution_accelerators") or {}
+        providers: list[Provider] = []
+        if self.device != "cpu":
+            providers += self._gpu_providers(accelerators.get("gpu_execution_accelerator", []))
+        for entry in accelerators.get("cpu_execution_accelerator", []):
+            if entry["name"] != "openvino":
+                raise _unknown_accelerator(entry["name"])
+            import onnxruntime as ort
+
+            if "OpenVINOExecutionProvider" in ort.get_available_providers():
+                providers.append(("OpenVINOExecutionProvider", {"device_type": "CPU"}))
+            else:
+                self.say("this onnxruntime has no OpenVINO accelerator; running without it")
+        return [*providers, ("CPUExecutionProvider", {})]
+
+    def _gpu_providers(self, accelerators: Sequence[Mapping[str, Any]]) -> list[Provider]:
+        device = self.device.removeprefix("cuda:")
+        providers: list[Provider] = []
+        cuda: dict[str, str] = {}
+        for entry in accelerators:
+            parameters = entry.get("parameters") or {}
+            if entry["name"] == "tensorrt":
+                options = {**_tensorrt_options(parameters), "device_id": device}
+                providers.append(("TensorrtExecutionProvider", options))
+            elif entry["name"] == "cuda":
+                cuda.update(parameters)
+            else:
+                raise _unknown_accelerator(entry["name"])
+        searches = {0: "EXHAUSTIVE", 1: "HEURISTIC", 2: "DEFAULT"}
+        strategies = {0: "kNextPowerOfTwo", 1: "kSameAsRequested"}
+        for key, names in (
+            ("cudnn_conv_algo_search", searches),
+            ("arena_extend_strategy", strategies),
+        ):
+            if key in self.config.parameters:
+                value = self.config.integer(key, 0)
+                if value not in names:
+                    raise BadModel(f"unsupported {key} value '{value}' is requested")
+                cuda[key] = names[value]
+        for key in ("gpu_mem_limit", "do_copy_in_default_stream"):
+            if key in self.config.parameters:
+                cuda[key] = self.config.parameters[key]
+        return [*providers, ("CUDAExecutionProvider", {**cuda, "device_id": device})]
+
+    def _check_provider(self) -> None:
+        """ONNX Runtime falls back to the CPU with a mere warning; an instance on a GPU must not."""
+        if self.device != "cpu" and "CUDAExecutionProvider" not in self.session.get_providers():
+            raise BadModel(
+                f"onnxruntime cannot use {self.device}: the CUDA provider did not start. Install "
+                "onnxruntime-gpu with the CUDA and cuDNN libraries that it names in the log"
+            )
+
+    # -- the config against the graph -----------------------------------------------------------
+
+    def _check(self) -> None:
+        config = self.config
+        inputs = {t.name: t for t in _tensors(self.session.get_inputs())}
+        controls = sequence_controls(config.raw)
+        for control in controls:
+            self._check_control(control.name, control.data_type, inputs)
+        required = [t for t in config.inputs.values() if not t.optional]
+        expected = len(required) + len(config.batch_inputs) + len(controls) + len(config.states)
+        if expected != len(inputs):
+            raise self._refused(
+                f"configuration expects {expected} inputs, model provides {len(inputs)}"
+            )
+        for t in _tensors(self.session.get_overridable_initializers()):
+            inputs[t.name] = t
+        for tensor in config.inputs.values():
+            if tensor.optional and config.max_batch_size:
+                raise self._refused(
+                    f"optional input '{tensor.name}' is not supported for models that support "
+                    "batching"
+                )
+            self._check_tensor("input", tensor, inputs)
+        outputs = {t.name: t for t in _tensors(self.session.get_outputs())}
+        for tensor in config.outputs.values():
+            self._check_tensor("output", tensor, outputs)
+
+    def _check_tensor(self, kind: str, tensor: Tensor, model: Mapping[str, Tensor]) -> None:
+        config, name = self.config, tensor.name
+        check_allowed(kind, name, model)
+        theirs = model[name]
+        if tensor.data_type not in TYPES.values():
+            raise BadModel(
+                f"unsupported datatype {tensor.data_type} for {kind} '{name}' for model "
+                f"'{config.name}'"
+            )
+        if tensor.data_type != theirs.data_type:
+            raise self._refused(
+                f"configuration expects datatype {tensor.data_type} for {kind} '{name}', model "
+                f"provides {theirs.data_type.replace('STRING', 'BYTES')}"
+            )
+        dims = theirs.dims or ()
+        if tensor.ragged:
+            if dims != (-1,):
+                raise self._refused(
+                    "configuration expects model provides input with shape [-1]  for ragged input "
+                    f"'{name}', model provides {shape_text(dims)}"
+                )
+        elif not dims:
+            if any(d != 1 for d in tensor.model_dims):
+                raise self._refused(
+                    f"scalar tensor '{name}', should only provide 1 in the model configuration "
+                    "when the model doesn't support batching. Model configuration provided: "
+                    f"{shape_text(tensor.model_dims)}."
+                )
+        elif not (kind == "output" and any(name in b.targets for b in config.batch_outputs)):
+            self._check_dims(name, dims, tensor.model_dims, exact=kind == "output")
+
+    def _check_dims(
+        self, name: str, model: tuple[int, ...], dims: tuple[int, ...], *, exact: bool
+    ) -> None:
+        """Inputs may narrow a variable dimension of the model; outputs must repeat it."""
+        where = f"model '{self.config.name}', tensor '{name}': "
+        batches = self.config.max_batch_size > 0
+        if batches and model[0] != -1:
+            raise BadModel(
+                f"{where}for the model to support batching the shape should have at least 1 "
+                "dimension and the first dimension must be -1; but shape expected by the model is "
+                f"{shape_text(model)}"
+            )
+        full = (-1, *dims) if batches else dims
+        fits = len(full) == len(model) and all(
+            theirs == ours or (theirs == -1 and not exact)
+            for theirs, ours in zip(model, full, strict=True)
+        )
+        if fits:
+            return
+        how = (
+            "an initial batch dimension because max_batch_size > 0 followed by the explicit "
+            "tensor shape, making complete shape"
+            if batches
+            else "shape"
+        )
+        raise BadModel(
+            f"{where}the model expects {len(model)} dimensions (shape {shape_text(model)}) but "
+            f"the model configuration specifies {len(full)} dimensions ({how} {shape_text(full)})"
+        )
+
+    def _check_control(self, name: str, data_type: str, inputs: Mapping[str, Tensor]) -> None:
+        if name not in inputs:
+            raise BadModel(
+                f"configuration specified sequence control '{name}', but model does not provide "
+                "that input"
+            )
+        dims = (inputs[name].dims or ())[1 if self.config.max_batch_size else 0 :]
+        if dims != (1,):
+            raise self._refused(
+                f"sequence control '{name}' in model has dims {shape_text(dims)} but dims [1] is "
+                "expected"
+            )
+        if data_type != inputs[name].data_type:
+            raise self._refused(
+                f"sequence control '{name}', the model expects data-type "
+                f"{inputs[name].data_type.removeprefix('TYPE_')} but the model configuration "
+                f"specifies data-type {data_type}"
+            )
+
+    def _refused(self, why: str) -> BadModel:
+        return BadModel(f"unable to load model '{self.config.name}', {why}")
+
+
+def _file(config: Config) -> Path:
+    """The model's file; where it is a folder, the `model.onnx` in it."""
+    path = config.file("model.onnx")
+    if not path.is_dir():
+        return path
+    path /= "model.onnx"
+    if not path.exists():
+        raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")
+    return path
+
+
+def _session(path: Path, options: Any, providers: list[Provider]) -> Any:
+    import onnxruntime as ort
+
+    if any(name == "CUDAExecutionProvider" for name, _ in providers):
+        ort.preload_dlls()  # the CUDA libraries of pip's packages are on no search path
+    try:
+        return ort.InferenceSession(path, options, providers=providers)
+    except Exception as error:
+        raise BadModel(_words(error)) from None
+
+
+def _register_operations(config: Config, options: Any) -> None:
+    operations = config.raw.get("model_operations") or {}
+    for library in operations.get("op_library_filename", []):
+        try:
+            options.register_custom_ops_library(library)
+        except Exception as error:
+            raise BadModel(_words(error)) from None
+
+
+def _tensors(nodes: Sequence[Any]) -> list[Tensor]:
+    return [_tensor(node) for node in nodes]
+
+
+def _tensor(node: Any) -> Tensor:
+    if not node.type.startswith("tensor("):
+        kinds = {"seq": "SEQUENCE", "map": "MAP", "sparse_tensor": "SPARSETENSOR"}
+        kind = kinds.get(node.type.partition("(")[0], "UNKNOWN")
+        raise BadModel(
+            f"Unsupported ONNX Type 'ONNX_TYPE_{kind}' for I/O '{node.name}', expected "
+            "'ONNX_TYPE_TENSOR'."
+        )
+    dims = tuple(d if isinstance(d, int) else -1 for d in node.shape)
+    return Tensor(node.name, TYPES.get(node.type, "TYPE_INVALID"), dims)
+
+
+def _tensorrt_options(parameters: Mapping[str, str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for key, value in parameters.items():
+        if key == "precision_mode":
+            if value not in TENSORRT_PRECISIONS:
+                raise BadModel(f"unsupported precision mode '{value}' is requested")
+            options.update(TENSORRT_PRECISIONS[value])
+        elif key in TENSORRT_KEYS or key.startswith("trt_"):
+            options[TENSORRT_KEYS.get(key, key)] = value
+        else:
+            raise BadModel(
+                f"unknown parameter '{key}' is provided for TensorRT Execution Accelerator"
+            )
+    return options
+
+
+def _unknown_accelerator(name: str) -> BadModel:
+    return BadModel(f"unknown Execution Accelerator '{name}' is requested")
+
+
+def _words(error: Exception) -> str:
+    """ONNX Runtime's error as upstream passes it on: its code and its message."""
+    found = re.match(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", str(error), re.DOTALL)
+    if found:
+        return f"onnx runtime error {found[1]}: {found[2]}"
+    return f"onnx runtime error: {error}"
+
+
+def _count(threads: int) -> str:
+    return str(threads) if threads else "as ONNX Runtime likes"
+
+
+def _word(member: Any) -> str:
+    """An option's name as its documentation spells it: ORT_ENABLE_ALL → enable_all."""
+    return str(member.name).removeprefix("ORT_").lower()

@@ -1,0 +1,193 @@
+"""torch.compile: what src/model.py of triton-inference-server/pytorch_backend does.
+
+The model folder holds the user's `model.py`, which defines a `torch.nn.Module` that can be made
+without arguments, and may hold a `model.pt` with its state dict. The model is compiled at its
+first request, or at its warm-up; each new shape may compile again.
+
+Parameters: NUM_THREADS and NUM_INTEROP_THREADS (1 unless given), and
+TORCH_COMPILE_OPTIONAL_PARAMETERS, a JSON object of torch.compile's own arguments, e.g.
+`{"mode": "max-autotune", "dynamic": true}`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import sysconfig
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton_python_backend_utils as pb_utils
+
+from workbook.backends.base import Array, BadModel, BadRequest, Config
+from workbook.backends.pytorch.tensors import to_array, to_tensor
+
+
+class Compiled:
+    """A compiled model; inputs and outputs go by the config's order.
+
+    Args:
+        config: the model's config.
+        device: `cpu` or `cuda:N`.
+
+    Raises:
+        BadModel: there is no model, it cannot be made, or it cannot be compiled here.
+    """
+
+    def __init__(self, config: Config, device: str) -> None:
+        self._config = config
+        self._device = device
+        _set_threads(config)
+        options = _options(config)
+        path = _model_path(config)
+        self.settings = (
+            f"torch.compile {path.name}, {torch.get_num_threads()} intra-op and "
+            f"{torch.get_num_interop_threads()} inter-op threads, options {options}"
+        )
+        with torch.inference_mode():
+            if path.suffix != ".py":
+                self._model = self._torchscript(path)
+                return
+            model = _make(config.name, path)
+            weights = path.with_suffix(".pt")
+            if weights.exists():
+                _load_weights(model, weights, device)
+            else:
+                pb_utils.Logger.log_info(f"Model parameter file not found for '{config.name}'")
+            model.to(device)
+            model.eval()
+            if device == "cpu" and options.get("backend", "inductor") == "inductor":
+                _check_compiler()
+            try:
+                self._model = torch.compile(model, **options)
+            except Exception as error:
+                raise BadModel(
+                    f"torch.compile does not take TORCH_COMPILE_OPTIONAL_PARAMETERS {options}: "
+                    f"{error}"
+                ) from None
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
+        """Answer one batch.
+
+        Raises:
+            BadRequest: the model failed, or has fewer outputs than the config.
+        """
+        arguments = []
+        for name in self._config.inputs:
+            if name not in inputs:
+                raise BadRequest(f"input '{name}' is missing")
+            if inputs[name].dtype == np.object_:
+                raise BadRequest(f"input '{name}' is text, which torch tensors cannot hold")
+            arguments.append(to_tensor(inputs[name], self._device))
+        with torch.inference_mode():
+            try:
+                result = self._model(*arguments)
+            except Exception as error:
+                raise BadRequest(f"PyTorch execute failure: {error}") from None
+            values = list(result) if isinstance(result, (tuple, list)) else [result]
+            if len(values) < len(self._config.outputs):
+                raise BadRequest(
+                    f"the configuration has {len(self._config.outputs)} outputs, "
+                    f"the model gives {len(values)}"
+                )
+            named = dict(zip(self._config.outputs, values, strict=False))
+            return {name: to_array(named[name]) for name in outputs}
+
+    def _torchscript(self, path: Path) -> Any:
+        pb_utils.Logger.log_info(f"Loading '{self._config.name}' as TorchScript")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch.jit is deprecated, which the user knows
+            try:
+                return torch.jit.load(path, map_location=self._device).eval()
+            except Exception as error:
+                raise BadModel(f"failed to load model '{self._config.name}': {error}") from None
+
+
+def _set_threads(config: Config) -> None:
+    torch.set_num_threads(config.integer("NUM_THREADS", 1, least=1))
+    torch.set_num_interop_threads(config.integer("NUM_INTEROP_THREADS", 1, least=1))
+
+
+def _options(config: Config) -> dict[str, Any]:
+    """torch.compile's arguments from the config."""
+    text = config.parameters.get("TORCH_COMPILE_OPTIONAL_PARAMETERS")
+    if text is None:
+        return {}
+    try:
+        options = json.loads(text)
+    except ValueError as error:
+        raise BadModel(
+            f"TORCH_COMPILE_OPTIONAL_PARAMETERS is not JSON ({error}); "
+            'write e.g. "{\\"mode\\": \\"max-autotune\\"}"'
+        ) from None
+    if not isinstance(options, dict):
+        raise BadModel(f"TORCH_COMPILE_OPTIONAL_PARAMETERS is not a JSON object: {text}")
+    if "model" in options:
+        raise BadModel("'model' is not an optional parameter for 'torch.compile'")
+    return options
+
+
+def _model_path(config: Config) -> Path:
+    candidates = ["model.py", "model.pt"]
+    if config.raw.get("default_model_filename"):
+        candidates.insert(0, str(config.raw["default_model_filename"]))
+    for name in candidates:
+        path = config.version_directory / name
+        if path.exists():
+            return path
+    raise BadModel(f"No model found in {config.version_directory}/{candidates}")
+
+
+def _make(name: str, path: Path) -> Any:
+    """Import the user's file and make its model: the first Module in it by name, as upstream."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadModel(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadModel(f"{path} failed: {type(error).__name__}: {error}") from None
+    for attribute in dir(module):
+        found = getattr(module, attribute)
+        if isinstance(found, type) and issubclass(found, torch.nn.Module):
+            break
+    else:
+        raise BadModel(f"Cannot find a subclass of torch.nn.Module in {path}")
+    try:
+        return found()
+    except Exception as error:
+        raise BadModel(
+            f"{path}: {attribute}() failed: {type(error).__name__}: {error}. The first subclass "
+            "of torch.nn.Module by name is taken; it must be made without arguments"
+        ) from None
+
+
+def _load_weights(model: Any, path: Path, device: str) -> None:
+    try:
+        model.load_state_dict(torch.load(path, map_location=device))
+    except Exception as error:
+        raise BadModel(f"{path} is not this model's state dict: {error}") from None
+
+
+def _check_compiler() -> None:
+    """torch.compile writes C++; without a compiler the first request would fail, so say it now."""
+    compiler = os.environ.get("CXX", "g++")  # as torch._inductor.config.cpp.cxx
+    if shutil.which(compiler) is None:
+        raise BadModel(
+            f"torch.compile needs a C++ compiler, and there is no '{compiler}' on PATH. Install "
+            "one (Debian, Ubuntu: `apt install g++`), or write TORCH_COMPILE_OPTIONAL_PARAMETERS "
+            '{"backend": "eager"} to serve the model uncompiled'
+        )
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if not header.is_file():
+        raise BadModel(
+            f"torch.compile needs Python's headers, and {header} is missing. Install them "
+            "(Debian, Ubuntu: `apt install python3-dev`)"
+        )

@@ -1,0 +1,77 @@
+"""The stand-in for NVIDIA's PyTorch backend: TorchScript, and torch.compile.
+
+The real backend has two runtimes, and the config chooses:
+
+- By default libtorch serves a TorchScript `model.pt` (torchscript.py).
+- `runtime: "model.py"` (containers 24.01 to 25.08) serves the `torch.nn.Module` that the user's
+  own `model.py` defines, through torch.compile (compiled.py).
+
+Here the server fills `runtime` in for both. What still tells them apart is
+`default_model_filename`: the core sets it to `model.pt` unless the user wrote
+`runtime: "model.py"`, and leaves it empty if so.
+
+Threads. The real backend leaves torch's default, every core, for each instance. Here each
+instance gets an equal share of the cores unless INTRA_OP_THREAD_COUNT says otherwise; the log
+shows what torch reports back.
+
+KIND_GPU puts the model and its inputs on the instance's device. Not verified on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
+
+import triton_python_backend_utils as pb_utils
+
+from workbook.backends.base import Array, Config, Signature, StandIn
+
+
+class Runtime(Protocol):
+    """A loaded model.
+
+    Attributes:
+        settings: what it is and how it runs, for the log.
+    """
+
+    settings: str
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Answer one batch, as `StandIn.infer` describes."""
+
+
+class TritonPythonModel(StandIn):
+    """Serves `model.pt` as TorchScript, or `model.py` through torch.compile."""
+
+    backend: ClassVar[str] = "pytorch"
+    _runtime: Runtime
+
+    @classmethod
+    def describe(cls, config: Config) -> Signature | None:
+        """Say that nothing can be completed: TorchScript does not store what a config needs."""
+        pb_utils.Logger.log_warn(
+            f"skipping model configuration auto-complete for '{config.name}': "
+            "not supported for pytorch backend"
+        )
+        return None
+
+    def load(self) -> None:
+        """Load the model with the runtime that the config asks for."""
+        if _python_runtime(self.config):
+            from workbook.backends.pytorch.compiled import Compiled
+
+            self._runtime = Compiled(self.config, self.device)
+        else:
+            from workbook.backends.pytorch.torchscript import TorchScript
+
+            self._runtime = TorchScript(self.config, self.device)
+        self.say(self._runtime.settings)
+
+    def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Answer one batch."""
+        return self._runtime.run(inputs, outputs)
+
+
+def _python_runtime(config: Config) -> bool:
+    name = str(config.raw.get("default_model_filename") or "")
+    return not name or name.endswith(".py")

@@ -1,0 +1,40 @@
+"""Between the server's numpy arrays and torch's tensors, and what torch calls types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from workbook.backends.base import Array
+
+# The types that the real backend knows (libtorch_utils.cc); text is a list of strings besides.
+_NAMES = {
+    torch.bool: "TYPE_BOOL",
+    torch.uint8: "TYPE_UINT8",
+    torch.int8: "TYPE_INT8",
+    torch.int16: "TYPE_INT16",
+    torch.int32: "TYPE_INT32",
+    torch.int64: "TYPE_INT64",
+    torch.float16: "TYPE_FP16",
+    torch.float32: "TYPE_FP32",
+    torch.float64: "TYPE_FP64",
+}
+KNOWN_TYPES = frozenset(_NAMES.values())
+
+
+def type_name(dtype: Any) -> str:
+    """Triton's name of a torch type; `TYPE_<invalid>`, as Triton writes it, where it has none."""
+    return _NAMES.get(dtype, "TYPE_<invalid>")
+
+
+def to_tensor(array: Array, device: str) -> Any:
+    """The array as a tensor on `device`. On the CPU it is a view: nothing is copied."""
+    tensor = torch.from_numpy(array)
+    return tensor if device == "cpu" else tensor.to(device)
+
+
+def to_array(tensor: Any) -> Array:
+    """The tensor as an array in main memory."""
+    array: Array = tensor.detach().cpu().numpy()
+    return array

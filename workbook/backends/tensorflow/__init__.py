@@ -1,0 +1,1 @@
+"""The stand-in for NVIDIA's TensorFlow backend; the server starts `model.py`."""

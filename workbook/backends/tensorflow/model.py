@@ -1,0 +1,175 @@
+"""The stand-in for NVIDIA's TensorFlow backend: SavedModels and frozen graphs.
+
+`platform: "tensorflow_savedmodel"` serves `model.savedmodel/`, its `serving_default` signature
+(TF_SIGNATURE_DEF, TF_GRAPH_TAG choose others). `platform: "tensorflow_graphdef"` serves
+`model.graphdef`. Both run in a TF1-style session, one call a batch, as in the real backend,
+which the container carried until 25.02.
+
+Threads. The real backend leaves TensorFlow's default, every core. Here each instance gets an
+equal share of the cores unless TF_NUM_INTRA_THREADS and TF_NUM_INTER_THREADS say otherwise.
+MAX_SESSION_SHARE_COUNT is checked, and without effect: each instance is a process.
+
+KIND_GPU shows the instance's GPU to TensorFlow. Not verified on a GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from workbook.backends.base import (
+    Array,
+    BadModel,
+    BadRequest,
+    Config,
+    Signature,
+    StandIn,
+)
+from workbook.backends.tensorflow import autofill, session, signature, validate
+
+_DEFAULT_FILES = {
+    "tensorflow_savedmodel": "model.savedmodel",
+    "tensorflow_graphdef": "model.graphdef",
+}
+
+
+class TritonPythonModel(StandIn):
+    """Serves `model.savedmodel` or `model.graphdef` through a session."""
+
+    backend: ClassVar[str] = "tensorflow"
+    completed_batch_size: ClassVar[int] = 4
+    completes_always: ClassVar[bool] = True
+    _session: session.Session
+    _input_nodes: dict[str, str]
+    _output_nodes: dict[str, str]
+
+    @classmethod
+    def describe(cls, config: Config) -> Signature | None:
+        """Read a SavedModel's signature; a graph says nothing of its inputs and outputs."""
+        path = _path(config)
+        if _platform(config) == "tensorflow_graphdef" or not path.exists():
+            return None
+        served = _signature(config, path)
+        return Signature(list(served.inputs.values()), list(served.outputs.values()))
+
+    @classmethod
+    def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
+        """Complete the config by the real backend's own rules.
+
+        Raises:
+            BadModel: the config contradicts the signature or itself.
+        """
+        config = auto.as_dict()  # the very dict that the server gets back
+        given = int(config.get("max_batch_size", 0))
+        autofill.complete(config, signature, cls.default_batch_size())
+        if config["max_batch_size"] != given:
+            pb_utils.Logger.log_warn(
+                f"autofilled max_batch_size to {config['max_batch_size']} for model "
+                f"'{config['name']}' since batching is supported but no max_batch_size is "
+                "specified in model configuration. Must specify max_batch_size to utilize "
+                "autofill with a larger max batch size"
+            )
+
+    def load(self) -> None:
+        """Check the config, open a session, load the model into it."""
+        config = self.config
+        platform = _platform(config)
+        threads = validate.threads(config)
+        validate.types(config)
+        path = _path(config)
+        if not path.exists():
+            raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")
+        accelerators = validate.accelerators(config, self.device != "cpu")
+        share = config.fair_threads
+        threads = dataclasses.replace(
+            threads, intra=threads.intra or share, inter=threads.inter or share
+        )
+        session.register_operations(config)
+        self._session = session.Session(session.options(config, self.device, threads, accelerators))
+        if platform == "tensorflow_savedmodel":
+            self._load_saved_model(path)
+        else:
+            self._load_graph(path)
+        if operations := session.initial_operations(config):
+            try:
+                self._session.initialize(operations)
+            except Exception as error:
+                raise BadModel(_first_line(error)) from None
+        self.say(
+            f"{platform} {path.name}, {threads.intra} intra-op and {threads.inter} inter-op "
+            f"threads, {'its own' if threads.per_session else 'shared'} thread pools"
+        )
+
+    def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Answer one batch with one call of the session."""
+        nodes = self._input_nodes
+        feeds = {nodes.get(name, f"{name}:0"): array for name, array in inputs.items()}
+        fetches = [self._output_nodes.get(name, f"{name}:0") for name in outputs]
+        try:
+            results = self._session.run(feeds, fetches)
+        except Exception as error:
+            raise BadRequest(_first_line(error)) from None
+        return {name: np.asarray(array) for name, array in zip(outputs, results, strict=True)}
+
+    def unload(self) -> None:
+        """Close the session."""
+        self._session.close()
+
+    def _load_saved_model(self, path: Path) -> None:
+        config = self.config
+        served = _signature(config, path)
+        try:
+            self._session.load_saved_model(path, signature.tag(config))
+        except Exception as error:
+            raise _unloadable(config, _first_line(error)) from None
+        validate.saved_model(config, served)
+        self._input_nodes = {name: e.node for name, e in served.inputs.items()}
+        self._output_nodes = {name: e.node for name, e in served.outputs.items()}
+
+    def _load_graph(self, path: Path) -> None:
+        try:
+            placeholders, others = self._session.load_graph(path)
+        except Exception as error:
+            raise BadModel(f"Can't parse {path} as binary proto: {_first_line(error)}") from None
+        if not (placeholders or others):
+            raise BadModel(f"model {self.config.name} has an empty network")
+        validate.graph(self.config, placeholders, others)
+        self._input_nodes, self._output_nodes = {}, {}
+
+
+def _platform(config: Config) -> str:
+    platform = str(config.raw.get("platform", ""))
+    if platform not in _DEFAULT_FILES:
+        raise BadModel(f"platform {platform} not supported for TensorFlow model '{config.name}'")
+    return platform
+
+
+def _path(config: Config) -> Path:
+    name = config.raw.get("default_model_filename") or _DEFAULT_FILES[_platform(config)]
+    return config.version_directory / str(name)
+
+
+def _signature(config: Config, path: Path) -> signature.ServingSignature:
+    try:
+        return signature.read(config, path)
+    except signature.Unreadable as error:
+        raise _unloadable(config, str(error)) from None
+
+
+def _unloadable(config: Config, message: str) -> BadModel:
+    """The real backend loads a SavedModel for the first time while completing its config."""
+    return BadModel(
+        f"unable to auto-complete model configuration for '{config.name}', "
+        f"failed to load model: {message}"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    """TensorFlow's own sentence, without the graph's Python traceback that follows it."""
+    message = getattr(error, "message", None) or str(error)
+    return str(message).strip().split("\n", 1)[0]

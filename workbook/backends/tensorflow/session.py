@@ -1,0 +1,121 @@
+"""A loaded model: a session, and one callable for each set of outputs that somebody asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbook.backends.base import Array, BadModel, Config
+from workbook.backends.tensorflow.runtime import module
+from workbook.backends.tensorflow.validate import Threads
+
+
+class Session:
+    """A graph with its weights.
+
+    Args:
+        options: a tensorflow.ConfigProto.
+    """
+
+    def __init__(self, options: Any) -> None:
+        self.graph = module("python.framework.ops").Graph()
+        self._session = module("python.client.session").Session(graph=self.graph, config=options)
+        self._calls: dict[tuple[tuple[str, ...], tuple[str, ...]], Any] = {}
+
+    def load_saved_model(self, path: Path, tag: str) -> None:
+        """Load the graph, the weights and the tables of a SavedModel, and initialize them."""
+        loader = module("python.saved_model.loader_impl").SavedModelLoader(str(path))
+        with self.graph.as_default():
+            loader.load(self._session, [tag])
+
+    def load_graph(self, path: Path) -> tuple[list[str], list[str]]:
+        """Load a frozen graph.
+
+        Returns:
+            The names of its placeholders, and of its other nodes.
+        """
+        definition = module("core.framework.graph_pb2").GraphDef()
+        definition.ParseFromString(path.read_bytes())
+        with self.graph.as_default():
+            module("python.framework.importer").import_graph_def(definition, name="")
+        placeholders = [node.name for node in definition.node if node.op == "Placeholder"]
+        return placeholders, [n.name for n in definition.node if n.op != "Placeholder"]
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> list[Array]:
+        """Compute the tensors `fetches` from the tensors `feeds`, both by their graph names."""
+        key = (tuple(feeds), tuple(fetches))
+        call = self._calls.get(key)
+        if call is None:
+            call = self._session.make_callable(list(fetches), feed_list=list(feeds))
+            self._calls[key] = call
+        results: list[Array] = call(*feeds.values())
+        return results
+
+    def initialize(self, operations: Sequence[str]) -> None:
+        """Run operations that set the graph up."""
+        self._session.run(list(operations))
+
+    def close(self) -> None:
+        """Give the session's memory and threads back."""
+        self._calls.clear()
+        self._session.close()
+
+
+def options(config: Config, device: str, threads: Threads, accelerators: frozenset[str]) -> Any:
+    """The session's ConfigProto, as the real backend's `NewSessionOptions` sets it."""
+    proto = module("core.protobuf.config_pb2").ConfigProto(
+        intra_op_parallelism_threads=threads.intra,
+        inter_op_parallelism_threads=threads.inter,
+        use_per_session_threads=threads.per_session,
+        allow_soft_placement=True,
+    )
+    if device == "cpu":
+        proto.device_count["GPU"] = 0
+    else:
+        proto.gpu_options.allow_growth = True
+        proto.gpu_options.visible_device_list = device.removeprefix("cuda:")
+    level = ((config.raw.get("optimization") or {}).get("graph") or {}).get("level")
+    if level is not None:  # XLA: -1 off, 1 and 2 on
+        proto.graph_options.optimizer_options.global_jit_level = max(-1, min(2, int(level)))
+    if "auto_mixed_precision" in accelerators:
+        rewriter = module("core.protobuf.rewriter_config_pb2").RewriterConfig
+        proto.graph_options.rewrite_options.meta_optimizer_iterations = rewriter.ONE
+        proto.graph_options.rewrite_options.auto_mixed_precision = rewriter.ON
+    return proto
+
+
+def register_operations(config: Config) -> None:
+    """Load the libraries of custom operations that the config names.
+
+    Raises:
+        BadModel: a library cannot be loaded.
+    """
+    names = (config.raw.get("model_operations") or {}).get("op_library_filename", [])
+    for name in names:
+        try:
+            module("python.framework.load_library").load_op_library(name)
+        except Exception as error:
+            raise BadModel(str(error)) from None
+
+
+def initial_operations(config: Config) -> list[str]:
+    """What TF_INIT_OPS_FILE names: in the version's folder, else in the model's.
+
+    Raises:
+        BadModel: the file is missing, or not of the form `{"init_ops": ["name", …]}`.
+    """
+    name = config.parameters.get("TF_INIT_OPS_FILE")
+    if not name:
+        return []
+    path = config.version_directory / name
+    if not path.exists():
+        path = config.directory / name
+    try:
+        operations = json.loads(path.read_text(encoding="utf-8"))["init_ops"]
+    except OSError as error:
+        raise BadModel(f"failed to open/read file '{path}': {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise BadModel(f'{path} is not of the form {{"init_ops": ["name"]}}') from None
+    return [str(operation) for operation in operations]

@@ -1,0 +1,305 @@
+"""The command line: `workbook serve · status · stop · models · deploy · undeploy · bench · …`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from . import paths
+from .errors import LoadError, ServerError, WorkbookError
+from .server import Server, Triton, connect, fleet, runs
+from .server import deploy as deploy_model
+from .server import undeploy as undeploy_model
+from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+app = typer.Typer(
+    help="Triton Inference Server on this machine, and the models of the course.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Port = Annotated[int, typer.Option(min=0, max=65535)]
+
+
+@app.command()
+def serve(
+    repository: Annotated[
+        Path | None, typer.Option(help="The model repository. Default: the shared one.")
+    ] = None,
+    control: Annotated[
+        Literal["explicit", "poll", "none"], typer.Option(help="The model control mode.")
+    ] = "explicit",
+    models: Annotated[
+        str, typer.Option(help="Models to load in explicit mode: all, none, or names with commas.")
+    ] = "all",
+    detach: Annotated[bool, typer.Option(help="Return when it is ready; it runs on.")] = False,
+    http_port: Port = DEFAULT_HTTP,
+    grpc_port: Port = DEFAULT_GRPC,
+    metrics_port: Port = DEFAULT_METRICS,
+    address: Annotated[
+        str, typer.Option(help="Listen here. Whoever reaches the ports can load code.")
+    ] = "127.0.0.1",
+    cache_mib: Annotated[int, typer.Option(min=0, help="Response cache; 0: none.")] = 64,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="Any tritonserver option, e.g. --option=--log-verbose=1"),
+    ] = None,
+) -> None:
+    """Start the laptop server and load the models."""
+    running = runs.current()
+    home = (repository or paths.repository()).expanduser().resolve()
+    if running is not None:
+        if detach and Path(running.repository) == home and running.control == control:
+            _announce(running.server(), "is running already")
+            return
+        raise ServerError(
+            f"A server of this checkout is running already, on {running.repository}.",
+            where=running.url,
+            todo="Use it, or stop it first: `workbook stop`.",
+        )
+    triton = Triton(
+        home,
+        control=control,
+        http=http_port,
+        grpc=grpc_port,
+        metrics=metrics_port,
+        address=address,
+        cache=cache_mib << 20,
+        options=option or (),
+    )
+    began = time.monotonic()
+    triton.start(detach=detach, remember=True)
+    try:
+        _announce(triton, f"is ready after {time.monotonic() - began:.1f} s")
+        if control == "explicit" and models != "none":
+            wanted = fleet.names(home) if models == "all" else models.split(",")
+            _load(triton, wanted)
+        if not detach:
+            out.print("Ctrl-C stops the server.")
+            triton.wait()
+    except BaseException:
+        triton.stop()
+        raise
+    if not detach:
+        triton.stop()
+        raise ServerError("The server ended.", todo="Its last words are in the log.")
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+) -> None:
+    """Show the server and its models. Exit status 3: no server runs."""
+    try:
+        server = connect()
+    except ServerError as error:
+        if as_json:
+            out.print_json(json.dumps({"version": 1, "running": False}))
+        else:
+            _complain(error)
+        raise typer.Exit(3) from None
+    record = runs.current()
+    ours = record is not None and record.url == server.url
+    models = fleet.status(server)
+    if as_json:
+        out.print_json(json.dumps(_status_json(server, record if ours else None, models)))
+        return
+    _announce(server, "is running" + (f" as process {record.pid}" if ours and record else ""))
+    if ours and record:
+        out.print(f"  log          {record.log}")
+    out.print(_table(models))
+
+
+@app.command()
+def stop() -> None:
+    """Stop this checkout's server and everything it started."""
+    record = runs.current()
+    if record is None:
+        out.print("No server of this checkout is running.")
+        return
+    with record.server() as server:
+        server.unload_all()
+    runs.end(record)
+    out.print(f"Stopped the server at {record.url}.")
+
+
+@app.command()
+def models(
+    names: Annotated[list[str] | None, typer.Argument(help="Default: all of them.")] = None,
+    rebuild: Annotated[bool, typer.Option(help="Build again what is there.")] = False,
+) -> None:
+    """Build the weights of the shared repository's models; what is there is kept."""
+    from . import zoo
+
+    built = zoo.repository.build(only=names or None, force=rebuild)
+    out.print(f"{len(built)} built; the repository is complete: {paths.repository()}")
+
+
+@app.command()
+def deploy(
+    folder: Annotated[Path, typer.Argument(help="The model's folder.")],
+    name: Annotated[str | None, typer.Option(help="Default: the folder's name.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="The folder is this version of a deployed model.")
+    ] = None,
+) -> None:
+    """Copy a model folder into the shared repository, load it, and wait until it is ready."""
+    with connect() as server, out.status(f"Deploying {escape(name or folder.name)} …"):
+        done = deploy_model(folder, name=name, version=version, server=server)
+    out.print(f"[green]✓[/] {escape(str(done))}")
+
+
+@app.command()
+def undeploy(
+    name: Annotated[str, typer.Argument(help="The model's name.")],
+    version: Annotated[int | None, typer.Option(min=1, help="Only this version.")] = None,
+) -> None:
+    """Unload a model and take it out of the shared repository."""
+    with connect() as server:
+        undeploy_model(name, version=version, server=server)
+    out.print(f"[green]✓[/] {escape(name)} is gone" + (f", version {version}." if version else "."))
+
+
+@app.command()
+def lab(
+    browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+    port: Annotated[int, typer.Option(help="JupyterLab's port.")] = 8888,
+) -> None:
+    """Start the server, load the models, and run JupyterLab until Ctrl-C."""
+    from . import lab as desk
+
+    began = time.monotonic()
+    server, finish = desk.server()
+    try:
+        _announce(server, f"is ready after {time.monotonic() - began:.1f} s")
+        _load(server, fleet.names(server.repository))
+        code = desk.jupyter(browser=browser, port=port, server=server)
+    finally:
+        finish()
+    raise typer.Exit(code)
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine for what the course needs, and say how to mend what is missing."""
+    from . import doctor as clinic
+
+    raise typer.Exit(clinic.report())
+
+
+def main() -> None:
+    """The entry point: errors are sentences, Ctrl-C is quiet."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except WorkbookError as error:
+        _complain(error)
+        sys.exit(1)
+    except (KeyboardInterrupt, typer.Abort):
+        err.print("Stopped.")
+        sys.exit(130)
+    except Exception as error:
+        if hasattr(error, "show"):  # an unknown option or a missing argument
+            error.show()
+            sys.exit(2)
+        raise
+
+
+def _announce(server: Server, how: str) -> None:
+    out.print(f"[bold]Triton[/] {how}")
+    out.print(f"  HTTP         {server.url}")
+    out.print(f"  gRPC         {server.grpc_url}")
+    out.print(f"  metrics      {server.metrics_url}")
+    out.print(f"  repository   {escape(str(server.repository))}")
+
+
+def _load(server: Server, names: Sequence[str]) -> None:
+    """Load models under a progress bar, then say which failed and why."""
+    columns = (
+        TextColumn("Loading models"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=err) as progress:
+        task = progress.add_task("", total=len(names))
+
+        def told(name: str, error: WorkbookError | None) -> None:
+            progress.update(task, advance=1, description=escape(name))
+
+        errors = fleet.load_all(server, names, told=told)
+    for error in errors.values():
+        _complain(error)
+    ready = len(names) - len(errors)
+    out.print(f"{ready} of {len(names)} models are ready. `workbook status` lists them.")
+
+
+def _table(models: Sequence[fleet.ModelStatus]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("model", "state", "versions", "backend", ""):
+        table.add_column(column)
+    for m in models:
+        colour = {"READY": "green", "UNAVAILABLE": "red"}.get(m.state, "yellow")
+        kind = {True: "stand-in", False: "", None: ""}[m.stand_in]
+        ready = ", ".join(str(v) for v, s in sorted(m.versions.items()) if s == "READY")
+        note = escape(m.reason.strip().splitlines()[0]) if m.reason else kind
+        table.add_row(escape(m.name), f"[{colour}]{m.state}[/]", ready, escape(m.backend), note)
+    return table
+
+
+def _status_json(
+    server: Server, record: runs.Record | None, models: Sequence[fleet.ModelStatus]
+) -> dict[str, Any]:
+    def port(address: str) -> int | None:
+        return urlsplit(address if "://" in address else f"//{address}").port
+
+    return {
+        "version": 1,
+        "running": True,
+        "url": server.url,
+        "grpc": server.grpc_url,
+        "metrics": server.metrics_url,
+        "ports": {
+            "http": port(server.url),
+            "grpc": port(server.grpc_url),
+            "metrics": port(server.metrics_url),
+        },
+        "pid": record.pid if record else None,
+        "repository": str(server.repository),
+        "control": server.control,
+        "log": str(record.log) if record else None,
+        "models": [dataclasses.asdict(m) for m in models],
+    }
+
+
+def _complain(error: WorkbookError) -> None:
+    err.print(f"[bold red]✗[/] {escape(error.what)}")
+    if error.where:
+        err.print(f"  [dim]where:[/] {escape(error.where)}")
+    if error.todo:
+        err.print(f"  [dim]to do:[/] {escape(error.todo)}")
+    if isinstance(error, LoadError):
+        with contextlib.suppress(IndexError):
+            err.print(f"  [dim]server:[/] {escape(error.message.strip())}")
+
+
+if __name__ == "__main__":
+    main()

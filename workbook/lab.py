@@ -1,0 +1,68 @@
+"""One place to work in: a server with the shared repository's models, and JupyterLab."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+from . import paths
+from .errors import ServerError, WorkbookError
+from .server import Server, Triton, connect
+from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
+
+_END = (signal.SIGTERM, signal.SIGHUP)
+START = "lectures/00__start.ipynb"
+
+
+def server() -> tuple[Server, Callable[[], None]]:
+    """The server to work with, and what to call when the work is over.
+
+    A server that is there already (TRITON_URL, the checkout's own, the container on the default
+    port) is used and left alone; otherwise the laptop server is started and later stopped.
+    """
+    try:
+        return connect(), lambda: None
+    except ServerError:
+        if os.environ.get("TRITON_URL"):
+            raise
+        triton = Triton(http=DEFAULT_HTTP, grpc=DEFAULT_GRPC, metrics=DEFAULT_METRICS)
+        triton.start(remember=True)
+        return triton, triton.stop
+
+
+def jupyter(*, browser: bool, port: int, server: Server) -> int:
+    """Run JupyterLab until it is ended; returns its exit status."""
+    if not 0 < port < 65536:
+        raise WorkbookError(f"{port} is not a port.", todo="Ports go from 1 to 65535.")
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        f"--ServerApp.root_dir={paths.root()}",
+        f"--ServerApp.port={port}",
+    ]
+    if (paths.root() / START).is_file():
+        command.append(f"--LabApp.default_url=/lab/tree/{START}")
+    if not browser:
+        command.append("--no-browser")
+    if os.getuid() == 0:
+        command.append("--allow-root")
+    environment = {
+        **os.environ,
+        "TRITON_URL": server.url,
+        "TRITON_GRPC_URL": server.grpc_url,
+        "TRITON_METRICS_URL": server.metrics_url,
+        "TRITON_REPOSITORY": str(server.repository),
+    }
+    with subprocess.Popen(command, env=environment) as process:
+        # Ctrl-C reaches JupyterLab too, which asks before it ends; so only it decides.
+        asked = signal.signal(signal.SIGINT, lambda *_: None)
+        others = {n: signal.signal(n, lambda *_: process.terminate()) for n in _END}
+        try:
+            return process.wait()
+        finally:
+            for number, handler in {signal.SIGINT: asked, **others}.items():
+                signal.signal(number, handler)

@@ -1,0 +1,59 @@
+"""The metrics endpoint as a DataFrame."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+from prometheus_client.parser import text_string_to_metric_families
+
+from ..errors import WorkbookError
+from ..server import Server
+
+
+def metrics(server: Server | str) -> pd.DataFrame:
+    """Every sample that the server's metrics endpoint shows at this moment.
+
+    Args:
+        server: a server, or the URL of its HTTP endpoint (the metrics are then taken from the
+            second port after it, as Triton numbers them by default).
+
+    Returns:
+        One row a sample: `metric`, `kind` (counter, gauge, summary, …), one column a label
+        (`model`, `version`, `gpu_uuid`, … as far as they occur; empty where a sample lacks it)
+        and `value`.
+
+    Raises:
+        ServerError: no metrics there.
+        WorkbookError: the answer is not in Prometheus' text format.
+    """
+    connection = Server(server) if isinstance(server, str) else server
+    return from_text(connection.metrics())
+
+
+def from_text(text: str) -> pd.DataFrame:
+    """The table of `metrics` from a text in Prometheus' exposition format.
+
+    Raises:
+        WorkbookError: the text is something else, or damaged.
+    """
+    # The parser writes counters with the ending _total, which Triton's names do not have.
+    written = set(re.findall(r"^[A-Za-z_:][\w:]*", text, re.MULTILINE))
+    rows = []
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                name = sample.name if sample.name in written else sample.name.removesuffix("_total")
+                rows.append((name, family.type, sample.labels, float(sample.value)))
+    # The parser signals damage with whatever its own code runs into.
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise WorkbookError(
+            f"The metrics are not in Prometheus' text format: {error}",
+            todo="Is the address that of a Triton server's metrics endpoint (usually port 8002)?",
+        ) from None
+    labels = list(dict.fromkeys(["model", "version", *(key for row in rows for key in row[2])]))
+    return pd.DataFrame(
+        [(name, kind, *(own.get(key, "") for key in labels), value)
+         for name, kind, own, value in rows],
+        columns=["metric", "kind", *labels, "value"],
+    )  # fmt: skip

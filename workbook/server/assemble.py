@@ -1,0 +1,176 @@
+"""Assemble the laptop server from the installed server wheel and this package's stand-ins.
+
+The wheel `nvidia-pytriton` carries the real tritonserver with the Python backend. What it does
+not carry is a backend directory as the server wants it: that is put together here, once for a
+given Python, wheel and set of stand-ins, under a name made from their contents. Files are copied,
+since the server refuses links that lead out of a backend's directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import sysconfig
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from .. import paths
+from ..errors import ServerError
+
+STAND_INS = Path(__file__).resolve().parent.parent / "backends"
+
+# Triton 24.10 hands the path of the stub and of the model to an unquoted `bash -c`; any other
+# character may be read by the shell or split the word.
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Installation:
+    """What a tritonserver process needs from this machine.
+
+    Attributes:
+        binary: the tritonserver executable.
+        backends: the assembled directory for --backend-directory.
+        caches: the directory for --cache-directory.
+        libraries: directories for LD_LIBRARY_PATH, in order.
+        version: the server's version, as the wheel's metadata gives it.
+    """
+
+    binary: Path
+    backends: Path
+    caches: Path
+    libraries: tuple[Path, ...]
+
+
+def find() -> Installation:
+    """Find the wheel, assemble the backend directory where it is missing, and return both.
+
+    Raises:
+        ServerError: the wheel, its stub for this Python, or libpython is not there.
+    """
+    wheel = _wheel()
+    stub = _stub(wheel)
+    libpython = _libpython()
+    triton = wheel / "tritonserver"
+    return Installation(
+        binary=triton / "bin" / "tritonserver",
+        backends=_backends(triton / "backends" / "python", stub),
+        caches=triton / "caches",
+        libraries=(libpython.parent, wheel.parent / "nvidia_pytriton.libs"),
+    )
+
+
+def stand_ins() -> list[str]:
+    """The names of the backends that this package stands in for, sorted."""
+    return sorted(folder.parent.name for folder in STAND_INS.glob("*/model.py"))
+
+
+def shell_safe(path: Path) -> Path:
+    """The same place under a name that Triton's unquoted shell command leaves whole.
+
+    A path without special characters is returned as it is. Any other is reached through a
+    symbolic link in a private folder of the system's temporary directory.
+    """
+    path = path.resolve()
+    if _SHELL_SAFE.fullmatch(str(path)):
+        return path
+    folder = Path(tempfile.gettempdir()) / f"triton-workbook-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    owner = folder.lstat()
+    if owner.st_uid != os.getuid() or folder.is_symlink():
+        raise ServerError(
+            "The folder for links to paths with spaces belongs to somebody else.",
+            where=str(folder),
+            todo="Set TMPDIR to a folder of your own whose path has no spaces.",
+        )
+    link = folder / hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(path)
+    return link
+
+
+def _wheel() -> Path:
+    spec = importlib.util.find_spec("pytriton")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    for place in places:
+        if (Path(place) / "tritonserver" / "bin" / "tritonserver").is_file():
+            return Path(place)
+    raise ServerError(
+        "The server wheel nvidia-pytriton is not installed in this Python.",
+        where=sys.executable,
+        todo="Run `make setup`, then use the Python in .venv.",
+    )
+
+
+def _stub(wheel: Path) -> Path:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    stubs = wheel / "tritonserver" / "python_backend_stubs"
+    stub = stubs / version / "triton_python_backend_stub"
+    if not stub.is_file():
+        known = ", ".join(sorted(p.name for p in stubs.iterdir())) if stubs.is_dir() else "none"
+        raise ServerError(
+            f"The server wheel has no Python stub for Python {version}.",
+            where=str(stubs),
+            todo=f"Use one of these Pythons: {known}; the course supports 3.11 and 3.12.",
+        )
+    return stub
+
+
+def _libpython() -> Path:
+    """The shared library of *this* interpreter; another build's breaks imports later."""
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    libdir = Path(sysconfig.get_config_var("LIBDIR") or "/nonexistent")
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    for folder in (libdir, libdir / multiarch, Path(sys.base_prefix) / "lib"):
+        if ".so" in name and (folder / name).is_file():
+            return folder / name
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    raise ServerError(
+        "This Python was built without a shared libpython, which Triton's stub needs.",
+        where=sys.base_prefix,
+        todo=f"Debian or Ubuntu: `apt install libpython{version}`. pyenv: "
+        f"`PYTHON_CONFIGURE_OPTS=--enable-shared pyenv install {version}`. Then `make setup`.",
+    )
+
+
+def _backends(python_backend: Path, stub: Path) -> Path:
+    digest = hashlib.sha256()
+    digest.update(metadata.version("nvidia-pytriton").encode())
+    digest.update(sys.version.encode())
+    sources = [p for p in sorted(STAND_INS.rglob("*.py")) if p.parent != STAND_INS]
+    for source in sources:
+        digest.update(str(source.relative_to(STAND_INS)).encode())
+        digest.update(source.read_bytes())
+    name = digest.hexdigest()[:16]
+    home = paths.state("server")
+    if (
+        shell_safe(home) != home
+    ):  # the stub's own path goes through the shell, and links are refused
+        home = Path(tempfile.gettempdir()) / f"triton-workbook-{os.getuid()}" / "server"
+        home.mkdir(parents=True, mode=0o700, exist_ok=True)
+    target = home / name
+    if target.is_dir():
+        return target
+    build = Path(tempfile.mkdtemp(dir=home, prefix=".build-"))
+    try:
+        shutil.copytree(python_backend, build / "python")
+        shutil.copy2(stub, build / "python" / stub.name)
+        (build / "python" / stub.name).chmod(0o755)
+        for source in sources:
+            copy = build / source.relative_to(STAND_INS)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+        build.chmod(0o755)
+        build.rename(target)
+    except OSError:
+        shutil.rmtree(build, ignore_errors=True)
+        if not target.is_dir():  # another process may have been faster
+            raise
+    return target

@@ -1,0 +1,255 @@
+"""Deploy: bring a model folder into the shared repository and have the server load it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import time
+from pathlib import Path
+
+from ..errors import LoadError, RepositoryError, ServerError
+from . import repository
+from .connect import connect
+from .connection import Server
+from .explain import load_error
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployment:
+    """A model that is ready.
+
+    Attributes:
+        name: the model's name.
+        versions: the versions that answer.
+        backend: as the server's configuration names it.
+        stand_in: whether a CPU stand-in of this course serves it, and not the real backend.
+        seconds: from the call until it was ready.
+    """
+
+    name: str
+    versions: tuple[int, ...]
+    backend: str
+    stand_in: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        which = ", ".join(map(str, self.versions))
+        kind = " (stand-in)" if self.stand_in else ""
+        return f"{self.name} {which} is ready on {self.backend}{kind}, after {self.seconds:.1f} s"
+
+
+def deploy(
+    folder: Path | str,
+    *,
+    name: str | None = None,
+    version: int | None = None,
+    server: Server | None = None,
+    timeout: float = 300.0,
+) -> Deployment:
+    """Copy a model folder into the repository, load it, and return when it is ready.
+
+    The copy appears at one stroke. If the server refuses the model, the repository is as it was
+    before, and a version that was served goes on being served.
+
+    Args:
+        folder: the model's folder, with config.pbtxt and version folders. A folder that lies in
+            the repository already is loaded where it is.
+        name: the model's name; by default the folder's.
+        version: the folder's files are this one version of a model that is deployed already; its
+            other versions and its config stay.
+        server: by default the one that `connect()` finds.
+        timeout: seconds until giving up.
+
+    Raises:
+        RepositoryError: the folder or the name cannot enter the repository.
+        LoadError: the server refused the model.
+        ServerError: there is no server, or it loads nothing after its start (control mode none).
+    """
+    began = time.monotonic()
+    server = server or connect()
+    folder = Path(folder).expanduser()
+    home = server.repository
+    if not home.is_dir():
+        raise RepositoryError(
+            "The server's repository is not a folder on this machine.",
+            where=str(home),
+            todo="Set TRITON_REPOSITORY to the folder that the server serves.",
+        )
+    target_name = repository.check_name(name or folder.resolve().name)
+    target = home / target_name
+    log_start = len(server.log_text())
+    if version is None and folder.resolve() == target.resolve():
+        repository.check_folder(folder)
+        repository.precompile(folder)
+        _load(server, target_name, timeout, folder, log_start)
+        return _deployment(server, target_name, began)
+    with repository.locked(home, target_name) as staging:
+        if version is None:
+            size = repository.check_folder(folder)
+            copy = repository.stage(folder, staging, target_name, size)
+        else:
+            copy = _with_version(folder, version, target, staging)
+        former: Path | None = None
+        placed = False
+        try:
+            former = repository.put(copy, target)
+            placed = True
+            _load(server, target_name, timeout, folder, log_start)
+        except BaseException:  # Ctrl-C included
+            if placed:
+                repository.take_back(target, former, staging)
+            else:
+                shutil.rmtree(copy, ignore_errors=True)
+            raise
+        if former is not None:
+            shutil.rmtree(former, ignore_errors=True)
+    return _deployment(server, target_name, began)
+
+
+def undeploy(
+    name: str, *, version: int | None = None, server: Server | None = None, timeout: float = 60.0
+) -> None:
+    """Unload a model and take its folder (or one version's) out of the repository.
+
+    Raises:
+        RepositoryError: the repository holds no such model or version.
+        ServerError: the server does not answer, or does not let go in time.
+    """
+    server = server or connect()
+    repository.check_name(name)
+    target = server.repository / name
+    with repository.locked(server.repository, name) as staging:
+        held = repository.versions(target)
+        if target.is_symlink() or not target.is_dir() or (version and version not in held):
+            raise RepositoryError(
+                f"The repository holds no model {name}" + (f" {version}." if version else "."),
+                where=str(server.repository),
+                todo="`workbook status` lists what there is.",
+            )
+        if version is None or held == [version]:
+            try:
+                server.unload(name, timeout=timeout)
+                repository.remove(target, staging)
+            except ServerError as error:
+                if "polling is enabled" not in error.what:
+                    raise
+                repository.remove(target, staging)  # the server will see that it is gone
+                server.wait_unloaded(name, timeout)
+            return
+        copy = repository.stage(target, staging, name, repository.check_folder(target))
+        shutil.rmtree(copy / str(version))
+        log_start = len(server.log_text())
+        former = repository.put(copy, target)
+        _load(server, name, timeout, target, log_start)
+        if former is not None:
+            shutil.rmtree(former, ignore_errors=True)
+
+
+def versions(name: str, *, server: Server | None = None) -> dict[int, str]:
+    """A model's versions and their states: `READY`, `UNAVAILABLE`, …, or `""` where not loaded."""
+    server = server or connect()
+    repository.check_name(name)
+    states = dict.fromkeys(repository.versions(server.repository / name), "")
+    for entry in server.index():
+        if entry["name"] == name and str(entry.get("version", "")).isdecimal():
+            states[int(entry["version"])] = str(entry.get("state", ""))
+    return dict(sorted(states.items()))
+
+
+def _with_version(folder: Path, version: int, target: Path, staging: Path) -> Path:
+    """A staged copy of the deployed model, with `folder` as one of its versions."""
+    if version < 1:
+        raise RepositoryError(f"{version} is not a version.", todo="Versions begin at 1.")
+    if not target.is_dir():
+        raise RepositoryError(
+            f"There is no model {target.name} to add a version to.",
+            where=str(target),
+            todo="Deploy the whole model folder first.",
+        )
+    if not folder.is_dir():
+        raise RepositoryError("There is no such version folder.", where=str(folder))
+    copy = repository.stage(target, staging, target.name, repository.check_folder(target))
+    shutil.rmtree(copy / str(version), ignore_errors=True)
+    wrapper = staging / f"{target.name}@wrap"
+    shutil.rmtree(wrapper, ignore_errors=True)
+    wrapper.mkdir()
+    try:
+        shutil.copytree(folder, wrapper / str(version), symlinks=True)
+        repository.check_folder(wrapper)
+        shutil.copytree(wrapper / str(version), copy / str(version), copy_function=shutil.copy)
+    except BaseException:
+        shutil.rmtree(copy, ignore_errors=True)
+        raise
+    finally:
+        shutil.rmtree(wrapper, ignore_errors=True)
+    repository.precompile(copy / str(version))
+    return copy
+
+
+def _load(server: Server, name: str, timeout: float, folder: Path, log_start: int) -> None:
+    """Load and wait until ready, whatever the control mode."""
+    try:
+        server.load(name, timeout=timeout, folder=folder)
+    except LoadError as error:
+        # The server answers so in both of the modes that load nothing on request.
+        if "polling is enabled" not in error.message:
+            raise
+        if server.control == "none":
+            raise ServerError(
+                "This server loads nothing after its start (control mode none).",
+                where=server.url,
+                todo="Start it again to serve the model, or use --control explicit.",
+            ) from None
+        _await_poll(server, name, timeout, folder, log_start)
+
+
+def _await_poll(server: Server, name: str, timeout: float, folder: Path, log_start: int) -> None:
+    """In poll mode the server sees a change by itself; its log tells when, and what came of it.
+
+    Where the log is out of reach (a container's), the model's readiness has to do.
+    """
+    loaded = f"successfully loaded '{name}'"
+    failed = re.compile(
+        rf"\"(?:failed to load '{re.escape(name)}' version \d+|"
+        rf"Poll failed for model directory '{re.escape(name)}'): (.*)\"$",
+        re.MULTILINE,
+    )
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if server.log is None:
+            if server.ready(name):
+                return
+        else:
+            news = server.log_text()[log_start:]
+            if refusal := failed.search(news):
+                raise load_error(name, refusal[1], folder)
+            if loaded in news and server.ready(name):
+                return
+        time.sleep(0.05)
+    raise ServerError(
+        f"{name} was not ready within {timeout:.0f} s.",
+        where=server.url,
+        todo="Does this server watch its repository (control mode poll)? Look at its log.",
+    )
+
+
+def _deployment(server: Server, name: str, began: float) -> Deployment:
+    ready = [int(e["version"]) for e in server.index(ready_only=True) if e["name"] == name]
+    config = server.config(name)
+    return Deployment(
+        name=name,
+        versions=tuple(sorted(ready)),
+        backend=str(config.get("backend") or config.get("platform")),
+        stand_in=is_stand_in(config),
+        seconds=time.monotonic() - began,
+    )
+
+
+def is_stand_in(config: dict[str, object]) -> bool:
+    """Whether a model's configuration shows a Python-based backend in place of a C++ one.
+
+    The server fills in `runtime: "model.py"` for a Python-based backend; the backends that are
+    Python-based in NVIDIA's container too (vLLM) are the same program there.
+    """
+    return config.get("runtime") == "model.py" and config.get("backend") not in ("python", "vllm")

@@ -1,0 +1,124 @@
+"""The models of a repository as a group: load them all, and say how each of them is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from ..errors import RepositoryError, WorkbookError
+from . import repository
+from .connection import Server
+from .deploy import is_stand_in
+
+AT_ONCE = 3  # loads under way together: most of a load is one core's work of importing
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelStatus:
+    """One model of the repository.
+
+    Attributes:
+        name: its name.
+        state: `READY`, `LOADING`, `UNLOADING`, `UNAVAILABLE`, or `not loaded`.
+        versions: state by version number, for the versions that the server has touched.
+        backend: as the server's configuration names it; empty where it is not loaded.
+        stand_in: whether one of this course's stand-ins serves it; None where it is not loaded.
+        reason: why it is unavailable, in the server's words; empty where it is not.
+    """
+
+    name: str
+    state: str
+    versions: dict[int, str]
+    backend: str
+    stand_in: bool | None
+    reason: str
+
+
+def names(folder: Path) -> list[str]:
+    """The models that a repository holds, ensembles last, since they need the others.
+
+    Raises:
+        RepositoryError: the repository is not a folder.
+    """
+    if not folder.is_dir():
+        raise RepositoryError("The model repository is not a folder.", where=str(folder))
+    models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
+    return [p.name for p in sorted(models, key=_is_ensemble) if repository.versions(p)]
+
+
+def load_all(
+    server: Server,
+    models: Iterable[str],
+    *,
+    told: Callable[[str, WorkbookError | None], None] = lambda name, error: None,
+) -> dict[str, WorkbookError]:
+    """Load models, a few at a time; a model that fails stops none of the others.
+
+    Args:
+        told: called with each model's name when it is done, and with its error if it failed.
+
+    Returns:
+        The errors by name.
+    """
+    errors: dict[str, WorkbookError] = {}
+    wanted = list(models)
+    ensembles = [name for name in wanted if _is_ensemble(server.repository / name)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for group in ([name for name in wanted if name not in ensembles], ensembles):
+            jobs = {pool.submit(_load, server, name): name for name in group}
+            for job in as_completed(jobs):
+                name, error = jobs[job], job.result()
+                if error is not None:
+                    errors[name] = error
+                told(name, error)
+    return errors
+
+
+def status(server: Server) -> list[ModelStatus]:
+    """How each model of the repository is, sorted by name."""
+    return list(_status(server))
+
+
+def _status(server: Server) -> Iterator[ModelStatus]:
+    entries: dict[str, list[dict[str, str]]] = {}
+    for entry in server.index():
+        if not entry["name"].startswith("."):
+            entries.setdefault(entry["name"], []).append(entry)
+    for name, versions in sorted(entries.items()):
+        states = {
+            int(v["version"]): v.get("state", "")
+            for v in versions
+            if v.get("version", "").isdecimal()
+        }
+        reasons = [v["reason"] for v in versions if v.get("reason") not in (None, "", "unloaded")]
+        backend, stand_in = "", None
+        if "READY" in states.values():
+            config = server.config(name)
+            backend = str(config.get("backend") or config.get("platform") or "")
+            stand_in = is_stand_in(config)
+            state = "READY"
+        else:
+            state = next((v["state"] for v in versions if v.get("state")), "not loaded")
+            if state == "UNAVAILABLE" and not reasons:
+                state = "not loaded"
+        yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
+
+
+def _load(server: Server, name: str) -> WorkbookError | None:
+    try:
+        repository.check_inside(server.repository, name)
+        repository.precompile(server.repository / name)
+        server.load(name)
+    except WorkbookError as error:
+        return error
+    return None
+
+
+def _is_ensemble(folder: Path) -> bool:
+    try:
+        text = (folder / "config.pbtxt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return "ensemble_scheduling" in text

@@ -1,0 +1,120 @@
+"""The guard: one small process that owns a tritonserver and leaves nothing behind.
+
+`python guard.py ORDERS.json` starts the server, waits, and ends with it. Whatever ends first
+(the server, the process that asked for it, the guard itself), the rest follows:
+
+- the guard is a child subreaper, so Python stubs orphaned by a killed server are still its
+  children, and it ends them;
+- the server asks the kernel for SIGTERM at the guard's death (PR_SET_PDEATHSIG);
+- where an owner is named, the guard reads a pipe from it: end of file means the owner is gone;
+- shared memory under the server's own prefix is removed at the end.
+
+It uses the standard library only and imports nothing of this package, so that it starts in
+milliseconds. See prctl(2) for PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import glob
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
+
+
+def main() -> int:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        orders = json.load(file)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    # Signals arrive as bytes on a pipe, so that one select() waits for all there is to wait for.
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+
+    guard = os.getpid()
+
+    def in_child() -> None:
+        os.setpgid(0, 0)  # Ctrl-C in a terminal reaches the guard, never the server half-way
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != guard:  # the guard died between fork and prctl
+            os._exit(1)
+
+    log = os.open(orders["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    server = subprocess.Popen(
+        orders["argv"],
+        cwd=orders["cwd"],
+        env=orders["env"],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        preexec_fn=in_child,  # noqa: PLW1509 - this process has one thread
+    )
+    with open(orders["pidfile"], "w", encoding="utf-8") as file:
+        file.write(f"{server.pid}\n")
+
+    owner = orders.get("owner_fd")
+    watched = [wake_read] + ([owner] if owner is not None else [])
+    asked_to_stop = False
+    while server.poll() is None and not asked_to_stop:
+        ready, _, _ = select.select(watched, [], [], 1.0)
+        if owner in ready and not os.read(owner, 1):
+            asked_to_stop = True
+        if wake_read in ready:
+            numbers = os.read(wake_read, 256)
+            asked_to_stop = asked_to_stop or any(n != signal.SIGCHLD for n in numbers)
+
+    if server.poll() is None:
+        server.terminate()
+        deadline = time.monotonic() + GRACE
+        while server.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+    if server.poll() is None:
+        server.kill()
+        server.wait()
+    end_orphans()
+    for path in glob.glob(f"/dev/shm/{glob.escape(orders['shm_prefix'])}*"):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.unlink(orders["pidfile"])
+    return 0
+
+
+def children() -> list[int]:
+    """The guard's own children, the orphans it inherited among them (see proc(5))."""
+    pid = os.getpid()
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(word) for word in file.read().split()]
+    return []
+
+
+def end_orphans() -> None:
+    """End every process that the server left behind, their own children included."""
+    deadline = time.monotonic() + 5.0
+    while time.monotonic() < deadline:
+        for pid in children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return  # no child is left
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""Model folders: what may enter a repository, and how it enters whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import py_compile
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import RepositoryError
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
+_SKIP = ("__pycache__", ".ipynb_checkpoints", ".git", ".DS_Store")
+_SPARE = 32 << 20  # bytes of disk left free after a copy
+
+
+def check_name(name: str) -> str:
+    """Return `name` if a model may be called so.
+
+    Raises:
+        RepositoryError: it could leave the repository, or Triton's Python backend could not
+            start it (24.10 passes the path to a shell unquoted).
+    """
+    if not _NAME.fullmatch(name):
+        raise RepositoryError(
+            f"{name!r} cannot be a model's name.",
+            todo="Use letters, digits, '_', '-', '+' and '.'; begin with a letter, a digit or '_'.",
+        )
+    return name
+
+
+def check_folder(folder: Path) -> int:
+    """Check that a model folder can be copied, and return its size in bytes.
+
+    Raises:
+        RepositoryError: it is not a folder, is empty, holds no version, or has a link that leads
+            out of it or a file that is neither a file nor a folder.
+    """
+    if not folder.is_dir():
+        raise RepositoryError(
+            "There is no such model folder." if not folder.exists() else "A model is a folder.",
+            where=str(folder),
+            todo="Give the folder that holds config.pbtxt and the version folders, e.g. 1/.",
+        )
+    home = folder.resolve()
+    size = 0
+    for path in _walk(folder):
+        target = path.resolve()
+        if path.is_symlink() and not target.is_relative_to(home):
+            raise RepositoryError(
+                "A link leads out of the model folder.",
+                where=f"{path} → {target}",
+                todo="Put a copy of the file into the model folder.",
+            )
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise RepositoryError(
+                f"A file cannot be read: {error.strerror}.",
+                where=str(path),
+                todo="Mend or remove it.",
+            ) from None
+        if stat.S_ISREG(status.st_mode):
+            size += status.st_size
+        elif not stat.S_ISDIR(status.st_mode):
+            raise RepositoryError(
+                "A model folder holds files and folders only.", where=str(path), todo="Remove it."
+            )
+    if not versions(folder):
+        raise RepositoryError(
+            "The model folder has no version folder.",
+            where=str(folder),
+            todo="Put the model's file into a folder named by a number, e.g. "
+            f"{folder.name}/1/model.py. An ensemble has an empty one.",
+        )
+    return size
+
+
+def check_inside(home: Path, name: str) -> None:
+    """Check that a repository's entry does not lead out of the repository.
+
+    Raises:
+        RepositoryError: it is a link to a place outside.
+    """
+    folder = home / check_name(name)
+    for path in (folder, *_walk(folder)):
+        if path.is_symlink() and not path.resolve().is_relative_to(home.resolve()):
+            raise RepositoryError(
+                "A link leads out of the model repository.",
+                where=f"{path} → {path.resolve()}",
+                todo="Put a copy in its place: `workbook deploy FOLDER` makes one.",
+            )
+
+
+def versions(folder: Path) -> list[int]:
+    """The version numbers that a model folder holds, in order. Triton skips version 0."""
+    if not folder.is_dir():
+        return []
+    names = [p.name for p in folder.iterdir() if p.is_dir()]
+    return sorted(int(n) for n in names if n.isascii() and n.isdecimal() and n[0] != "0")
+
+
+@contextlib.contextmanager
+def locked(repository: Path, name: str) -> Iterator[Path]:
+    """Hold the one right to change a model; yields the staging folder.
+
+    The staging folder lies beside the repository, on the same file system, so that a rename is
+    atomic and a server in poll mode never sees half a model. Where the repository is a mount of
+    its own, it lies inside under a name that begins with a dot.
+    """
+    staging = repository.parent / f".{repository.name}.staging"
+    try:
+        staging.mkdir(exist_ok=True)
+        inside = staging.stat().st_dev != repository.stat().st_dev
+    except OSError:
+        inside = True
+    if inside:
+        staging = repository / ".staging"
+    try:
+        staging.mkdir(exist_ok=True)
+        lock = (staging / f"{name}.lock").open("w")
+    except OSError as error:
+        raise RepositoryError(
+            f"The repository cannot be written: {error.strerror}.",
+            where=str(staging),
+            todo="Free disk space, or check who owns the folder.",
+        ) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in staging.glob(f"{name}@*"):  # of a deploy that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        yield staging
+
+
+def stage(source: Path, staging: Path, name: str, size: int) -> Path:
+    """Copy a checked folder into the staging folder, whole or not at all.
+
+    Times are not kept: the server reloads a model whose newest file is newer than before. Python
+    files are compiled at once, so that importing them later does not change the folder, which
+    would count as a change and reload the model.
+
+    Raises:
+        RepositoryError: the disk is full, or a file vanished or cannot be read.
+    """
+    free = shutil.disk_usage(staging).free
+    if free < size + _SPARE:
+        raise RepositoryError(
+            f"The disk has {free >> 20} MiB free; the model needs {size >> 20} MiB and "
+            f"{_SPARE >> 20} MiB to spare.",
+            where=str(staging),
+            todo="Free some space. The model that was there is unchanged.",
+        )
+    copy = staging / f"{name}@{secrets.token_hex(4)}"
+    try:
+        shutil.copytree(
+            source, copy, ignore=shutil.ignore_patterns(*_SKIP), copy_function=shutil.copy
+        )
+    except (OSError, shutil.Error) as error:
+        shutil.rmtree(copy, ignore_errors=True)
+        full = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error)
+        raise RepositoryError(
+            "The disk is full." if full else f"The model folder could not be copied: {error}",
+            where=str(staging if full else source),
+            todo="Free some space. The model that was there is unchanged."
+            if full
+            else "Try again.",
+        ) from None
+    precompile(copy)
+    return copy
+
+
+def precompile(folder: Path) -> None:
+    """Compile a model's Python files, as the stub would on import; broken ones are left alone."""
+    for file in folder.rglob("*.py"):
+        with contextlib.suppress(py_compile.PyCompileError, OSError, ValueError):
+            py_compile.compile(str(file), doraise=True)
+
+
+def put(copy: Path, target: Path) -> Path | None:
+    """Put a staged copy in its place; returns where the former folder lies now, if there is one."""
+    if target.is_symlink():
+        raise RepositoryError(
+            "A link stands in the repository in this model's place.",
+            where=f"{target} → {target.resolve()}",
+            todo="Remove the link first; the course does not write through links.",
+        )
+    if not target.exists():
+        copy.rename(target)
+        return None
+    _exchange(copy, target)
+    return copy
+
+
+def take_back(target: Path, former: Path | None, staging: Path) -> None:
+    """Undo `put`: the former folder comes back, or the place is empty again."""
+    if former is not None:
+        _exchange(former, target)
+        shutil.rmtree(former, ignore_errors=True)
+    else:
+        remove(target, staging)
+
+
+def remove(folder: Path, staging: Path) -> None:
+    """Remove a model folder at one stroke: it leaves the repository before it is deleted."""
+    gone = staging / f"{folder.name}@{secrets.token_hex(4)}"
+    folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for base, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in _SKIP]
+        for name in [*folders, *files]:
+            if name not in _SKIP:
+                yield Path(base, name)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Swap two folders atomically (renameat2(2) with RENAME_EXCHANGE)."""
+    at_fdcwd, exchange = -100, 2
+    libc = ctypes.CDLL(None, use_errno=True)
+    done = libc.renameat2(at_fdcwd, os.fsencode(one), at_fdcwd, os.fsencode(other), exchange)
+    if done != 0:  # a file system without it (NFS, some overlays): two renames, a gap between them
+        aside = one.with_name(one.name + ".aside")
+        other.rename(aside)
+        one.rename(other)
+        aside.rename(one)
