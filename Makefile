@@ -2,6 +2,7 @@
 #
 #   make lab                    set up, start the server with its models, open JupyterLab
 #   make lab BROWSER=no         the same without opening a browser
+#   make lab OPTIONS="--http-port 9000 --grpc-port 9001 --metrics-port 9002"
 #   make setup PYTHON=python3.12
 #   make setup TORCH_INDEX=URL  take torch from another package index: PyTorch's own installation
 #                               page names the one with the small CPU build
@@ -9,11 +10,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BROWSER ?= yes
+OPTIONS ?=
 TORCH_INDEX ?=
 PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' 2>/dev/null \
 	&& echo $$p && break; done)
 
+PIP := pip==26.3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete-$(shell cat requirements.txt pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
@@ -39,8 +42,9 @@ $(STAMP): requirements.txt pyproject.toml
 		echo "The virtual environment could not be made."; \
 		echo "  to do: Debian, Ubuntu: sudo apt install python3.11-venv; then delete $(VENV) and run make again."; \
 		exit 1; }
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-warn-script-location \
-		-q --progress-bar on $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
+	@$(BIN)/python -m pip install --disable-pip-version-check -q $(PIP)  # shows how far it is
+	@$(BIN)/python -m pip install --disable-pip-version-check \
+		--progress-bar on $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
 		-r requirements.txt || { \
 		echo "The packages could not be installed; what is there is kept, and make continues from it."; \
 		exit 1; }
@@ -48,7 +52,7 @@ $(STAMP): requirements.txt pyproject.toml
 	@rm -f $(VENV)/.complete-*; touch $@
 
 lab: setup ## set up, start the server, load the models, open JupyterLab
-	@$(BIN)/workbook lab $(if $(filter no,$(BROWSER)),--no-browser)
+	@$(BIN)/workbook lab $(if $(filter no,$(BROWSER)),--no-browser) $(OPTIONS)
 
 test: setup ## set up, then every check and test; the same that CI runs
 	$(BIN)/ruff check .

@@ -180,12 +180,15 @@ def undeploy(
 def lab(
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
     port: Annotated[int, typer.Option(help="JupyterLab's port.")] = 8888,
+    http_port: Port = DEFAULT_HTTP,
+    grpc_port: Port = DEFAULT_GRPC,
+    metrics_port: Port = DEFAULT_METRICS,
 ) -> None:
     """Start the server, load the models, and run JupyterLab until Ctrl-C."""
     from . import lab as desk
 
     began = time.monotonic()
-    server, finish = desk.server()
+    server, finish = desk.server(http=http_port, grpc=grpc_port, metrics=metrics_port)
     try:
         _announce(server, f"is ready after {time.monotonic() - began:.1f} s")
         _load(server, fleet.names(server.repository))
@@ -193,6 +196,22 @@ def lab(
     finally:
         finish()
     raise typer.Exit(code)
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Some of them. Default: all but the peers.")
+    ] = None,
+    peers: Annotated[bool, typer.Option(help="Measure the other inference servers.")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Length of a measurement.")] = 4.0,
+) -> None:
+    """Measure this server beside its peers on this machine; writes BENCHMARKS.md."""
+    from .measure import bench as benchmarks
+
+    chosen = (*(names or (() if peers else benchmarks.USUAL)), *(("peers",) if peers else ()))
+    benchmarks.run(chosen, rounds=rounds, seconds=seconds)
 
 
 @app.command()
@@ -206,9 +225,8 @@ def doctor() -> None:
 def main() -> None:
     """The entry point: errors are sentences, Ctrl-C is quiet."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
+        code = app(standalone_mode=False)  # what a command's typer.Exit holds, else None
+        sys.exit(code)
     except WorkbookError as error:
         _complain(error)
         sys.exit(1)

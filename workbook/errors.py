@@ -43,11 +43,11 @@ class RepositoryError(WorkbookError):
     """A model folder, a name or a path is not one that may enter the repository."""
 
 
-class LoadError(WorkbookError):
-    """The server refused a model.
+class Refusal(WorkbookError):
+    """The server said no, in words of its own.
 
     Attributes:
-        model: the model's name.
+        model: the model's name; "" where none is concerned.
         message: the server's own words, unchanged.
         rule: the identifier of the catalogue's entry, or "" where none matched.
     """
@@ -69,3 +69,11 @@ class LoadError(WorkbookError):
 
     def __str__(self) -> str:
         return f"{super().__str__()}\n  server: {self.message}"
+
+
+class LoadError(Refusal):
+    """The server refused a model."""
+
+
+class RequestError(Refusal):
+    """The server, or the client library, refused a request, or it failed on the way."""

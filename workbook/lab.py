@@ -11,24 +11,24 @@ from collections.abc import Callable
 from . import paths
 from .errors import ServerError, WorkbookError
 from .server import Server, Triton, connect
-from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
 
 _END = (signal.SIGTERM, signal.SIGHUP)
 START = "lectures/00__start.ipynb"
 
 
-def server() -> tuple[Server, Callable[[], None]]:
+def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], None]]:
     """The server to work with, and what to call when the work is over.
 
     A server that is there already (TRITON_URL, the checkout's own, the container on the default
-    port) is used and left alone; otherwise the laptop server is started and later stopped.
+    port) is used and left alone; otherwise the laptop server is started on the given ports and
+    stopped later.
     """
     try:
         return connect(), lambda: None
     except ServerError:
         if os.environ.get("TRITON_URL"):
             raise
-        triton = Triton(http=DEFAULT_HTTP, grpc=DEFAULT_GRPC, metrics=DEFAULT_METRICS)
+        triton = Triton(http=http, grpc=grpc, metrics=metrics)
         triton.start(remember=True)
         return triton, triton.stop
 

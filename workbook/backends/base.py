@@ -618,6 +618,27 @@ def shape_text(dims: Iterable[int]) -> str:
     return f"[{','.join(map(str, dims))}]"
 
 
+def other_dims(config: Config, name: str, model: Sequence[int], full: Sequence[int]) -> BadModel:
+    """The refusal of dims that do not fit the model, in the words that Triton's backends share.
+
+    Args:
+        name: the tensor.
+        model: the model's shape, -1 for a variable dimension.
+        full: the config's shape, the batch dimension included where max_batch_size > 0.
+    """
+    how = (
+        "an initial batch dimension because max_batch_size > 0 followed by the explicit tensor "
+        "shape, making complete shape"
+        if config.max_batch_size
+        else "shape"
+    )
+    return BadModel(
+        f"model '{config.name}', tensor '{name}': the model expects {len(model)} dimensions "
+        f"(shape {shape_text(model)}) but the model configuration specifies {len(full)} "
+        f"dimensions ({how} {shape_text(full)})"
+    )
+
+
 def to_text(array: Array) -> Array:
     """BYTES as Triton delivers them (objects of bytes) → str objects, as frameworks want them.
 

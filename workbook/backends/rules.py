@@ -6,7 +6,6 @@ Read in triton-inference-server/backend, src/backend_common.cc, and in both back
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -60,10 +59,3 @@ def check_allowed(kind: str, name: str, allowed: Collection[str]) -> None:
             f"unexpected inference {kind} '{name}', allowed {kind}s are: "
             f"{', '.join(sorted(allowed))}"
         )
-
-
-def share_of_cores(raw: Mapping[str, Any]) -> int:
-    """As `Config.fair_threads`, from a config that is still a dict."""
-    groups = raw.get("instance_group") or []
-    instances = sum(int(group.get("count", 1)) for group in groups)
-    return max(1, len(os.sched_getaffinity(0)) // max(1, instances))

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..errors import WorkbookError
 from ..server import Server
+from .reach import reach
 
 _SPANS = ("queue", "compute_input", "compute_infer", "compute_output")
 _COUNTS = ("requests", "failures", "inferences", "executions", "cache_hits", "cache_misses")
@@ -20,11 +21,11 @@ _NS = ("request_ns", *(f"{span}_ns" for span in _SPANS))
 _KEYS = ["model", "version"]
 
 
-def statistics(server: Server | str, model: str | None = None) -> pd.DataFrame:
+def statistics(server: Server | str | None = None, model: str | None = None) -> pd.DataFrame:
     """What each model has done since it was loaded.
 
     Args:
-        server: a server, or the URL of its HTTP endpoint.
+        server: a server, the URL of its HTTP endpoint, or None for the one that is running.
         model: one model only; by default all that are loaded.
 
     Returns:
@@ -43,7 +44,7 @@ def statistics(server: Server | str, model: str | None = None) -> pd.DataFrame:
     Raises:
         ServerError: no server there, or no such model.
     """
-    connection = Server(server) if isinstance(server, str) else server
+    connection = reach(server)
     return from_records(connection.statistics(model))
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 from ..errors import WorkbookError
 from ..server import Server
 from . import analyzer, report
+from .reach import reach
 
 Example = Mapping[str, npt.NDArray[Any]]
 InputData = Literal["random", "zero"] | Path | str | Example | Sequence[Example]
@@ -28,7 +29,7 @@ _ANY_SPREAD = 1_000_000
 
 
 def perf(
-    server: Server | str,
+    server: Server | str | None,
     model: str,
     *,
     concurrency: int | Iterable[int] = 1,
@@ -53,7 +54,7 @@ def perf(
     the level is measured once more, whatever its spread, and its row has `stable` False.
 
     Args:
-        server: a server, or the URL of its HTTP endpoint.
+        server: a server, the URL of its HTTP endpoint, or None for the one that is running.
         model: the model's name. `version`: one version of it; by default the newest.
         concurrency: how many requests to keep under way: a number, or several.
         rate: requests a second to send instead, whether or not they are answered in time.
@@ -80,7 +81,7 @@ def perf(
     Raises:
         WorkbookError: perf_analyzer refused or failed; its own words are in the error.
     """
-    connection = Server(server) if isinstance(server, str) else server
+    connection = reach(server)
     levels = _levels(concurrency, rate)
     with tempfile.TemporaryDirectory(prefix="perf-") as scratch:
         fixed = [

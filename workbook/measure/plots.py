@@ -8,7 +8,7 @@ a dark notebook. The colours are Okabe and Ito's, which people with colour-blind
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -106,7 +106,10 @@ def _draw_one(left: Axes, right: Axes, table: pd.DataFrame, axis: str) -> None:
 
 def _draw_several(left: Axes, right: Axes, tables: Mapping[str, pd.DataFrame], axis: str) -> None:
     for i, (name, table) in enumerate(tables.items()):
-        look = {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKS[i % len(_MARKS)]}
+        look: dict[str, Any] = {
+            "color": _COLOURS[i % len(_COLOURS)],
+            "marker": _MARKS[i % len(_MARKS)],
+        }
         left.plot(table[axis], table["throughput"], linewidth=2, label=name, **look)
         right.plot(table[axis], table["p50_ms"], linewidth=2, label=f"{name}, p50", **look)
         right.plot(

@@ -9,14 +9,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ..errors import WorkbookError
 from ..server import Server
+from .reach import reach
 
 
-def metrics(server: Server | str) -> pd.DataFrame:
+def metrics(server: Server | str | None = None) -> pd.DataFrame:
     """Every sample that the server's metrics endpoint shows at this moment.
 
     Args:
-        server: a server, or the URL of its HTTP endpoint (the metrics are then taken from the
-            second port after it, as Triton numbers them by default).
+        server: a server, the URL of its HTTP endpoint, or None for the one that is running. Of
+            a URL, the metrics are taken two ports on, as Triton numbers them by default.
 
     Returns:
         One row a sample: `metric`, `kind` (counter, gauge, summary, …), one column a label
@@ -27,7 +28,7 @@ def metrics(server: Server | str) -> pd.DataFrame:
         ServerError: no metrics there.
         WorkbookError: the answer is not in Prometheus' text format.
     """
-    connection = Server(server) if isinstance(server, str) else server
+    connection = reach(server)
     return from_text(connection.metrics())
 
 

@@ -12,7 +12,7 @@ from . import repository
 from .connection import Server
 from .deploy import is_stand_in
 
-AT_ONCE = 3  # loads under way together: most of a load is one core's work of importing
+AT_ONCE = 6  # loads under way together: more than half of a load is the server waiting
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,6 @@ from ..errors import ServerError
 from . import assemble, runs
 from .connection import Control, Server
 
-
 # What the server prints when it gives up; on a machine without a GPU it always complains of that.
 _COMPLAINT = re.compile(r"^E\d{4} (?!.*CudaDriverHelper)|^error|: unrecognized option")
 

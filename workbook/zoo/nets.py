@@ -13,9 +13,9 @@ Array = npt.NDArray[Any]
 
 
 class DigitsCNN(nn.Module):  # type: ignore[misc]
-    """Images (n, 1, 8, 8) float32 → logits (n, classes)."""
+    """Images (n, 1, 8, 8) float32 in 0..1 → logits (n, 10)."""
 
-    def __init__(self, classes: int = 10) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.features = nn.Sequential(
             nn.Conv2d(1, 16, 3, padding=1),
@@ -24,11 +24,41 @@ class DigitsCNN(nn.Module):  # type: ignore[misc]
             nn.ReLU(),
             nn.MaxPool2d(2),
         )
-        self.head = nn.Linear(32 * 4 * 4, classes)
+        self.head = nn.Linear(32 * 4 * 4, 10)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """Logits of each class."""
         return self.head(self.features(image).flatten(1))
+
+
+class EightsCNN(nn.Module):  # type: ignore[misc]
+    """Images (n, 1, 8, 8) float32 as counts of a camera → logits (n, 2)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 16, 3),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        )
+        self.head = nn.Linear(32 * 3 * 3, 2)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        """Logits of each class."""
+        return self.head(self.features(image).flatten(1))
+
+    def fold(self, offset: float, scale: float) -> None:
+        """Let the first layer do the `(image - offset) / scale` that was done before it.
+
+        The first convolution has no padding, so this changes no answer but for rounding. With
+        w' = w / scale and b' = b - offset · Σw', w' * x + b' equals w * (x - offset) / scale + b.
+        """
+        first = self.features[0]
+        with torch.no_grad():
+            first.weight /= scale
+            first.bias -= offset * first.weight.sum((1, 2, 3))
 
 
 class PhotoCNN(nn.Module):  # type: ignore[misc]
@@ -37,13 +67,13 @@ class PhotoCNN(nn.Module):  # type: ignore[misc]
     About 60 million multiplications an image: a batch of eight takes some 10 ms on one core.
     """
 
-    def __init__(self, classes: int = 2) -> None:
+    def __init__(self) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         for before, after in ((3, 32), (32, 64), (64, 96), (96, 128)):
             layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         self.features = nn.Sequential(*layers)
-        self.head = nn.Linear(128, classes)
+        self.head = nn.Linear(128, 2)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
         """Logits of each class."""

@@ -26,18 +26,22 @@ dims `[1]` comes back as `[rows]`. Dims `[-1]` counts as `[1]`, also as there.
 `[K, features + 1]`; the last is the bias. They add up to the raw score, before any transform.
 
 Predictions are made by Treelite's own interpreter (GTIL), which reads all four formats, computes
-as the real backend's CPU path does, and is imported in 0.13 s. Measured on two cores against
-`Booster.inplace_predict` of XGBoost 3.2 (one thread), microseconds a call, 100 trees of depth 6:
-batch 1: 30 against 171; batch 64: 184 against 206; with ten classes (1,000 trees) batch 1: 99
-against 232; batch 64: 2,213 against 902. XGBoost costs another second of import and has a
-separate format for each model type, so GTIL alone is used.
+as the real backend's CPU path does, and is imported in 0.13 s. Measured against
+`Booster.inplace_predict` of XGBoost 3.2, two threads each, microseconds a call, 100 rounds of
+depth 6. Two classes (100 trees), batch 1: 31 against 173; batch 64: 185 against 210. Ten classes
+(1,000 trees), batch 1: 101 against 254; batch 64: 2,213 against 894. So XGBoost is the faster one
+for large batches of large models. It would serve its own two formats only, for a second more of
+import, and the 20 microseconds a row are less than a request of one row costs the server. GTIL
+alone is used.
 
 Threads: each instance uses `cpu_nthread` OpenMP threads, an undocumented parameter of the real
 backend; -1, the default there and here, means all cores (or OMP_NUM_THREADS of the server).
+An instance on a GPU computes on the CPU too: the real backend is the one for GPUs.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -111,7 +115,8 @@ class Parameters:
         self.classifier = classifier
         self.threshold = np.float32(self._threshold() if classifier else 0.5)
         threads = int(self._number("cpu_nthread", int, -1))
-        self.threads = threads if threads > 0 else -1
+        # Treelite refuses more than there are; a config may come from a greater machine.
+        self.threads = min(threads, len(os.sched_getaffinity(0))) if threads > 0 else -1
         self._boolean("use_experimental_optimizations", False)
 
     def _threshold(self) -> float:

@@ -29,6 +29,7 @@ from workbook.backends.base import (
     Signature,
     StandIn,
     Tensor,
+    other_dims,
     shape_text,
     to_bytes,
     to_text,
@@ -293,31 +294,20 @@ class TritonPythonModel(StandIn):
         self, name: str, model: tuple[int, ...], dims: tuple[int, ...], *, exact: bool
     ) -> None:
         """Inputs may narrow a variable dimension of the model; outputs must repeat it."""
-        where = f"model '{self.config.name}', tensor '{name}': "
         batches = self.config.max_batch_size > 0
         if batches and model[0] != -1:
             raise BadModel(
-                f"{where}for the model to support batching the shape should have at least 1 "
-                "dimension and the first dimension must be -1; but shape expected by the model is "
-                f"{shape_text(model)}"
+                f"model '{self.config.name}', tensor '{name}': for the model to support batching "
+                "the shape should have at least 1 dimension and the first dimension must be -1; "
+                f"but shape expected by the model is {shape_text(model)}"
             )
         full = (-1, *dims) if batches else dims
         fits = len(full) == len(model) and all(
             theirs == ours or (theirs == -1 and not exact)
             for theirs, ours in zip(model, full, strict=True)
         )
-        if fits:
-            return
-        how = (
-            "an initial batch dimension because max_batch_size > 0 followed by the explicit "
-            "tensor shape, making complete shape"
-            if batches
-            else "shape"
-        )
-        raise BadModel(
-            f"{where}the model expects {len(model)} dimensions (shape {shape_text(model)}) but "
-            f"the model configuration specifies {len(full)} dimensions ({how} {shape_text(full)})"
-        )
+        if not fits:
+            raise other_dims(self.config, name, model, full)
 
     def _check_control(self, name: str, data_type: str, inputs: Mapping[str, Tensor]) -> None:
         if name not in inputs:
@@ -334,7 +324,7 @@ class TritonPythonModel(StandIn):
         if data_type != inputs[name].data_type:
             raise self._refused(
                 f"sequence control '{name}', the model expects data-type "
-                f"{inputs[name].data_type.removeprefix('TYPE_')} but the model configuration "
+                f"{_onnx_name(inputs[name].data_type)} but the model configuration "
                 f"specifies data-type {data_type}"
             )
 
@@ -403,6 +393,11 @@ def _tensorrt_options(parameters: Mapping[str, str]) -> dict[str, str]:
                 f"unknown parameter '{key}' is provided for TensorRT Execution Accelerator"
             )
     return options
+
+
+def _onnx_name(data_type: str) -> str:
+    name = data_type.removeprefix("TYPE_")
+    return {"FP32": "FLOAT", "FP16": "FLOAT16", "FP64": "DOUBLE"}.get(name, name)
 
 
 def _unknown_accelerator(name: str) -> BadModel:

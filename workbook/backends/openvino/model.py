@@ -17,6 +17,7 @@ even share of the cores.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ from workbook.backends.base import (
     Signature,
     StandIn,
     Tensor,
-    shape_text,
+    other_dims,
 )
 from workbook.backends.rules import check_allowed
 
@@ -124,13 +125,19 @@ class TritonPythonModel(StandIn):
         with _openvino("configuring openvino core"):
             core.set_property(target, properties)
         auto_batch = bool(config.max_batch_size) and not _yes(config, "SKIP_OV_DYNAMIC_BATCHSIZE")
+        options = {"ALLOW_AUTO_BATCHING": auto_batch}
+        self._dynamic = bool(model.is_dynamic())
+        self._compile = functools.partial(core.compile_model, model, target, options)
         with _openvino("loading model"):
-            compiled = core.compile_model(model, target, {"ALLOW_AUTO_BATCHING": auto_batch})
-            self._request = compiled.create_infer_request()
+            compiled = self._open()
+        padding = "on" if self._pads else "off"
+        self.say(f"target {target}, {_settings(compiled)}, batch padding {padding}")
+
+    def _open(self) -> Any:
+        compiled = self._compile()
+        self._request = compiled.create_infer_request()
         self._ports = {port.get_any_name(): port for port in compiled.outputs}
-        self.say(
-            f"target {target}, {_settings(compiled)}, batch padding {'on' if self._pads else 'off'}"
-        )
+        return compiled
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Run one infer request; the batch is padded or refused where it is not full."""
@@ -145,14 +152,20 @@ class TritonPythonModel(StandIn):
                 )
             inputs = {name: _padded(array, size) for name, array in inputs.items()}
         try:
+            if self._request is None:
+                self._open()
             results = self._request.infer(inputs, share_inputs=True)
         except Exception as error:
+            if self._dynamic:
+                # A failed inference leaves a compiled model of variable shapes in a state where
+                # every further one fails (OpenVINO 2026.4): compile it anew before the next.
+                self._request = None
             raise BadRequest(f"openvino error in running inference : {error}") from None
         return {name: results[self._ports[name]] for name in outputs}
 
     def unload(self) -> None:
         """Release the infer request and its compiled model."""
-        del self._request, self._ports
+        del self._request, self._ports, self._compile
 
     def _groups(self, taken: list[Any]) -> Iterable[list[Any]]:
         """Without padding upstream answers only a request that fills the batch by itself."""
@@ -273,30 +286,19 @@ def _check_dims(
     config: Config, name: str, shape: Any, dims: tuple[int, ...], *, exact: bool
 ) -> None:
     """Inputs of a batching model may leave a dimension open; all else must fit the model."""
-    where = f"model '{config.name}', tensor '{name}': "
     batches = config.max_batch_size > 0
     if batches and len(shape) == 0:
         raise BadModel(
-            f"{where}for the model to support batching the shape should have at least 1 dimension"
+            f"model '{config.name}', tensor '{name}': for the model to support batching the shape "
+            "should have at least 1 dimension"
         )
     full = (config.max_batch_size, *dims) if batches else dims
-    fits = len(shape) == len(full)
-    if fits:
-        for i, (theirs, ours) in enumerate(zip(shape, full, strict=True)):
-            if exact or not batches or (i != 0 and ours != -1):
-                fits = fits and _matches(theirs, ours)
-    if fits:
-        return
-    how = (
-        "an initial batch dimension because max_batch_size > 0 followed by the explicit tensor "
-        "shape, making complete shape"
-        if batches
-        else "shape"
+    compared = range(len(full)) if exact or not batches else range(1, len(full))
+    fits = len(shape) == len(full) and all(
+        _matches(shape[i], full[i]) or (full[i] == -1 and batches and not exact) for i in compared
     )
-    raise BadModel(
-        f"{where}the model expects {len(shape)} dimensions (shape {shape_text(_dims(shape))}) but "
-        f"the model configuration specifies {len(full)} dimensions ({how} {shape_text(full)})"
-    )
+    if not fits:
+        raise other_dims(config, name, _dims(shape), full)
 
 
 def _matches(theirs: Any, ours: int) -> bool:

@@ -12,10 +12,6 @@ TORCH_COMPILE_OPTIONAL_PARAMETERS, a JSON object of torch.compile's own argument
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import shutil
-import sysconfig
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +22,7 @@ import torch
 import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import Array, BadModel, BadRequest, Config
+from workbook.backends.pytorch.options import Options
 from workbook.backends.pytorch.tensors import to_array, to_tensor
 
 
@@ -34,21 +31,22 @@ class Compiled:
 
     Args:
         config: the model's config.
+        options: what to serve, and how.
         device: `cpu` or `cuda:N`.
 
     Raises:
-        BadModel: there is no model, it cannot be made, or it cannot be compiled here.
+        BadModel: the model cannot be made, or cannot be compiled here.
     """
 
-    def __init__(self, config: Config, device: str) -> None:
+    def __init__(self, config: Config, options: Options, device: str) -> None:
         self._config = config
         self._device = device
-        _set_threads(config)
-        options = _options(config)
-        path = _model_path(config)
+        torch.set_num_threads(options.threads)
+        torch.set_num_interop_threads(options.interop_threads)
+        path = options.path
         self.settings = (
             f"torch.compile {path.name}, {torch.get_num_threads()} intra-op and "
-            f"{torch.get_num_interop_threads()} inter-op threads, options {options}"
+            f"{torch.get_num_interop_threads()} inter-op threads, options {options.compile}"
         )
         with torch.inference_mode():
             if path.suffix != ".py":
@@ -62,14 +60,12 @@ class Compiled:
                 pb_utils.Logger.log_info(f"Model parameter file not found for '{config.name}'")
             model.to(device)
             model.eval()
-            if device == "cpu" and options.get("backend", "inductor") == "inductor":
-                _check_compiler()
             try:
-                self._model = torch.compile(model, **options)
+                self._model = torch.compile(model, **options.compile)
             except Exception as error:
                 raise BadModel(
-                    f"torch.compile does not take TORCH_COMPILE_OPTIONAL_PARAMETERS {options}: "
-                    f"{error}"
+                    "torch.compile does not take TORCH_COMPILE_OPTIONAL_PARAMETERS "
+                    f"{options.compile}: {error}"
                 ) from None
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
@@ -109,41 +105,6 @@ class Compiled:
                 raise BadModel(f"failed to load model '{self._config.name}': {error}") from None
 
 
-def _set_threads(config: Config) -> None:
-    torch.set_num_threads(config.integer("NUM_THREADS", 1, least=1))
-    torch.set_num_interop_threads(config.integer("NUM_INTEROP_THREADS", 1, least=1))
-
-
-def _options(config: Config) -> dict[str, Any]:
-    """torch.compile's arguments from the config."""
-    text = config.parameters.get("TORCH_COMPILE_OPTIONAL_PARAMETERS")
-    if text is None:
-        return {}
-    try:
-        options = json.loads(text)
-    except ValueError as error:
-        raise BadModel(
-            f"TORCH_COMPILE_OPTIONAL_PARAMETERS is not JSON ({error}); "
-            'write e.g. "{\\"mode\\": \\"max-autotune\\"}"'
-        ) from None
-    if not isinstance(options, dict):
-        raise BadModel(f"TORCH_COMPILE_OPTIONAL_PARAMETERS is not a JSON object: {text}")
-    if "model" in options:
-        raise BadModel("'model' is not an optional parameter for 'torch.compile'")
-    return options
-
-
-def _model_path(config: Config) -> Path:
-    candidates = ["model.py", "model.pt"]
-    if config.raw.get("default_model_filename"):
-        candidates.insert(0, str(config.raw["default_model_filename"]))
-    for name in candidates:
-        path = config.version_directory / name
-        if path.exists():
-            return path
-    raise BadModel(f"No model found in {config.version_directory}/{candidates}")
-
-
 def _make(name: str, path: Path) -> Any:
     """Import the user's file and make its model: the first Module in it by name, as upstream."""
     spec = importlib.util.spec_from_file_location(name, path)
@@ -174,20 +135,3 @@ def _load_weights(model: Any, path: Path, device: str) -> None:
         model.load_state_dict(torch.load(path, map_location=device))
     except Exception as error:
         raise BadModel(f"{path} is not this model's state dict: {error}") from None
-
-
-def _check_compiler() -> None:
-    """torch.compile writes C++; without a compiler the first request would fail, so say it now."""
-    compiler = os.environ.get("CXX", "g++")  # as torch._inductor.config.cpp.cxx
-    if shutil.which(compiler) is None:
-        raise BadModel(
-            f"torch.compile needs a C++ compiler, and there is no '{compiler}' on PATH. Install "
-            "one (Debian, Ubuntu: `apt install g++`), or write TORCH_COMPILE_OPTIONAL_PARAMETERS "
-            '{"backend": "eager"} to serve the model uncompiled'
-        )
-    header = Path(sysconfig.get_path("include")) / "Python.h"
-    if not header.is_file():
-        raise BadModel(
-            f"torch.compile needs Python's headers, and {header} is missing. Install them "
-            "(Debian, Ubuntu: `apt install python3-dev`)"
-        )

@@ -25,6 +25,7 @@ from typing import ClassVar, Protocol
 import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import Array, Config, Signature, StandIn
+from workbook.backends.pytorch import checks, options
 
 
 class Runtime(Protocol):
@@ -57,14 +58,20 @@ class TritonPythonModel(StandIn):
 
     def load(self) -> None:
         """Load the model with the runtime that the config asks for."""
-        if _python_runtime(self.config):
+        config = self.config
+        if _python_runtime(config):
+            compile_options = options.read(config, self.device)
             from workbook.backends.pytorch.compiled import Compiled
 
-            self._runtime = Compiled(self.config, self.device)
+            self._runtime = Compiled(config, compile_options, self.device)
         else:
+            parameters = checks.Parameters.read(config)
+            checks.model_file(config)
+            checks.tensors(config)
+            # Only now, since torch alone takes a second to import.
             from workbook.backends.pytorch.torchscript import TorchScript
 
-            self._runtime = TorchScript(self.config, self.device)
+            self._runtime = TorchScript(config, parameters, self.device)
         self.say(self._runtime.settings)
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:

@@ -8,7 +8,6 @@ import torch
 
 from workbook.backends.base import Array
 
-# The types that the real backend knows (libtorch_utils.cc); text is a list of strings besides.
 _NAMES = {
     torch.bool: "TYPE_BOOL",
     torch.uint8: "TYPE_UINT8",
@@ -20,7 +19,6 @@ _NAMES = {
     torch.float32: "TYPE_FP32",
     torch.float64: "TYPE_FP64",
 }
-KNOWN_TYPES = frozenset(_NAMES.values())
 
 
 def type_name(dtype: Any) -> str:

@@ -15,7 +15,7 @@ KIND_GPU shows the instance's GPU to TensorFlow. Not verified on a GPU.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -85,21 +85,29 @@ class TritonPythonModel(StandIn):
         if not path.exists():
             raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")
         accelerators = validate.accelerators(config, self.device != "cpu")
+        operations = session.initial_operations(config)
         share = config.fair_threads
         threads = dataclasses.replace(
             threads, intra=threads.intra or share, inter=threads.inter or share
         )
+        # All that can be refused without a session is refused before TensorFlow is imported.
+        tag, graph = signature.tag(config), None
+        if platform == "tensorflow_savedmodel":
+            served = _signature(config, path)
+            validate.saved_model(config, served)
+            self._input_nodes = {name: e.node for name, e in served.inputs.items()}
+            self._output_nodes = {name: e.node for name, e in served.outputs.items()}
+        else:
+            graph = _graph(config, path)
+            self._input_nodes, self._output_nodes = {}, {}
         session.register_operations(config)
         self._session = session.Session(session.options(config, self.device, threads, accelerators))
         if platform == "tensorflow_savedmodel":
-            self._load_saved_model(path)
+            self._fill(_unloadable, lambda: self._session.load_saved_model(path, tag))
         else:
-            self._load_graph(path)
-        if operations := session.initial_operations(config):
-            try:
-                self._session.initialize(operations)
-            except Exception as error:
-                raise BadModel(_first_line(error)) from None
+            self._fill(_refused, lambda: self._session.load_graph(graph))
+        if operations:
+            self._fill(_refused, lambda: self._session.initialize(operations))
         self.say(
             f"{platform} {path.name}, {threads.intra} intra-op and {threads.inter} inter-op "
             f"threads, {'its own' if threads.per_session else 'shared'} thread pools"
@@ -113,33 +121,19 @@ class TritonPythonModel(StandIn):
         try:
             results = self._session.run(feeds, fetches)
         except Exception as error:
-            raise BadRequest(_first_line(error)) from None
+            raise BadRequest(_sentence(error)) from None
         return {name: np.asarray(array) for name, array in zip(outputs, results, strict=True)}
 
     def unload(self) -> None:
         """Close the session."""
         self._session.close()
 
-    def _load_saved_model(self, path: Path) -> None:
-        config = self.config
-        served = _signature(config, path)
+    def _fill(self, refusal: Callable[[Config, str], BadModel], step: Callable[[], object]) -> None:
+        """Take a step of loading; what TensorFlow says against it becomes the refusal."""
         try:
-            self._session.load_saved_model(path, signature.tag(config))
+            step()
         except Exception as error:
-            raise _unloadable(config, _first_line(error)) from None
-        validate.saved_model(config, served)
-        self._input_nodes = {name: e.node for name, e in served.inputs.items()}
-        self._output_nodes = {name: e.node for name, e in served.outputs.items()}
-
-    def _load_graph(self, path: Path) -> None:
-        try:
-            placeholders, others = self._session.load_graph(path)
-        except Exception as error:
-            raise BadModel(f"Can't parse {path} as binary proto: {_first_line(error)}") from None
-        if not (placeholders or others):
-            raise BadModel(f"model {self.config.name} has an empty network")
-        validate.graph(self.config, placeholders, others)
-        self._input_nodes, self._output_nodes = {}, {}
+            raise refusal(self.config, _sentence(error)) from None
 
 
 def _platform(config: Config) -> str:
@@ -161,6 +155,19 @@ def _signature(config: Config, path: Path) -> signature.ServingSignature:
         raise _unloadable(config, str(error)) from None
 
 
+def _graph(config: Config, path: Path) -> Any:
+    """A graph whose nodes have the names that the config gives."""
+    try:
+        graph = session.read_graph(path)
+    except Exception as error:
+        raise BadModel(f"Can't parse {path} as binary proto: {error}") from None
+    if not graph.node:
+        raise BadModel(f"model {config.name} has an empty network")
+    placeholders = {node.name for node in graph.node if node.op == "Placeholder"}
+    validate.graph(config, placeholders, {node.name for node in graph.node} - placeholders)
+    return graph
+
+
 def _unloadable(config: Config, message: str) -> BadModel:
     """The real backend loads a SavedModel for the first time while completing its config."""
     return BadModel(
@@ -169,7 +176,16 @@ def _unloadable(config: Config, message: str) -> BadModel:
     )
 
 
-def _first_line(error: Exception) -> str:
-    """TensorFlow's own sentence, without the graph's Python traceback that follows it."""
-    message = getattr(error, "message", None) or str(error)
-    return str(message).strip().split("\n", 1)[0]
+def _refused(config: Config, message: str) -> BadModel:
+    return BadModel(message)
+
+
+def _sentence(error: Exception) -> str:
+    """TensorFlow's own sentence, without what its Python layer puts around it.
+
+    The whole is "Graph execution error:", then perhaps where the node was defined, then the
+    sentence, then the nodes that it passed through.
+    """
+    text = str(getattr(error, "message", None) or error).split("\n\t [[", 1)[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

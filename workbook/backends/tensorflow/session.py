@@ -30,18 +30,10 @@ class Session:
         with self.graph.as_default():
             loader.load(self._session, [tag])
 
-    def load_graph(self, path: Path) -> tuple[list[str], list[str]]:
-        """Load a frozen graph.
-
-        Returns:
-            The names of its placeholders, and of its other nodes.
-        """
-        definition = module("core.framework.graph_pb2").GraphDef()
-        definition.ParseFromString(path.read_bytes())
+    def load_graph(self, definition: Any) -> None:
+        """Load a graph, a tensorflow.GraphDef."""
         with self.graph.as_default():
             module("python.framework.importer").import_graph_def(definition, name="")
-        placeholders = [node.name for node in definition.node if node.op == "Placeholder"]
-        return placeholders, [n.name for n in definition.node if n.op != "Placeholder"]
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> list[Array]:
         """Compute the tensors `fetches` from the tensors `feeds`, both by their graph names."""
@@ -61,6 +53,17 @@ class Session:
         """Give the session's memory and threads back."""
         self._calls.clear()
         self._session.close()
+
+
+def read_graph(path: Path) -> Any:
+    """Read a tensorflow.GraphDef.
+
+    Raises:
+        Exception: the file is not one.
+    """
+    definition = module("core.framework.graph_pb2").GraphDef()
+    definition.ParseFromString(path.read_bytes())
+    return definition
 
 
 def options(config: Config, device: str, threads: Threads, accelerators: frozenset[str]) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import triton_python_backend_utils as pb_utils
 
-from workbook.backends.base import BadModel, Config, Tensor
+from workbook.backends.base import BadModel, Config, Tensor, other_dims, shape_text
 from workbook.backends.rules import check_allowed, sequence_controls
 from workbook.backends.tensorflow.signature import TYPES, Endpoint, ServingSignature
 
@@ -175,7 +175,7 @@ def _tensor(config: Config, kind: str, tensor: Tensor, endpoint: Endpoint) -> No
             raise BadModel(
                 f"unable to load model '{config.name}', configuration expects model provides "
                 f"input with shape [-1]  for ragged input '{endpoint.name}', model provides "
-                f"{_shape(endpoint.dims)}"
+                f"{shape_text(endpoint.dims)}"
             )
     elif endpoint.dims and tensor.name not in scattered:
         _compare(config, endpoint, tensor.model_dims, exact=kind == "output")
@@ -189,37 +189,22 @@ def _tensor(config: Config, kind: str, tensor: Tensor, endpoint: Endpoint) -> No
 
 def _compare(config: Config, endpoint: Endpoint, dims: Sequence[int], *, exact: bool) -> None:
     """Upstream's CompareDims: an input may narrow a free dimension, an output may not."""
-    where = f"model '{config.name}', tensor '{endpoint.name}': "
     batched = config.max_batch_size > 0
     if batched and (not endpoint.dims or endpoint.dims[0] != -1):
         raise BadModel(
-            f"{where}for the model to support batching the shape should have at least 1 dimension "
-            f"and the first dimension must be -1; but shape expected by the model is "
-            f"{_shape(endpoint.dims)}"
+            f"model '{config.name}', tensor '{endpoint.name}': for the model to support batching "
+            "the shape should have at least 1 dimension and the first dimension must be -1; but "
+            f"shape expected by the model is {shape_text(endpoint.dims)}"
         )
     full = (-1, *dims) if batched else tuple(dims)
     agree = len(full) == len(endpoint.dims) and all(
         model == given or (model == -1 and not exact)
         for model, given in zip(endpoint.dims, full, strict=True)
     )
-    if agree:
-        return
-    expects = f"{where}the model expects {len(endpoint.dims)} dimensions " + (
-        f"(shape {_shape(endpoint.dims)}) but the model configuration specifies {len(full)} "
-        "dimensions "
-    )
-    if batched:
-        raise BadModel(
-            f"{expects}(an initial batch dimension because max_batch_size > 0 followed by the "
-            f"explicit tensor shape, making complete shape {_shape(full)})"
-        )
-    raise BadModel(f"{expects}(shape {_shape(full)})")
+    if not agree:
+        raise other_dims(config, endpoint.name, endpoint.dims, full)
 
 
 def _provided(data_type: str) -> str:
     """A model's type as upstream's messages write it: BYTES where a config says STRING."""
     return "TYPE_BYTES" if data_type == "TYPE_STRING" else data_type
-
-
-def _shape(dims: Sequence[int]) -> str:
-    return f"[{','.join(map(str, dims))}]"

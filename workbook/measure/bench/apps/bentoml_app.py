@@ -3,6 +3,9 @@
 Started by peers.py, with `MODEL` the path of the ONNX file and `WORKERS` the number of processes.
 """
 
+# mypy: ignore-errors
+# It runs in an environment of its own, whose packages are not installed here.
+
 # No `from __future__ import annotations`: BentoML reads the annotations when the class is made.
 import os
 

@@ -7,6 +7,9 @@ thread in each worker process, so that the workers share the cores without spinn
 Started by peers.py, with `MODEL` the path of the ONNX file.
 """
 
+# mypy: ignore-errors
+# It runs in an environment of its own, whose packages are not installed here.
+
 from __future__ import annotations
 
 import os

@@ -4,6 +4,9 @@ Started by peers.py, with `MODEL` the path of the ONNX file, `WORKERS` the numbe
 `PORT` the port.
 """
 
+# mypy: ignore-errors
+# It runs in an environment of its own, whose packages are not installed here.
+
 from __future__ import annotations
 
 import os

@@ -3,6 +3,9 @@
 Its settings (adaptive batching, parallel workers) are written by peers.py.
 """
 
+# mypy: ignore-errors
+# It runs in an environment of its own, whose packages are not installed here.
+
 from __future__ import annotations
 
 import onnxruntime

@@ -17,16 +17,18 @@ class TritonPythonModel:
 
         if not read("READY"):  # an empty slot of the direct scheduler
             return pb_utils.InferenceResponse([])
-        who = bytes(read("CORRID"))
+        control = pb_utils.get_input_tensor_by_name(request, "CORRID")
+        who = request.correlation_id() if control is None else read("CORRID")
         if read("START"):
             self.totals[who] = 0
         self.totals[who] += int(read("value"))
         total = np.array([[self.totals[who]]], dtype=np.int32)
         if read("END"):
             del self.totals[who]
+        shown = who if isinstance(who, bytes) else str(who).encode()
         return pb_utils.InferenceResponse(
             [
                 pb_utils.Tensor("total", total),
-                pb_utils.Tensor("who", np.array([[who]], dtype=object)),
+                pb_utils.Tensor("who", np.array([[shown]], dtype=object)),
             ]
         )

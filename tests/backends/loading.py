@@ -1,0 +1,102 @@
+"""Load many models at once, and call one with many requests at once."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tritonclient.grpc as grpcclient
+from tritonclient.utils import np_to_triton_dtype
+
+from workbook.errors import LoadError
+from workbook.server import Triton
+
+
+@contextmanager
+def server_of_many(repository: Path) -> Iterator[Triton]:
+    """A server that loads and unloads many models side by side."""
+    options = ["--model-load-thread-count=12", "--http-thread-count=12"]
+    with Triton(repository, options=options) as server:
+        yield server
+        with ThreadPoolExecutor(12) as pool:
+            list(pool.map(server.unload, [m["name"] for m in server.index(ready_only=True)]))
+
+
+def load_all(server: Triton, names: Iterable[str]) -> dict[str, str]:
+    """Load models side by side; the server's words for each that failed, by name."""
+
+    def load(name: str) -> tuple[str, str]:
+        try:
+            server.load(name)
+        except LoadError as error:
+            return name, error.message
+        return name, ""
+
+    with ThreadPoolExecutor(12) as pool:
+        return {name: message for name, message in pool.map(load, names) if message}
+
+
+def tensors(arrays: Mapping[str, Any]) -> list[grpcclient.InferInput]:
+    """Arrays as a request's inputs."""
+    made = []
+    for name, array in arrays.items():
+        one = grpcclient.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+        one.set_data_from_numpy(array)
+        made.append(one)
+    return made
+
+
+def infer(server: Triton, model: str, arrays: Mapping[str, Any], **options: Any) -> Any:
+    """Send one request; the client's result."""
+    with server.grpc_client() as client:
+        return client.infer(model, tensors(arrays), **options)
+
+
+def infer_together(
+    server: Triton, model: str, requests: Sequence[Mapping[str, Any]], **options: Any
+) -> list[Any]:
+    """Send requests at once; for each, in order, the client's result or its error."""
+    answers: queue.Queue[tuple[int, Any]] = queue.Queue()
+    with server.grpc_client() as client:
+        for i, arrays in enumerate(requests):
+            client.async_infer(
+                model,
+                tensors(arrays),
+                callback=lambda result, error, i=i: answers.put((i, error or result)),
+                **options,
+            )
+        found = dict(answers.get(timeout=60) for _ in requests)
+    return [found[i] for i in range(len(requests))]
+
+
+class Counts:
+    """How many inferences a model answers, in how many executions, from now on."""
+
+    def __init__(self, server: Triton, model: str) -> None:
+        self._server, self._model = server, model
+        self._before = self._read()
+
+    def since(self, inferences: int) -> tuple[int, int]:
+        """Both counts, once so many inferences are counted (the server counts after answering)."""
+        deadline = time.monotonic() + 5
+        while True:
+            now = self._read()
+            done = now[0] - self._before[0], now[1] - self._before[1]
+            if done[0] >= inferences or time.monotonic() > deadline:
+                return done
+            time.sleep(0.02)
+
+    def _read(self) -> tuple[int, int]:
+        record = self._server.statistics(self._model)[0]
+        return int(record["inference_count"]), int(record["execution_count"])
+
+
+def text(*words: str) -> np.ndarray[Any, Any]:
+    """A BYTES array."""
+    return np.array([w.encode() for w in words], dtype=np.object_)

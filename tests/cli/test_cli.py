@@ -1,0 +1,270 @@
+"""The command line as people and scripts use it: real processes, real server, its own home."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+MODEL = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(r, "x").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("y", x * 2)]) for x in inputs]
+"""
+SLOW_START = """
+    def initialize(self, args):
+        import time
+        time.sleep(8)
+
+"""
+CONFIG = """
+backend: "python"
+input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+FREE_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def make_model(folder: Path, config: str = CONFIG) -> Path:
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(config)
+    (folder / "1" / "model.py").write_text(MODEL)
+    return folder
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_")}
+    return {**kept, "WORKBOOK_HOME": str(home), "COLUMNS": "200"}
+
+
+def start(home: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "workbook.cli", *words],
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    make_model(tmp_path / "model_repository" / "double")
+    return tmp_path
+
+
+@pytest.fixture
+def run(home: Path) -> Iterator[Run]:
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "workbook.cli", *words],
+            env=environment(home),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    yield call
+    call("stop")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
+    nothing = run("status")
+    assert nothing.returncode == 3
+    assert "No Triton server is running" in nothing.stderr
+    assert json.loads(run("status", "--json").stdout) == {"version": 1, "running": False}
+
+    served = run("serve", "--detach", *FREE_PORTS)
+    assert served.returncode == 0, served.stderr
+    assert "1 of 1 models are ready" in served.stdout
+
+    state = json.loads(run("status", "--json").stdout)
+    assert state["running"]
+    assert state["control"] == "explicit"
+    assert state["repository"] == str(home / "model_repository")
+    assert psutil.Process(state["pid"]).name().startswith("tritonserver")
+    assert Path(state["log"]).is_file()
+    assert state["url"].endswith(f":{state['ports']['http']}")
+    (model,) = state["models"]
+    assert model == {
+        "name": "double",
+        "state": "READY",
+        "versions": {"1": "READY"},
+        "backend": "python",
+        "stand_in": False,
+        "reason": "",
+    }
+
+    again = run("serve", "--detach", *FREE_PORTS)
+    assert "is running already" in again.stdout
+    other = run("serve", "--control", "poll", *FREE_PORTS)
+    assert other.returncode == 1
+    assert "workbook stop" in other.stderr
+
+    source = make_model(home / "mine")
+    deployed = run("deploy", str(source))
+    assert "mine 1 is ready on python" in deployed.stdout
+    assert "double" in run("status").stdout
+    assert run("undeploy", "mine").returncode == 0
+    gone = run("undeploy", "mine")
+    assert gone.returncode == 1
+    assert "to do:" in gone.stderr
+
+    (source / "config.pbtxt").write_text(CONFIG + "\nmax_batchsize: 4\n")
+    refused = run("deploy", str(source))
+    assert refused.returncode == 1
+    assert "max_batchsize" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+    stopped = run("stop")
+    assert "Stopped" in stopped.stdout
+    assert not psutil.pid_exists(state["pid"])
+    assert run("stop").returncode == 0
+
+
+def test_one_bad_model_does_not_stop_the_others(run: Run, home: Path) -> None:
+    make_model(home / "model_repository" / "broken", CONFIG.replace("TYPE_FP32", "FP32"))
+    served = run("serve", "--detach", *FREE_PORTS)
+    assert served.returncode == 0
+    assert "1 of 2 models are ready" in served.stdout
+    assert "broken did not load" in served.stderr
+    states = {m["name"]: m["state"] for m in json.loads(run("status", "--json").stdout)["models"]}
+    assert states["double"] == "READY"
+    assert states["broken"] != "READY"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_foreground_server_ends_with_its_command(
+    run: Run, home: Path, number: signal.Signals
+) -> None:
+    with start(home, "serve", *FREE_PORTS) as command:
+        pids: list[int] = []
+
+        def is_up() -> bool:
+            state = json.loads(run("status", "--json").stdout)
+            pids[:] = [state["pid"]] if state["running"] else []
+            return bool(pids) and any(m["state"] == "READY" for m in state["models"])
+
+        wait_for(is_up)
+        command.send_signal(number)
+        command.wait(timeout=30)
+        wait_for(lambda: not psutil.pid_exists(pids[0]))
+    assert run("status").returncode == 3
+    assert not list((home / ".workbook" / "run").iterdir())
+
+
+def test_ctrl_c_while_starting_leaves_nothing(home: Path) -> None:
+    with start(home, "serve", *FREE_PORTS) as command:
+        runs = home / ".workbook" / "run"
+        wait_for(lambda: runs.is_dir() and any(runs.glob("*/pid")))
+        command.send_signal(signal.SIGINT)
+        output, _ = command.communicate(timeout=30)
+    assert command.returncode == 130
+    assert "Traceback" not in output
+    assert not list(runs.iterdir())
+
+
+def test_ctrl_c_while_deploying_changes_nothing(run: Run, home: Path) -> None:
+    run("serve", "--detach", *FREE_PORTS)
+    source = make_model(home / "slow")
+    text = MODEL.replace("    def execute", SLOW_START + "    def execute")
+    (source / "1" / "model.py").write_text(text)
+    target = home / "model_repository" / "slow"
+    with start(home, "deploy", str(source)) as command:
+        wait_for(target.exists)
+        command.send_signal(signal.SIGINT)
+        output, _ = command.communicate(timeout=30)
+    assert command.returncode == 130
+    assert "Traceback" not in output
+    assert not target.exists()
+    assert "double" in run("status").stdout
+
+
+def test_a_deploy_killed_in_the_middle_leaves_no_half_model(run: Run, home: Path) -> None:
+    run("serve", "--detach", *FREE_PORTS)
+    source = make_model(home / "large")
+    with (source / "1" / "weights.bin").open("wb") as file:
+        for _ in range(100):
+            file.write(os.urandom(1 << 20) * 4)
+    staging = home / ".model_repository.staging"
+    with start(home, "deploy", str(source)) as command:
+        wait_for(lambda: any(staging.glob("large@*/1/weights.bin")))
+        command.kill()
+    assert not (home / "model_repository" / "large").exists()
+    (source / "1" / "weights.bin").unlink()
+    assert run("deploy", str(source)).returncode == 0
+    assert not list(staging.glob("large@*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["serve", "--http-port", "70000"], "--http-port"),
+        (["serve", "--control", "sometimes"], "sometimes"),
+        (["serve", "--repository", "/no/such/folder"], "/no/such/folder"),
+        (["deploy", "/no/such/folder"], "No Triton server is running"),
+        (["lab", "--port", "0", "--no-browser"], "0"),
+        (["dance"], "dance"),
+    ],
+)
+def test_bad_words_get_a_sentence(run: Run, words: list[str], expected: str) -> None:
+    answer = run(*words)
+    assert answer.returncode in (1, 2)
+    assert expected in answer.stderr
+    assert "Traceback" not in answer.stdout + answer.stderr
+
+
+def page(address: str) -> str:
+    """What a browser would get; nothing while nobody listens yet."""
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return str(answer.read().decode())
+    except urllib.error.URLError:
+        return ""
+
+
+def test_lab_brings_up_server_models_and_jupyterlab_and_takes_them_down(
+    run: Run, home: Path
+) -> None:
+    (home / "lectures").mkdir()
+    with start(home, "lab", "--no-browser", "--port", "18888", *FREE_PORTS) as desk:
+        assert desk.stdout is not None
+        try:
+            address = ""
+            while not address:
+                line = desk.stdout.readline()
+                assert line, "JupyterLab ended before it gave its address"
+                if "/lab?token=" in line:
+                    address = line[line.index("http://") :].strip()
+            wait_for(lambda: "JupyterLab" in page(address))
+            state = json.loads(run("status", "--json").stdout)
+            assert state["models"][0]["state"] == "READY"
+            family = [p.pid for p in psutil.Process(desk.pid).children(recursive=True)]
+        finally:
+            desk.terminate()
+            desk.wait(timeout=60)
+    wait_for(lambda: not any(psutil.pid_exists(pid) for pid in [*family, state["pid"]]))

@@ -1,0 +1,57 @@
+"""The doctor finds what is missing, and answers where nothing is installed."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workbook import doctor
+
+
+def test_a_machine_that_runs_these_tests_is_well() -> None:
+    findings = list(doctor.examine())
+    assert not [f for f in findings if f.level == "fail"]
+    subjects = {f.subject for f in findings}
+    assert {"Python", "libpython", "server wheel", "numpy", "disk", "shared memory"} <= subjects
+    assert all(f.todo for f in findings if f.level == "fail")
+
+
+def test_a_taken_port_is_noted() -> None:
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            holder.bind(("127.0.0.1", 8888))
+        except OSError:
+            pass  # taken by somebody else: as good
+        else:
+            holder.listen()
+        found = [f for f in doctor.examine() if f.subject == "port 8888"]
+    assert found[0].level == "note"
+    assert "JupyterLab" in found[0].found
+
+
+def test_what_is_missing_fails_and_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.platform, "libc_ver", lambda: ("", ""))
+    monkeypatch.setattr(doctor.sysconfig, "get_config_var", lambda name: "")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(doctor, "SETUP_GIB", 10**6)
+    monkeypatch.setattr(doctor, "ROOT", Path("/tmp"))
+    bad = {f.subject: f for f in doctor.examine() if f.level != "ok"}
+    assert {"C library", "libpython", "disk", "C++ compiler"} <= set(bad)
+    assert "enable-shared" in bad["libpython"].todo
+    assert "apt install g++" in bad["C++ compiler"].todo
+
+
+def test_it_runs_on_a_python_without_any_package() -> None:
+    file = Path(doctor.__file__)
+    answer = subprocess.run(
+        [sys.executable, "-I", "-S", str(file)], capture_output=True, text=True, check=False
+    )
+    assert "packages" in answer.stdout
+    assert "make setup" in answer.stdout
+    assert answer.returncode == 1
+    assert not answer.stderr

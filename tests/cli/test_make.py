@@ -1,0 +1,63 @@
+"""`make lab` in this checkout: what a student runs, from the command to the models' answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = "--port 18889 --http-port 0 --grpc-port 0 --metrics-port 0"
+
+
+def status() -> dict[str, object]:
+    words = [sys.executable, "-m", "workbook.cli", "status", "--json"]
+    return dict(
+        json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+    )
+
+
+def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
+    environment = {
+        k: v for k, v in os.environ.items() if not k.startswith(("TRITON_", "MAKE", "MFLAGS"))
+    }
+    desk = subprocess.Popen(
+        ["make", "lab", "BROWSER=no", f"OPTIONS={OPTIONS}"],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert desk.stdout is not None
+    printed: list[str] = []
+    try:
+        for line in desk.stdout:
+            printed.append(line)
+            if "/lab" in line and "token=" in line:
+                break
+        else:
+            raise AssertionError("".join(printed))
+        state = status()
+        models = {m["name"]: m["state"] for m in state["models"]}  # type: ignore[attr-defined]
+        expected = {p.parent.name for p in (ROOT / "model_repository").glob("*/config.pbtxt")}
+        assert expected <= set(models)
+        assert {name for name, is_ in models.items() if is_ != "READY"} == set(), "".join(printed)
+        family = psutil.Process(desk.pid).children(recursive=True)
+        assert any("jupyterlab" in " ".join(p.cmdline()) for p in family)
+    finally:
+        os.killpg(desk.pid, signal.SIGTERM)
+        desk.wait(timeout=60)
+    deadline = time.monotonic() + 30
+    while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family):
+        assert time.monotonic() < deadline, "a process was left behind"
+        time.sleep(0.1)
+    assert status() == {"version": 1, "running": False}

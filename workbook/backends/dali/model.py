@@ -1,0 +1,393 @@
+"""The stand-in for `backend: "dali"`: a DALI pipeline on the CPU.
+
+Rules and words follow the sources of Triton's DALI backend (triton-inference-server/dali_backend,
+`src/dali_model.h`, `src/dali_model_instance.cc`, `src/config_tools/config_tools.cc`).
+
+- The pipeline is `model.dali` (or `default_model_filename`), serialized; else that file as Python
+  with `@autoserialize`, where it ends in `.py`; else `dali.py`.
+- An input has the name of its `fn.external_source`. Outputs go by their order; the config names
+  them. What the pipeline declares (`dtype`, `ndim` of the source; `output_dtype`, `output_ndim` of
+  the pipeline) must agree with the config, and fills in what the config leaves out. What neither
+  says is missing.
+- The config's max_batch_size replaces the pipeline's; 0 or none takes the pipeline's.
+- Parameters: `num_threads` replaces the pipeline's, `split_along_outer_axis` names outputs (with
+  `:` between them) whose samples are themselves batches. `release_after_unload` is no parameter of
+  a model but of the server (`--backend-config=dali,…`), and about GPU memory.
+- A request asks for all outputs or fails.
+- Encoded images are `TYPE_UINT8`, dims `[ -1 ]`, one image a row. `TYPE_STRING` loads where the
+  source declares no dtype, as upstream, but no request succeeds there: the backend takes as many
+  bytes as there are strings. Here the request says what to write instead.
+- Images of different length share a batch where the input has `allow_ragged_batch: true`, which
+  auto-complete sets. Within one request all rows have one length: that is Triton's protocol.
+
+Where the real backend fails a whole batch for one broken image, only its own request fails here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from workbook.backends.base import (
+    Array,
+    BadModel,
+    BadRequest,
+    Config,
+    Signature,
+    StandIn,
+    Tensor,
+    _Taken,
+)
+from workbook.backends.dali import serialized
+from workbook.backends.dali.serialized import Port
+
+SERIALIZED, PYTHON = "model.dali", "dali.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline(Signature):
+    """What a pipeline says of itself, and the pipeline."""
+
+    content: bytes = b""
+    description: serialized.Description = dataclasses.field(
+        default_factory=lambda: serialized.Description((), (), 0, ())
+    )
+
+
+class TritonPythonModel(StandIn):
+    """Serves one pipeline; each instance builds its own."""
+
+    backend = "dali"
+    completes_always = True
+
+    @classmethod
+    def describe(cls, config: Config) -> Pipeline:
+        """Find the pipeline, serialize it where it is Python, and read what it declares."""
+        content = _find(config)
+        found = serialized.describe(content)
+        return Pipeline(
+            inputs=[_tensor(port) for port in found.inputs],
+            outputs=[_tensor(port) for port in found.outputs],
+            content=content,
+            description=found,
+        )
+
+    @classmethod
+    def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
+        """Fill in names, types, dims and max_batch_size, as `AutofillConfig` does upstream."""
+        assert isinstance(signature, Pipeline)
+        split = _split_names(Config(raw, Path(), ""))
+        _refuse_unknown(raw["input"], signature)
+        for port in signature.description.inputs:
+            entry = next((e for e in raw["input"] if e["name"] == port.name), None)
+            if entry is None:
+                entry = {"name": port.name, "allow_ragged_batch": True}
+                raw["input"].append(entry)
+            _fill(entry, port)
+        outputs = signature.description.outputs
+        if len(raw["output"]) > len(outputs):
+            raise _count_mismatch(len(raw["output"]), len(outputs))
+        for index, port in enumerate(outputs):
+            if index == len(raw["output"]):
+                raw["output"].append({"name": port.name})
+            _fill(raw["output"][index], _as_answered(port, raw["output"][index]["name"] in split))
+        if int(raw.get("max_batch_size", 0)) <= 0:
+            auto.set_max_batch_size(signature.description.batch_size)
+
+    def load(self) -> None:
+        """Check the config against the pipeline and build it."""
+        pipeline = self.describe(self.config)
+        self._check(pipeline)
+        if self.device == "cpu" and pipeline.description.gpu_operators:
+            operators = ", ".join(dict.fromkeys(pipeline.description.gpu_operators))
+            raise BadModel(
+                "Error while instantiating DALI pipeline: it has operators for a GPU and this "
+                f"instance has none: {operators}. For the CPU write device_id=None in "
+                'pipeline_def and device="cpu" in each operator ("cpu", not "mixed", for '
+                "decoders), then serialize it again."
+            )
+        threads = self.config.integer("num_threads", -1)
+        self._settings: dict[str, Any] = {
+            "batch_size": self.config.max_batch_size,
+            "num_threads": None if threads == -1 else threads,
+            # One batch at a time, on the thread that asks: a queue would only delay the answer.
+            "prefetch_queue_depth": 1,
+            "exec_pipelined": False,
+            "exec_async": False,
+        }
+        if self.device == "cpu":
+            self._content = serialized.without_device(pipeline.content)
+        else:
+            self._content = pipeline.content
+            self._settings["device_id"] = int(self.device.partition(":")[2])
+        self._build()
+        self._failed = False
+
+    def _check(self, pipeline: Pipeline) -> None:
+        """`ValidateConfig` upstream."""
+        raw = self.config.raw
+        if self.config.max_batch_size < 1:
+            raise BadModel("Missing max_batch_size field in model configuration.")
+        _refuse_unknown(raw["input"], pipeline)
+        for port in pipeline.description.inputs:
+            if port.name not in self.config.inputs:
+                raise BadModel(f'Missing config for "{port.name}" input.')
+            _agree(self.config.inputs[port.name], port)
+        outputs = pipeline.description.outputs
+        if len(self.config.outputs) != len(outputs):
+            raise _count_mismatch(len(self.config.outputs), len(outputs))
+        self._split = _split_names(self.config)
+        for tensor, port in zip(self.config.outputs.values(), outputs, strict=True):
+            _agree(tensor, _as_answered(port, tensor.name in self._split))
+
+    def _build(self) -> None:
+        from nvidia import dali
+
+        try:
+            self._pipeline = dali.Pipeline.deserialize(
+                serialized_pipeline=self._content, **self._settings
+            )
+        except RuntimeError as error:
+            raise BadModel(f"Error while instantiating DALI pipeline: {error}") from None
+
+    # -- one batch ------------------------------------------------------------------------------
+
+    def _groups(self, taken: list[_Taken]) -> Iterable[list[_Taken]]:
+        """All requests together: DALI takes samples of any shape."""
+        self._failed = False
+        return [taken] if taken else []
+
+    def _run(self, batch: list[_Taken]) -> list[Any]:
+        """Feed every row of every request as one sample, and share out the samples."""
+        for one in batch:
+            if len(one.outputs) != len(self.config.outputs):
+                raise BadRequest(
+                    f"Number of outputs expected by the requests ({len(one.outputs)}) does not "
+                    "match the number of outputs from DALI pipeline "
+                    f"({len(self.config.outputs)}). Ask for all of them."
+                )
+        try:
+            for name in self.config.inputs:
+                self._pipeline.feed_input(name, _samples([one.inputs[name] for one in batch], name))
+            results = self._pipeline.run()
+        except BadRequest:
+            raise
+        except Exception as error:
+            self._failed = True  # a pipeline that failed once never runs again
+            self._build()
+            raise BadRequest(f"Runtime error: {_reason(str(error))}") from None
+        rows = [one.rows for one in batch]
+        answers: list[list[Any]] = [[] for _ in batch]
+        for name, result in zip(self.config.outputs, results, strict=True):
+            shares = _shares(result, rows, name, split=name in self._split)
+            for answer, share in zip(answers, shares, strict=True):
+                # The next run overwrites this memory. In one call there is a next one only when
+                # a batch has failed and its requests are tried one by one.
+                answer.append(pb_utils.Tensor(name, share.copy() if self._failed else share))
+        return [pb_utils.InferenceResponse(tensors) for tensors in answers]
+
+    def unload(self) -> None:
+        """Give the pipeline's memory and threads back."""
+        with contextlib.suppress(AttributeError):
+            del self._pipeline
+
+
+# -- the pipeline's file ---------------------------------------------------------------------------
+
+
+def _find(config: Config) -> bytes:
+    """The serialized pipeline, from the first place that gives one (`DaliModel::LoadModel`)."""
+    given = config.version_directory / (config.raw.get("default_model_filename") or SERIALIZED)
+    fallback = config.version_directory / PYTHON
+    reasons = []
+    if given.is_file():
+        content = given.read_bytes()
+        try:
+            serialized.describe(content)
+            return content
+        except serialized.NotAPipeline as error:
+            if given.suffix != ".py":
+                reasons.append(f"{given.name} is no serialized pipeline: {error}")
+    for path in dict.fromkeys((given, fallback)):
+        if path.suffix == ".py" and path.is_file():
+            try:
+                return _autoserialize(path)
+            except Exception as error:
+                reasons.append(f"{path.name} did not serialize: {type(error).__name__}: {error}")
+    why = " ".join(reasons) or "Neither file exists."
+    if "CUDA is not available" in why:
+        why += " For the CPU write device_id=None in pipeline_def."
+    raise BadModel(
+        "DALI Backend error: Failed to load model file. The program looked in the following "
+        f"locations: {given}, {fallback}. Please make sure that the model exists in any of the "
+        f"locations and is properly serialized or can be properly serialized. {why}"
+    )
+
+
+def _autoserialize(path: Path) -> bytes:
+    """Run a Python file and serialize the pipeline that it marks with `@autoserialize`.
+
+    Raises:
+        Exception: whatever the file raises; RuntimeError where it marks none, or several.
+    """
+    from nvidia.dali._utils.autoserialize import invoke_autoserialize
+
+    name = "autoserialize_mod"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder) / SERIALIZED
+            invoke_autoserialize(module, str(target))
+            return target.read_bytes()
+    finally:
+        del sys.modules[name]
+
+
+# -- the pipeline against the config ---------------------------------------------------------------
+
+
+def _tensor(port: Port) -> Tensor:
+    dims = None if port.dimensions is None else (-1,) * (port.dimensions + 1)
+    return Tensor(port.name, port.data_type or "TYPE_INVALID", dims)
+
+
+def _as_answered(port: Port, split: bool) -> Port:
+    """An output as a request sees it: a split one has lost its outer dimension to the batch."""
+    if split and port.dimensions is not None:
+        return dataclasses.replace(port, dimensions=port.dimensions - 1)
+    return port
+
+
+def _split_names(config: Config) -> frozenset[str]:
+    return frozenset(filter(None, config.parameters.get("split_along_outer_axis", "").split(":")))
+
+
+def _refuse_unknown(entries: Sequence[Mapping[str, Any]], pipeline: Pipeline) -> None:
+    known = [port.name for port in pipeline.description.inputs]
+    for entry in entries:
+        if entry["name"] not in known:
+            raise BadModel(
+                f"Configuration file contains config for {entry['name']} but such input is not "
+                "present in the pipeline. An input has the name of its fn.external_source: "
+                f"{', '.join(known) or 'this pipeline has none'}."
+            )
+
+
+def _count_mismatch(given: int, there: int) -> BadModel:
+    return BadModel(
+        "The number of outputs specified in the DALI pipeline and the configuration file do not "
+        f"match.\nModel config outputs: {given}\nPipeline outputs: {there}"
+    )
+
+
+def _fill(entry: dict[str, Any], port: Port) -> None:
+    """Complete one entry of the config; what the config says stays, where it agrees."""
+    known = entry.get("data_type", "TYPE_INVALID")
+    if known == "TYPE_INVALID":
+        if port.data_type is None:
+            raise BadModel(
+                f'Missing data_type config for "{entry["name"]}": write it in config.pbtxt, or '
+                "declare it in the pipeline (dtype and ndim of fn.external_source, output_dtype "
+                "and output_ndim of pipeline_def)"
+            )
+        entry["data_type"] = port.data_type
+    if not entry.get("dims"):
+        if port.dimensions is None:
+            raise BadModel(
+                f'Missing dims config for "{entry["name"]}": write them in config.pbtxt, or '
+                "declare ndim (output_ndim for outputs) in the pipeline"
+            )
+        entry["dims"] = [-1] * port.dimensions
+    _agree(Tensor.from_config(entry), port)
+
+
+def _agree(tensor: Tensor, port: Port) -> None:
+    """The config's type and dims against those that the pipeline declares."""
+    if port.data_type is not None and tensor.data_type != port.data_type:
+        raise BadModel(
+            f'Mismatch of data_type config for "{tensor.name}".\n'
+            f"Data type defined in config: {tensor.data_type}\n"
+            f"Data type defined in pipeline: {port.data_type}"
+        )
+    dims = tensor.dims or ()
+    if port.dimensions is not None and len(dims) != port.dimensions:
+        raise BadModel(
+            f'Mismatch in number of dimensions for "{tensor.name}"\n'
+            f"Number of dimensions defined in config: {len(dims)}\n"
+            f"Number of dimensions defined in pipeline: {port.dimensions}"
+        )
+
+
+# -- samples ---------------------------------------------------------------------------------------
+
+
+def _samples(parts: Sequence[Array], name: str) -> Array | list[Array]:
+    """The rows of all requests: one array where they have one shape, else one array each."""
+    if parts[0].dtype == np.object_:
+        raise BadRequest(
+            f"{name} is TYPE_STRING, of which DALI sees no string but its first byte: write "
+            "data_type: TYPE_UINT8 and dims: [ -1 ], and send the bytes of the file as UINT8"
+        )
+    if len(parts) == 1:
+        return parts[0]
+    if len({part.shape[1:] for part in parts}) == 1:
+        return np.concatenate(parts)
+    return [row for part in parts for row in part]
+
+
+def _shares(result: Any, rows: Sequence[int], name: str, *, split: bool) -> list[Array]:
+    """Each request's part of one output.
+
+    Raises:
+        BadRequest: samples of one request have different shapes.
+    """
+    if hasattr(result, "as_cpu"):
+        result = result.as_cpu()
+    shares: list[Array] = []
+    start = 0
+    whole = np.asarray(result.as_tensor()) if result.is_dense_tensor() else None
+    for count in rows:
+        if whole is not None:
+            share = whole[start : start + count]
+        else:
+            samples = [np.asarray(result.at(i)) for i in range(start, start + count)]
+            shapes = {sample.shape[1 if split else 0 :] for sample in samples}
+            if len(shapes) > 1:
+                raise BadRequest(
+                    f"output {name} has samples of different shapes in one request: "
+                    f"{', '.join(str(list(s)) for s in sorted(shapes))}; resize or pad them in "
+                    "the pipeline, or send one sample a request"
+                )
+            share = np.concatenate(samples) if split else np.stack(samples)
+        if split and whole is not None:
+            share = share.reshape(-1, *share.shape[2:])
+        shares.append(share)
+        start += count
+    return shares
+
+
+def _reason(message: str) -> str:
+    """DALI's error without the pipeline's traceback, which its sender has no use for."""
+    operator = re.search(r"Error in \w+ operator `([^`]+)`", message)
+    encountered = re.search(r"encountered:\s*(.*?)\s*(?:Current pipeline object|$)", message, re.S)
+    if operator is None or encountered is None:
+        return message
+    reason = f"{operator[1]}: {encountered[1]}"
+    if "decoders" in operator[1] or "imgcodec" in operator[1].lower():
+        reason += " (is the input a whole, undamaged image file?)"
+    return reason

@@ -1,0 +1,227 @@
+"""Small requests over HTTP and JSON: the server against other services, batching against none."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import WorkbookError
+from ...server import Triton
+from . import models, peers, services, wrk
+from .machine import CORES
+from .settings import Settings
+from .tables import TIMES, Goal, Section
+
+CONNECTIONS = (16, 64)
+FASTAPI_GOALS = {16: 1.5, 64: 2.0}
+MODEL, SINGLE = "one_layer", "one_layer_unbatched"
+SERVED = "Triton, dynamic batching"
+UNBATCHED = "Triton, no dynamic batching"
+
+#: An empty block batches whatever has queued up while the instances were busy, and never waits:
+#: with closed-loop clients any max_queue_delay only holds back requests that will get no company.
+_BATCHING = "dynamic_batching { }\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """One endpoint under load: where, what to send, how to read the scores in its answer."""
+
+    name: str
+    url: str
+    body: str
+    read: Callable[[Any], Any]
+
+
+def batching(settings: Settings) -> Section:
+    """The same model with and without dynamic batching, in one server."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch, _triton(Path(scratch)) as served:
+        found = _rounds(served, settings)
+    ratio = _ratio(found, SERVED, UNBATCHED, CONNECTIONS[-1])
+    return Section(
+        "batching",
+        "Dynamic batching over HTTP",
+        "A model of one layer, one row a request as JSON, wrk on the same cores; "
+        f"{CORES} instances in both cases. {_how(settings)}",
+        _COLUMNS,
+        _table(found, SERVED),
+        [Goal(f"with against without, {CONNECTIONS[-1]} connections", ratio, 2.0)],
+    )
+
+
+def fastapi(settings: Settings) -> Section:
+    """Against FastAPI with ONNX Runtime, each with the endpoints that it can have."""
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as scratch,
+        _triton(Path(scratch)) as served,
+        _peer(peers.FASTAPI, Path(scratch), settings) as targets,
+    ):
+        found = _rounds([served[0], *targets], settings)
+    goals = []
+    for connections, wanted in FASTAPI_GOALS.items():
+        best = max(statistics.median(found[t.name][connections]) for t in targets)
+        mine = statistics.median(found[SERVED][connections])
+        goals.append(
+            Goal(f"against the best FastAPI, {connections} connections", mine / best, wanted)
+        )
+    return Section(
+        "fastapi",
+        "Triton against FastAPI over HTTP",
+        "A model of one layer, one row a request as JSON, wrk on the same cores. FastAPI: uvicorn "
+        f"with {CORES} worker processes, uvloop and httptools ({', '.join(peers.FASTAPI.pins)}). "
+        f"{_how(settings)}",
+        _COLUMNS,
+        _table(found, SERVED),
+        goals,
+    )
+
+
+def others(settings: Settings) -> Section:
+    """Against MLServer, BentoML and LitServe, one after the other, their own batching on."""
+    every: dict[str, dict[int, list[float]]] = {}
+    goals = []
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch, _triton(Path(scratch)) as served:
+        for peer, wanted in ((peers.MLSERVER, 7.0), (peers.BENTOML, 10.0), (peers.LITSERVE, 12.0)):
+            with _peer(peer, Path(scratch), settings) as targets:
+                found = _rounds([served[0], *targets], settings)
+            # Each peer is set beside the server's rounds that lay between its own.
+            for connections in CONNECTIONS:
+                ratio = _ratio(found, SERVED, targets[0].name, connections)
+                goals.append(Goal(f"against {peer.name}, {connections} connections", ratio, wanted))
+            found[f"{SERVED} (beside {peer.name})"] = found.pop(SERVED)
+            every |= found
+    pins = ", ".join(p.pins[0] for p in (peers.MLSERVER, peers.BENTOML, peers.LITSERVE))
+    return Section(
+        "peers",
+        "Triton against other inference servers over HTTP",
+        "A model of one layer, one row a request as JSON, wrk on the same cores; each peer with "
+        f"its batching on and {CORES} worker processes, in an environment of its own ({pins}). "
+        f"{_how(settings)}",
+        _COLUMNS,
+        _table(every, None),
+        goals,
+    )
+
+
+_COLUMNS = ("requests/s (median)", *(f"{c} connections" for c in CONNECTIONS))
+
+
+def _how(settings: Settings) -> str:
+    return f"{settings.rounds} alternating rounds of {settings.seconds:g} s."
+
+
+@contextlib.contextmanager
+def _triton(scratch: Path) -> Iterator[list[Target]]:
+    """A server with the model, batched and not."""
+    onnx = models.one_layer(scratch)
+    repository = scratch / "models"
+    for name, more in ((MODEL, _BATCHING), (SINGLE, "")):
+        models.place(
+            repository,
+            name,
+            onnx,
+            (models.FEATURES,),
+            batch=max(CONNECTIONS),
+            classes=models.CLASSES,
+            instances=CORES,
+            more=more,
+        )
+    x = models.rows((models.FEATURES,), 1)
+    entry = {"name": "x", "shape": list(x.shape), "datatype": "FP32", "data": x.tolist()}
+    body = json.dumps({"inputs": [entry]})
+    with Triton(repository, cache=0) as server:
+        targets = []
+        for name, shown in ((MODEL, SERVED), (SINGLE, UNBATCHED)):
+            server.load(name)
+            url = f"{server.url.replace('localhost', '127.0.0.1')}/v2/models/{name}/infer"
+            targets.append(Target(shown, url, body, peers.read_kserve))
+        _check(targets, onnx)
+        yield targets
+
+
+@contextlib.contextmanager
+def _peer(peer: peers.Peer, scratch: Path, settings: Settings) -> Iterator[list[Target]]:
+    """A peer in an environment of its own, started and answering."""
+    wrk.check()
+    settings.say(f"building an environment for {peer.name}")
+    onnx = scratch / "one_layer.onnx"
+    home = scratch / peer.name
+    home.mkdir()
+    programs = services.apps(home)
+    port = services.free_port()
+    with services.environment(peer.name, peer.pins) as python:
+        argv = peer.start(python, programs, onnx, port, CORES)
+        env = {"MODEL": str(onnx), "WORKERS": str(CORES), "PORT": str(port), **peer.env}
+        with services.running(peer.name, argv, port=port, env=env, cwd=programs):
+            x = models.rows((models.FEATURES,), 1)
+            targets = [
+                Target(
+                    f"{peer.name}{f', {path[1:]} endpoint' if len(peer.paths) > 1 else ''}",
+                    f"http://127.0.0.1:{port}{path}",
+                    json.dumps(peer.body(x)),
+                    peer.read,
+                )
+                for path in peer.paths
+            ]
+            _check(targets, onnx)
+            yield targets
+
+
+def _check(targets: Sequence[Target], onnx: Path) -> None:
+    """Each endpoint gives the scores that the file gives in this process."""
+    x = models.rows((models.FEATURES,), 1)
+    (expected,) = models.session(onnx, 1).run(None, {"x": x})
+    for target in targets:
+        answer = services.wait_for_answer(target.url, target.body).json()
+        scores = np.asarray(target.read(answer), dtype=np.float32).reshape(expected.shape)
+        if not np.allclose(scores, expected, rtol=1e-5, atol=1e-6):
+            raise WorkbookError(f"{target.name} gives other scores than the model itself.")
+
+
+def _rounds(targets: Sequence[Target], settings: Settings) -> dict[str, dict[int, list[float]]]:
+    """Requests a second by target and connections, one figure a round."""
+    for target in targets:  # warm every worker up
+        wrk.requests_per_second(target.url, target.body, connections=CONNECTIONS[-1], seconds=2)
+    found: dict[str, dict[int, list[float]]] = {
+        t.name: {c: [] for c in CONNECTIONS} for t in targets
+    }
+    for number in range(settings.rounds):
+        for connections in CONNECTIONS:
+            for target in targets:
+                settings.say(f"round {number + 1}, {connections} connections: {target.name}")
+                rate = wrk.requests_per_second(
+                    target.url, target.body, connections=connections, seconds=settings.seconds
+                )
+                found[target.name][connections].append(rate)
+    return found
+
+
+def _ratio(
+    found: dict[str, dict[int, list[float]]], mine: str, theirs: str, connections: int
+) -> float:
+    ours = statistics.median(found[mine][connections])
+    return ours / statistics.median(found[theirs][connections])
+
+
+def _table(
+    found: dict[str, dict[int, list[float]]], reference: str | None
+) -> list[tuple[str, ...]]:
+    """One row a target; with a reference, also how many times the reference has its rate."""
+    rows = []
+    for name, rates in found.items():
+        cells = []
+        for connections in CONNECTIONS:
+            cell = f"{statistics.median(rates[connections]):,.0f}"
+            if reference and name != reference:
+                cell += f" ({TIMES}{_ratio(found, reference, name, connections):.2f})"
+            cells.append(cell)
+        rows.append((name, *cells))
+    return rows

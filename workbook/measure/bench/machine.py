@@ -1,0 +1,54 @@
+"""The machine under test: which cores are used, what it is, and how much memory a process holds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+#: So many cores carry a benchmark, servers and clients alike, on every machine: figures of a
+#: laptop with sixteen cores can then be set beside those of a small cloud machine.
+CORES = 2
+
+
+@contextlib.contextmanager
+def pinned() -> Iterator[None]:
+    """Keep this process, and all that it starts in the block, on the first `CORES` of its cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:CORES])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def describe() -> str:
+    """The processor, the cores in use, the memory and the Python."""
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    memory = psutil.virtual_memory().total / 2**30
+    used = len(os.sched_getaffinity(0))
+    kernel = ".".join(platform.release().split(".")[:2])
+    return (
+        f"{model}, {used} of {psutil.cpu_count()} cores used, {memory:.0f} GiB, "
+        f"{platform.system()} {kernel}, Python {platform.python_version()}"
+    )
+
+
+def memory_mib(process: psutil.Process) -> tuple[float, float | None]:
+    """Resident memory, and where the system tells it the proportional share (PSS), in MiB.
+
+    Pages that several processes share count whole in the first and in parts in the second.
+    """
+    rss = process.memory_info().rss / 2**20
+    try:
+        return rss, process.memory_full_info().pss / 2**20
+    except (psutil.AccessDenied, AttributeError):
+        return rss, None

@@ -1,0 +1,133 @@
+"""The models under test, and the repository that serves them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...zoo.nets import PhotoCNN
+
+Array = npt.NDArray[Any]
+
+FEATURES, CLASSES = 16, 4
+IMAGE = (3, 64, 64)
+
+_CONFIG = """\
+platform: "onnxruntime_onnx"
+max_batch_size: {batch}
+input [ {{ name: "x" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
+output [ {{ name: "y" data_type: TYPE_FP32 dims: [ {classes} ] }} ]
+# One instance a core, and one thread in each: more would only take turns on the same cores.
+instance_group [ {{ count: {instances} kind: KIND_CPU }} ]
+parameters {{ key: "intra_op_thread_count" value: {{ string_value: "1" }} }}
+{more}"""
+
+_SCALE_CONFIG = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 4 ] } ]
+instance_group [ { count: 1 kind: KIND_CPU } ]
+"""
+_SCALE = """\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+FACTOR = np.float32(%d)
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([self.scaled(r)]) for r in requests]
+
+    def scaled(self, request):
+        x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+        return pb_utils.Tensor("y", x * FACTOR)
+"""
+
+
+def scale(folder: Path, *, factor: int) -> None:
+    """Write (or change) a Python model that needs numpy only: x (n, 4) → y = factor x."""
+    (folder / "1").mkdir(parents=True, exist_ok=True)
+    (folder / "config.pbtxt").write_text(_SCALE_CONFIG)
+    (folder / "1" / "model.py").write_text(_SCALE % factor)
+
+
+def one_layer(folder: Path) -> Path:
+    """Write a linear layer, (n, 16) → (n, 4) float32, seeded, as ONNX; return the file."""
+    import torch
+
+    torch.manual_seed(0)
+    return _export(torch.nn.Linear(FEATURES, CLASSES), (FEATURES,), folder / "one_layer.onnx")
+
+
+def cnn(folder: Path) -> Path:
+    """Write the zoo's convolutional network for photo pieces, (n, 3, 64, 64) → (n, 2) float32.
+
+    Its weights are random: they do not change the time.
+    """
+    import torch
+
+    torch.manual_seed(0)
+    return _export(PhotoCNN(), IMAGE, folder / "cnn.onnx")
+
+
+def place(
+    repository: Path,
+    name: str,
+    onnx: Path,
+    dims: tuple[int, ...],
+    *,
+    batch: int,
+    classes: int,
+    instances: int,
+    more: str = "",
+) -> None:
+    """Write a model folder that serves an ONNX file.
+
+    Args:
+        dims: of the input, without the batch. batch: max_batch_size.
+        more: further lines for config.pbtxt.
+    """
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    (version / "model.onnx").write_bytes(onnx.read_bytes())
+    config = _CONFIG.format(
+        batch=batch, dims=", ".join(map(str, dims)), classes=classes, instances=instances, more=more
+    )
+    (version.parent / "config.pbtxt").write_text(config)
+
+
+def session(onnx: Path, threads: int) -> Any:
+    """The same file in this process, on so many threads."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(str(onnx), options, providers=["CPUExecutionProvider"])
+
+
+def rows(shape: tuple[int, ...], count: int) -> Array:
+    """Seeded inputs in 0..1, float32, shaped (count, *shape)."""
+    return np.random.default_rng(0).random((count, *shape), dtype=np.float32)
+
+
+def _export(module: Any, shape: tuple[int, ...], file: Path) -> Path:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.onnx.export(
+            module.eval(),
+            (torch.zeros(2, *shape),),
+            str(file),
+            input_names=["x"],
+            output_names=["y"],
+            dynamic_axes={"x": {0: "n"}, "y": {0: "n"}},
+            dynamo=False,
+        )
+    return file

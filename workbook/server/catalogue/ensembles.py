@@ -1,0 +1,309 @@
+"""What the server refuses in an ensemble: its members, its maps, its tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..pbtxt import Field, Message, Scalar, parse
+from .evidence import CONFIG, Evidence, show
+from .rules import Advice, Catalogue, Said, listed, near
+
+ENSEMBLES: Catalogue[Evidence] = Catalogue()
+
+
+@ENSEMBLES.rule("ensemble-unused", "ensemble {kind:word} '{name}' for ensemble {model} is not used")
+def ensemble_unused(evidence: Evidence, said: Said) -> Advice:
+    """Map every input and output of the ensemble to a step."""
+    kind, name = said["kind"], said["name"]
+    wanted = "input_map" if kind == "input" else "output_map"
+    used = [value for _, value in _maps(evidence, wanted)]
+    meant = near(name, [value.text for value in used])
+    if meant:
+        field = next(f for f, value in _maps(evidence, wanted) if value.text == meant)
+        return Advice(
+            f'No step uses the ensemble\'s {kind} "{name}"; one uses "{meant}".',
+            show(field),
+            f'Write value: "{name}" in that {wanted}, or rename the {kind} to "{meant}".',
+        )
+    return Advice(
+        f'No step {"takes" if kind == "input" else "gives"} the ensemble\'s {kind} "{name}".',
+        evidence.at_tensor(kind, name),
+        f'Map it in a step: {wanted} {{ key: "THE MODEL\'S {kind.upper()}" value: "{name}" }}, '
+        f"or take the {kind} out.",
+    )
+
+
+@ENSEMBLES.rule("ensemble-instances", "instance group should not be specified for ensemble")
+def ensemble_instances(evidence: Evidence, said: Said) -> Advice:
+    """Take instance_group out; the members have their own."""
+    return Advice(
+        "An ensemble has no instances of its own.",
+        evidence.at("instance_group"),
+        "Take instance_group out; write it into the configs of the models inside.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-step-incomplete",
+    "must specify 'step' for ensemble '{model}'",
+    "must specify '{field}' in step {step:int} of ensemble '{model}'",
+)
+def ensemble_step_incomplete(evidence: Evidence, said: Said) -> Advice:
+    """Give every step a model_name, an input_map and an output_map."""
+    whole = 'step { model_name: "…" model_version: -1 input_map { … } output_map { … } }'
+    if not said.get("field"):
+        return Advice(
+            "The ensemble has no steps.",
+            evidence.at("ensemble_scheduling"),
+            f"Write ensemble_scheduling {{ {whole} }}.",
+        )
+    field = said["field"]
+    example = ': "…"' if field == "model_name" else ' { key: "MODEL\'S NAME" value: "ENSEMBLE\'S" }'
+    return Advice(
+        f"Step {said['step']} (the first is 0) of the ensemble has no {field}.",
+        evidence.at(f"ensemble_scheduling.step[{said['step']}]", "ensemble_scheduling.step"),
+        f"Write {field}{example}.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-tensor-twice",
+    "ensemble tensor '{name}' can appear in an output map only once",
+)
+def ensemble_tensor_twice(evidence: Evidence, said: Said) -> Advice:
+    """Give each step's output a name of its own."""
+    places = [f for f, value in _maps(evidence, "output_map") if value.text == said["name"]]
+    return Advice(
+        f'Two steps give the tensor "{said["name"]}".',
+        show(places[-1]) if places else evidence.at("ensemble_scheduling"),
+        "Name one of them otherwise, and use that name in the steps after it.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-without-steps", "ensemble scheduling must be set for ensemble {model:word} whose"
+)
+def ensemble_without_steps(evidence: Evidence, said: Said) -> Advice:
+    """Write ensemble_scheduling."""
+    return Advice(
+        "An ensemble needs ensemble_scheduling.",
+        evidence.at("platform"),
+        'Write ensemble_scheduling { step [ { model_name: "…" model_version: -1 … } ] }.',
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-platform",
+    "ensemble scheduling cannot be set for model '{model}' whose platform is not ensemble",
+)
+def ensemble_platform(evidence: Evidence, said: Said) -> Advice:
+    """Write `platform: "ensemble"`, without a backend."""
+    return Advice(
+        "Only an ensemble may have ensemble_scheduling.",
+        evidence.at("backend", "platform", "ensemble_scheduling"),
+        'Write platform: "ensemble" in its place; an ensemble has no backend.',
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-member-missing", "contains models that are not available or ambiguous: {names:rest}"
+)
+def ensemble_member_missing(evidence: Evidence, said: Said) -> Advice:
+    """Deploy the member first, or correct its name."""
+    name = said["names"].rstrip('";. ').split(",")[0].strip()
+    known = evidence.neighbours()
+    if name in known:
+        return Advice(
+            f"The ensemble's model {name} cannot be loaded itself.",
+            f"{name}/{CONFIG}",
+            f"Load {name} alone first: its own error says what is wrong with it.",
+        )
+    meant = near(name, known)
+    return Advice(
+        f"The ensemble uses a model that the repository does not have: {name}.",
+        _at_member(evidence, name),
+        f'Write model_name: "{meant}".' if meant else f"Deploy {name} first, then the ensemble.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-member-failed",
+    "ensemble '{model}' depends on '{member}' which has no loaded version. Model '{other}' "
+    "loading failed with error: {why:rest}",
+    "ensemble '{model}' depends on '{member}' which has no loaded version",
+)
+def ensemble_member_failed(evidence: Evidence, said: Said) -> Advice:
+    """Mend the member first."""
+    member = said["member"]
+    why = said.get("why", "").rpartition("UNAVAILABLE state: ")[2].rstrip("; ")
+    return Advice(
+        f"The ensemble's model {member} did not load{f' ({why})' if why else ''}.",
+        f"{_at_member(evidence, member)}; the mistake is in {member}/",
+        f"Load {member} alone and mend it first: its own error says more.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-member-version",
+    "ensemble '{model}' depends on '{member}' whose required version {version:int} is not loaded",
+)
+def ensemble_member_version(evidence: Evidence, said: Said) -> Advice:
+    """Write model_version: -1, or a version that the member serves."""
+    step = _member(evidence, said["member"])
+    return Advice(
+        f"The ensemble uses version {said['version']} of {said['member']}, which is not served.",
+        evidence.at(f"{step.path}.model_version", step.path) if step else CONFIG,
+        "Write model_version: -1 (the latest), or a version that is there and that the model's "
+        "version_policy serves.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-map",
+    "ensemble tensor {tensor:word} is mapping to non-existing {kind:word} {name:word} in model "
+    "{member:word}",
+    "ensemble tensor {tensor:word} is mapped from non-existing {kind:word} {name:word} in model "
+    "{member:word}",
+)
+def ensemble_map(evidence: Evidence, said: Said) -> Advice:
+    """Write the member's own name as the key of the map."""
+    kind, name, member = said["kind"], said["name"], said["member"]
+    names = _names(evidence.folder.parent / member, kind)
+    meant = near(name, names) or (names[0] if len(names) == 1 else "")
+    for field in _map_fields(evidence, f"{kind}_map"):
+        section = field.value
+        if isinstance(section, Message) and section.text("key") == name:
+            where = show(field)
+            break
+    else:
+        where = _at_member(evidence, member)
+    swapped = name in evidence.tensor_names(kind) and said["tensor"] in names
+    return Advice(
+        f'The model {member} has no {kind} "{name}"'
+        + (f"; it has {listed(names)}." if names else "."),
+        where,
+        "Swap key and value: the key is the model's name for it, the value the ensemble's."
+        if swapped
+        else f'Write key: "{meant}".'
+        if meant
+        else f"The key is the model's own name for the {kind}.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-shape",
+    "ensemble tensor {tensor:word} inconsistent shape: [{one:rest}] is inferred from model "
+    "{first:word} while [{two:rest}] is inferred from model {second:word}",
+)
+def ensemble_shape(evidence: Evidence, said: Said) -> Advice:
+    """Give the tensor the same dims on both sides."""
+    return _inconsistent(
+        evidence, said, "dims", f"[{said['one']}]", f"[{said['two']}]", "its -1 in front included"
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-data-type",
+    "ensemble tensor {tensor:word} inconsistent data type: {one:word} is inferred from model "
+    "{first:word} while {two:word} is inferred from model {second:word}",
+)
+def ensemble_data_type(evidence: Evidence, said: Said) -> Advice:
+    """Give the tensor the same data type on both sides."""
+    return _inconsistent(evidence, said, "data_type", said["one"], said["two"], "")
+
+
+def _inconsistent(
+    evidence: Evidence, said: Said, field: str, one: str, two: str, note: str
+) -> Advice:
+    tensor, first, second = said["tensor"].rstrip(":"), said["first"], said["second"]
+    if evidence.model in (first, second):
+        kind = "input" if tensor in evidence.tensor_names("input") else "output"
+        own, theirs = (one, two) if first == evidence.model else (two, one)
+        other = second if first == evidence.model else first
+        batched = evidence.value("max_batch_size", "0") != "0" and theirs.startswith("[-1")
+        value = theirs.replace("[-1,", "[", 1) if batched else theirs
+        return Advice(
+            f'The ensemble gives its {kind} "{tensor}" as {own}, the model {other} as {theirs}'
+            + (f" ({note})." if note and batched else "."),
+            evidence.at_tensor(kind, tensor, field),
+            f"Write {field}: {value} in the ensemble (or mend {other}).",
+        )
+    fields = [f for f, value in _maps(evidence, "input_map") if value.text == tensor]
+    return Advice(
+        f'The tensor "{tensor}" leaves {first} as {one} and enters {second} as {two}.',
+        show(fields[0]) if fields else evidence.at("ensemble_scheduling"),
+        f"Make the two models agree, or put one between them that converts {one} to {two}.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-batch",
+    "ensemble {model:word} allows maximum batch size {size:int}, but it contains model "
+    "{member:word} which only allows maximum batch size to be {limit:int}",
+)
+def ensemble_batch(evidence: Evidence, said: Said) -> Advice:
+    """Write at most the smallest max_batch_size of the members."""
+    return Advice(
+        f"The ensemble takes batches of {said['size']}, its model {said['member']} at most "
+        f"{said['limit']}.",
+        evidence.at("max_batch_size"),
+        f"Write max_batch_size: {said['limit']}, or raise it in {said['member']}."
+        if said["limit"] != "0"
+        else f"Write max_batch_size: 0, or let {said['member']} batch.",
+    )
+
+
+@ENSEMBLES.rule("ensemble-circle", "circular dependency between ensembles: {path:rest}")
+def ensemble_circle(evidence: Evidence, said: Said) -> Advice:
+    """Let no ensemble contain itself."""
+    return Advice(
+        "The ensemble contains itself.",
+        _at_member(evidence, evidence.model),
+        "Name another model in that step.",
+    )
+
+
+def _steps(evidence: Evidence) -> list[Field]:
+    return [
+        f
+        for f in evidence.config.walk()
+        if f.name == "step" and f.path.startswith("ensemble_scheduling")
+    ]
+
+
+def _member(evidence: Evidence, name: str) -> Field | None:
+    for step in _steps(evidence):
+        if isinstance(step.value, Message) and step.value.text("model_name") == name:
+            return step
+    return None
+
+
+def _at_member(evidence: Evidence, name: str) -> str:
+    step = _member(evidence, name)
+    path = step.path if step else "ensemble_scheduling"
+    return evidence.at(f"{path}.model_name", path)
+
+
+def _map_fields(evidence: Evidence, name: str) -> list[Field]:
+    return [f for f in evidence.config.walk() if f.name == name]
+
+
+def _maps(evidence: Evidence, name: str) -> list[tuple[Field, Scalar]]:
+    """The values of every input_map or output_map: the ensemble's own names."""
+    found = []
+    for field in _map_fields(evidence, name):
+        if isinstance(field.value, Message):
+            for entry in field.value.all("value"):
+                if isinstance(entry.value, Scalar):
+                    found.append((entry, entry.value))
+    return found
+
+
+def _names(folder: Path, kind: str) -> list[str]:
+    """The inputs or outputs of another model, as its config.pbtxt names them."""
+    try:
+        document = parse((folder / CONFIG).read_text("utf-8", errors="replace"))
+    except OSError:
+        return []
+    values = [f.value for f in document.root.all(kind)]
+    return [v.text("name") for v in values if isinstance(v, Message)]

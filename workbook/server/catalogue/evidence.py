@@ -1,0 +1,186 @@
+"""What there is to look at when a model is refused: its folder, its config, its Python files."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from functools import cached_property
+from pathlib import Path
+
+from .. import repository
+from ..pbtxt import Document, Field, Message, Place, Scalar, parse
+
+CONFIG = "config.pbtxt"
+_FRAME = re.compile(r"^ *(?P<file>\S.*)\((?P<line>\d+)\): (?P<function>.*)$", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """A model that was refused.
+
+    Attributes:
+        model: its name.
+        folder: its folder, on this machine; it need not exist.
+        message: the server's words, its log's included where there is one.
+    """
+
+    model: str
+    folder: Path
+    message: str
+
+    # -- the config -----------------------------------------------------------------------------
+
+    @cached_property
+    def config_bytes(self) -> bytes:
+        """The config's bytes; empty where it cannot be read."""
+        try:
+            return (self.folder / CONFIG).read_bytes()
+        except OSError:
+            return b""
+
+    @cached_property
+    def config(self) -> Document:
+        """The config with its positions."""
+        return parse(self.config_bytes.decode("utf-8", errors="replace"))
+
+    def at(self, *paths: str) -> str:
+        """Where the first of these fields that the config has stands; else the file."""
+        for path in paths:
+            field = self.config.find(path)
+            if field is not None:
+                return show(field)
+        return CONFIG
+
+    def at_position(self, said: dict[str, str]) -> str:
+        """Where the `line` and `column` of the server's message lie."""
+        place = self.place(said)
+        field = self.config.at(place)
+        found = show(field) if field else ""
+        if found.startswith(f"{CONFIG}, line {place.line},"):
+            return found
+        return f"{CONFIG}, line {place.line}" + (f", after field {short(field)}" if field else "")
+
+    def place(self, said: dict[str, str]) -> Place:
+        """The place that the server names by line and column."""
+        return self.config.place_of(int(said["line"]), int(said["column"]))
+
+    def value(self, path: str, default: str = "") -> str:
+        """The text of a scalar field of the config."""
+        field = self.config.find(path)
+        scalar = field.value if field else None
+        return scalar.text if isinstance(scalar, Scalar) else default
+
+    def sections(self, name: str) -> list[tuple[Field, Message]]:
+        """The config's sections of a name, e.g. each `input`."""
+        fields = self.config.root.all(name)
+        return [(field, field.value) for field in fields if isinstance(field.value, Message)]
+
+    def tensor_names(self, kind: str) -> list[str]:
+        """The names of the config's inputs or outputs."""
+        return [section.text("name") for _, section in self.sections(kind)]
+
+    def at_tensor(self, kind: str, name: str, field: str = "") -> str:
+        """Where an input or output stands, or one of its fields where it has it."""
+        for entry, section in self.sections(kind):
+            if section.text("name") == name:
+                return self.at(f"{entry.path}.{field}", entry.path)
+        return self.at(f"{kind}[0]")
+
+    def at_parameter(self, key: str) -> str:
+        """Where a parameter stands."""
+        for entry, section in self.sections("parameters"):
+            if section.text("key") == key:
+                return show(entry)
+        return self.at("parameters")
+
+    def dims(self, kind: str, name: str) -> list[str]:
+        """The dims of an input or output, as written."""
+        for _, section in self.sections(kind):
+            if section.text("name") == name:
+                values = [field.value for field in section.all("dims")]
+                return [v.text for v in values if isinstance(v, Scalar)]
+        return []
+
+    # -- the folder -----------------------------------------------------------------------------
+
+    def entries(self) -> list[str]:
+        """What lies in the model's folder; folders end in a slash."""
+        return _listing(self.folder)
+
+    def versions(self) -> list[int]:
+        """The version folders."""
+        return repository.versions(self.folder)
+
+    def version(self) -> str:
+        """The version to point at: the one that the server names, else the highest."""
+        named = re.search(r"version (\d+) is at UNAVAILABLE|' version (\d+): ", self.message)
+        if named:
+            return named[1] or named[2]
+        return str(max(self.versions(), default=1))
+
+    def files(self) -> list[str]:
+        """What lies in that version's folder."""
+        return _listing(self.folder / self.version())
+
+    def neighbours(self) -> list[str]:
+        """The other models of the repository."""
+        folders = [p for p in _children(self.folder.parent) if p.is_dir()]
+        return [p.name for p in folders if p.name != self.model and not p.name.startswith(".")]
+
+    # -- Python ---------------------------------------------------------------------------------
+
+    def frame(self) -> tuple[str, int, str] | None:
+        """The innermost place of a traceback that is the student's own: file, line, function.
+
+        The server lists places innermost first, below `At:`. Its paths may be those of another
+        machine or container, so a file is known by the model's folder in its path.
+        """
+        own = re.compile(rf".*/{re.escape(self.model)}/(.+)")
+        for match in _FRAME.finditer(self.message.partition("At:")[2]):
+            inside = own.match(match["file"])
+            if inside:
+                return inside[1], int(match["line"]), match["function"]
+        return None
+
+    def at_frame(self) -> str:
+        """That place in words, with the line of code; the model's Python file without one."""
+        frame = self.frame()
+        if frame is None:
+            return self.python_file()
+        file, line, function = frame
+        inside = "" if function == "<module>" else f", in {function}"
+        code = self.code(file, line)
+        return f"{file}, line {line}{inside}" + (f": {code}" if code else "")
+
+    def code(self, file: str, line: int) -> str:
+        """A line of one of the model's files, without indentation; "" where it is not there."""
+        try:
+            lines = (self.folder / file).read_text("utf-8", errors="replace").splitlines()
+            return lines[line - 1].strip()
+        except (OSError, IndexError):
+            return ""
+
+    def python_file(self) -> str:
+        """The model's Python file, as a path inside its folder."""
+        return f"{self.version()}/{self.value('default_model_filename', 'model.py')}"
+
+
+def show(field: Field) -> str:
+    """`config.pbtxt, line 7, field input[0].dims`."""
+    return f"{CONFIG}, line {field.place.line}, field {short(field)}"
+
+
+def short(field: Field) -> str:
+    """A field's path, without the index of a number or name in a list."""
+    return re.sub(r"\[\d+\]$", "", field.path) if isinstance(field.value, Scalar) else field.path
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _listing(folder: Path) -> list[str]:
+    return [p.name + ("/" if p.is_dir() else "") for p in _children(folder) if p.name[0] != "."]

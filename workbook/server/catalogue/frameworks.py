@@ -1,0 +1,366 @@
+"""What the framework backends refuse: tensors that are not the model's, files that are not models.
+
+The words are those of NVIDIA's backends (triton-inference-server/backend, onnxruntime_backend,
+pytorch_backend, tensorflow_backend, openvino_backend, fil_backend, dali_backend), which this
+course's stand-ins use as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .evidence import Evidence
+from .rules import Advice, Catalogue, Said, listed, near
+
+FRAMEWORKS: Catalogue[Evidence] = Catalogue()
+
+
+@FRAMEWORKS.rule(
+    "tensor-data-type",
+    "configuration expects datatype {config:word} for {kind:word} '{name}', model provides "
+    "{model:word}",
+    'Mismatch of data_type config for "{name}"',
+    "incorrect type {config:word} for '{name}' with required type {model:word}",
+)
+def tensor_data_type(evidence: Evidence, said: Said) -> Advice:
+    """Write the data type that the model has."""
+    name = said["name"]
+    kind = said.get("kind", "") or _kind(evidence, name)
+    model = said.get("model", "") or _after(evidence.message, "Data type defined in pipeline: ")
+    config = said.get("config", "") or _after(evidence.message, "Data type defined in config: ")
+    right = model.rstrip(";,.")
+    right = right if right.startswith("TYPE_") else f"TYPE_{right}"
+    right = right.replace("TYPE_BYTES", "TYPE_STRING")
+    if evidence.frame() is not None:  # a Python model, in its auto_complete_config
+        return Advice(
+            f'config.pbtxt gives {kind} "{name}" as {config}, auto_complete_config as {right}.',
+            evidence.at_tensor(kind, name, "data_type"),
+            f"Write data_type: {right}, or change {evidence.at_frame()}.",
+        )
+    return Advice(
+        f'The config gives {kind} "{name}" as {config}, the model has {right}.',
+        evidence.at_tensor(kind, name, "data_type"),
+        f"Write data_type: {right}.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "fixed-batch",
+    "tensor '{name}': for the model to support batching the shape should have at least 1 "
+    "dimension and the first dimension must be -1; but shape expected by the model is "
+    "[{model:rest}]",
+    "model does not support batching while non-zero max_batch_size is specified",
+    "configuration specified max-batch {size:int} but model signature does not support batching",
+    "tensor '{name}': for the model to support batching the shape should have at least 1 dimension",
+)
+def fixed_batch(evidence: Evidence, said: Said) -> Advice:
+    """Set max_batch_size to 0, or export the model with a variable first dimension."""
+    name, model = said.get("name", ""), said.get("model", "")
+    model = model.partition("]")[0]
+    fixed = f" (its {name} is [{model}])" if model else ""
+    whole = f" and dims: [ {model.replace(',', ', ')} ]" if model else ""
+    return Advice(
+        f"max_batch_size is above 0, and the model has a fixed batch{fixed}.",
+        evidence.at("max_batch_size"),
+        f"Write max_batch_size: 0{whole} (the batch included), or export the model with a "
+        "variable first dimension (dynamic_axes).",
+    )
+
+
+@FRAMEWORKS.rule(
+    "tensor-dims",
+    "tensor '{name}': the model expects {n:int} dimensions (shape [{model:rest}]) but the model "
+    "configuration specifies {m:int} dimensions ({how:rest} [{config:rest}])",
+    "tensor '{name}': the model expects dims [{model:rest}] but the model configuration specifies "
+    "dims [{config:rest}]",
+    "tensor '{name}': the model expects shape [{model:rest}] but the model configuration "
+    "specifies shape [{config:rest}]",
+    'Mismatch in number of dimensions for "{name}"',
+    "{name:word} has dims [{config:rest}], but the model has {features:int} features",
+)
+def tensor_dims(evidence: Evidence, said: Said) -> Advice:
+    """Write the model's dims, without the batch where max_batch_size is above 0."""
+    name = said["name"]
+    kind = _kind(evidence, name)
+    written = evidence.dims(kind, name)
+    batched = evidence.value("max_batch_size", "0") not in ("0", "")
+    if said.get("features"):
+        return Advice(
+            f'The config gives "{name}" dims [ {", ".join(written)} ], the model has '
+            f"{said['features']} features.",
+            evidence.at_tensor(kind, name, "dims"),
+            f"Write dims: [ {said['features']} ].",
+        )
+    if not said.get("model"):
+        wanted = _after(evidence.message, "Number of dimensions defined in pipeline: ")
+        return Advice(
+            f'The config gives {kind} "{name}" {len(written)} dims, the pipeline {wanted}.',
+            evidence.at_tensor(kind, name, "dims"),
+            f"Write {wanted} dims (the batch is not among them).",
+        )
+    shape = [d.strip() for d in said["model"].partition("]")[0].split(",")]
+    right = shape[1:] if batched and "dims [" not in evidence.message else shape
+    with_batch = len(written) == len(right) + 1 and written[1:] == right
+    return Advice(
+        f'dims of {kind} "{name}" hold the batch as well, and max_batch_size is '
+        f"{evidence.value('max_batch_size')}."
+        if with_batch
+        else f'dims of {kind} "{name}" are [ {", ".join(written)} ], the model has '
+        f"[ {', '.join(right)} ]" + (" (and the batch in front)." if batched else "."),
+        evidence.at_tensor(kind, name, "dims"),
+        f"Write dims: [ {', '.join(right)} ]."
+        + (" Triton puts the batch in front by itself." if with_batch else ""),
+    )
+
+
+@FRAMEWORKS.rule(
+    "tensor-name",
+    "unexpected inference {kind:word} '{name}', allowed {kinds:word} are: {allowed:rest}",
+)
+def tensor_name(evidence: Evidence, said: Said) -> Advice:
+    """Write the name that the model has."""
+    names = [n.strip() for n in said["allowed"].rstrip('";. ').split(",")]
+    meant = near(said["name"], names) or (names[0] if len(names) == 1 else "")
+    return Advice(
+        f'The model has no {said["kind"]} "{said["name"]}"; it has {listed(names)}.',
+        evidence.at_tensor(said["kind"], said["name"], "name"),
+        f'Write name: "{meant}".' if meant else f"Write one of {listed(names, 'or')}.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "pipeline-input",
+    "Configuration file contains config for {name:word} but such input is not present in the "
+    "pipeline. {rest:rest}",
+    'Missing config for "{name}" input',
+)
+def pipeline_input(evidence: Evidence, said: Said) -> Advice:
+    """Name the input as fn.external_source names it."""
+    name = said["name"]
+    missing = 'Missing config for "' in evidence.message
+    return Advice(
+        f'The pipeline has an input "{name}" that the config lacks.'
+        if missing
+        else f'The pipeline has no input "{name}".',
+        evidence.at("input") if missing else evidence.at_tensor("input", name, "name"),
+        f'Write an input with name: "{name}".'
+        if missing
+        else "Write the name= that the pipeline's fn.external_source has.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "number-of-tensors",
+    "configuration expects {config:int} inputs, model provides {model:rest}",
+    "The number of outputs specified in the DALI pipeline and the configuration file do not match",
+)
+def number_of_tensors(evidence: Evidence, said: Said) -> Advice:
+    """List every input of the model."""
+    names = evidence.tensor_names("input")
+    if not said.get("config"):
+        return Advice(
+            "The config and the pipeline have different numbers of outputs.",
+            evidence.at("output"),
+            "Write one output for each that the pipeline returns, in its order.",
+        )
+    provides = said["model"].removeprefix("at most ").rstrip("; ")
+    return Advice(
+        f"The config has {said['config']} inputs ({listed(names)}), the model has {provides}.",
+        evidence.at("input"),
+        "List every input of the model once; leave input and output out altogether, and the "
+        "server fills them in from the model.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "unsupported-data-type",
+    "unsupported datatype {type:word} for {kind:word} '{name}' for model",
+    "unsupported datatype '{type}' for tensor '{name}' for model",
+)
+def unsupported_data_type(evidence: Evidence, said: Said) -> Advice:
+    """Write a data type that the backend knows."""
+    kind = said.get("kind", "") or _kind(evidence, said["name"])
+    return Advice(
+        f'The backend cannot take {said["type"]} for {kind} "{said["name"]}".',
+        evidence.at_tensor(kind, said["name"], "data_type"),
+        "Write the type that the model itself has, e.g. TYPE_FP32.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "torch-names",
+    "{kind:word} '{name}' does not follow <name>__<index> naming convention",
+    "The output {name:word} in the model configuration refers to an output index which doesn't "
+    "exist",
+    "using sequence batching with state but state '{name}' does not follow",
+)
+def torch_names(evidence: Evidence, said: Said) -> Advice:
+    """Name inputs as forward() does or NAME__0, NAME__1; outputs NAME__0, NAME__1."""
+    name = said["name"].rstrip(",.")
+    kind = said.get("kind", "").lower()
+    kind = kind if kind in ("input", "output") else _kind(evidence, name)
+    stem = re.sub(r"_*\d*$", "", name) or kind
+    names = evidence.tensor_names(kind)
+    index = names.index(name) if name in names else 0
+    return Advice(
+        f'PyTorch cannot tell which {kind} of forward() "{name}" is.',
+        evidence.at_tensor(kind, name, "name"),
+        f'Write name: "{stem}__{index}" (two underscores): the number counts from 0.'
+        + (" An input may also have the name of forward()'s argument." if kind == "input" else ""),
+    )
+
+
+@FRAMEWORKS.rule(
+    "fil-names",
+    "unexpected inputs {names:rest}: the backend reads '{name}'",
+    "No {kind:word} with name {name:word} in configuration",
+    "the backend has no output '{other}': only {name:word}",
+)
+def fil_names(evidence: Evidence, said: Said) -> Advice:
+    """Name the tensors input__0 and output__0 (and treeshap_output)."""
+    name = said["name"].rstrip(".")
+    kind = "input" if name.startswith("input") else "output"
+    return Advice(
+        f"FIL knows one {kind} by the name of {name}.",
+        evidence.at(f"{kind}.name", kind),
+        f'Write name: "{name}" (two underscores).',
+    )
+
+
+@FRAMEWORKS.rule(
+    "required-parameter",
+    "Required parameter {key:word} not found in config",
+    "Missing {key:word} field in model configuration",
+)
+def required_parameter(evidence: Evidence, said: Said) -> Advice:
+    """Write the parameter."""
+    key = said["key"]
+    examples = {"output_class": "true", "threshold": "0.5", "model_type": "xgboost_json"}
+    if key == "max_batch_size":
+        return Advice(
+            "The config has no max_batch_size.", evidence.at("backend"), "Write max_batch_size: 64."
+        )
+    return Advice(
+        f"The config lacks the parameter {key}.",
+        evidence.at("parameters", "backend"),
+        f'Write parameters {{ key: "{key}" value {{ string_value: "{examples.get(key, "…")}" }} }}.',
+    )
+
+
+@FRAMEWORKS.rule(
+    "gpu-operators",
+    "it has operators for a GPU and this instance has none: {operators:rest}",
+    "Error while instantiating DALI pipeline: {words:rest}",
+)
+def gpu_operators(evidence: Evidence, said: Said) -> Advice:
+    """Build the pipeline with device_id=None and device="cpu", and serialize it again."""
+    if not said.get("operators"):
+        return Advice(
+            f"DALI cannot build the pipeline: {said.get('words', '').rstrip(';. ')}.",
+            f"{evidence.version()}/",
+            "Build and run the pipeline in a notebook first, then serialize it again.",
+        )
+    operators = said["operators"].partition(". ")[0]
+    return Advice(
+        f"The DALI pipeline has operators for a GPU, and this server has none: {operators}.",
+        f"{evidence.version()}/",
+        'Write device_id=None in pipeline_def and device="cpu" in every operator, and serialize '
+        "it again.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "needs-gpu",
+    "TensorRT backend supports only GPU device",
+    "unable to load model '{model}', TensorRT-LLM runs on NVIDIA GPUs only",
+    "TensorRT-LLM runs on NVIDIA GPUs only",
+)
+def needs_gpu(evidence: Evidence, said: Said) -> Advice:
+    """Serve the ONNX model with onnxruntime or openvino, or use a machine with a GPU."""
+    llm = "TensorRT-LLM" in evidence.message
+    return Advice(
+        f"{'TensorRT-LLM' if llm else 'TensorRT'} needs an NVIDIA GPU, and this server has none.",
+        evidence.at("backend", "platform"),
+        'Serve the language model with backend: "vllm" or "python" here.'
+        if llm
+        else 'Serve the ONNX model itself here (platform: "onnxruntime_onnx" or backend: '
+        '"openvino"); build the engine on the GPU that shall run it.',
+    )
+
+
+@FRAMEWORKS.rule("needs-cpu", "Triton openVINO backend supports only CPU device")
+def needs_cpu(evidence: Evidence, said: Said) -> Advice:
+    """Write kind: KIND_CPU."""
+    return Advice(
+        "The OpenVINO backend runs on the CPU only.",
+        evidence.at("instance_group.kind", "instance_group", "backend"),
+        "Write instance_group [ { kind: KIND_CPU } ].",
+    )
+
+
+@FRAMEWORKS.rule(
+    "engine-elsewhere", "unable to create TensorRT engine", "failed to deserialize cuda engine"
+)
+def engine_elsewhere(evidence: Evidence, said: Said) -> Advice:
+    """Build the engine on this GPU, with this server's TensorRT."""
+    return Advice(
+        "The TensorRT engine was built for another GPU or another version of TensorRT.",
+        f"{evidence.version()}/",
+        "Build it again with trtexec on this GPU, with the TensorRT of this server.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "unknown-accelerator",
+    "unknown Execution Accelerator '{name}' is requested",
+    "unknown parameter '{name}' is provided for TensorRT Execution Accelerator",
+)
+def unknown_accelerator(evidence: Evidence, said: Said) -> Advice:
+    """Name an accelerator that the backend has."""
+    meant = near(said["name"], ("tensorrt", "cuda", "openvino", "auto_mixed_precision"))
+    meant = meant if meant != said["name"] else ""
+    return Advice(
+        f'The backend does not know "{said["name"]}" among its accelerators.',
+        evidence.at("optimization.execution_accelerators", "optimization"),
+        f'Write name: "{meant}".'
+        if meant
+        else "ONNX Runtime knows openvino on the CPU, tensorrt and cuda on the GPU.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "broken-weights",
+    "onnx runtime error {code:int}: {words:rest}",
+    "openvino error in reading model : {words:rest}",
+    "failed to load model '{model}': {words:rest}",
+    "Model failed to load into Treelite {words:rest}",
+    "Model failed to load into Treelite: {words:rest}",
+    "Can't parse {path:word} as binary proto{words:rest}",
+    "model {model:word} has an empty network{words:rest}",
+    "is not this model's state dict: {words:rest}",
+)
+def broken_weights(evidence: Evidence, said: Said) -> Advice:
+    """Export the model again; look whether the file is whole (git LFS pointers are not)."""
+    files = evidence.files()
+    empty = []
+    for file in files:
+        path = evidence.folder / evidence.version() / file
+        if path.is_file() and path.stat().st_size == 0:
+            empty.append(file)
+    words = said["words"].strip('";: ')
+    return Advice(
+        f"{evidence.version()}/{empty[0]} is empty."
+        if empty
+        else f"The backend cannot read the model's file: {words}",
+        f"{evidence.version()}/{(empty or files or [''])[0]}",
+        "Export it again, and open it with the framework itself. Look at its size: a copy may be "
+        "cut off, or be a git-LFS pointer.",
+    )
+
+
+def _kind(evidence: Evidence, name: str) -> str:
+    return "output" if name in evidence.tensor_names("output") else "input"
+
+
+def _after(message: str, words: str) -> str:
+    return message.partition(words)[2].partition("\n")[0].strip("; ")

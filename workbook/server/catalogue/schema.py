@@ -1,0 +1,126 @@
+"""Triton's schema of config.pbtxt (model_config.proto), as far as advice needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .rules import near
+
+#: What people write, from other tools and from habit, and what the field is called.
+_FIELD_WORDS = {
+    "type": "data_type",
+    "dtype": "data_type",
+    "shape": "dims",
+    "shapes": "dims",
+    "size": "dims",
+    "batch_size": "max_batch_size",
+    "batch": "max_batch_size",
+    "model_name": "name",
+    "framework": "backend",
+    "instances": "instance_group",
+    "instance": "instance_group",
+    "device": "kind",
+    "filename": "default_model_filename",
+    "file": "default_model_filename",
+    "model_file": "default_model_filename",
+    "queue_delay": "max_queue_delay_microseconds",
+    "delay": "max_queue_delay_microseconds",
+    "value": "string_value",
+    "labels": "label_filename",
+    "steps": "step",
+    "versions": "version_policy",
+    "decoupled": "model_transaction_policy",
+}
+_ENUM_WORDS = {
+    "FLOAT": "TYPE_FP32",
+    "FLOAT32": "TYPE_FP32",
+    "SINGLE": "TYPE_FP32",
+    "DOUBLE": "TYPE_FP64",
+    "FLOAT64": "TYPE_FP64",
+    "FLOAT16": "TYPE_FP16",
+    "HALF": "TYPE_FP16",
+    "BFLOAT16": "TYPE_BF16",
+    "INT": "TYPE_INT32",
+    "LONG": "TYPE_INT64",
+    "BYTE": "TYPE_UINT8",
+    "BYTES": "TYPE_STRING",
+    "STR": "TYPE_STRING",
+    "TEXT": "TYPE_STRING",
+    "OBJECT": "TYPE_STRING",
+    "BOOLEAN": "TYPE_BOOL",
+}
+
+
+def field_near(message_type: str, name: str) -> str:
+    """The field of a message (`ModelInput`) that was most likely meant; "" where none is near."""
+    fields = field_names(message_type)
+    known = _FIELD_WORDS.get(name.lower(), "")
+    return known if known in fields else near(name, fields)
+
+
+def field_names(message_type: str) -> list[str]:
+    """The fields that a message has."""
+    return list(_message(message_type).fields_by_name)
+
+
+def owners(name: str) -> list[str]:
+    """The sections that have a field of this name, as paths (`input`, `dynamic_batching`)."""
+    return [path for path, message in _sections() if path and name in message.fields_by_name]
+
+
+def enum_values(path: str) -> list[str]:
+    """The values that the field at a path (`input[0].data_type`) may have."""
+    enum = getattr(_descriptor(path), "enum_type", None)
+    return [v for v in enum.values_by_name if not v.endswith("INVALID")] if enum else []
+
+
+def enum_near(path: str, value: str) -> str:
+    """The value that was most likely meant."""
+    values = enum_values(path)
+    known = _ENUM_WORDS.get(value.upper().removeprefix("TYPE_"), "")
+    if known in values:
+        return known
+    ends = [v for v in values if v.upper().endswith(f"_{value.upper()}")]
+    return ends[0] if ends else near(value, values)
+
+
+def is_section(path: str) -> bool:
+    """Whether the field at a path is a section `{…}`."""
+    return getattr(_descriptor(path), "message_type", None) is not None
+
+
+def section_names(path: str) -> list[str]:
+    """The fields of the section at a path."""
+    message = getattr(_descriptor(path), "message_type", None)
+    return list(message.fields_by_name) if message else []
+
+
+def _message(message_type: str) -> Any:
+    from tritonclient.grpc import model_config_pb2
+
+    return model_config_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"inference.{message_type}")
+
+
+def _descriptor(path: str) -> Any:
+    """The descriptor of the field at a path; None where the schema has none."""
+    message: Any = _message("ModelConfig")
+    field: Any = None
+    for step in path.split("."):
+        field = message.fields_by_name.get(step.partition("[")[0]) if message else None
+        message = field.message_type if field else None
+    return field
+
+
+def _sections() -> Iterator[tuple[str, Any]]:
+    stack = [("", _message("ModelConfig"))]
+    seen = set()
+    while stack:
+        path, message = stack.pop(0)
+        if message.full_name in seen:
+            continue
+        seen.add(message.full_name)
+        yield path, message
+        for field in message.fields:
+            if field.message_type:
+                stack.append((f"{path}.{field.name}".lstrip("."), field.message_type))

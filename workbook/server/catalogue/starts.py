@@ -1,0 +1,148 @@
+"""A server that does not start: what its log says."""
+
+from __future__ import annotations
+
+import re
+
+from .rules import Advice, Catalogue, Said, near
+
+STARTS: Catalogue[str] = Catalogue()
+
+
+@STARTS.rule(
+    "unknown-option", "unrecognized option '--{option:word}", "invalid option -- '{option}'"
+)
+def unknown_option(log: str, said: Said) -> Advice:
+    """Write the option as tritonserver --help has it."""
+    option = said["option"]
+    known = re.findall(r"^\s*--([\w-]+)", log, re.MULTILINE)  # the log goes on with the usage
+    meant = near(option, known)
+    return Advice(
+        f"tritonserver has no option --{option}.",
+        f"--{option}",
+        f"Write --{meant}." if meant else "`tritonserver --help` lists the options.",
+    )
+
+
+@STARTS.rule("option-without-value", "option '--{option:word}' requires an argument")
+def option_without_value(log: str, said: Said) -> Advice:
+    """Write --option=value."""
+    return Advice(
+        f"The option --{said['option']} needs a value.",
+        f"--{said['option']}",
+        f"Write --{said['option']}=VALUE.",
+    )
+
+
+@STARTS.rule("bad-option-value", 'Bad option: "--{option}".\n{words:rest}')
+def bad_option_value(log: str, said: Said) -> Advice:
+    """Write a value that the option may have."""
+    option = said["option"]
+    forms = {
+        "model-control-mode": "Write none, poll or explicit.",
+        "backend-config": "Write NAME,SETTING=VALUE, e.g. python,shm-default-byte-size=1048576.",
+        "trace-config level": "Write OFF, TIMESTAMPS or TENSORS.",
+        "rate-limit-resource": "Write NAME:COUNT, e.g. R1:2.",
+    }
+    words = said["words"].strip().rstrip(".")
+    return Advice(
+        f"The option --{option} cannot have this value: {words}.",
+        f"--{option}",
+        forms.get(option, "Write true or false."if "bool" in words else "Write a whole number."),
+    )  # fmt: skip
+
+
+@STARTS.rule("load-needs-explicit", "Use of '--load-model' requires setting")
+def load_needs_explicit(log: str, said: Said) -> Advice:
+    """Choose explicit control to name models at the start."""
+    return Advice(
+        "Models can be named at the start in explicit mode only.",
+        "--load-model",
+        'Use control="explicit" (--control explicit); the other modes load what the repository '
+        "holds.",
+    )
+
+
+@STARTS.rule("bad-certificate", "Invalid cert chain file", "Invalid private key")
+def bad_certificate(log: str, said: Said) -> Advice:
+    """Give PEM files that exist and belong together."""
+    which = "cert" if "Invalid cert chain file" in log else "key"
+    return Advice(
+        f"The TLS {'certificate' if which == 'cert' else 'key'} cannot be read (the log then "
+        "speaks of a port in use, which is not the reason).",
+        f"tls={{{which!r}: …}}, --grpc-server-{which}",
+        "Give PEM files that exist; cert and key must belong together.",
+    )
+
+
+@STARTS.rule(
+    "port-taken",
+    "Socket '{address}' already in use",
+    "failed to start {service:word} service: Unavailable",
+)
+def port_taken(log: str, said: Said) -> Advice:
+    """Stop the other program, or take another port."""
+    address = said.get("address", "")
+    return Advice(
+        f"The address {address or 'of a service'} is in use already.",
+        address,
+        "Stop the other server (`workbook stop`), or give other ports (--http-port, --grpc-port, "
+        "--metrics-port).",
+    )
+
+
+@STARTS.rule(
+    "no-repository",
+    "failed to stat file {path:word}",
+    "Failed to create repository manager: {words:rest}",
+)
+def no_repository(log: str, said: Said) -> Advice:
+    """Give a model repository that exists."""
+    path = said.get("path", "").rstrip('"')
+    return Advice(
+        f"There is no model repository {path}.".replace(" .", "."),
+        path,
+        "Give --repository a folder that holds one folder a model.",
+    )
+
+
+@STARTS.rule("no-cache", "unable to find 'libtritoncache_{name:word}.so' for cache")
+def no_cache(log: str, said: Said) -> Advice:
+    """Use the local cache, or a server that has this one."""
+    return Advice(
+        f"This server has no response cache called {said['name']}.",
+        "--cache-config",
+        "Use the local one (cache=BYTES, --cache-config=local,size=BYTES); redis comes with "
+        "NVIDIA's container.",
+    )
+
+
+@STARTS.rule(
+    "cache-size",
+    "Failed to initialize LocalCache: {words:rest}",
+    "found multiple cache configurations",
+)
+def cache_size(log: str, said: Said) -> Advice:
+    """Configure one cache, no larger than the memory."""
+    twice = "found multiple cache configurations" in log
+    return Advice(
+        "Two response caches are configured, and the server takes one."
+        if twice
+        else "The server cannot have a response cache of this size.",
+        "--cache-config",
+        "Give cache=BYTES or --cache-config, not both."
+        if twice
+        else "Give a positive number of bytes that fits into memory, e.g. 67108864.",
+    )
+
+
+@STARTS.rule("bad-option", "error: {words:rest}", "Error: {words:rest}")
+def bad_option(log: str, said: Said) -> Advice | None:
+    """Mend the option that it names."""
+    if "NVML" in said["words"]:  # printed at every start without a GPU
+        return None
+    return Advice(
+        f"The server does not start with these options: {said['words'].strip()}.",
+        "",
+        "Mend the option that it names.",
+    )

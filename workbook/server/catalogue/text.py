@@ -1,0 +1,403 @@
+"""Mistakes in the text of config.pbtxt: what protobuf's parser refuses.
+
+Its words reach the server's log only; each begins with a line and a column.
+"""
+
+from __future__ import annotations
+
+from ..pbtxt import Field, Scalar
+from . import schema
+from .evidence import CONFIG, Evidence, show
+from .rules import Advice, Catalogue, Said, listed
+
+TEXT: Catalogue[Evidence] = Catalogue()
+
+_LOOKALIKES = {
+    "“": '"',
+    "”": '"',
+    "„": '"',
+    "«": '"',
+    "»": '"',
+    "‘": "'",
+    "’": "'",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "：": ":",
+    "，": ",",
+    "\u00a0": "a plain space",
+    "\u200b": "nothing",
+    "\u3000": "a plain space",
+}
+
+
+@TEXT.rule("binary-config", "Invalid control characters encountered in text")
+def binary_config(evidence: Evidence, said: Said) -> Advice:
+    """Write config.pbtxt as plain text; weights belong into the version folder."""
+    return Advice(
+        "config.pbtxt is not a text file.",
+        CONFIG,
+        f"Write it anew as plain text (UTF-8). Weights belong into {evidence.version()}/.",
+    )
+
+
+@TEXT.rule(
+    "byte-order-mark",
+    "1:1: Interpreting non ascii codepoint 239",
+    "1:1: Interpreting non ascii codepoint 254",
+    "1:1: Interpreting non ascii codepoint 255",
+)
+def byte_order_mark(evidence: Evidence, said: Said) -> Advice:
+    """Save config.pbtxt as UTF-8 without a byte order mark."""
+    if not evidence.config_bytes.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        return foreign_character(evidence, {"line": "1", "column": "1"})
+    return Advice(
+        "config.pbtxt begins with a byte order mark, which Triton does not read.",
+        f"{CONFIG}, line 1",
+        "Save it as UTF-8 without BOM (in Windows editors an option of Save As).",
+    )
+
+
+@TEXT.rule(
+    "foreign-character", "{line:int}:{column:int}: Interpreting non ascii codepoint {code:int}"
+)
+def foreign_character(evidence: Evidence, said: Said) -> Advice:
+    """Write plain quotes, dashes and spaces; other alphabets only inside quotes and comments."""
+    place = evidence.place(said)
+    text = evidence.config.lines[place.line - 1] if evidence.config_bytes else ""
+    character = text[place.column - 1 : place.column]
+    plain = _LOOKALIKES.get(character)
+    name = f"the character {character}" if character.isprintable() else ascii(character)
+    if character == "\u00a0":
+        name = "a no-break space"
+    return Advice(
+        f"config.pbtxt holds {name or 'a character'}, which Triton does not understand here.",
+        f"{CONFIG}, line {place.line}, column {place.column}",
+        f"Write {plain} in its place (a word processor or a web page puts such signs in)."
+        if plain
+        else "Outside quotes and comments write plain letters only.",
+    )
+
+
+@TEXT.rule(
+    "map-entry",
+    '{line:int}:{column:int}: Message type "inference.{type:word}Entry" has no field named '
+    '"{field}"',
+)
+def map_entry(evidence: Evidence, said: Said) -> Advice:
+    """Write the entry of a map as key and value."""
+    field = evidence.config.before(evidence.place(said), said["field"])
+    section = field.path.rpartition(".")[0] if field else ""
+    name = section.rpartition(".")[2].partition("[")[0] or "parameters"
+    text = field.value.text if field and isinstance(field.value, Scalar) else "…"
+    value = f'value: "{text}"' if name.endswith("_map") else f'value {{ string_value: "{text}" }}'
+    return Advice(
+        f"An entry of {name} is written as a key and a value.",
+        show(field) if field else evidence.at_position(said),
+        f'Write {name} {{ key: "{said["field"]}" {value} }}.',
+    )
+
+
+@TEXT.rule(
+    "misspelt-field",
+    '{line:int}:{column:int}: Message type "inference.{type:word}" has no field named "{field}"',
+)
+def misspelt_field(evidence: Evidence, said: Said) -> Advice:
+    """Write the field's name as the schema has it."""
+    name = said["field"]
+    field = evidence.config.before(evidence.place(said), name)
+    section = field.path.rpartition(".")[0] if field else ""
+    inside = f"The section {section}" if section else CONFIG
+    meant = schema.field_near(said["type"], name)
+    homes = schema.owners(name)
+    if meant:
+        todo = f"Write {meant} in place of {name}."
+    elif homes:
+        todo = f"{name} belongs into {listed(homes[:4], 'or')}."
+    else:
+        todo = f"Take it out. Known here: {', '.join(schema.field_names(said['type']))}."
+    return Advice(
+        f"{inside} has a field that Triton does not know: {name}.",
+        show(field) if field else evidence.at_position(said),
+        todo,
+    )
+
+
+@TEXT.rule(
+    "enum-value",
+    '{line:int}:{column:int}: Unknown enumeration value of "{value}" for field "{field}"',
+)
+def enum_value(evidence: Evidence, said: Said) -> Advice:
+    """Write the value as the schema has it, e.g. TYPE_FP32 or KIND_CPU."""
+    field = evidence.config.before(evidence.place(said), said["field"], said["value"])
+    return _enum(evidence, said, field, said["value"], f"{said['value']} is not a value of")
+
+
+@TEXT.rule("quoted-enum", '{line:int}:{column:int}: Expected integer or identifier, got: "{value}"')
+def quoted_enum(evidence: Evidence, said: Said) -> Advice:
+    """Write such a value without quotes."""
+    field = evidence.config.at(evidence.place(said))
+    return _enum(
+        evidence, said, field, said["value"], f'"{said["value"]}" has quotes, and is no text, in'
+    )
+
+
+def _enum(evidence: Evidence, said: Said, field: Field | None, value: str, trouble: str) -> Advice:
+    path = field.path if field else ""
+    meant = schema.enum_near(path, value)
+    values = ", ".join(schema.enum_values(path))
+    return Advice(
+        f"{trouble} {field.name if field else 'this field'}.",
+        show(field) if field else evidence.at_position(said),
+        f"Write {meant}, without quotes." if meant else f"Write one of {values}, without quotes.",
+    )
+
+
+@TEXT.rule("unquoted-string", "{line:int}:{column:int}: Expected string, got: {value:rest}")
+def unquoted_string(evidence: Evidence, said: Said) -> Advice:
+    """Put the text into quotes."""
+    field = evidence.config.at(evidence.place(said))
+    name, value = (field.name if field else "the field"), said["value"].strip()
+    return Advice(
+        f"{name} is text, and text stands in quotes.",
+        evidence.at_position(said),
+        f'Write {name}: "{value}".',
+    )
+
+
+@TEXT.rule(
+    "not-an-integer",
+    "{line:int}:{column:int}: Expected integer, got: {value:rest}",
+    "{line:int}:{column:int}: Integer out of range ({value:rest})",
+)
+def not_an_integer(evidence: Evidence, said: Said) -> Advice:
+    """Write a whole number without quotes; a list in square brackets."""
+    field = evidence.config.at(evidence.place(said))
+    name, value = (field.name if field else "the field"), said["value"].strip()
+    bare = value.strip("\"'")
+    if value == "(":
+        todo = f"Write a list in square brackets, e.g. {name}: [ 4 ]."
+    elif bare.lstrip("-").isdigit() and bare != value:
+        todo = f"Write {name}: {bare}, without quotes."
+    else:
+        todo = f"Write a whole number, e.g. {name}: {_whole(bare)}."
+    return Advice(
+        f"{name} is a whole number, and {value} is not.", evidence.at_position(said), todo
+    )
+
+
+def _whole(text: str) -> str:
+    try:
+        return str(min(int(float(text)), 2**31 - 1))
+    except (ValueError, OverflowError):
+        return "8"
+
+
+@TEXT.rule(
+    "not-a-boolean",
+    '{line:int}:{column:int}: Invalid value for boolean field "{field}". Value: "{value}"',
+    '{line:int}:{column:int}: Expected identifier, got: "{value}"',
+    "{line:int}:{column:int}: Integer out of range for a boolean ({value:int})",
+)
+def not_a_boolean(evidence: Evidence, said: Said) -> Advice | None:
+    """Write true or false, without quotes."""
+    field = evidence.config.at(evidence.place(said))
+    if field is None or not isinstance(field.value, Scalar):
+        return None  # a quoted name, as in JSON
+    name, value = field.name, said["value"]
+    yes = value.lower() in ("true", "yes", "on", "1", "t", "y")
+    return Advice(
+        f"{name} is true or false, and {field.value.raw} is neither.",
+        show(field),
+        f"Write {name}: {'true' if yes else 'false'}, without quotes.",
+    )
+
+
+@TEXT.rule("field-twice", 'Non-repeated field "{field}" is specified multiple times')
+def field_twice(evidence: Evidence, said: Said) -> Advice:
+    """Keep one of the two."""
+    name = said["field"]
+    places = [f for f in evidence.config.walk() if f.name == name and f.path.endswith("]")]
+    lines = [str(f.place.line) for f in places]
+    return Advice(
+        f"The field {name} is given {len(places) or 2} times, and it can be given once.",
+        f"{CONFIG}, lines {listed(lines)}, field {name}" if lines else CONFIG,
+        "Keep the one that you mean.",
+    )
+
+
+@TEXT.rule(
+    "one-of-two",
+    'Field "{second}" is specified along with field "{first}", another member of oneof "{group}"',
+)
+def one_of_two(evidence: Evidence, said: Said) -> Advice:
+    """Choose one: a model has one scheduler, one version policy."""
+    first, second = said["first"], said["second"]
+    places = {
+        name: next((f for f in evidence.config.walk() if f.name == name), None)
+        for name in (first, second)
+    }
+    lines = [str(f.place.line) for f in places.values() if f]
+    hints = {
+        frozenset({"dynamic_batching", "sequence_batching"}): "For a model with state keep "
+        "sequence_batching; `oldest { }` inside it batches across sequences. Else keep "
+        "dynamic_batching.",
+        frozenset({"dynamic_batching", "ensemble_scheduling"}): "Take dynamic_batching out: an "
+        "ensemble does not batch, the models inside it do; write it into their configs.",
+        frozenset({"sequence_batching", "ensemble_scheduling"}): "Take sequence_batching out; "
+        "write it into the config of the model inside the ensemble that keeps the state.",
+    }
+    return Advice(
+        f"{first} and {second} exclude each other.",
+        f"{CONFIG}, lines {listed(lines)}, field {second}" if lines else CONFIG,
+        hints.get(frozenset({first, second}), f"Keep {first} or {second}, and remove the other."),
+    )
+
+
+@TEXT.rule("unclosed-string", "{line:int}:{column:int}: String literals cannot cross line")
+def unclosed_string(evidence: Evidence, said: Said) -> Advice:
+    """Put the closing quote at the end of the text."""
+    line = int(said["line"])
+    for problem in evidence.config.problems:
+        if problem.kind == "unclosed" and problem.place.line == line and problem.text[0] in "\"'":
+            quote, text = problem.text[0], problem.text[1:].strip()
+            return Advice(
+                "A text in quotes has no closing quote.",
+                evidence.at_position({"line": str(line), "column": str(problem.place.column)}),
+                f"Write {quote}{text}{quote}.",
+            )
+    return Advice("A text in quotes has no closing quote.", f"{CONFIG}, line {line}", "Close it.")
+
+
+@TEXT.rule("json-config", "1:1: Expected identifier, got: {")
+def json_config(evidence: Evidence, said: Said) -> Advice | None:
+    """Write `name: value` lines without outer braces; JSON goes into an override at load."""
+    text = evidence.config_bytes.decode("utf-8", errors="replace").lstrip()
+    if evidence.config_bytes and not text.startswith("{"):
+        return None
+    return Advice(
+        "config.pbtxt is written as JSON (or has braces around it all).",
+        f"{CONFIG}, line 1",
+        'Write one field a line, names without quotes and no outer braces: backend: "python". '
+        "JSON is for server.load(…, config=…).",
+    )
+
+
+@TEXT.rule("comment-sign", "{line:int}:{column:int}: Expected identifier, got: /")
+def comment_sign(evidence: Evidence, said: Said) -> Advice:
+    """Begin a comment with #."""
+    line = int(said["line"])
+    return Advice(
+        "A comment in config.pbtxt begins with #, not with //.",
+        f"{CONFIG}, line {line}",
+        "Write # in place of //.",
+    )
+
+
+@TEXT.rule("equals-sign", '{line:int}:{column:int}: Expected ":", found "="')
+def equals_sign(evidence: Evidence, said: Said) -> Advice:
+    """Write a colon between name and value."""
+    field = evidence.config.at(evidence.place(said))
+    name = field.name if field else "name"
+    raw = field.value.raw if field and isinstance(field.value, Scalar) else "…"
+    return Advice(
+        "Between a name and its value stands a colon.",
+        evidence.at_position(said),
+        f"Write {name}: {raw}.",
+    )
+
+
+@TEXT.rule("trailing-comma", '{line:int}:{column:int}: Expected "{", found "]"')
+def trailing_comma(evidence: Evidence, said: Said) -> Advice:
+    """Take the comma before the closing bracket out."""
+    return Advice(
+        "A list ends with a comma.",
+        f"{CONFIG}, line {said['line']}",
+        "Take the comma before ] out: commas stand between elements.",
+    )
+
+
+@TEXT.rule(
+    "unclosed-bracket",
+    "{line:int}:{column:int}: Expected identifier, got: {found:rest}",
+    '{line:int}:{column:int}: Expected ",", found "{found}"',
+    '{line:int}:{column:int}: Expected "}", found "{found}"',
+    '{line:int}:{column:int}: Expected ">", found "{found}"',
+)
+def unclosed_bracket(evidence: Evidence, said: Said) -> Advice | None:
+    """Close the bracket or brace that the message names."""
+    closes = {"{": "}", "[": "]", "<": ">"}
+    said_at = evidence.place(said)
+    for problem in reversed(evidence.config.problems):
+        if problem.kind == "unclosed" and problem.text in closes and problem.place < said_at:
+            field = evidence.config.at(problem.place)
+            name = f" of {field.name}" if field else ""
+            found = problem.found or said_at
+            at_end = found.line >= len(evidence.config.lines) and not said["found"]
+            before = "at the end of the file" if at_end else f"before line {found.line} goes on"
+            return Advice(
+                f"The {problem.text}{name} on line {problem.place.line} is never closed.",
+                f"{CONFIG}, line {problem.place.line}" + (f", field {field.path}" if field else ""),
+                f"Write {closes[problem.text]} {before} (column {found.column})."
+                if not at_end
+                else f"Write {closes[problem.text]} {before}.",
+            )
+    return None
+
+
+@TEXT.rule("missing-comma", '{line:int}:{column:int}: Expected ",", found "{found:rest}"')
+def missing_comma(evidence: Evidence, said: Said) -> Advice:
+    """Put a comma between the elements of a list."""
+    return Advice(
+        "Between two elements of a list stands a comma.",
+        evidence.at_position(said),
+        "Write a comma between them: [ { … }, { … } ].",
+    )
+
+
+@TEXT.rule("section-expected", '{line:int}:{column:int}: Expected "{", found "{found:rest}"')
+def section_expected(evidence: Evidence, said: Said) -> Advice:
+    """Write a section in braces, e.g. `value { string_value: "x" }`."""
+    field = evidence.config.at(evidence.place(said))
+    name, path = (field.name, field.path) if field else ("the field", "")
+    raw = field.value.raw if field and isinstance(field.value, Scalar) else '"…"'
+    text = field.value.text if field and isinstance(field.value, Scalar) else "…"
+    inner = schema.section_names(path)
+    if "string_value" in inner:
+        written = f'{name} {{ string_value: "{text}" }}'
+    elif name == "version_policy":
+        written = f"{name} {{ {text if text in inner else 'all'} {{ }} }}"
+    elif inner:
+        written = f"{name} {{ {inner[0]}: … }} (it may hold {', '.join(inner)})"
+    else:
+        written = f"{name} {{ … }}"
+    return Advice(
+        f"{name} is a section in braces, and {raw} is a plain value.",
+        evidence.at_position(said),
+        f"Write {written}.",
+    )
+
+
+@TEXT.rule(
+    "not-text-format",
+    "Error parsing text-format inference.ModelConfig: {line:int}:{column:int}: {words:rest}",
+)
+def not_text_format(evidence: Evidence, said: Said) -> Advice:
+    """Mend the place that the message names."""
+    return Advice(
+        f"config.pbtxt cannot be read: {said['words'].rstrip('.')}.",
+        evidence.at_position(said),
+        'Each field is written name: value, or name { … } for a section; text in "quotes".',
+    )
+
+
+@TEXT.rule("config-unreadable", "failed to read text proto from {path:rest}")
+def config_unreadable(evidence: Evidence, said: Said) -> Advice | None:
+    """Look at the server's log: it names line and column."""
+    if "Error parsing text-format" in evidence.message:
+        return None
+    return Advice(
+        "config.pbtxt cannot be read, and the reason stands in the server's log only.",
+        CONFIG,
+        "Look for `Error parsing text-format` in the log: it names line and column.",
+    )

@@ -1,0 +1,151 @@
+"""Building what is missing: a process an artefact, one a core at once and four at most."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import IO
+
+from .. import paths
+from ..errors import WorkbookError
+from .recipe import Recipe, place
+from .registry import RECIPES
+
+#: Each process takes up to some 700 MB while it trains.
+MOST_AT_ONCE = 4
+
+
+class BuildError(WorkbookError):
+    """An artefact of the zoo could not be built."""
+
+
+def recipe(name: str) -> Recipe:
+    """The recipe called so.
+
+    Raises:
+        BuildError: there is none.
+    """
+    if name not in RECIPES:
+        raise BuildError(
+            f"The zoo has no artefact called {name!r}.",
+            todo=f"Take one of: {', '.join(sorted(RECIPES))}.",
+        )
+    return RECIPES[name]
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Which of these, and of what they are made from, are not built; in an order to build them."""
+    found: dict[str, None] = {}
+
+    def look(name: str) -> None:
+        if not place(recipe(name), RECIPES).exists():
+            for need in recipe(name).needs:
+                look(need)
+            found[name] = None
+
+    for name in names:
+        look(name)
+    return list(found)
+
+
+def build(names: Iterable[str] | None = None) -> dict[str, Path]:
+    """Build artefacts that are not there yet, with a progress bar, and return where all lie.
+
+    Args:
+        names: which ones; all by default.
+
+    Raises:
+        BuildError: one failed; the others that were under way are stopped.
+    """
+    wanted = list(RECIPES) if names is None else list(names)
+    todo = missing(wanted)
+    if todo:
+        _run(todo)
+    return {name: place(recipe(name), RECIPES) for name in wanted}
+
+
+def _run(todo: list[str]) -> None:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    logs = paths.state("zoo", "logs")
+    at_once = min(len(os.sched_getaffinity(0)), MOST_AT_ONCE)
+    waiting, done = list(todo), 0
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    columns = (
+        SpinnerColumn(),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with (
+        contextlib.ExitStack() as stack,
+        Progress(*columns, console=Console(stderr=True)) as progress,
+    ):
+        task = progress.add_task("building", total=len(todo))
+        stack.callback(_stop, running)
+        while waiting or running:
+            for name in [n for n in waiting if _can_start(n, waiting, running)]:
+                if len(running) == at_once:
+                    break
+                waiting.remove(name)
+                running[name] = _start(name, stack.enter_context((logs / f"{name}.log").open("w")))
+            sentences = (f"{name}: {RECIPES[name].sentence}" for name in running)
+            progress.update(task, description="\n".join(sentences))
+            time.sleep(0.05)
+            for name, process in list(running.items()):
+                if process.poll() is None:
+                    continue
+                del running[name]
+                if process.returncode:
+                    raise _failure(name, logs / f"{name}.log", process.returncode)
+                done += 1
+                progress.advance(task)
+        progress.update(task, description=f"the zoo holds {done} new artefacts")
+
+
+def _can_start(name: str, waiting: Collection[str], running: Collection[str]) -> bool:
+    return not any(need in waiting or need in running for need in RECIPES[name].needs)
+
+
+def _start(name: str, log: IO[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "workbook.zoo.worker", name],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "WORKBOOK_HOME": str(paths.root())},
+    )
+
+
+def _stop(running: dict[str, subprocess.Popen[bytes]]) -> None:
+    for process in running.values():
+        process.kill()
+    for process in running.values():
+        process.wait()
+
+
+def _failure(name: str, log: Path, code: int) -> BuildError:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    last = lines[-1] if lines else f"it ended with code {code}"
+    if code < 0:
+        last = f"it was ended by signal {-code}"
+        todo = "Free some memory (a build takes up to 700 MB) and run the same command again."
+    elif "No space left" in last:
+        todo = "Free some disk (the zoo takes about 50 MB) and run the same command again."
+    else:
+        todo = "Read the log; run the same command again once it is mended."
+    return BuildError(f"{name} could not be built: {last}", where=str(log), todo=todo)

@@ -1,0 +1,116 @@
+"""A recipe: how one artefact of the zoo comes to be, and where it lies once it is built.
+
+Every artefact has a key made from all that it depends on: the code of its recipe, the versions of
+the packages that it uses, and the keys of the artefacts that it is made from. It lies under
+`.workbook/zoo/<name>/<key>/`. Another key is another place, so a changed recipe is built anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import functools
+import hashlib
+import inspect
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from .. import paths
+
+_HERE = Path(__file__).resolve().parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How one artefact is made.
+
+    Attributes:
+        name: what `zoo.checkpoint` calls it.
+        sentence: what it is, for people.
+        function: writes the artefact, a file or a folder, at the path that it is given.
+        file: the artefact's file name (or folder name).
+        needs: recipes that it is made from, built before it.
+        uses: modules of this package that its function relies on, beside its own.
+        packages: distributions whose version matters.
+    """
+
+    name: str
+    sentence: str
+    function: Callable[[Path], None]
+    file: str
+    needs: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ("data",)
+    packages: tuple[str, ...] = ()
+
+    def key(self, recipes: dict[str, Recipe]) -> str:
+        """Sixteen hex digits that change whenever the artefact may come out differently."""
+        digest = hashlib.sha256()
+        sources = [Path(inspect.getfile(self.function)), *(_HERE / f"{m}.py" for m in self.uses)]
+        parts = [
+            self.name,
+            self.file,
+            f"python {sys.version_info.major}.{sys.version_info.minor}",
+            *(_digest(source, source.stat().st_mtime_ns) for source in sources),
+            *(f"{package} {_version(package)}" for package in ("numpy", *self.packages)),
+            *(recipes[need].key(recipes) for need in self.needs),
+        ]
+        digest.update("\n".join(parts).encode())
+        return digest.hexdigest()[:16]
+
+
+def place(recipe: Recipe, recipes: dict[str, Recipe]) -> Path:
+    """Where the artefact of a recipe lies, built or not."""
+    return _shelf(recipe.name) / recipe.key(recipes) / recipe.file
+
+
+def make(recipe: Recipe, recipes: dict[str, Recipe]) -> Path:
+    """Build an artefact in this process, unless it is there; its needs must be.
+
+    It is built in a folder aside and moved into place whole. A lock keeps a second process
+    waiting, which then finds it built. What an interrupted build left is removed by the next.
+    """
+    target = place(recipe, recipes)
+    shelf = _shelf(recipe.name)
+    with _locked(shelf / "lock"):
+        for leftover in shelf.glob("building-*"):
+            shutil.rmtree(leftover)
+        if target.exists():
+            return target
+        aside = shelf / f"building-{target.parent.name}"
+        aside.mkdir()
+        recipe.function(aside / recipe.file)
+        if not (aside / recipe.file).exists():
+            raise FileNotFoundError(f"recipe {recipe.name} wrote no {recipe.file}")
+        for former in shelf.iterdir():  # older keys: their code is gone
+            if former.is_dir() and former != aside:
+                shutil.rmtree(former)
+        aside.rename(target.parent)
+    return target
+
+
+def _shelf(name: str) -> Path:
+    return paths.state("zoo", name)
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@functools.cache
+def _digest(source: Path, changed: int) -> str:
+    return hashlib.sha256(source.read_bytes()).hexdigest()
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # another build of it has another name
+        return "absent"

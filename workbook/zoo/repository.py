@@ -1,0 +1,186 @@
+"""The weights of the demonstration models: built by the zoo, put where Triton looks for them.
+
+`model_repository/` keeps configs, labels and Python models; git ignores the weights. Each model
+folder remembers in `.weights.json` what its weights were made from, so that a second build has
+nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from .. import paths
+from . import builder
+from .builder import BuildError
+from .recipe import place
+from .registry import RECIPES
+
+#: Every demonstration model: file of the model folder → artefact of the zoo, or a file within it.
+MODELS: dict[str, dict[str, str]] = {
+    "square": {},
+    "digits_onnx": {"1/model.onnx": "digits_onnx", "2/model.onnx": "digits_onnx_fp16"},
+    "digits_torch": {"1/model.pt": "digits_torchscript"},
+    "digits_openvino": {
+        "1/model.xml": "digits_openvino/model.xml",
+        "1/model.bin": "digits_openvino/model.bin",
+    },
+    "digits_tf": {"1/model.savedmodel": "digits_savedmodel"},
+    "digits_cached": {"1/model.onnx": "digits_onnx"},
+    "forest_xgboost": {"1/xgboost.json": "cancer_xgboost"},
+    "forest_lightgbm": {"1/model.txt": "cancer_lightgbm"},
+    "forest_sklearn": {"1/checkpoint.tl": "digits_treelite"},
+    "jpeg_dali": {"1/model.dali": "jpeg_dali"},
+    "image_classifier": {"1/checkpoint": "image_classifier"},
+    "text_classifier": {"1/checkpoint": "text_classifier"},
+    "language_tokenizer": {"1/tokenizer.json": "text_classifier/tokenizer.json"},
+    "language_onnx": {"1/model.onnx": "language_onnx"},
+    "language_labels": {},
+    "language": {},
+    "chooser": {},
+    "running_sum": {},
+    "countdown": {},
+}
+
+_RECORD = ".weights.json"
+_HUB = "hub "
+
+
+def build(
+    target: Path | None = None,
+    only: Iterable[str] | None = None,
+    *,
+    force: bool = False,
+    hub: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Make the demonstration models complete: build what is missing and put it in place.
+
+    A model that a running server serves is changed at one stroke; nothing else is touched.
+
+    Args:
+        target: the repository; by default the shared one. Models that it lacks are copied from
+            the checkout's `model_repository/`.
+        only: names of models; all by default.
+        force: put weights in place again where they are there.
+        hub: checkpoints of the Hugging Face hub to take for `image_classifier` or
+            `text_classifier`, e.g. `{"image_classifier": "microsoft/resnet-18"}`. They stay until
+            `force`.
+
+    Returns:
+        The models that were changed.
+
+    Raises:
+        BuildError: no such model, or something could not be built.
+    """
+    target = (target or paths.repository()).resolve()
+    hub = hub or {}
+    names = list(MODELS) if only is None else list(only)
+    for name in names:
+        if name not in MODELS:
+            raise BuildError(
+                f"There is no demonstration model called {name!r}.",
+                todo=f"Take one of: {', '.join(MODELS)}.",
+            )
+    todo = [
+        name for name in names if force or name in hub or not _complete(target / name, MODELS[name])
+    ]
+    if todo:
+        _install(todo, target, hub)
+    return todo
+
+
+def _complete(folder: Path, weights: Mapping[str, str]) -> bool:
+    """Whether a model's folder holds what it needs, and nothing has changed since."""
+    if not (folder / "config.pbtxt").is_file() or not (folder / "1").is_dir():
+        return False
+    record = _record(folder)
+    return all(
+        (folder / file).exists()
+        and (record.get(file, "").startswith(_HUB) or record.get(file) == _key(source))
+        for file, source in weights.items()
+    )
+
+
+def _record(folder: Path) -> dict[str, str]:
+    try:
+        content = json.loads((folder / _RECORD).read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _recipe(source: str) -> str:
+    return source.partition("/")[0]
+
+
+def _key(source: str) -> str:
+    return RECIPES[_recipe(source)].key(RECIPES)
+
+
+def _artefact(source: str) -> Path:
+    name, _, inner = source.partition("/")
+    return place(RECIPES[name], RECIPES) / inner
+
+
+def _install(names: list[str], target: Path, hub: Mapping[str, str]) -> None:
+    from . import checkpoint
+
+    own = [name for name in names if name not in hub]
+    fetched = {name: checkpoint(name, hub=hub[name]) for name in names if name in hub}
+    builder.build(dict.fromkeys(_recipe(s) for name in own for s in MODELS[name].values()))
+    for name in names:
+        if name in fetched:
+            weights = dict.fromkeys(MODELS[name], fetched[name])
+            record = dict.fromkeys(MODELS[name], _HUB + hub[name])
+        else:
+            weights = {file: _artefact(source) for file, source in MODELS[name].items()}
+            record = {file: _key(source) for file, source in MODELS[name].items()}
+        _renew(target / name, weights, record)
+
+
+def _renew(folder: Path, weights: Mapping[str, Path], record: Mapping[str, str]) -> None:
+    """Put a copy of the model's folder, with these weights, in the folder's place at one stroke."""
+    from ..server.repository import locked, precompile, put
+
+    former = folder if folder.is_dir() else paths.root() / "model_repository" / folder.name
+    if not (former / "config.pbtxt").is_file():
+        raise BuildError(
+            f"The demonstration model {folder.name} has no config.pbtxt.",
+            where=str(former),
+            todo="Restore the folder from the course's files.",
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder.parent, folder.name) as staging:
+        copy = staging / f"{folder.name}@{secrets.token_hex(4)}"
+        try:
+            shutil.copytree(former, copy, ignore=shutil.ignore_patterns("__pycache__"))
+            (copy / "1").mkdir(exist_ok=True)
+            for file, source in weights.items():
+                _copy(copy / file, source)
+            if record:
+                (copy / _RECORD).write_text(json.dumps(record, indent=1))
+            precompile(copy)
+            replaced = put(copy, folder)
+        except OSError as error:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise BuildError(
+                f"The weights of {folder.name} could not be put in place: {error}",
+                where=str(folder),
+                todo="Free some disk space; the model is as it was before.",
+            ) from None
+        if replaced is not None:
+            shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _copy(target: Path, source: Path) -> None:
+    """Copy a file or a folder to a place, over what is there."""
+    if target.is_dir():
+        shutil.rmtree(target)
+    target.parent.mkdir(exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)
