@@ -101,7 +101,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
 
 @pytest.fixture(scope="module")
 def serve(server: Triton) -> Serve:
-    """`serve(*names)`: the server has these models loaded (an ensemble brings its parts along)."""
+    """`serve(*names)`: the server has these models loaded, the ensemble after its parts."""
 
     def load(*names: str) -> None:
         new = [name for name in names if not (server.repository / name).exists()]

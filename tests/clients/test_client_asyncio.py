@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc.aio as grpcaio
 import tritonclient.http.aio as httpaio
+from client_waits import wait_until
 
 from workbook.server import Triton
 
@@ -49,7 +50,7 @@ def test_two_hundred_requests_in_a_task_group(aio: Any, server: Triton) -> None:
         np.testing.assert_array_equal(result.as_numpy("y"), [[i * i] * 4])
         answer = result.get_response()
         assert (answer["id"] if isinstance(answer, dict) else answer.id) == str(i)
-    assert server.statistics("square")[0]["execution_count"] - before == 200
+    wait_until(lambda: server.statistics("square")[0]["execution_count"] == before + 200)
 
 
 def test_one_failure_ends_the_task_group_and_the_client_goes_on(aio: Any) -> None:
@@ -59,12 +60,16 @@ def test_one_failure_ends_the_task_group_and_the_client_goes_on(aio: Any) -> Non
         async with api.InferenceServerClient(address) as client:
             good = tensor(api, "x", np.ones((1, 4), np.int32), "INT32")
             wrong = tensor(api, "x", np.ones((1, 4), np.float32), "FP32")
-            with pytest.raises(ExceptionGroup) as caught:
+
+            async def all_at_once() -> None:
                 async with asyncio.TaskGroup() as group:
                     for x in (good, wrong, good):
                         group.create_task(client.infer("square", [x]))
+
+            with pytest.raises(ExceptionGroup) as caught:
+                await all_at_once()
             assert caught.group_contains(
-                api.InferenceServerException, match="data-type is 'FP32', but .* expects 'INT32'"
+                api.InferenceServerException, match=r"data-type is 'FP32', but .* expects 'INT32'"
             )
             return await client.infer("square", [good])
 
@@ -152,11 +157,15 @@ def test_a_cancelled_stream_ends_and_the_server_goes_on(server: Triton) -> None:
         async with grpcaio.InferenceServerClient(server.grpc_url) as client:
             stream = client.stream_infer(requests(1000, pause=0.01))
             got = []
-            with pytest.raises(asyncio.CancelledError):
+
+            async def read() -> None:
                 async for result, _ in stream:
                     got.append(int(result.as_numpy("number")[0]))
                     if len(got) == 3:
                         stream.cancel()
+
+            with pytest.raises(asyncio.CancelledError):
+                await read()
             assert got[:3] == [1000, 999, 998]
             async for result, error in client.stream_infer(requests(1)):
                 assert error is None

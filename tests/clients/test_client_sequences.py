@@ -107,7 +107,7 @@ def test_a_control_of_strings_wants_128_characters(protocol: Any) -> None:
     long = "y" * 128
     result = send(protocol, "total_named", long, 1, start=True, end=True)
     assert result.as_numpy("who")[0, 0].decode() == long
-    with pytest.raises(InferenceServerException, match="number of string elements 2 .* 'CORRID'"):
+    with pytest.raises(InferenceServerException, match=r"number of string elements 2 .* 'CORRID'"):
         send(protocol, "total_named", "short", 1, start=True, end=True)
 
 

@@ -1,4 +1,4 @@
-"""Clients on servers that were started with options: TLS, rate limiter, poll, none, restrictions."""
+"""Clients on servers with options: TLS, rate limiter, poll, none, restricted endpoints."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.grpc.aio as grpcaio
 import tritonclient.http as httpclient
+from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
@@ -245,13 +246,6 @@ def test_poll_brings_version_2_under_load_without_one_failed_request(
         refuses_to_load(server)
     for got in answers.values():
         assert set(got) == {1, 1001}
-
-
-def wait_until(condition: Any, seconds: float = 40.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def refuses_to_load(server: Triton) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
 from workbook.measure import traces
@@ -65,14 +65,13 @@ def square(client: Any, request_id: str) -> None:
 
 def traced_as(file: Path, request_ids: set[str]) -> Any:
     """The table of spans, once it holds these requests: they are written after the answer."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if file.exists() or list(file.parent.glob(f"{file.name}.*")):
-            table = traces(file)
-            if request_ids <= set(table["request_id"]):
-                return table
-        time.sleep(0.05)
-    raise AssertionError(f"no trace of {request_ids}")
+
+    def there() -> bool:
+        started = file.exists() or list(file.parent.glob(f"{file.name}.*"))
+        return bool(started) and request_ids <= set(traces(file)["request_id"])
+
+    wait_until(there)
+    return traces(file)
 
 
 def test_the_settings_as_started(client: Any, traced: Traced) -> None:
@@ -168,7 +167,7 @@ def test_files_are_chosen_at_the_start_alone(client: Any, tmp_path: Path) -> Non
 
 
 def test_an_unknown_log_format(client: Any) -> None:
-    with pytest.raises(InferenceServerException, match="invalid argument .*got: pretty"):
+    with pytest.raises(InferenceServerException, match=r"invalid argument .*got: pretty"):
         client.update_log_settings(settings={"log_format": "pretty"})
 
 

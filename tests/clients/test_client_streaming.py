@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
+from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
@@ -200,10 +201,7 @@ def cancellations(server: Triton) -> int:
 
 
 def wait_for_a_cancellation(server: Triton, before: int) -> None:
-    deadline = time.monotonic() + 10
-    while cancellations(server) == before and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert cancellations(server) == before + 1
+    wait_until(lambda: cancellations(server) == before + 1)
 
 
 PROGRAM = """

@@ -89,7 +89,8 @@ def test_finding() -> None:
         ('input [{ name: "x" }\noutput [{ name: "y" }]', "unclosed", Place(1, 7), "output[0].name"),
         ('backend: "python\nmax_batch_size: 3', "unclosed", Place(1, 10), "max_batch_size"),
         ('name: "a\\"\nbackend: "b"', "unclosed", Place(1, 7), "backend"),
-        ('backend = "python"', "equals", Place(1, 9), "backend"),
+        ('backend = "python"', "no-colon", Place(1, 9), "backend"),
+        ('backend "python"', "no-colon", Place(1, 1), "backend"),
         ('}\nbackend: "python"', "stray", Place(1, 1), "backend"),
         ("// note\nbackend: 3", "stray", Place(1, 1), "backend"),
         ("max_batch_size:\n}", "no-value", Place(1, 1), "max_batch_size"),
@@ -108,8 +109,23 @@ def test_the_server_counts_bytes_and_tabs() -> None:
 
 
 PIECES = st.sampled_from(
-    [*"{}<>[]:,;-='\"\\#\n\t \r€é\x00\ufeff"]
-    + ["name", "dims", "input", "8", "-1", "1e-3", "TYPE_FP32", '"x"', "'y'", "[{", "}]", "\\x4"]
+    [
+        *"{}<>[]:,;-='\"\\#\n\t \r€é\x00\ufeff",
+        *(
+            "name",
+            "dims",
+            "input",
+            "8",
+            "-1",
+            "1e-3",
+            "TYPE_FP32",
+            '"x"',
+            "'y'",
+            "[{",
+            "}]",
+            "\\x4",
+        ),
+    ]
 )
 
 

@@ -1,8 +1,7 @@
-"""How artefacts are built: once, whole or not at all, anew when something they depend on changes."""
+"""How artefacts are built: once, whole or not at all, anew when what they depend on changes."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import signal
@@ -65,12 +64,6 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
-
-
-def files(folder: Path) -> dict[str, str]:
-    """The digest of each file at or below a path, by its path from there."""
-    found = [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.is_file())
-    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
 
 
 def test_a_second_make_does_nothing(home: Path) -> None:
@@ -146,14 +139,21 @@ def test_ctrl_c_stops_the_build_and_its_processes(home: Path) -> None:
 
 
 def test_a_failed_build_says_which_and_where_its_log_is(home: Path) -> None:
-    shelf = home / ".workbook" / "zoo" / "iris_onnx"
-    shelf.parent.mkdir(parents=True)
-    shelf.write_text("a file stands where the folder should be")
+    in_the_way = home / ".workbook" / "zoo" / "iris_onnx" / "lock"
+    in_the_way.mkdir(parents=True)
     with pytest.raises(BuildError) as caught:
         zoo.checkpoint("iris_onnx")
-    assert "iris_onnx could not be built" in str(caught.value)
-    assert "File exists" in str(caught.value) or "FileExistsError" in str(caught.value)
+    assert "iris_onnx could not be built" in caught.value.what
+    assert "Is a directory" in caught.value.what
+    assert "Is a directory" in Path(caught.value.where).read_text()
     assert caught.value.todo
+
+
+def test_a_place_that_cannot_be_written_is_named(home: Path) -> None:
+    (home / ".workbook").write_text("a file")
+    with pytest.raises(BuildError, match="cannot be written") as caught:
+        zoo.checkpoint("iris_onnx")
+    assert str(home) in caught.value.where
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
@@ -175,17 +175,19 @@ def test_what_is_built_is_found_without_importing_anything_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-# -- the hub ----------------------------------------------------------------------------------------
+# -- the hub --------------------------------------------------------------------------------------
 
 
 def hub_run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
     """Run code in a process that looks for hub checkpoints in `cache` and has no network."""
     env = {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
-    program = (
-        f"from workbook import zoo\ntry:\n    {code}\nexcept zoo.BuildError as e:\n    print(e)"
-    )
+    program = "from workbook import zoo\ntry:\n    {}\nexcept zoo.BuildError as e:\n    print(e)"
     return subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program.format(code)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
 

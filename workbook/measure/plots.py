@@ -1,8 +1,9 @@
 """The first plot: what a model gives, and what it costs in waiting, as the load grows.
 
 The figures have a transparent ground and mid-grey text, so that they can be read in a light and in
-a dark notebook. The colours are Okabe and Ito's, which people with colour-blindness can tell apart
-("Color Universal Design", 2008); the lines also differ in their marks.
+a dark notebook. The colours are those that Okabe and Ito chose for colour-blind readers
+("Color Universal Design", 2008), the blue made lighter for dark grounds; the lines also differ in
+their marks.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
+_COLOURS = ("#2A8FD0", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 _MARKS = ("o", "s", "^", "D", "v", "P")
-_GREY = "#7f7f7f"
+_GREY = "#858585"
 _NEEDED = ("throughput", "p50_ms", "p99_ms")
 
 

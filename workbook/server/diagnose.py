@@ -29,30 +29,35 @@ def diagnose(evidence: Evidence) -> str:
         return f"{_HEAD}1:1: Interpreting non ascii codepoint {content[0]}."
     if re.search(rb"[\x00-\x08\x0e-\x1f]", content):
         return f"{_HEAD}1:1: Invalid control characters encountered in text."
-    from google.protobuf import text_format
+    from google.protobuf import text_format  # type: ignore[import-untyped]
     from tritonclient.grpc import model_config_pb2
 
     config = model_config_pb2.ModelConfig()
+    said = ""
+    end = Place(len(evidence.config.lines) + 1, 1)
     try:
         text_format.Parse(content.decode("utf-8", errors="replace"), config)
     except text_format.ParseError as error:
-        return _words(evidence, error)
+        end = Place(error.GetLine() or 1, error.GetColumn() or 1)
+        said = _words(evidence, end, str(error))
+    for problem in evidence.config.problems:  # Python takes some of these for white space
+        if problem.kind == "stray" and not problem.text.isascii() and problem.place <= end:
+            said = f"Interpreting non ascii codepoint {problem.text.encode()[0]}."
+            end = problem.place
+            break
+    if said:
+        return f"{_HEAD}{end.line}:{_column(evidence, end)}: {said}"
     return _refusal(config, evidence)
 
 
-def _words(evidence: Evidence, error: Any) -> str:
+def _words(evidence: Evidence, place: Place, error: str) -> str:
     """The error of protobuf's parser for Python in the words of the one for C++."""
-    place = Place(error.GetLine() or 1, error.GetColumn() or 1)
-    text = re.sub(r"^\d+:\d+ : ('.*': )?(?=\S)", "", str(error), flags=re.DOTALL)
-    field = evidence.config.at(place)
-    said = _translated(text, field, _token(evidence, place))
-    return f"{_HEAD}{place.line}:{_column(evidence, place)}: {said}"
+    text = re.sub(r"^\d+:\d+ : ('.*': )?(?=\S)", "", error, flags=re.DOTALL)
+    return _translated(text, evidence.config.at(place), _token(evidence, place))
 
 
 def _translated(text: str, field: Field | None, token: str) -> str:
     name = field.name if field else ""
-    if not token.isascii():
-        return f"Interpreting non ascii codepoint {token.encode()[0]}."
     if found := re.search(r'has no value named "(.*)"', text):
         return f'Expected integer or identifier, got: "{found[1]}"'
     if found := re.search(r"has no value named (.*)\.", text):

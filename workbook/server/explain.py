@@ -161,16 +161,17 @@ def _reason(model: str, log: str) -> str:
     """
     failed = f"Poll failed for model directory '{model}': "
     lines = log.splitlines()
-    for i in range(len(lines) - 1, -1, -1):
-        if failed in lines[i]:
-            reason = lines[i].partition(failed)[2].removesuffix('"')
-            reason = reason.replace('\\"', '"').replace("\\n", "\n")
-            parsed = []
-            while i > 0 and (match := _PARSER.match(lines[i - 1])):
-                parsed.insert(0, match[1])
-                i -= 1
-            return "\n".join([*parsed, reason])
-    return ""
+    last = max((i for i, line in enumerate(lines) if failed in line), default=-1)
+    if last < 0:
+        return ""
+    reason = lines[last].partition(failed)[2].removesuffix('"')
+    said = [reason.replace('\\"', '"').replace("\\n", "\n")]
+    for line in reversed(lines[:last]):
+        parsed = _PARSER.match(line)
+        if parsed is None:
+            break
+        said.insert(0, parsed[1])
+    return "\n".join(said)
 
 
 def _words(error: BaseException | str) -> str:

@@ -52,8 +52,8 @@ class Problem:
 
     Attributes:
         kind: `unclosed` (a bracket, a brace or a string), `stray` (a character or bracket that
-            belongs nowhere), `no-value` (a name without one), `equals` (`=` in place of `:`) or
-            `deep` (nested too deeply to read on).
+            belongs nowhere), `no-value` (a name without one), `no-colon` (between a name and its
+            value) or `deep` (nested too deeply to read on).
         text: the text concerned.
         place: where it stands.
         found: for an unclosed bracket: the place where something else made that plain.
@@ -117,6 +117,7 @@ class Field:
         path: from the top of the file, e.g. `input[0].name`: what is written in a list or more
             than once carries an index.
         listed: whether it is an element of a list.
+        start: as `place`; for the first element of a list the place of the list's name.
     """
 
     name: str
@@ -124,6 +125,11 @@ class Field:
     place: Place
     path: str = ""
     listed: bool = False
+    start: Place = Place(1, 1)
+
+    def __post_init__(self) -> None:
+        if not self.listed:
+            self.start = self.place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +167,7 @@ class Document:
         """The innermost field that begins at or before a place."""
         best = None
         for field in self.walk():
-            if field.place <= place:
+            if field.start <= place:
                 best = field
         return best
 
@@ -173,7 +179,7 @@ class Document:
         best = None
         for field in self.walk():
             fits = raw is None or (isinstance(field.value, Scalar) and field.value.raw == raw)
-            if field.name == name and field.place <= place and fits:
+            if field.name == name and field.start <= place and fits:
                 best = field
         return best
 
@@ -273,11 +279,12 @@ class _Parser:
         if self._peek("]") and "]" not in closers:  # the end of an extension's name
             self.i += 1
         colon = self._peek(":")
-        if self._peek("="):
-            self._problem("equals", name.text, self._here())
-            colon = True
-        if colon:
+        if self._peek(":", "="):
             self.i += 1
+        bare = self._kind() == "string" or (self._kind() == "word" and self._here_digit())
+        if not colon and (self.tokens[self.i - 1].text == "=" or bare):
+            self._problem("no-colon", name.text, self.tokens[self.i - 1].place)
+            colon = True
         if self._peek("["):
             self._list(message, name, closers)
         elif self._peek("{", "<"):
@@ -287,6 +294,9 @@ class _Parser:
             if value is None:
                 self._problem("no-value", name.text, name.place)
             message.fields.append(Field(name.text, value, name.place))
+
+    def _here_digit(self) -> bool:
+        return self.tokens[self.i].text[:1].isdigit()
 
     def _section(self, closers: list[str]) -> Message:
         token = self.tokens[self.i]
@@ -303,6 +313,7 @@ class _Parser:
     def _list(self, message: Message, name: _Token, closers: list[str]) -> None:
         token = self.tokens[self.i]
         self.i += 1
+        start = name.place
         while self.i < len(self.tokens) and not self._peek("]", *closers):
             if self._peek(",", ";"):
                 self.i += 1
@@ -317,7 +328,9 @@ class _Parser:
             if value is None:
                 self._stray()
                 continue
-            message.fields.append(Field(name.text, value, value.place, listed=True))
+            element = Field(name.text, value, value.place, listed=True, start=start)
+            message.fields.append(element)
+            start = self._here()
         self._close(token, "]")
 
     def _name_follows(self) -> bool:

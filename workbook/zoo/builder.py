@@ -63,10 +63,17 @@ def build(names: Iterable[str] | None = None) -> dict[str, Path]:
         BuildError: one failed; the others that were under way are stopped.
     """
     wanted = list(RECIPES) if names is None else list(names)
-    todo = missing(wanted)
-    if todo:
-        _run(todo)
-    return {name: place(recipe(name), RECIPES) for name in wanted}
+    try:
+        todo = missing(wanted)
+        if todo:
+            _run(todo)
+        return {name: place(recipe(name), RECIPES) for name in wanted}
+    except OSError as error:
+        raise BuildError(
+            f"The place of what is built cannot be written: {error.strerror}.",
+            where=str(error.filename or paths.root() / ".workbook"),
+            todo="Free some disk space, or check who owns the folder.",
+        ) from None
 
 
 def _run(todo: list[str]) -> None:

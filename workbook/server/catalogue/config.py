@@ -1,4 +1,4 @@
-"""What the server's core refuses in a config that is well-formed: names, numbers, versions, GPUs."""
+"""What the server's core refuses in a well-formed config: names, numbers, versions, GPUs."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def no_such_model(evidence: Evidence, said: Said) -> Advice | None:
     "at least one version must be available under the version policy of model '{model}'",
 )
 def no_version(evidence: Evidence, said: Said) -> Advice:
-    """Put the model's file into a folder named by a number, and name such versions in the policy."""
+    """Put the model's file into a folder named by a number, which version_policy serves."""
     versions = evidence.versions()
     wanted = [
         f.value.text
@@ -458,7 +458,7 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-# -- tensors -----------------------------------------------------------------------------------------
+# -- tensors ---------------------------------------------------------------------------------------
 
 
 @CORE.rule("no-data-type", "model {kind:word} '{name}' must specify 'data_type'")
@@ -533,7 +533,7 @@ def image_format(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-# -- instances ---------------------------------------------------------------------------------------
+# -- instances -------------------------------------------------------------------------------------
 
 
 @CORE.rule("no-gpu", "has kind KIND_GPU but no GPUs are available")
@@ -568,7 +568,7 @@ def gpus_on_cpu(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-# -- warm-up -----------------------------------------------------------------------------------------
+# -- warm-up ---------------------------------------------------------------------------------------
 
 
 @CORE.rule(
@@ -616,8 +616,8 @@ def warmup_data(evidence: Evidence, said: Said) -> Advice:
 
 @CORE.rule(
     "warmup-input",
-    "expected {n:int} inputs but got {m:int} inputs for model '{model}'. Got input(s) [{got:rest}], "
-    "but missing required input(s) [{missing:rest}]. Please",
+    "expected {n:int} inputs but got {m:int} inputs for model '{model}'. Got input(s) "
+    "[{got:rest}], but missing required input(s) [{missing:rest}]. Please",
     "inference input '{input}' data-type is '{given}', but model '{model}' expects '{wanted}'",
     "unexpected shape for input '{input}' for model '{model}'. Expected [{wanted:rest}], got "
     "[{given:rest}].",
@@ -626,11 +626,12 @@ def warmup_input(evidence: Evidence, said: Said) -> Advice | None:
     """Make the warm-up's inputs the model's: names, types and dims."""
     if not evidence.config.root.all("model_warmup"):
         return None
-    if "missing" in said and said["missing"] is not None and not said.get("input"):
+    if not said.get("input"):
+        missing = said["missing"].strip("'")
         return Advice(
-            f"The warm-up lacks the input {said['missing']}.",
+            f'The warm-up lacks the input "{missing}".',
             evidence.at("model_warmup.inputs.key", "model_warmup.inputs", "model_warmup"),
-            f'Write inputs {{ key: "{said["missing"].strip("'")}" value {{ … }} }}.',
+            f'Write inputs {{ key: "{missing}" value {{ … }} }}.',
         )
     if "data-type is" in evidence.message:
         return Advice(
@@ -649,7 +650,7 @@ def warmup_input(evidence: Evidence, said: Said) -> Advice | None:
     )
 
 
-# -- the Python backend's parameters -----------------------------------------------------------------
+# -- the Python backend's parameters ---------------------------------------------------------------
 
 
 @CORE.rule(
@@ -687,7 +688,7 @@ def broken_environment(evidence: Evidence, said: Said) -> Advice:
 @CORE.rule(
     "bad-parameter",
     "Incorrect value for {key:word}: {value:rest}",
-    "failed to convert '{value}' to {type:word}",
+    "failed to convert '{value}' to {type:id}",
     "parameter {key:word} is {value:word}; it must be at least {least:int}",
     "Expected 'true' or 'false' for parameter '{key}', got: '{value}'",
     "Bad input for parameter {key:word}: '{value}'",

@@ -11,7 +11,11 @@ from .rules import Advice, Catalogue, Said, listed, near
 ENSEMBLES: Catalogue[Evidence] = Catalogue()
 
 
-@ENSEMBLES.rule("ensemble-unused", "ensemble {kind:word} '{name}' for ensemble {model} is not used")
+@ENSEMBLES.rule(
+    "ensemble-unused",
+    "ensemble {kind:id} '{name}' for ensemble {model:word}' is not used",
+    "ensemble {kind:id} '{name}' for ensemble '{model}' is not used",
+)
 def ensemble_unused(evidence: Evidence, said: Said) -> Advice:
     """Map every input and output of the ensemble to a step."""
     kind, name = said["kind"], said["name"]

@@ -240,10 +240,11 @@ def required_parameter(evidence: Evidence, said: Said) -> Advice:
         return Advice(
             "The config has no max_batch_size.", evidence.at("backend"), "Write max_batch_size: 64."
         )
+    example = examples.get(key, "…")
     return Advice(
         f"The config lacks the parameter {key}.",
         evidence.at("parameters", "backend"),
-        f'Write parameters {{ key: "{key}" value {{ string_value: "{examples.get(key, "…")}" }} }}.',
+        f'Write parameters {{ key: "{key}" value {{ string_value: "{example}" }} }}.',
     )
 
 

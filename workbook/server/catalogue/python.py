@@ -59,12 +59,14 @@ def no_model_py(evidence: Evidence, said: Said) -> Advice:
 
 @PYTHON.rule(
     "syntax-error",
-    "{error:word}: {words:rest} ({file:word}, line {line:int})",
+    "SyntaxError: {words:rest} ({file:word}, line {line:int})",
+    "IndentationError: {words:rest} ({file:word}, line {line:int})",
+    "TabError: {words:rest} ({file:word}, line {line:int})",
 )
-def syntax_error(evidence: Evidence, said: Said) -> Advice | None:
+def syntax_error(evidence: Evidence, said: Said) -> Advice:
     """Mend that line, or the one before it."""
-    if said["error"] not in ("SyntaxError", "IndentationError", "TabError"):
-        return None
+    names = ("SyntaxError", "IndentationError", "TabError")
+    error = next(name for name in names if f"{name}: {said['words']}" in evidence.message)
     file, line = said["file"], int(said["line"])
     own = file in {*evidence.files(), "model.py"}
     path = f"{evidence.version()}/{file}" if own else file
@@ -74,9 +76,9 @@ def syntax_error(evidence: Evidence, said: Said) -> Advice | None:
         "IndentationError": "Let the line begin below a line of the same block.",
     }
     return Advice(
-        f"{file} is not valid Python: {said['error']}: {said['words']}.",
+        f"{file} is not valid Python: {error}: {said['words']}.",
         f"{path}, line {line}" + (f": {code}" if code else ""),
-        hints.get(said["error"], "Mend this line; the mistake may be in the line before it."),
+        hints.get(error, "Mend this line; the mistake may be in the line before it."),
     )
 
 
@@ -104,17 +106,11 @@ def missing_package(evidence: Evidence, said: Said) -> Advice:
     """Install the package where the server's Python finds it, or pack an environment."""
     module = said["module"]
     top = module.partition(".")[0]
-    beside = {f.removesuffix(".py") for f in evidence.files() if f.endswith(".py")}
     has_environment = "EXECUTION_ENV_PATH" in {
         section.text("key") for _, section in evidence.sections("parameters")
     }
     package = _PACKAGES.get(module, _PACKAGES.get(top, top))
-    if top in beside:
-        todo = (
-            f"{top}.py lies beside the model, where Python does not look: write "
-            "sys.path.insert(0, os.path.dirname(__file__)) before the import."
-        )
-    elif module != top:
+    if module != top:
         todo = f"Look at the name: {top} may have no {module.partition('.')[2]} in this version."
     elif has_environment:
         todo = f"Install {package} in the environment of EXECUTION_ENV_PATH and pack it again."
@@ -170,7 +166,8 @@ def auto_complete_returns_nothing(evidence: Evidence, said: Said) -> Advice:
 
 @PYTHON.rule(
     "auto-complete-property",
-    "in auto-complete-config function for model '{model}' contains property other than {known:rest}",
+    "in auto-complete-config function for model '{model}' contains property other than "
+    "{known:rest}",
     "in auto-complete-config function for model '{model}' is missing '{missing}' property",
 )
 def auto_complete_property(evidence: Evidence, said: Said) -> Advice:
@@ -245,15 +242,13 @@ def file_not_found(evidence: Evidence, said: Said) -> Advice:
 
 @PYTHON.rule(
     "python-exception",
-    "Internal: {error:word}: {words:rest}",
-    "error: {error:word}: {words:rest}",
-    "'{other}' version {version:int}: Internal: {error:word}: {words:rest}",
+    "Internal: {error:id}: {words:rest}",
 )
 def python_exception(evidence: Evidence, said: Said) -> Advice | None:
     """Mend the line that it names; the exception is the model's own."""
-    if not said["error"].isidentifier() or evidence.frame() is None:
-        return None
     frame = evidence.frame()
+    if frame is None:
+        return None
     phase = {
         "<module>": "while it was imported",
         "initialize": "in initialize",
@@ -265,7 +260,7 @@ def python_exception(evidence: Evidence, said: Said) -> Advice | None:
     return Advice(
         f"The model raised {said['error']} {when}: {words}",
         evidence.at_frame(),
-        _hint(said["error"], words, frame[0] if frame else "model.py"),
+        _hint(said["error"], words, frame[0]),
     )
 
 

@@ -109,8 +109,8 @@ def unknown_output(question: Question, said: Said) -> Advice:
 
 @REQUESTS.rule(
     "missing-input",
-    "expected {n:int} inputs but got {m:int} inputs for model '{model}'. Got input(s) [{got:rest}], "
-    "but missing required input(s) {missing:rest}. Please",
+    "expected {n:int} inputs but got {m:int} inputs for model '{model}'. Got input(s) "
+    "[{got:rest}], but missing required input(s) {missing:rest}. Please",
     "expected {n:int} inputs but got {m:int} inputs for model",
 )
 def missing_input(question: Question, said: Said) -> Advice:
@@ -360,11 +360,17 @@ def decoupled_model(question: Question, said: Said) -> Advice:
     )
 
 
-@REQUESTS.rule("several-responses", "expected a single response, got {n:int}")
+@REQUESTS.rule(
+    "several-responses",
+    "expected a single response, got {n:int}",
+    "an exception occurred in the client while decoding the response",
+)
 def several_responses(question: Question, said: Said) -> Advice:
     """Declare the model decoupled, and call it by a stream."""
     return Advice(
-        f"{_of(question)} sent {said['n']} answers to one request.",
+        f"{_of(question)} sent {said['n']} answers to one request."
+        if said.get("n")
+        else f"The answer of {_of(question)} cannot be decoded: most likely it sent several.",
         "model.py, execute",
         "Write model_transaction_policy { decoupled: true } into config.pbtxt and call it by "
         "stream; else send one answer.",
@@ -415,7 +421,7 @@ def restricted(question: Question, said: Said) -> Advice:
     )
 
 
-# -- failures inside the model -----------------------------------------------------------------------
+# -- failures inside the model ---------------------------------------------------------------------
 
 
 @REQUESTS.rule("no-execute", "Python model {path:word} does not implement `execute` method")
@@ -504,8 +510,8 @@ def empty_outputs(question: Question, said: Said) -> Advice:
 
 @REQUESTS.rule(
     "model-exception",
-    "Failed to process the request(s) for model '{instance}', message: {error:word}: {words:rest}",
-    "Failed to process the request(s) for model instance '{instance}', message: {error:word}: "
+    "Failed to process the request(s) for model '{instance}', message: {error:id}: {words:rest}",
+    "Failed to process the request(s) for model instance '{instance}', message: {error:id}: "
     "{words:rest}",
 )
 def model_exception(question: Question, said: Said) -> Advice:
@@ -521,7 +527,7 @@ def model_exception(question: Question, said: Said) -> Advice:
     else:
         where = "model.py, execute"
     return Advice(
-        f"{model} raised {said['error'].rpartition('.')[2]}: {said['words']}",
+        f"{model} raised {said['error']}: {said['words']}",
         where,
         "Mend it there and load the model again. To refuse one request and answer the others, "
         "return InferenceResponse(error=pb_utils.TritonError(…)) for it.",
@@ -559,7 +565,7 @@ def framework_refused(question: Question, said: Said) -> Advice:
     )
 
 
-# -- waiting -----------------------------------------------------------------------------------------
+# -- waiting ---------------------------------------------------------------------------------------
 
 
 @REQUESTS.rule("queue-full", "Exceeds maximum queue size")
@@ -613,7 +619,7 @@ def no_server(question: Question, said: Said) -> Advice:
     )
 
 
-# -- requests written by hand --------------------------------------------------------------------------
+# -- requests written by hand ----------------------------------------------------------------------
 
 
 @REQUESTS.rule(

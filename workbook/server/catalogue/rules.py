@@ -6,9 +6,9 @@
         return Advice(...)
 
 In the words, `{name}` stands for what varies: text without quotes and line ends; `{name:int}` for
-a whole number, `{name:word}` for a name or a path, `{name:dims}` for a shape, `{name:rest}` for the
-rest of the line. The
-docstring is what the catalogue's table says to do.
+a whole number, `{name:id}` for an identifier, `{name:word}` for a name or a path, `{name:dims}` for
+a shape, `{name:rest}` for the rest of the line. The docstring is what the catalogue's table says
+to do.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _KINDS = {
     "": r"[^'\"\n]*?",
     "int": r"-?\d+",
     "word": r"[\w.:+/@-]+",
+    "id": r"[A-Za-z_]\w*",
     "dims": r"[-\d, ]*",
     "rest": r"[^\n]*",
 }

@@ -59,6 +59,11 @@ def field_near(message_type: str, name: str) -> str:
     return known if known in fields else near(name, fields)
 
 
+def is_habit(name: str) -> bool:
+    """Whether a field's name is known to be meant for another one."""
+    return name.lower() in _FIELD_WORDS
+
+
 def field_names(message_type: str) -> list[str]:
     """The fields that a message has."""
     return list(_message(message_type).fields_by_name)
@@ -66,7 +71,11 @@ def field_names(message_type: str) -> list[str]:
 
 def owners(name: str) -> list[str]:
     """The sections that have a field of this name, as paths (`input`, `dynamic_batching`)."""
-    return [path for path, message in _sections() if path and name in message.fields_by_name]
+    return [
+        path or "the top of the file, outside all braces"
+        for path, message in _sections()
+        if name in message.fields_by_name
+    ]
 
 
 def enum_values(path: str) -> list[str]:

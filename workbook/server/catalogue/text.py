@@ -5,7 +5,7 @@ Its words reach the server's log only; each begins with a line and a column.
 
 from __future__ import annotations
 
-from ..pbtxt import Field, Scalar
+from ..pbtxt import Field, Place, Scalar
 from . import schema
 from .evidence import CONFIG, Evidence, show
 from .rules import Advice, Catalogue, Said, listed
@@ -13,21 +13,13 @@ from .rules import Advice, Catalogue, Said, listed
 TEXT: Catalogue[Evidence] = Catalogue()
 
 _LOOKALIKES = {
-    "“": '"',
-    "”": '"',
-    "„": '"',
-    "«": '"',
-    "»": '"',
-    "‘": "'",
-    "’": "'",
-    "–": "-",
-    "—": "-",
-    "−": "-",
-    "：": ":",
-    "，": ",",
-    "\u00a0": "a plain space",
+    **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'),
+    **dict.fromkeys("\u2018\u2019", "'"),
+    **dict.fromkeys("\u2013\u2014\u2212", "-"),
+    "\uff1a": ":",
+    "\uff0c": ",",
+    **dict.fromkeys("\u00a0\u3000", "a plain space"),
     "\u200b": "nothing",
-    "\u3000": "a plain space",
 }
 
 
@@ -47,10 +39,10 @@ def binary_config(evidence: Evidence, said: Said) -> Advice:
     "1:1: Interpreting non ascii codepoint 254",
     "1:1: Interpreting non ascii codepoint 255",
 )
-def byte_order_mark(evidence: Evidence, said: Said) -> Advice:
+def byte_order_mark(evidence: Evidence, said: Said) -> Advice | None:
     """Save config.pbtxt as UTF-8 without a byte order mark."""
     if not evidence.config_bytes.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
-        return foreign_character(evidence, {"line": "1", "column": "1"})
+        return None  # some other sign whose UTF-8 begins so
     return Advice(
         "config.pbtxt begins with a byte order mark, which Triton does not read.",
         f"{CONFIG}, line 1",
@@ -110,10 +102,10 @@ def misspelt_field(evidence: Evidence, said: Said) -> Advice:
     inside = f"The section {section}" if section else CONFIG
     meant = schema.field_near(said["type"], name)
     homes = schema.owners(name)
-    if meant:
-        todo = f"Write {meant} in place of {name}."
-    elif homes:
+    if homes and not schema.is_habit(name):
         todo = f"{name} belongs into {listed(homes[:4], 'or')}."
+    elif meant:
+        todo = f"Write {meant} in place of {name}."
     else:
         todo = f"Take it out. Known here: {', '.join(schema.field_names(said['type']))}."
     return Advice(
@@ -294,8 +286,8 @@ def comment_sign(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@TEXT.rule("equals-sign", '{line:int}:{column:int}: Expected ":", found "="')
-def equals_sign(evidence: Evidence, said: Said) -> Advice:
+@TEXT.rule("missing-colon", '{line:int}:{column:int}: Expected ":", found "{found:rest}')
+def missing_colon(evidence: Evidence, said: Said) -> Advice:
     """Write a colon between name and value."""
     field = evidence.config.at(evidence.place(said))
     name = field.name if field else "name"
@@ -332,17 +324,24 @@ def unclosed_bracket(evidence: Evidence, said: Said) -> Advice | None:
         if problem.kind == "unclosed" and problem.text in closes and problem.place < said_at:
             field = evidence.config.at(problem.place)
             name = f" of {field.name}" if field else ""
-            found = problem.found or said_at
-            at_end = found.line >= len(evidence.config.lines) and not said["found"]
-            before = "at the end of the file" if at_end else f"before line {found.line} goes on"
+            line = problem.place.line
             return Advice(
-                f"The {problem.text}{name} on line {problem.place.line} is never closed.",
-                f"{CONFIG}, line {problem.place.line}" + (f", field {field.path}" if field else ""),
-                f"Write {closes[problem.text]} {before} (column {found.column})."
-                if not at_end
-                else f"Write {closes[problem.text]} {before}.",
+                f"The {problem.text}{name} on line {line} is never closed.",
+                f"{CONFIG}, line {line}" + (f", field {field.path}" if field else ""),
+                f"Write {closes[problem.text]} "
+                f"{_before(evidence.config.lines, problem.found or said_at)}.",
             )
     return None
+
+
+def _before(lines: list[str], place: Place) -> str:
+    """Where something is missing that must stand before a place."""
+    rest = [lines[place.line - 1][place.column - 1 :], *lines[place.line :]]
+    if not any(line.strip() for line in rest):
+        return "at the end of the file"
+    if not lines[place.line - 1][: place.column - 1].strip():
+        return f"before line {place.line}"
+    return f"before column {place.column} of line {place.line}"
 
 
 @TEXT.rule("missing-comma", '{line:int}:{column:int}: Expected ",", found "{found:rest}"')

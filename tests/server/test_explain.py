@@ -1,0 +1,1355 @@
+"""The catalogue of failures: every entry is produced on a real server, and must say what helps."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import queue
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tritonclient.grpc as grpcclient
+import tritonclient.http as httpclient
+from onnx import TensorProto, helper
+from tritonclient.utils import InferenceServerException
+
+from workbook.errors import LoadError, RequestError, ServerError
+from workbook.server import Triton
+from workbook.server.assemble import find
+from workbook.server.catalogue import LOADS, REQUESTS, STARTS
+from workbook.server.explain import explain, hazard, load_error, start_error, table
+
+IO = """\
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 4 ] } ]
+"""
+HEAD = 'backend: "python"\nmax_batch_size: 8\n'
+OK = HEAD + IO
+CODE = """\
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        tensors = [pb_utils.get_input_tensor_by_name(r, "x").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("y", 2 * t)]) for t in tensors]
+"""
+Files = dict[str, str | bytes]
+PYTHON: Files = {"1/model.py": CODE}
+
+
+def code(*lines: str) -> Files:
+    """A model.py whose class ends with more lines (the first is line 7 of the file)."""
+    return {"1/model.py": CODE + "".join(f"    {line}\n" for line in lines)}
+
+
+def warmup(text: str) -> str:
+    return f'{OK}model_warmup [ {{ name: "w" batch_size: 1 {text} }} ]\n'
+
+
+def linear(batch: str | int = "n", name: str = "x") -> bytes:
+    """An ONNX model: y = 2 x, FP32, [batch, 4]."""
+    graph = helper.make_graph(
+        [helper.make_node("Add", [name, name], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 4])],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    return bytes(
+        onnx.helper.make_model(graph, ir_version=9, opset_imports=opset).SerializeToString()
+    )
+
+
+FIL_IO = IO.replace('"x"', '"input__0"').replace('"y"', '"output__0"')
+ORT = 'platform: "onnxruntime_onnx"\nmax_batch_size: 8\ninstance_group [ { count: 1 } ]\n'
+
+
+def onnx_case(config: str, model: bytes | None = None) -> tuple[str, Files]:
+    return ORT + config, {"1/model.onnx": linear() if model is None else model}
+
+
+def ensemble(
+    member: str = "good",
+    version: str = "-1",
+    x: str = "x",
+    y: str = "y",
+    tensor_x: str = "x",
+    tensor_y: str = "y",
+    io: str = IO,
+    more: str = "",
+    batch: int = 8,
+) -> tuple[str, Files]:
+    step = (
+        f'{{\n    model_name: "{member}"\n    model_version: {version}\n'
+        f'    input_map {{ key: "{x}" value: "{tensor_x}" }}\n'
+        f'    output_map {{ key: "{y}" value: "{tensor_y}" }}\n  }}{more}'
+    )
+    config = (
+        f'platform: "ensemble"\nmax_batch_size: {batch}\n{io}'
+        f"ensemble_scheduling {{\n  step [ {step} ]\n}}\n"
+    )
+    return config, {"1/.keep": ""}
+
+
+@dataclasses.dataclass
+class Case:
+    """A broken model folder, and what must be said of it."""
+
+    rule: str
+    config: str | bytes
+    where: str
+    todo: str
+    files: Files = dataclasses.field(default_factory=lambda: PYTHON)
+    what: str = ""
+    #: Only the server's log says this; without it the entry cannot be told.
+    log_only: bool = False
+
+
+def case(
+    rule: str, source: str | bytes | tuple[str, Files], where: str, todo: str, **more: Any
+) -> Case:
+    if isinstance(source, tuple):
+        return Case(rule, source[0], where, todo, source[1], **more)
+    return Case(rule, source, where, todo, **more)
+
+
+LINE = "config.pbtxt, line {}, field {}"
+SECOND = (
+    '  }}, {{\n    model_name: "{}"\n    model_version: -1\n    input_map {{ key: "x" value: "z" }}'
+)
+
+CASES: dict[str, Case] = {
+    # -- the text
+    "binary": case("binary-config", b"\x00\x01\xff\xfejunk\x00" * 9, "config.pbtxt", "plain text"),
+    "bom": case("byte-order-mark", ("\ufeff" + OK).encode(), "line 1", "without BOM"),
+    "utf16": case("byte-order-mark", OK.encode("utf-16"), "line 1", "without BOM"),
+    "quotes": case(
+        "foreign-character",
+        OK.replace('"python"', "\u201cpython\u201d"),
+        "config.pbtxt, line 1, column 10",
+        'Write " in its place',
+    ),
+    "no_break": case(
+        "foreign-character",
+        OK.replace("max_batch_size: 8", "\tmax_batch_size:\u00a08"),
+        "config.pbtxt, line 2, column 17",
+        "a plain space",
+    ),
+    "map": case(
+        "map-entry",
+        OK + 'parameters { threads: "4" }\n',
+        LINE.format(5, "parameters.threads"),
+        'parameters { key: "threads" value { string_value: "4" } }',
+    ),
+    "map_ensemble": case(
+        "map-entry",
+        ensemble()[0].replace('key: "x" value: "x"', 'x: "x"'),
+        "ensemble_scheduling.step[0].input_map.x",
+        'input_map { key: "x" value: "x" }',
+    ),
+    "misspelt": case(
+        "misspelt-field",
+        OK.replace("max_batch_size", "max_batchsize"),
+        LINE.format(2, "max_batchsize"),
+        "Write max_batch_size in place",
+    ),
+    "misspelt_inside": case(
+        "misspelt-field",
+        OK.replace("data_type", "dtype"),
+        LINE.format(3, "input[0].dtype"),
+        "Write data_type in place",
+    ),
+    "misplaced": case(
+        "misspelt-field",
+        OK + "preferred_batch_size: [ 4 ]\n",
+        LINE.format(5, "preferred_batch_size"),
+        "belongs into dynamic_batching",
+    ),
+    "enum": case(
+        "enum-value",
+        OK.replace("TYPE_FP32", "FP32"),
+        LINE.format(3, "input[0].data_type"),
+        "Write TYPE_FP32",
+    ),
+    "enum_next_line": case(
+        "enum-value",
+        HEAD + 'input [\n {\n  name: "x"\n  data_type: TYPE_FLOAT\n  dims: [ 4 ]\n }\n]\n',
+        LINE.format(6, "input[0].data_type"),
+        "Write TYPE_FP32",
+    ),
+    "enum_kind": case(
+        "enum-value",
+        OK + "instance_group { kind: CPU }",
+        LINE.format(5, "instance_group.kind"),
+        "Write KIND_CPU",
+    ),
+    "enum_quoted": case(
+        "quoted-enum",
+        OK.replace("TYPE_FP32", '"TYPE_FP32"'),
+        LINE.format(3, "input[0].data_type"),
+        "Write TYPE_FP32, without quotes",
+    ),
+    "unquoted": case(
+        "unquoted-string",
+        OK.replace('"python"', "python"),
+        LINE.format(1, "backend"),
+        'backend: "python"',
+    ),
+    "quoted_number": case(
+        "not-an-integer",
+        OK.replace(": 8", ': "8"'),
+        LINE.format(2, "max_batch_size"),
+        "max_batch_size: 8, without quotes",
+    ),
+    "fraction": case(
+        "not-an-integer", OK.replace(": 8", ": 8.5"), LINE.format(2, "max_batch_size"), ": 8."
+    ),
+    "round_list": case(
+        "not-an-integer",
+        OK.replace("[ 4 ]", "(4)"),
+        "config.pbtxt, line 3",
+        "square brackets",
+    ),
+    "boolean": case(
+        "not-a-boolean",
+        OK + "response_cache { enable: yes }\n",
+        LINE.format(5, "response_cache.enable"),
+        "enable: true",
+    ),
+    "boolean_quoted": case(
+        "not-a-boolean",
+        OK + 'response_cache { enable: "false" }\n',
+        LINE.format(5, "response_cache.enable"),
+        "enable: false",
+    ),
+    "twice": case(
+        "field-twice", OK + 'backend: "python"\n', "lines 1 and 5, field backend", "Keep the one"
+    ),
+    "two_batchers": case(
+        "one-of-two",
+        OK + "sequence_batching { }\ndynamic_batching { }\n",
+        "lines 5 and 6, field dynamic_batching",
+        "For a model with state keep sequence_batching",
+    ),
+    "ensemble_batcher": case(
+        "one-of-two",
+        ensemble()[0] + "dynamic_batching { }\n",
+        "field dynamic_batching",
+        "an ensemble does not batch",
+    ),
+    "two_policies": case(
+        "one-of-two",
+        OK + "version_policy {\n latest { num_versions: 1 }\n all { }\n}\n",
+        "lines 6 and 7, field all",
+        "Keep latest or all",
+    ),
+    "open_quote": case(
+        "unclosed-string",
+        OK.replace('"python"', '"python'),
+        LINE.format(1, "backend"),
+        'Write "python"',
+    ),
+    "json": case("json-config", '{ "backend": "python" }', "config.pbtxt, line 1", "backend:"),
+    "slashes": case("comment-sign", f"// my model\n{OK}", "config.pbtxt, line 1", "Write #"),
+    "no_colon": case(
+        "missing-colon",
+        OK.replace('backend: "', 'backend "'),
+        LINE.format(1, "backend"),
+        'Write backend: "python"',
+    ),
+    "equals": case(
+        "missing-colon",
+        OK.replace('backend: "', 'backend = "'),
+        LINE.format(1, "backend"),
+        'Write backend: "python"',
+    ),
+    "trailing_comma": case(
+        "trailing-comma", OK.replace("} ]\noutput", "}, ]\noutput"), "line 3", "comma before ]"
+    ),
+    "open_brace": case(
+        "unclosed-bracket",
+        OK.replace("[ 4 ] } ]\noutput", "[ 4 ] ]\noutput"),
+        LINE.format(3, "input[0]"),
+        "Write }",
+    ),
+    "open_bracket": case(
+        "unclosed-bracket",
+        OK.replace("} ]\noutput", "}\noutput"),
+        "config.pbtxt, line 3, field input",
+        "Write ] before line 4",
+    ),
+    "open_end": case(
+        "unclosed-bracket",
+        OK + "dynamic_batching {\n  max_queue_delay_microseconds: 100\n",
+        LINE.format(5, "dynamic_batching"),
+        "Write } at the end of the file",
+    ),
+    "no_comma": case(
+        "missing-comma",
+        OK.replace("} ]\noutput", '} { name: "z" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput'),
+        "config.pbtxt, line 3",
+        "Write a comma",
+    ),
+    "plain_value": case(
+        "section-expected",
+        OK + 'parameters { key: "a" value: "x" }\n',
+        LINE.format(5, "parameters.value"),
+        'value { string_value: "x" }',
+    ),
+    "plain_policy": case(
+        "section-expected",
+        OK + 'version_policy: "all"\n',
+        LINE.format(5, "version_policy"),
+        "version_policy { all { } }",
+    ),
+    "nonsense": case("not-text-format", OK + "?!\n", "config.pbtxt, line 5", "name:"),
+    # -- the core
+    "platform": case(
+        "unknown-platform",
+        OK.replace('backend: "python"', 'platform: "python"'),
+        LINE.format(1, "platform"),
+        'Write backend: "python"',
+    ),
+    "platform_near": case(
+        "unknown-platform",
+        OK.replace('backend: "python"', 'platform: "onnxruntime-onnx"'),
+        LINE.format(1, "platform"),
+        'Write platform: "onnxruntime_onnx"',
+    ),
+    "platform_openvino": case(
+        "unknown-platform",
+        OK.replace('backend: "python"', 'platform: "openvino_ir"'),
+        LINE.format(1, "platform"),
+        'Write backend: "openvino"',
+    ),
+    "backend": case(
+        "unknown-backend",
+        OK.replace('"python"', '"pythn"'),
+        LINE.format(1, "backend"),
+        'Write backend: "python"',
+    ),
+    "runtime": case(
+        "backend-library", 'runtime: "model.so"\n' + OK, LINE.format(1, "runtime"), "Take the line"
+    ),
+    "unknown_kind": case(
+        "no-backend",
+        b"",
+        "config.pbtxt",
+        "Write backend:",
+        files={"1/weights.bin": "w"},
+        what="1/ holds weights.bin, and there is no config.pbtxt",
+        log_only=True,
+    ),
+    "misnamed_config": case(
+        "no-backend",
+        b"",
+        "config.pbtxt",
+        "Rename config.pbtxt.txt",
+        files={"config.pbtxt.txt": OK, "1/weights.bin": "w"},
+        log_only=True,
+    ),
+    "name": case(
+        "name-differs", 'name: "other"\n' + OK, LINE.format(1, "name"), 'Write name: "name"'
+    ),
+    "negative": case(
+        "negative-batch-size", OK.replace("8", "-1"), LINE.format(2, "max_batch_size"), "0 for"
+    ),
+    "preferred": case(
+        "preferred-over-max",
+        OK + "dynamic_batching {\n  preferred_batch_size: [ 4,\n   16 ]\n}\n",
+        LINE.format(7, "dynamic_batching.preferred_batch_size"),
+        "Write at most 8",
+    ),
+    "preferred_zero": case(
+        "preferred-not-positive",
+        OK + "dynamic_batching { preferred_batch_size: [ 0 ] }\n",
+        LINE.format(5, "dynamic_batching.preferred_batch_size"),
+        "from 1 up",
+    ),
+    "priority": case(
+        "priority-out-of-range",
+        OK + "dynamic_batching { priority_levels: 2 default_priority_level: 5 }\n",
+        LINE.format(5, "dynamic_batching.default_priority_level"),
+        "from 1 to 2",
+    ),
+    "control": case(
+        "control-values",
+        OK
+        + 'sequence_batching { control_input [ { name: "S"\n control [ {'
+        + " kind: CONTROL_SEQUENCE_START int32_false_true: [ 0 ] } ] } ] }\n",
+        "line 6, field sequence_batching.control_input[0].control[0].kind",
+        "int32_false_true: [ 0, 1 ]",
+        log_only=True,
+    ),
+    "control_type": case(
+        "control-data-type",
+        OK
+        + 'sequence_batching { control_input [ { name: "C"\n control [ {'
+        + " kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32 } ] } ] }\n",
+        "line 6, field sequence_batching.control_input[0].control[0].kind",
+        "TYPE_UINT64",
+        log_only=True,
+    ),
+    "control_twice": case(
+        "control-twice",
+        OK
+        + "sequence_batching { control_input [ "
+        + ", ".join(
+            f'{{ name: "{n}" control {{ kind: CONTROL_SEQUENCE_END fp32_false_true: [ 0, 1 ] }} }}'
+            for n in "AB"
+        )
+        + " ] }\n",
+        "control_input[1]",
+        "one tensor",
+        log_only=True,
+    ),
+    "cached_stream": case(
+        "decoupled-cache",
+        OK + "response_cache { enable: true }\nmodel_transaction_policy { decoupled: true }\n",
+        LINE.format(5, "response_cache"),
+        "Take response_cache out",
+    ),
+    "agent": case(
+        "no-repository-agent",
+        OK + 'model_repository_agents { agents [ { name: "checksum" } ] }\n',
+        LINE.format(5, "model_repository_agents"),
+        "Take model_repository_agents out",
+        log_only=True,
+    ),
+    "version_word": case("no-version", OK, "version_word/", "Rename v1/ to 1/",
+                         files={"v1/model.py": CODE}),
+    "version_none": case("no-version", OK, "version_none/", "Move model.py into the folder",
+                         files={"model.py": CODE}),
+    "version_three": case(
+        "no-version",
+        OK + "version_policy { specific { versions: [ 3 ] } }\n",
+        LINE.format(5, "version_policy.specific.versions"),
+        "Write versions: [ 1 ]",
+    ),
+    "version_zero": case(
+        "no-version",
+        OK + "version_policy { latest { num_versions: 0 } }\n",
+        LINE.format(5, "version_policy.latest.num_versions"),
+        "num_versions: 1",
+    ),
+    "label": case(
+        "file-unreadable",
+        OK.replace('name: "y"', 'name: "y" label_filename: "l.txt"'),
+        LINE.format(4, "output[0].label_filename"),
+        "Put l.txt there, as label/l.txt",
+        what="not in the model's folder",
+    ),
+    "no_data_type": case(
+        "no-data-type",
+        HEAD + IO.replace("data_type: TYPE_FP32 ", "", 1),
+        LINE.format(3, "input[0]"),
+        "data_type: TYPE_FP32",
+    ),
+    "no_dims": case(
+        "no-dims", HEAD + IO.replace("dims: [ 4 ] ", "", 1), LINE.format(3, "input[0]"), "dims:"
+    ),
+    "dim_zero": case(
+        "bad-dim",
+        HEAD + IO.replace("[ 4 ]", "[ 0 ]", 1),
+        LINE.format(3, "input[0].dims"),
+        "-1 for a size",
+    ),
+    "nameless": case(
+        "tensor-without-name",
+        HEAD + IO.replace('name: "x" ', "", 1),
+        LINE.format(3, "input[0]"),
+        "name:",
+    ),
+    "reshape": case(
+        "reshape-size",
+        HEAD + IO.replace("[ 4 ]", "[ 4 ] reshape { shape: [ 3 ] }", 1),
+        LINE.format(3, "input[0].reshape"),
+        "multiply to the same number",
+    ),
+    "format": case(
+        "image-format",
+        HEAD + IO.replace("[ 4 ]", "[ 4 ] format: FORMAT_NCHW", 1),
+        LINE.format(3, "input[0].format"),
+        "Take format out",
+    ),
+    "gpu": case(
+        "no-gpu",
+        OK + "instance_group [ { kind: KIND_GPU } ]\n",
+        LINE.format(5, "instance_group[0].kind"),
+        "Leave kind out",
+    ),
+    "gpu_seven": case(
+        "unknown-gpu",
+        OK + "instance_group [ { kind: KIND_GPU gpus: [ 7 ] } ]\n",
+        LINE.format(5, "instance_group[0].gpus"),
+        "Leave gpus and kind out",
+    ),
+    "gpu_on_cpu": case(
+        "gpus-on-cpu",
+        OK + "instance_group [ { kind: KIND_CPU gpus: [ 0 ] } ]\n",
+        LINE.format(5, "instance_group[0].gpus"),
+        "Take gpus out",
+    ),
+    "warmup_name": case(
+        "warmup-input",
+        warmup('inputs { key: "z" value { data_type: TYPE_FP32 dims: [ 4 ] zero_data: true } }'),
+        "model_warmup[0].inputs.key",
+        'key: "x"',
+    ),
+    "warmup_type": case(
+        "warmup-input",
+        warmup('inputs { key: "x" value { data_type: TYPE_INT32 dims: [ 4 ] zero_data: true } }'),
+        "model_warmup[0].inputs.value.data_type",
+        "data_type: TYPE_FP32",
+    ),
+    "warmup_dims": case(
+        "warmup-input",
+        warmup('inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 5 ] zero_data: true } }'),
+        "model_warmup[0].inputs.value.dims",
+        "Write dims: [ 4 ]",
+    ),
+    "warmup_bytes": case(
+        "warmup-data",
+        warmup('inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 input_data_file: "r" } }'),
+        "input_data_file",
+        "tofile()",
+        files={**PYTHON, "warmup/r": "abc"},
+    ),
+    "environment": case(
+        "no-environment",
+        OK
+        + 'parameters { key: "EXECUTION_ENV_PATH" value { '
+        + 'string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n',
+        LINE.format(5, "parameters"),
+        "venv-pack -o env.tar.gz",
+    ),
+    "environment_junk": case(
+        "broken-environment",
+        OK
+        + 'parameters { key: "EXECUTION_ENV_PATH" value { '
+        + 'string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n',
+        LINE.format(5, "parameters"),
+        "Pack it again",
+        files={**PYTHON, "env.tar.gz": "junk"},
+    ),
+    "parameter": case(
+        "bad-parameter",
+        OK + 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value { string_value: "x" } }\n',
+        LINE.format(5, "parameters"),
+        '"true" or "false"',
+    ),
+    # -- Python models
+    "syntax": case(
+        "syntax-error", OK, "1/model.py, line 7: def initialize(self args):", "Mend this line",
+        files=code("def initialize(self args):", "    pass"),
+    ),
+    "indent": case(
+        "syntax-error", OK, "1/model.py, line 8", "Let the line begin",
+        files=code("def initialize(self, args):", "pass"),
+    ),
+    "class_name": case(
+        "no-model-class", OK, "1/model.py, line 3: class MyModel:", "Rename MyModel",
+        files={"1/model.py": CODE.replace("TritonPythonModel", "MyModel")},
+    ),
+    "package": case(
+        "missing-package", OK, "1/model.py, line 1: import cv3", "pip install cv3",
+        files={"1/model.py": f"import cv3\n{CODE}"},
+    ),
+    "package_name": case(
+        "missing-package", OK, "1/model.py, line 8, in initialize: import skimage",
+        "pip install scikit-image",
+        files=code("def initialize(self, args):", "    import skimage"),
+    ),
+    "import_name": case(
+        "import-name", OK, "1/model.py, line 1: from json import lod", "Correct the name",
+        files={"1/model.py": f"from json import lod\n{CODE}"},
+    ),
+    "signature": case(
+        "method-signature", OK, "1/model.py, line 7: def initialize(self):",
+        "def initialize(self, args)",
+        files=code("def initialize(self):", "    pass"),
+    ),
+    "completes_none": case(
+        "auto-complete-returns-nothing", OK, "1/model.py", "return auto_complete_model_config",
+        files=code("@staticmethod", "def auto_complete_config(config):", "    pass"),
+    ),
+    "completes_key": case(
+        "auto-complete-property", OK, "1/model.py, line 9, in auto_complete_config",
+        '"data_type"',
+        files=code("@staticmethod", "def auto_complete_config(config):",
+                   "    config.add_input({'name': 'x', 'dtype': 'TYPE_FP32', 'dims': [4]})"),
+    ),
+    "completes_batch": case(
+        "auto-complete-batch", OK, "1/model.py, line 9", "set_max_batch_size(8)",
+        files=code("@staticmethod", "def auto_complete_config(config):",
+                   "    config.set_max_batch_size(4)"),
+    ),
+    "completes_type": case(
+        "tensor-data-type", OK, LINE.format(3, "input[0].data_type"), "1/model.py, line 9",
+        files=code("@staticmethod", "def auto_complete_config(config):",
+                   "    config.add_input({'name': 'x', 'data_type': 'TYPE_INT32', 'dims': [4]})"),
+    ),
+    "dies": case(
+        "process-died", OK, "1/model.py", "too little memory",
+        files=code("def initialize(self, args):", "    import os", "    os._exit(3)"),
+    ),
+    "opens": case(
+        "file-not-found", OK, "1/model.py, line 8, in initialize: open('w.bin')",
+        "lies in the model's folder as 1/w.bin",
+        files={**code("def initialize(self, args):", "    open('w.bin')"), "1/w.bin": "w"},
+    ),
+    "raises": case(
+        "python-exception", OK, "1/model.py, line 10, in helper: raise ValueError('no weights')",
+        "Mend 1/model.py",
+        files=code("def initialize(self, args):", "    self.helper()", "def helper(self):",
+                   "    raise ValueError('no weights')"),
+        what="raised ValueError in initialize: no weights",
+    ),
+    "json_text": case(
+        "python-exception", OK, "1/model.py, line 8", "json.loads",
+        files=code("def initialize(self, args):", "    args['model_config']['input']"),
+    ),
+    # -- ensembles
+    "e_unused": case("ensemble-unused", ensemble(tensor_x="xx"), "input_map.value",
+                     'Write value: "x"'),
+    "e_unused_more": case(
+        "ensemble-unused",
+        ensemble(io=IO.replace("] } ]\noutput",
+                               '] }, { name: "mask" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput')),
+        LINE.format(3, "input[1]"),
+        "Map it in a step",
+    ),
+    "e_output": case("ensemble-unused", ensemble(tensor_y="z", y="y"), "output", "output_map"),
+    "e_instances": case(
+        "ensemble-instances",
+        ("instance_group [ { count: 1 } ]\n" + ensemble()[0], ensemble()[1]),
+        LINE.format(1, "instance_group"),
+        "Take instance_group out",
+    ),
+    "e_steps": case(
+        "ensemble-step-incomplete",
+        (f'platform: "ensemble"\n{IO}ensemble_scheduling {{ }}\n', {"1/.keep": ""}),
+        LINE.format(4, "ensemble_scheduling"),
+        "step {",
+    ),
+    "e_no_map": case(
+        "ensemble-step-incomplete",
+        (re.sub(r" *input_map.*\n", "", ensemble()[0]), {"1/.keep": ""}),
+        "ensemble_scheduling.step[0]",
+        "Write input_map",
+    ),
+    "e_twice": case(
+        "ensemble-tensor-twice",
+        ensemble(more=ensemble()[0].partition("step [ ")[2].partition(" ]\n}")[0].join([", ", ""])),
+        "step[1].output_map.value",
+        "Name one of them otherwise",
+    ),
+    "e_no_steps": case(
+        "ensemble-without-steps",
+        (f'platform: "ensemble"\n{IO}', {"1/.keep": ""}),
+        LINE.format(1, "platform"),
+        "Write ensemble_scheduling",
+    ),
+    "e_backend": case(
+        "ensemble-platform",
+        (ensemble()[0].replace("platform", "backend"), {"1/.keep": ""}),
+        LINE.format(1, "backend"),
+        'platform: "ensemble"',
+    ),
+    "e_missing": case(
+        "ensemble-member-missing", ensemble(member="goood"), "step[0].model_name",
+        'Write model_name: "good"',
+    ),
+    "e_broken": case(
+        "ensemble-member-missing", ensemble(member="platform"), "platform/config.pbtxt",
+        "Load platform alone",
+    ),
+    "e_failing": case(
+        "ensemble-member-failed", ensemble(member="package"), "the mistake is in package/",
+        "Load package alone",
+        what="No module named 'cv3'",
+    ),
+    "e_version": case(
+        "ensemble-member-version", ensemble(version="7"), "step[0].model_version",
+        "model_version: -1",
+    ),
+    "e_input": case(
+        "ensemble-map", ensemble(x="xx"), "input_map", 'Write key: "x"', what='has no input "xx"'
+    ),
+    "e_output_map": case(
+        "ensemble-map", ensemble(y="yy"), "output_map", 'Write key: "y"', what='has no output "yy"'
+    ),
+    "e_dims": case(
+        "ensemble-shape", ensemble(io=IO.replace("[ 4 ]", "[ 5 ]", 1)),
+        LINE.format(3, "input[0].dims"), "Write dims: [4]",
+    ),
+    "e_type": case(
+        "ensemble-data-type", ensemble(io=IO.replace("FP32", "INT32", 1)),
+        LINE.format(3, "input[0].data_type"), "Write data_type: TYPE_FP32",
+    ),
+    "e_batch": case(
+        "ensemble-batch", ensemble(batch=16), LINE.format(2, "max_batch_size"), "max_batch_size: 8"
+    ),
+    "e_itself": case(
+        "ensemble-circle", ensemble(member="e_itself"), "step[0].model_name", "another model"
+    ),
+    # -- frameworks
+    "ort_type": case(
+        "tensor-data-type", onnx_case(IO.replace("FP32", "INT64", 1)),
+        LINE.format(4, "input[0].data_type"), "Write data_type: TYPE_FP32",
+    ),
+    "ort_batch_in_dims": case(
+        "tensor-dims", onnx_case(IO.replace("[ 4 ]", "[ -1, 4 ]", 1)),
+        LINE.format(4, "input[0].dims"), "Write dims: [ 4 ]. Triton puts the batch in front",
+        what="hold the batch as well",
+    ),
+    "ort_fixed": case(
+        "fixed-batch", onnx_case(IO, linear(1)), LINE.format(2, "max_batch_size"),
+        "Write max_batch_size: 0 and dims: [ 1, 4 ]",
+    ),
+    "ort_name": case(
+        "tensor-name", onnx_case(IO.replace('"x"', '"X"')), LINE.format(4, "input[0].name"),
+        'Write name: "x"',
+    ),
+    "ort_more": case(
+        "number-of-tensors",
+        onnx_case(IO.replace("] } ]\noutput",
+                             '] }, { name: "w" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput')),
+        LINE.format(4, "input[0]"), "List every input",
+    ),
+    "ort_unsupported": case(
+        "unsupported-data-type", onnx_case(IO.replace("FP32", "BF16", 1)),
+        LINE.format(4, "input[0].data_type"), "the model itself has",
+    ),
+    "ort_missing": case(
+        "missing-file", (ORT + IO, {"1/net.onnx": linear()}), "1/",
+        'write default_model_filename: "net.onnx"',
+    ),
+    "ort_renamed": case(
+        "missing-file",
+        ('default_model_filename: "net.onx"\n' + ORT + IO, {"1/net.onnx": linear()}),
+        LINE.format(1, "default_model_filename"), "net.onnx",
+    ),
+    "ort_junk": case(
+        "broken-weights", onnx_case(IO, b"version https://git-lfs"), "1/model.onnx", "git-LFS"
+    ),
+    "ort_accelerator": case(
+        "unknown-accelerator",
+        onnx_case(IO + "optimization { execution_accelerators { cpu_execution_accelerator "
+                  '[ { name: "openvno" } ] } }\n'),
+        LINE.format(6, "optimization.execution_accelerators"), 'Write name: "openvino"',
+    ),
+    "ort_boolean": case(
+        "bad-parameter",
+        onnx_case(IO + 'parameters { key: "enable_mem_arena" value { string_value: "maybe" } }\n'),
+        LINE.format(6, "parameters"), '"true" or "false"',
+    ),
+    "trt": case(
+        "needs-gpu",
+        (f'platform: "tensorrt_plan"\nmax_batch_size: 8\n{IO}', {"1/model.plan": "p"}),
+        LINE.format(1, "platform"), "onnxruntime_onnx",
+    ),
+    "fil": case(
+        "fil-names",
+        (f'backend: "fil"\nmax_batch_size: 8\n{IO}'
+         + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in
+                   {"model_type": "treelite_checkpoint", "output_class": "true",
+                    "threshold": "0.5"}.items()),
+         {"1/checkpoint.tl": "FOREST"}),
+        LINE.format(3, "input[0].name"), 'name: "input__0"',
+    ),
+    "fil_parameter": case(
+        "required-parameter",
+        (f'backend: "fil"\nmax_batch_size: 8\n{FIL_IO}'
+         'parameters { key: "model_type" value { string_value: "treelite_checkpoint" } }\n',
+         {"1/checkpoint.tl": "FOREST"}),
+        "field parameters", 'key: "output_class"',
+    ),
+}  # fmt: skip
+
+
+Shelf = dict[str, LoadError]
+
+
+@pytest.fixture(scope="module")
+def shelf(server: Triton) -> Shelf:
+    """Every broken folder and a good model, loaded, in one repository; the refusals by name.
+
+    The loads wait more than they work, so they run together; an ensemble waits for its members,
+    and a refused config has its reason in the log, so those are loaded again one by one.
+    """
+    write(server.repository / "good", OK, PYTHON)
+    for name, broken in CASES.items():
+        write(server.repository / name, broken.config, broken.files)
+    forest(server.repository)
+    server.load("good")
+
+    def refusal(name: str) -> LoadError:
+        with pytest.raises(LoadError) as caught:
+            server.load(name, timeout=100)
+        return caught.value
+
+    together = [name for name in CASES if not name.startswith("e_")]
+    with ThreadPoolExecutor(8) as pool:
+        return dict(zip(together, pool.map(refusal, together), strict=True))
+
+
+def write(folder: Path, config: str | bytes, files: Files) -> None:
+    folder.mkdir()
+    if config:
+        content = config.encode() if isinstance(config, str) else config
+        (folder / "config.pbtxt").write_bytes(content)
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def forest(repository: Path) -> None:
+    """Weights for the FIL cases, which need real ones: their names are what is wrong."""
+    import treelite
+    from sklearn.ensemble import RandomForestClassifier
+
+    trees = RandomForestClassifier(2, max_depth=2, random_state=0)
+    trees.fit(np.random.default_rng(0).random((20, 4)), np.arange(20) % 2)
+    model = treelite.sklearn.import_model(trees)
+    for name in ("fil", "fil_parameter"):
+        model.serialize(repository / name / "1" / "checkpoint.tl")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
+    wanted, folder = CASES[name], server.repository / name
+    refused = shelf.get(name)
+    log = ""
+    if refused is None or "failed to poll" in refused.message:
+        start = len(server.log_text())
+        with pytest.raises(LoadError) as caught:
+            server.load(name, timeout=60)
+        refused = caught.value
+        log = server.log_text()[start:]
+    error = load_error(name, refused.message, folder, log)
+    assert error.rule == wanted.rule, str(error)
+    assert wanted.where in error.where, str(error)
+    assert wanted.todo in error.todo, str(error)
+    assert wanted.what in error.what, str(error)
+    assert name in error.what
+    first = refused.message.splitlines()[0]
+    assert error.message.startswith(first)
+    # A container's log may be out of reach; the answer alone must do.
+    blind = load_error(name, first, folder)
+    if "failed to poll" in blind.message and not wanted.log_only:
+        assert (blind.rule, blind.where, blind.todo) == (error.rule, error.where, error.todo)
+    # One bad model never stops the others.
+    assert server.ready("good")
+
+
+OVERRIDES = {
+    "override-field": ({"backend": "python", "max_batchsize": 3}, 'Write "max_batch_size"'),
+    "override-value": (
+        {"backend": "python", "input": [{"name": "x", "data_type": "FP32", "dims": [4]}]},
+        'Write "TYPE_FP32"',
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", OVERRIDES)
+def test_refused_overrides(server: Triton, shelf: Shelf, rule: str) -> None:
+    config, todo = OVERRIDES[rule]
+    start = len(server.log_text())
+    with pytest.raises(LoadError) as caught:
+        server.load("good", config=config)
+    log = server.log_text()[start:]
+    error = load_error("good", caught.value.message, server.repository / "good", log)
+    assert (error.rule, error.where) == (rule, "the config given at load")
+    assert todo in error.todo
+
+
+def test_a_model_that_is_not_there(server: Triton, shelf: Shelf) -> None:
+    with pytest.raises(LoadError) as caught:
+        server.load("godo")
+    error = load_error("godo", caught.value.message, server.repository / "godo")
+    assert (error.rule, error.todo) == ("no-such-model", "Load good.")
+
+
+HAZARDS = {
+    "no_model_py": (OK, {"1/models.py": CODE}, "no-model-py", "Rename 1/models.py to model.py"),
+    "other_file": (
+        'default_model_filename: "net.py"\n' + OK,
+        PYTHON,
+        "no-model-py",
+        "Rename 1/model.py to net.py",
+    ),
+    "config_folder": (b"", {"config.pbtxt/x": "", **PYTHON}, "config-is-a-folder", "in its place"),
+    "warmup_batch": (
+        warmup("").replace("batch_size: 1", "batch_size: 100"),
+        PYTHON,
+        "warmup-batch",
+        "batch_size: 8 or less",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HAZARDS)
+def test_what_would_hang_or_kill_the_server_is_seen_before(tmp_path: Path, name: str) -> None:
+    config, files, rule, todo = HAZARDS[name]
+    write(tmp_path / name, config, files)
+    error = hazard(name, tmp_path / name)
+    assert error is not None
+    assert error.rule == rule
+    assert todo in error.todo
+
+
+def test_a_good_model_is_no_hazard(tmp_path: Path) -> None:
+    write(tmp_path / "good", warmup("").replace("batch_size: 1", "batch_size: 8"), PYTHON)
+    assert hazard("good", tmp_path / "good") is None
+    assert hazard("nowhere", tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("control", ["none", "poll"])
+def test_bad_models_in_the_repository_do_not_stop_the_good_ones(
+    tmp_path: Path, control: Any
+) -> None:
+    write(tmp_path / "good", OK, PYTHON)
+    bad = (
+        "misspelt",
+        "platform",
+        "backend",
+        "version_word",
+        "gpu",
+        "syntax",
+        "package",
+        "e_missing",
+    )
+    for name in bad:
+        write(tmp_path / name, CASES[name].config, CASES[name].files)
+    with Triton(tmp_path, control=control) as server:
+        assert server.ready("good")
+        log = server.log_text()
+        for name in bad:
+            assert not server.ready(name)
+        said = re.findall(r'Poll failed for model directory \'misspelt\': (.*)"', log)
+        error = load_error("misspelt", said[0], tmp_path / "misspelt", log)
+        assert error.rule == "misspelt-field"
+        assert "Write max_batch_size" in error.todo
+
+
+#: Words that no server without a GPU, or of this version, says: from the sources of the others.
+SAMPLES = {
+    "config-unreadable": "failed to read text proto from /models/m/config.pbtxt",
+    "no-shared-memory": "Failed to initialize Python stub: No space left on device",
+    "no-shared-memory-for-model": "Unable to initialize shared memory key 'triton_python_backend'",
+    "torch-names": "Internal: input 'INPUT' does not follow <name>__<index> naming convention.",
+    "pipeline-input": "Configuration file contains config for x but such input is not present in "
+    "the pipeline. Check the name.",
+    "gpu-operators": "Error while instantiating DALI pipeline: it has operators for a GPU and this "
+    "instance has none: ImageDecoder. For the CPU write",
+    "needs-cpu": "unable to load model 'm', Triton openVINO backend supports only CPU device",
+    "engine-elsewhere": "unable to create TensorRT engine: deserialization failed",
+    "no-model-py": "Internal: model.py does not exist in the model repository path: "
+    "/models/m/1/model.py",
+    "warmup-batch": "failed to run warmup sample 'w': batch size 9 for 'm_0', max allowed is 8",
+}
+
+
+@pytest.mark.parametrize("rule", SAMPLES)
+def test_words_of_other_servers(tmp_path: Path, rule: str) -> None:
+    write(tmp_path / "m", OK, PYTHON)
+    error = load_error("m", SAMPLES[rule], tmp_path / "m")
+    assert error.rule == rule
+    assert error.todo
+
+
+def test_every_entry_is_tested() -> None:
+    tested = {c.rule for c in CASES.values()} | set(OVERRIDES) | set(SAMPLES) | {"no-such-model"}
+    assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
+    assert {rule.id for rule in REQUESTS} == {rule for rule, *_ in ASKED} | set(SAID)
+    assert {rule.id for rule in STARTS} == set(START)
+
+
+def test_unknown_words_are_passed_on(tmp_path: Path) -> None:
+    error = load_error("m", "something quite new", tmp_path / "m")
+    assert error.rule == ""
+    assert "something quite new" in str(error)
+    assert "quite new" in str(explain("something quite new"))
+    assert start_error("all is well") is None
+
+
+# -- requests ------------------------------------------------------------------------------------
+
+MISBEHAVES = """\
+import os
+import time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        how = int(pb_utils.get_input_tensor_by_name(requests[0], "x").as_numpy().ravel()[0])
+        answer = pb_utils.InferenceResponse([pb_utils.Tensor("y", np.ones((1, 4), np.float32))])
+        if how == 1:
+            raise ValueError("a bad day")
+        if how == 2:
+            return []
+        if how == 3:
+            return [np.ones(4) for _ in requests]
+        if how == 4:
+            x = pb_utils.get_input_tensor_by_name(requests[0], "x")
+            asked = pb_utils.InferenceRequest(
+                model_name="goood", requested_output_names=["y"], inputs=[x]
+            ).exec()
+            error = pb_utils.TritonError(asked.error().message())
+            return [pb_utils.InferenceResponse([], error)]
+        if how == 5:
+            for request in requests:
+                sender = request.get_response_sender()
+                sender.send(answer)
+                sender.send(answer)
+                sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            return None
+        if how == 6:
+            os._exit(1)
+        if how == 7:
+            time.sleep(0.5)
+        return [answer for _ in requests]
+"""
+ROW = np.ones((1, 4), np.float32)
+
+
+@pytest.fixture(scope="module")
+def desk(server: Triton, shelf: Shelf) -> Triton:
+    """A server with models to ask wrongly."""
+    two = 'backend: "python"\n' + IO.replace(
+        "] } ]\noutput", '] }, { name: "w" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput'
+    )
+    write(server.repository / "two", two, PYTHON)
+    write(server.repository / "sequence", OK + "sequence_batching { }\n", PYTHON)
+    write(
+        server.repository / "stream",
+        OK + "model_transaction_policy { decoupled: true }\n",
+        PYTHON,
+    )
+    write(
+        server.repository / "misbehaves",
+        HEAD.replace("8", "1") + IO + "dynamic_batching { default_queue_policy { "
+        "max_queue_size: 1 allow_timeout_override: true } }\n",
+        {"1/model.py": MISBEHAVES},
+    )
+    write(server.repository / "mortal", OK, {"1/model.py": MISBEHAVES})
+    write(server.repository / "lazy", OK, {"1/model.py": "class TritonPythonModel:\n    pass\n"})
+    write(server.repository / "gather", ORT, {"1/model.onnx": table_of_three()})
+    with ThreadPoolExecutor(8) as pool:
+        models = ("two", "sequence", "stream", "misbehaves", "mortal", "lazy", "gather")
+        assert len(list(pool.map(server.load, models))) == len(models)
+    return server
+
+
+def ask(
+    client: Any,
+    module: Any,
+    model: str,
+    inputs: dict[str, Any] | None = None,
+    *,
+    outputs: tuple[str, ...] = (),
+    datatype: str = "",
+    shape: list[int] | None = None,
+    **more: Any,
+) -> Any:
+    sent = []
+    types = {"f4": "FP32", "f8": "FP64", "i4": "INT32", "i8": "INT64"}
+    for name, array in (inputs if inputs is not None else {"x": ROW}).items():
+        kind = datatype or types[array.dtype.str[1:]]
+        tensor = module.InferInput(name, shape or list(array.shape), kind)
+        tensor.set_data_from_numpy(array)
+        sent.append(tensor)
+    wanted = [module.InferRequestedOutput(name) for name in outputs] or None
+    return client.infer(model, sent, outputs=wanted, **more)
+
+
+def how(number: float) -> dict[str, Any]:
+    return {"x": ROW * np.float32(number)}
+
+
+#: rule, model, arguments of the request, what must be said
+ASKED: list[tuple[str, str, dict[str, Any], str]] = [
+    ("unknown-input", "good", {"inputs": {"X": ROW}}, 'Write "x"'),
+    ("unknown-output", "good", {"outputs": ("yy",)}, 'Write "y"'),
+    ("missing-input", "two", {"inputs": {"x": ROW[0]}}, 'Add InferInput("w", …)'),
+    ("missing-input", "good", {"inputs": {"x": ROW, "z": ROW}}, "z is none of them"),
+    ("input-shape", "good", {"inputs": {"x": ROW[0]}}, "Send [1, 4]: array[np.newaxis]"),
+    ("input-shape", "good", {"inputs": {"x": np.ones((1, 5), np.float32)}}, "is 5; send 4"),
+    ("input-shape", "two", {"inputs": {"x": ROW, "w": ROW}}, "Send [4], one request for each"),
+    ("input-shape", "good", {"inputs": {"x": ROW[:, :, None]}}, "Send 2 dimensions, not 3"),
+    ("input-data-type", "good", {"inputs": {"x": ROW.astype(np.float64)}}, "astype(np.float32)"),
+    ("client-data-type", "good", {"datatype": "INT32"}, 'Write "FP32" in InferInput'),
+    ("client-shape", "good", {"shape": [4]}, "InferInput(name, array.shape, type)"),
+    ("input-size", "good", {"inputs": {"x": ROW[:0]}}, "at least one row"),
+    ("batch-too-large", "good", {"inputs": {"x": np.ones((9, 4), np.float32)}}, "Send 8 rows"),
+    ("unknown-model", "goood", {}, "Ask good"),
+    ("unknown-model", "misspelt", {}, 'server.load("misspelt")'),
+    ("unknown-version", "good", {"model_version": "7"}, "1 is"),
+    ("model-not-ready", "package", {}, "No module named 'cv3'"),
+    ("decoupled-model", "stream", {}, "async_stream_infer"),
+    ("no-correlation-id", "sequence", {}, "sequence_start=True"),
+    ("sequence-not-started", "sequence", {"sequence_id": 5}, "sequence_start=True"),
+    ("no-execute", "lazy", {}, "def execute(self, requests)"),
+    ("model-exception", "misbehaves", {"inputs": how(1)}, "1/model.py, line 11, in execute"),
+    ("number-of-responses", "misbehaves", {"inputs": how(2)}, "one InferenceResponse for each"),
+    ("not-a-response", "misbehaves", {"inputs": how(3)}, "numpy.ndarray"),
+    ("member-not-ready", "misbehaves", {"inputs": how(4)}, 'model_name="good"'),
+    ("several-responses", "misbehaves", {"inputs": how(5)}, "decoupled: true"),
+    ("client-timeout", "misbehaves", {"inputs": how(7), "client_timeout": 0.2}, "Wait longer"),
+    ("stub-died", "mortal", {"inputs": how(6)}, "Load the model again"),
+]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize(("rule", "model", "request_", "said"), ASKED)
+def test_failed_requests(
+    desk: Triton, protocol: str, rule: str, model: str, request_: dict[str, Any], said: str
+) -> None:
+    if rule == "model-not-ready":
+        with pytest.raises(LoadError):
+            desk.load(model)
+    http = protocol == "http"
+    request = dict(request_)
+    options: dict[str, Any] = {}
+    if http and "client_timeout" in request:
+        options["network_timeout"] = request.pop("client_timeout")
+    client = desk.http_client(**options) if http else desk.grpc_client()
+    try:
+        with pytest.raises((InferenceServerException, TimeoutError)) as caught:
+            ask(client, httpclient if http else grpcclient, model, **request)
+    finally:
+        client.close()
+    error = explain(caught.value, desk, model)
+    assert isinstance(error, RequestError)
+    assert error.rule == rule, str(error)
+    assert said in str(error), str(error)
+    assert "server:" in str(error)
+    # Without the server to ask, the words alone must do for the rule.
+    assert explain(caught.value).rule == rule  # type: ignore[attr-defined]
+
+
+def post(server: Triton, path: str, body: Any) -> str:
+    import httpx
+
+    kind = {"content": body} if isinstance(body, bytes) else {"json": body}
+    answer = httpx.post(f"{server.url}/v2/models/{path}", **kind, timeout=10)
+    return str(answer.json()["error"])
+
+
+def posted(path: str, body: Any) -> Callable[[Triton], str]:
+    return lambda server: post(server, path, body)
+
+
+def tensor(**more: Any) -> dict[str, Any]:
+    whole = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
+    return {"inputs": [{k: v for k, v in {**whole, **more}.items() if v is not None}]}
+
+
+def all_errors(server: Triton, *timeouts: int | None) -> list[str]:
+    """Send a slow request for each timeout (in microseconds) and return what failed."""
+    answers: queue.Queue[Any] = queue.Queue()
+    with server.grpc_client() as client:
+        for timeout in timeouts:
+            time.sleep(0.2 if timeout else 0)  # one is at work, the next one waits
+            x = grpcclient.InferInput("x", [1, 4], "FP32")
+            x.set_data_from_numpy(how(7)["x"])
+            client.async_infer(
+                "misbehaves", [x], lambda result, error: answers.put(error), timeout=timeout
+            )
+        errors = [answers.get(timeout=20) for _ in timeouts]
+    return [str(error) for error in errors if error]
+
+
+def full_queue(server: Triton) -> str:
+    return all_errors(server, *[None] * 6)[0]
+
+
+def old_request(server: Triton) -> str:
+    return all_errors(server, None, 1000)[0]
+
+
+def nobody(server: Triton) -> str:
+    try:
+        ask(grpcclient.InferenceServerClient("127.0.0.1:1"), grpcclient, "good")
+    except InferenceServerException as error:
+        return str(error)
+    raise AssertionError
+
+
+def bad_version(server: Triton) -> str:
+    with server.grpc_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, grpcclient, "good", model_version="x")
+    return str(caught.value)
+
+
+def table_of_three() -> bytes:
+    """An ONNX model that fails on an index above 2."""
+    gather = helper.make_graph(
+        [helper.make_node("Gather", ["t", "i"], ["o"])],
+        "g",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, ["n", 1])],
+        [helper.make_tensor_value_info("o", TensorProto.FLOAT, ["n", 1])],
+        [helper.make_tensor("t", TensorProto.FLOAT, [3], [1.0, 2.0, 3.0])],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    content = helper.make_model(gather, ir_version=9, opset_imports=opset).SerializeToString()
+    return bytes(content)
+
+
+def framework(server: Triton) -> str:
+    indices = {"i": np.array([[7]], np.int64)}
+    with server.http_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, httpclient, "gather", indices)
+    return str(caught.value)
+
+
+SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
+    "bad-version": ("good", bad_version, 'e.g. "1"'),
+    "queue-full": ("misbehaves", full_queue, "raise max_queue_size"),
+    "request-timeout": ("misbehaves", old_request, "Raise that limit"),
+    "no-server": ("", nobody, "workbook serve"),
+    "bad-json": ("good", posted("good/infer", b"{not json"), "json.dumps"),
+    "invalid-data-type": ("good", posted("good/infer", tensor(datatype="TYPE_FP32")), "Write FP32"),
+    "generate-parameter": ("good", posted("good/generate", {"X": [1, 2]}), 'Write "x"'),
+    "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
+    "framework-refused": ("gather", framework, "could not compute"),
+    "no-shared-region": (
+        "",
+        lambda server: "Unable to find system shared memory region: 'nope'",
+        "Register it first",
+    ),
+    # Words that need numpy 2, a restricted server (below) or a model of another framework.
+    "empty-outputs": (
+        "",
+        lambda server: "output tensor shape does not match size of output",
+        "numpy<2",
+    ),
+    "restricted": ("", lambda server: "This API is restricted, expecting header 'key'", "headers="),
+    "rows-do-not-match": (
+        "",
+        lambda server: (
+            "failed to split the output tensor 'y' in responses: expected batch size of "
+            "atleast 2 in model output, got 1"
+        ),
+        "max_batch_size: 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", SAID)
+def test_failed_requests_of_other_kinds(desk: Triton, rule: str) -> None:
+    model, provoke, said = SAID[rule]
+    error = explain(provoke(desk), desk, model)
+    assert isinstance(error, RequestError)
+    assert error.rule == rule, str(error)
+    assert said in str(error), str(error)
+
+
+def test_bad_json_says_what_is_lacking(desk: Triton) -> None:
+    for body, said in (
+        (tensor(shape=None), "lacks shape"),
+        (tensor(data=[1, 2, 3]), "Let shape and data agree"),
+        (tensor(data=["a", 2, 3, 4]), "data cannot be read"),
+        ({"input": []}, "lacks inputs"),
+    ):
+        assert said in str(explain(post(desk, "good/infer", body)))
+
+
+def test_streams_deliver_errors_that_can_be_explained(desk: Triton) -> None:
+    answers: queue.Queue[Any] = queue.Queue()
+    with desk.grpc_client() as client:
+        client.start_stream(lambda result, error: answers.put(error))
+        x = grpcclient.InferInput("X", [1, 4], "FP32")
+        x.set_data_from_numpy(ROW)
+        client.async_stream_infer("stream", [x])
+        error = explain(answers.get(timeout=10), desk, "stream")
+        client.stop_stream()
+    assert 'Write "x"' in str(error)
+
+
+def test_a_restricted_server(tmp_path: Path) -> None:
+    options = [
+        "--http-restricted-api=inference:key=secret",
+        "--grpc-restricted-protocol=inference:key=secret",
+    ]
+    with Triton(tmp_path, options=options) as server:
+        for module, client in (
+            (httpclient, server.http_client()),
+            (grpcclient, server.grpc_client()),
+        ):
+            with pytest.raises(InferenceServerException) as caught:
+                ask(client, module, "good")
+            client.close()
+            error = explain(caught.value, server)
+            assert error.rule == "restricted"  # type: ignore[attr-defined]
+            assert 'key"' in error.todo
+
+
+# -- a server that does not start -----------------------------------------------------------------
+
+START: dict[str, tuple[list[str], str]] = {
+    "unknown-option": (["--model-repositry=x"], "Write --model-repository"),
+    "option-without-value": (["--log-verbose"], "Write --log-verbose=VALUE"),
+    "bad-option-value": (["--model-control-mode=all"], "none, poll or explicit"),
+    "load-needs-explicit": (["--model-control-mode=none", "--load-model=m"], 'control="explicit"'),
+    "bad-certificate": (
+        ["--grpc-use-ssl=true", "--grpc-server-cert=/no.pem", "--grpc-server-key=/no.key"],
+        "PEM files that exist",
+    ),
+    "port-taken": ([], "workbook stop"),
+    "no-repository": (["--model-repository=/nowhere/at/all"], "Give --repository"),
+    "no-cache": (["--cache-config=redis,host=x"], "redis comes with"),
+    "cache-size": (
+        ["--cache-config=local,size=1048576", "--cache-config=redis,host=x"],
+        "not both",
+    ),
+    "bad-option": (["--host-policy=x,y=1"], "Mend the option"),
+}
+
+
+@pytest.mark.parametrize("rule", START)
+def test_servers_that_do_not_start(server: Triton, tmp_path: Path, rule: str) -> None:
+    options, said = START[rule]
+    place = find()
+    grpc_port = server.grpc_url.rpartition(":")[2] if rule == "port-taken" else "0"
+    words = [
+        f"--backend-directory={place.backends}",
+        f"--cache-directory={place.caches}",
+        "--allow-http=false",
+        "--allow-metrics=false",
+        "--grpc-address=127.0.0.1",
+        f"--grpc-port={grpc_port}",
+    ]
+    if rule != "no-repository":
+        words.append(f"--model-repository={tmp_path}")
+    libraries = os.pathsep.join(map(str, place.libraries))
+    done = subprocess.run(
+        [str(place.binary), *words, *options],
+        env={**os.environ, "LD_LIBRARY_PATH": libraries},
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+    error = start_error((done.stdout + done.stderr).decode("utf-8", errors="replace"))
+    assert isinstance(error, ServerError)
+    assert said in str(error)
+
+
+def test_the_table_lists_every_entry() -> None:
+    lines = table().splitlines()
+    assert len(lines) == 2 + sum(len(c.rules) for c in (*LOADS, REQUESTS, STARTS))
+    for line in lines:
+        assert line.count("|") == 4
+    assert len({line.split("|")[1] for line in lines}) == len(lines)
