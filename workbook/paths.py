@@ -13,7 +13,7 @@ def root() -> Path:
 
 
 def repository() -> Path:
-    """The shared model repository: `TRITON_REPOSITORY` where it is set, else `model_repository/`."""
+    """The shared model repository: `TRITON_REPOSITORY` if it is set, else `model_repository/`."""
     path = os.environ.get("TRITON_REPOSITORY")
     return Path(path).expanduser().resolve() if path else root() / "model_repository"
 

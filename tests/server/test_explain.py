@@ -757,6 +757,37 @@ CASES: dict[str, Case] = {
         (f'platform: "tensorrt_plan"\nmax_batch_size: 8\n{IO}', {"1/model.plan": "p"}),
         LINE.format(1, "platform"), "onnxruntime_onnx",
     ),
+    "ort_control": case(
+        "sequence-control",
+        onnx_case(IO + 'sequence_batching { control_input [ { name: "START"\n control [ { kind: '
+                  "CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] } ] }\n"),
+        LINE.format(6, "sequence_batching.control_input[0].name"), 'an input "START"',
+    ),
+    "ort_ragged": case(
+        "special-input", onnx_case(IO.replace("[ 4 ]", "[ 4 ] allow_ragged_batch: true", 1)),
+        LINE.format(4, "input[0].allow_ragged_batch"), "Take allow_ragged_batch out",
+    ),
+    "ort_mode": case(
+        "bad-parameter",
+        onnx_case(IO + 'parameters { key: "execution_mode" value { string_value: "3" } }\n'),
+        LINE.format(6, "parameters"), "string_value",
+    ),
+    "torch": case(
+        "torch-names",
+        ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO.replace('"y"', '"y__3"'),
+         {"1/model.pt": ""}),
+        LINE.format(4, "output[0].name"), 'Write name: "y__0"',
+    ),
+    "fil_threads": case(
+        "backend-refused",
+        (f'backend: "fil"\nmax_batch_size: 8\n{FIL_IO}'
+         + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in
+                   {"model_type": "treelite_checkpoint", "output_class": "true",
+                    "threshold": "0.5", "threads_per_tree": "3"}.items()),
+         {"1/checkpoint.tl": "FOREST"}),
+        LINE.format(8, "parameters[3]"), "Mend what this sentence names",
+        what="must be a power of 2",
+    ),
     "fil": case(
         "fil-names",
         (f'backend: "fil"\nmax_batch_size: 8\n{IO}'
@@ -789,7 +820,7 @@ def shelf(server: Triton) -> Shelf:
     write(server.repository / "good", OK, PYTHON)
     for name, broken in CASES.items():
         write(server.repository / name, broken.config, broken.files)
-    forest(server.repository)
+    weights(server.repository)
     server.load("good")
 
     def refusal(name: str) -> LoadError:
@@ -812,15 +843,17 @@ def write(folder: Path, config: str | bytes, files: Files) -> None:
         (folder / path).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def forest(repository: Path) -> None:
-    """Weights for the FIL cases, which need real ones: their names are what is wrong."""
+def weights(repository: Path) -> None:
+    """Weights for the FIL and PyTorch cases, which need real ones: their names are what is wrong."""
+    import torch
     import treelite
     from sklearn.ensemble import RandomForestClassifier
 
+    torch.jit.trace(torch.nn.Identity(), torch.ones(1, 4)).save(repository / "torch/1/model.pt")
     trees = RandomForestClassifier(2, max_depth=2, random_state=0)
     trees.fit(np.random.default_rng(0).random((20, 4)), np.arange(20) % 2)
     model = treelite.sklearn.import_model(trees)
-    for name in ("fil", "fil_parameter"):
+    for name in ("fil", "fil_parameter", "fil_threads"):
         model.serialize(repository / name / "1" / "checkpoint.tl")
 
 
@@ -946,7 +979,6 @@ SAMPLES = {
     "config-unreadable": "failed to read text proto from /models/m/config.pbtxt",
     "no-shared-memory": "Failed to initialize Python stub: No space left on device",
     "no-shared-memory-for-model": "Unable to initialize shared memory key 'triton_python_backend'",
-    "torch-names": "Internal: input 'INPUT' does not follow <name>__<index> naming convention.",
     "pipeline-input": "Configuration file contains config for x but such input is not present in "
     "the pipeline. Check the name.",
     "gpu-operators": "Error while instantiating DALI pipeline: it has operators for a GPU and this "
@@ -1038,8 +1070,8 @@ def desk(server: Triton, shelf: Shelf) -> Triton:
     )
     write(
         server.repository / "misbehaves",
-        HEAD.replace("8", "1") + IO + "dynamic_batching { default_queue_policy { "
-        "max_queue_size: 1 allow_timeout_override: true } }\n",
+        HEAD.replace("8", "1") + IO + "dynamic_batching { default_queue_policy { max_queue_size: 1 "
+        "allow_timeout_override: true default_timeout_microseconds: 9000000 } }\n",
         {"1/model.py": MISBEHAVES},
     )
     write(server.repository / "mortal", OK, {"1/model.py": MISBEHAVES})

@@ -110,7 +110,7 @@ def explain(
 
 def start_error(log: str) -> ServerError | None:
     """Explain why a server did not start, from its log; None where the log does not say."""
-    found = STARTS.explain(log, log)
+    found = STARTS.explain(log, f"\n{log}")
     if found is None:
         return None
     _, advice = found
@@ -149,7 +149,8 @@ def table() -> str:
     for catalogue in catalogues:
         for rule in catalogue:
             words = " ".join(re.sub(r"\{\w+(:\w+)?\}", "…", rule.words[0]).split())
-            lines.append(f"| {rule.id} | `{words.replace('|', '/')}` | {rule.summary} |")
+            words = words.replace("`", "'").replace("|", "/")
+            lines.append(f"| {rule.id} | `{words}` | {rule.summary} |")
     return "\n".join(lines) + "\n"
 
 

@@ -29,7 +29,7 @@ import psutil
 
 from .. import paths
 from ..errors import ServerError
-from . import assemble, runs
+from . import assemble, repository, runs
 from .connection import Control, Server
 
 # What the server prints when it gives up; on a machine without a GPU it always complains of that.
@@ -122,6 +122,8 @@ class Triton(Server):
         if self._guard is not None:
             return self
         place = assemble.find()
+        if self.control == "poll":  # else the first poll sees the new bytecode as a change
+            repository.precompile(self.repository)
         token = secrets.token_hex(4)
         self._run, lock = runs.new(token)
         cwd = self._run / "cwd"  # an empty folder: Python models have '' first on sys.path

@@ -88,18 +88,18 @@ def fastapi(settings: Settings) -> Section:
 
 def others(settings: Settings) -> Section:
     """Against MLServer, BentoML and LitServe, one after the other, their own batching on."""
-    every: dict[str, dict[int, list[float]]] = {}
+    rows: list[tuple[str, ...]] = []
     goals = []
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch, _triton(Path(scratch)) as served:
         for peer, wanted in ((peers.MLSERVER, 7.0), (peers.BENTOML, 10.0), (peers.LITSERVE, 12.0)):
             with _peer(peer, Path(scratch), settings) as targets:
                 found = _rounds([served[0], *targets], settings)
-            # Each peer is set beside the server's rounds that lay between its own.
-            for connections in CONNECTIONS:
-                ratio = _ratio(found, SERVED, targets[0].name, connections)
-                goals.append(Goal(f"against {peer.name}, {connections} connections", ratio, wanted))
-            found[f"{SERVED} (beside {peer.name})"] = found.pop(SERVED)
-            every |= found
+            # Each peer is set beside the server's rounds that lay between its own, and judged
+            # where its batching has something to batch.
+            ratio = _ratio(found, SERVED, targets[0].name, CONNECTIONS[-1])
+            goals.append(Goal(f"against {peer.name}, {CONNECTIONS[-1]} connections", ratio, wanted))
+            (_, *ours), theirs = _table(found, SERVED)
+            rows += [(f"{SERVED} (beside {peer.name})", *ours), theirs]
     pins = ", ".join(p.pins[0] for p in (peers.MLSERVER, peers.BENTOML, peers.LITSERVE))
     return Section(
         "peers",
@@ -108,7 +108,7 @@ def others(settings: Settings) -> Section:
         f"its batching on and {CORES} worker processes, in an environment of its own ({pins}). "
         f"{_how(settings)}",
         _COLUMNS,
-        _table(every, None),
+        rows,
         goals,
     )
 
@@ -214,16 +214,14 @@ def _ratio(
     return ours / statistics.median(found[theirs][connections])
 
 
-def _table(
-    found: dict[str, dict[int, list[float]]], reference: str | None
-) -> list[tuple[str, ...]]:
-    """One row a target; with a reference, also how many times the reference has its rate."""
+def _table(found: dict[str, dict[int, list[float]]], reference: str) -> list[tuple[str, ...]]:
+    """One row a target: its rate, and how many times the reference has that rate."""
     rows = []
     for name, rates in found.items():
         cells = []
         for connections in CONNECTIONS:
             cell = f"{statistics.median(rates[connections]):,.0f}"
-            if reference and name != reference:
+            if name != reference:
                 cell += f" ({TIMES}{_ratio(found, reference, name, connections):.2f})"
             cells.append(cell)
         rows.append((name, *cells))

@@ -21,7 +21,7 @@ platform: "onnxruntime_onnx"
 max_batch_size: {batch}
 input [ {{ name: "x" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
 output [ {{ name: "y" data_type: TYPE_FP32 dims: [ {classes} ] }} ]
-# One instance a core, and one thread in each: more would only take turns on the same cores.
+# One thread in each instance: more threads than cores would only take turns on them.
 instance_group [ {{ count: {instances} kind: KIND_CPU }} ]
 parameters {{ key: "intra_op_thread_count" value: {{ string_value: "1" }} }}
 {more}"""

@@ -693,6 +693,9 @@ def broken_environment(evidence: Evidence, said: Said) -> Advice:
     "Expected 'true' or 'false' for parameter '{key}', got: '{value}'",
     "Bad input for parameter {key:word}: '{value}'",
     "expected the parameter '{key}' to {wanted}, got {value:rest}",
+    "Expected values for  {key:id} are 0 or 1 but got {value:word}",
+    "unsupported {key:id} value '{value}' is requested",
+    "parameter '{key}' must be {wanted} number{value:rest}",
     "Unknown {what} name: {value:word}. ",
     "{value:word} not recognized as a valid serialization format",
 )
@@ -716,6 +719,9 @@ def bad_parameter(evidence: Evidence, said: Said) -> Advice:
         wanted = "xgboost_json, xgboost_ubj, lightgbm or treelite_checkpoint"
     else:
         wanted = "one of the values that the message below names"
+    if said.get("wanted", "").startswith("a "):  # a message without the value
+        value = next((_string_value(s) for s in entries if s.text("key") == key), "")
+        wanted = f"{said['wanted']} number in quotes"
     return Advice(
         f'The parameter {key or "named below"} cannot be "{value}".',
         evidence.at_parameter(key),

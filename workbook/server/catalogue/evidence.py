@@ -133,9 +133,9 @@ class Evidence:
         """The innermost place of a traceback that is the student's own: file, line, function.
 
         The server lists places innermost first, below `At:`. Its paths may be those of another
-        machine or container, so a file is known by the model's folder in its path.
+        machine or container, so a file is known by the model's and the version's folder in it.
         """
-        own = re.compile(rf".*/{re.escape(self.model)}/(.+)")
+        own = re.compile(rf".*/{re.escape(self.model)}/(\d+/.+)")
         for match in _FRAME.finditer(self.message.partition("At:")[2]):
             inside = own.match(match["file"])
             if inside:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from .evidence import Evidence
+from ..pbtxt import Scalar
+from .evidence import Evidence, show
 from .rules import Advice, Catalogue, Said, listed, near
 
 FRAMEWORKS: Catalogue[Evidence] = Catalogue()
@@ -330,10 +331,58 @@ def unknown_accelerator(evidence: Evidence, said: Said) -> Advice:
 
 
 @FRAMEWORKS.rule(
+    "sequence-control",
+    "configuration specified sequence control '{name}', but model does not provide that input",
+    "sequence control '{name}' in model has dims [{dims:dims}] but dims [1] is expected",
+    "sequence control '{name}', the model expects data-type {model:word} but the model "
+    "configuration specifies data-type {config:word}",
+)
+def sequence_control(evidence: Evidence, said: Said) -> Advice:
+    """Give the model an input of dims [1] for each control, of the same name and type."""
+    name = said["name"]
+    fields = [
+        field
+        for field in evidence.config.walk()
+        if field.name == "name"
+        and "control_input" in field.path
+        and isinstance(field.value, Scalar)
+        and field.value.text == name
+    ]
+    what = (
+        f'The model has no input "{name}", which the sequence batcher would fill.'
+        if "does not provide" in evidence.message
+        else f'The model takes the control "{name}" in another shape or type.'
+    )
+    return Advice(
+        what,
+        show(fields[0]) if fields else evidence.at("sequence_batching.control_input"),
+        f'Export the model with an input "{name}" of shape [-1, 1], or take this control out.',
+    )
+
+
+@FRAMEWORKS.rule(
+    "special-input",
+    "input with shape [-1]  for ragged input '{name}'",
+    "optional input '{name}' is not supported for models that support batching",
+    "'optional' is set to true for input '{name}' while",
+)
+def special_input(evidence: Evidence, said: Said) -> Advice:
+    """Take allow_ragged_batch or optional out: this model cannot have it."""
+    name = said["name"]
+    field = "allow_ragged_batch" if "ragged" in evidence.message else "optional"
+    return Advice(
+        f'The input "{name}" cannot be {"ragged" if "ragged" in field else field} in this model.',
+        evidence.at_tensor("input", name, field),
+        f"Take {field} out.",
+    )
+
+
+@FRAMEWORKS.rule(
     "broken-weights",
     "onnx runtime error {code:int}: {words:rest}",
     "openvino error in reading model : {words:rest}",
     "failed to load model '{model}': {words:rest}",
+    "failed to load model: {words:rest}",
     "Model failed to load into Treelite {words:rest}",
     "Model failed to load into Treelite: {words:rest}",
     "Can't parse {path:word} as binary proto{words:rest}",
@@ -356,6 +405,29 @@ def broken_weights(evidence: Evidence, said: Said) -> Advice:
         f"{evidence.version()}/{(empty or files or [''])[0]}",
         "Export it again, and open it with the framework itself. Look at its size: a copy may be "
         "cut off, or be a git-LFS pointer.",
+    )
+
+
+@FRAMEWORKS.rule(
+    "backend-refused",
+    "Internal: BadModel: {words:rest}",
+    "unable to load model '{model}', {words:rest}",
+)
+def backend_refused(evidence: Evidence, said: Said) -> Advice:
+    """Mend what the backend's own sentence names."""
+    words = said["words"].rstrip('"; ')
+    named = re.findall(r"\w+", words)
+    for kind in ("input", "output"):
+        for name in evidence.tensor_names(kind):
+            if name in named:
+                return Advice(f"The backend refused it: {words}.", evidence.at_tensor(kind, name),
+                              "Mend what this sentence names.")  # fmt: skip
+    keys = [s.text("key") for _, s in evidence.sections("parameters")]
+    found = next((key for key in keys if key in named), "")
+    return Advice(
+        f"The backend refused it: {words}.",
+        evidence.at_parameter(found) if found else evidence.at("backend", "platform"),
+        "Mend what this sentence names.",
     )
 
 

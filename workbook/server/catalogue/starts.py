@@ -93,14 +93,14 @@ def port_taken(log: str, said: Said) -> Advice:
 
 @STARTS.rule(
     "no-repository",
-    "failed to stat file {path:word}",
-    "Failed to create repository manager: {words:rest}",
+    "creating server: Internal - failed to stat file {path:word}",
+    'tritonserver.cc:{line:int}] "Internal: failed to stat file {path:word}',
 )
 def no_repository(log: str, said: Said) -> Advice:
     """Give a model repository that exists."""
-    path = said.get("path", "").rstrip('"')
+    path = said["path"].rstrip('"')
     return Advice(
-        f"There is no model repository {path}.".replace(" .", "."),
+        f"There is no model repository {path}.",
         path,
         "Give --repository a folder that holds one folder a model.",
     )
@@ -136,7 +136,7 @@ def cache_size(log: str, said: Said) -> Advice:
     )
 
 
-@STARTS.rule("bad-option", "error: {words:rest}", "Error: {words:rest}")
+@STARTS.rule("bad-option", "\nerror: {words:rest}", "\nError: {words:rest}")
 def bad_option(log: str, said: Said) -> Advice | None:
     """Mend the option that it names."""
     if "NVML" in said["words"]:  # printed at every start without a GPU
