@@ -27,7 +27,7 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## install everything into .venv and build the models; start nothing
-	@$(BIN)/python -m workbook.measure.analyzer
+	@$(BIN)/python -c "from workbook.measure import analyzer; analyzer.install()"
 	@$(BIN)/workbook models
 
 $(STAMP): requirements.txt pyproject.toml
@@ -48,7 +48,8 @@ $(STAMP): requirements.txt pyproject.toml
 		-r requirements.txt || { \
 		echo "The packages could not be installed; what is there is kept, and make continues from it."; \
 		exit 1; }
-	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --disable-pip-version-check -q \
+		--no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.complete-*; touch $@
 
 lab: setup ## set up, start the server, load the models, open JupyterLab

@@ -774,9 +774,11 @@ CASES: dict[str, Case] = {
     ),
     "torch": case(
         "torch-names",
-        ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO.replace('"y"', '"y__3"'),
+        ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO
+         + 'sequence_batching { control_input [ { name: "START"\n control [ { kind: '
+           "CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] } ] }\n",
          {"1/model.pt": ""}),
-        LINE.format(4, "output[0].name"), 'Write name: "y__0"',
+        LINE.format(5, "sequence_batching.control_input[0].name"), 'Write name: "START__0"',
     ),
     "fil_threads": case(
         "backend-refused",
@@ -807,7 +809,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-Shelf = dict[str, LoadError]
+Shelf = dict[str, LoadError | None]
 
 
 @pytest.fixture(scope="module")
@@ -823,13 +825,15 @@ def shelf(server: Triton) -> Shelf:
     weights(server.repository)
     server.load("good")
 
-    def refusal(name: str) -> LoadError:
-        with pytest.raises(LoadError) as caught:
+    def refusal(name: str) -> LoadError | None:
+        try:
             server.load(name, timeout=100)
-        return caught.value
+        except LoadError as error:
+            return error
+        return None
 
     together = [name for name in CASES if not name.startswith("e_")]
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(16) as pool:
         return dict(zip(together, pool.map(refusal, together), strict=True))
 
 
@@ -844,7 +848,7 @@ def write(folder: Path, config: str | bytes, files: Files) -> None:
 
 
 def weights(repository: Path) -> None:
-    """Weights for the FIL and PyTorch cases, which need real ones: their names are what is wrong."""
+    """Real weights for FIL and PyTorch: in their cases the config is what is wrong."""
     import torch
     import treelite
     from sklearn.ensemble import RandomForestClassifier
@@ -1014,6 +1018,31 @@ def test_unknown_words_are_passed_on(tmp_path: Path) -> None:
     assert start_error("all is well") is None
 
 
+FILLS = (
+    {"": "", "int": "0", "id": "x", "word": "x", "dims": "", "rest": ""},
+    {"": "é[", "int": "-99", "id": "_", "word": "/a/b.", "dims": "-1,", "rest": "(%s) {0} \\"},
+    {"": "x", "int": "3", "id": "input", "word": "input", "dims": "1, 4", "rest": "x, y';"},
+)
+JUNK = (b"", b"\xff\xfe{[", OK.encode(), b"input { name: 3 dims } parameters: [ value step {")
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("junk", JUNK)
+def test_no_words_and_no_folder_break_an_explanation(
+    tmp_path: Path, fill: dict[str, str], junk: bytes
+) -> None:
+    write(tmp_path / "m", junk, {"1/x": ""})
+    for catalogue in (*LOADS, REQUESTS, STARTS):
+        for entry in catalogue:
+            for words in entry.words:
+                said = re.sub(r"\{\w+(?::(\w+))?\}", lambda m: fill[m[1] or ""], words)
+                for folder in (tmp_path / "m", tmp_path / "nowhere" / "m"):
+                    assert load_error("m", said, folder, "").todo
+                assert explain(said).todo
+                answer = start_error(said)
+                assert answer is None or answer.todo
+
+
 # -- requests ------------------------------------------------------------------------------------
 
 MISBEHAVES = """\
@@ -1077,7 +1106,7 @@ def desk(server: Triton, shelf: Shelf) -> Triton:
     write(server.repository / "mortal", OK, {"1/model.py": MISBEHAVES})
     write(server.repository / "lazy", OK, {"1/model.py": "class TritonPythonModel:\n    pass\n"})
     write(server.repository / "gather", ORT, {"1/model.onnx": table_of_three()})
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(16) as pool:
         models = ("two", "sequence", "stream", "misbehaves", "mortal", "lazy", "gather")
         assert len(list(pool.map(server.load, models))) == len(models)
     return server

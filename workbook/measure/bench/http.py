@@ -105,7 +105,8 @@ def others(settings: Settings) -> Section:
         "peers",
         "Triton against other inference servers over HTTP",
         "A model of one layer, one row a request as JSON, wrk on the same cores; each peer with "
-        f"its batching on and {CORES} worker processes, in an environment of its own ({pins}). "
+        f"its batching on and {CORES} worker processes (LitServe: {CORES} for HTTP), in an "
+        f"environment of its own ({pins}). "
         f"{_how(settings)}",
         _COLUMNS,
         rows,

@@ -59,7 +59,7 @@ def _start_mlserver(python: Path, apps: Path, onnx: Path, port: int, workers: in
         "grpc_port": port + 1,
         "metrics_endpoint": None,
         "debug": False,
-        "parallel_workers": workers,
+        "parallel_workers": workers,  # with 0 or 1 it gave no more at 64 connections
     }
     model = {
         "name": "one_layer",

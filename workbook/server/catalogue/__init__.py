@@ -6,13 +6,15 @@ Built by provoking each failure on a real server; the tests do it again for ever
 from .config import CORE
 from .ensembles import ENSEMBLES
 from .evidence import Evidence
-from .frameworks import FRAMEWORKS
+from .files import FILES
+from .frameworks import FRAMEWORKS, OTHERS
 from .python import PYTHON
 from .requests import REQUESTS, Question
 from .starts import STARTS
+from .tensors import TENSORS
 from .text import TEXT
 
 #: For models that do not load, in the order in which they are tried.
-LOADS = (TEXT, ENSEMBLES, FRAMEWORKS, PYTHON, CORE)
+LOADS = (TEXT, ENSEMBLES, FRAMEWORKS, PYTHON, CORE, TENSORS, FILES, OTHERS)
 
 __all__ = ["LOADS", "REQUESTS", "STARTS", "Evidence", "Question"]

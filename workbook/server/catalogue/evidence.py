@@ -80,10 +80,17 @@ class Evidence:
         return [section.text("name") for _, section in self.sections(kind)]
 
     def at_tensor(self, kind: str, name: str, field: str = "") -> str:
-        """Where an input or output stands, or one of its fields where it has it."""
+        """Where an input or output stands, or one of its fields where it has it.
+
+        A tensor may also be named elsewhere, as a control of the sequence batcher.
+        """
         for entry, section in self.sections(kind):
             if section.text("name") == name:
                 return self.at(f"{entry.path}.{field}", entry.path)
+        for other in self.config.walk():
+            named = isinstance(other.value, Scalar) and other.value.text == name
+            if named and other.name == "name":
+                return show(other)
         return self.at(f"{kind}[0]")
 
     def at_parameter(self, key: str) -> str:

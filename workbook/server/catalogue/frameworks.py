@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 
-from ..pbtxt import Scalar
-from .evidence import Evidence, show
+from .evidence import Evidence
 from .rules import Advice, Catalogue, Said, listed, near
 
 FRAMEWORKS: Catalogue[Evidence] = Catalogue()
+#: For what no other entry knows: tried last.
+OTHERS: Catalogue[Evidence] = Catalogue()
 
 
 @FRAMEWORKS.rule(
@@ -340,14 +341,6 @@ def unknown_accelerator(evidence: Evidence, said: Said) -> Advice:
 def sequence_control(evidence: Evidence, said: Said) -> Advice:
     """Give the model an input of dims [1] for each control, of the same name and type."""
     name = said["name"]
-    fields = [
-        field
-        for field in evidence.config.walk()
-        if field.name == "name"
-        and "control_input" in field.path
-        and isinstance(field.value, Scalar)
-        and field.value.text == name
-    ]
     what = (
         f'The model has no input "{name}", which the sequence batcher would fill.'
         if "does not provide" in evidence.message
@@ -355,7 +348,7 @@ def sequence_control(evidence: Evidence, said: Said) -> Advice:
     )
     return Advice(
         what,
-        show(fields[0]) if fields else evidence.at("sequence_batching.control_input"),
+        evidence.at_tensor("input", name),
         f'Export the model with an input "{name}" of shape [-1, 1], or take this control out.',
     )
 
@@ -408,7 +401,7 @@ def broken_weights(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@FRAMEWORKS.rule(
+@OTHERS.rule(
     "backend-refused",
     "Internal: BadModel: {words:rest}",
     "unable to load model '{model}', {words:rest}",

@@ -179,6 +179,8 @@ def _reshape(given: list[str], wanted: list[str]) -> str:
     if len(given) != len(wanted):
         return f"Send {len(wanted)} dimensions, not {len(given)}: array.reshape(…)."
     wrong = [i for i, (a, b) in enumerate(zip(given, wanted, strict=True)) if b not in ("-1", a)]
+    if not wrong:
+        return "Send the shape that the model expects."
     return f"Dimension {wrong[0]} (the first is 0) is {given[wrong[0]]}; send {wanted[wrong[0]]}."
 
 

@@ -65,8 +65,9 @@ def is_habit(name: str) -> bool:
 
 
 def field_names(message_type: str) -> list[str]:
-    """The fields that a message has."""
-    return list(_message(message_type).fields_by_name)
+    """The fields that a message has; none for one that only a newer server knows."""
+    message = _message(message_type)
+    return list(message.fields_by_name) if message else []
 
 
 def owners(name: str) -> list[str]:
@@ -94,11 +95,6 @@ def enum_near(path: str, value: str) -> str:
     return ends[0] if ends else near(value, values)
 
 
-def is_section(path: str) -> bool:
-    """Whether the field at a path is a section `{…}`."""
-    return getattr(_descriptor(path), "message_type", None) is not None
-
-
 def section_names(path: str) -> list[str]:
     """The fields of the section at a path."""
     message = getattr(_descriptor(path), "message_type", None)
@@ -106,9 +102,13 @@ def section_names(path: str) -> list[str]:
 
 
 def _message(message_type: str) -> Any:
+    """The descriptor of a message; None where this tritonclient has none."""
     from tritonclient.grpc import model_config_pb2
 
-    return model_config_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"inference.{message_type}")
+    try:
+        return model_config_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"inference.{message_type}")
+    except KeyError:
+        return None
 
 
 def _descriptor(path: str) -> Any:

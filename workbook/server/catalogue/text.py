@@ -56,8 +56,8 @@ def byte_order_mark(evidence: Evidence, said: Said) -> Advice | None:
 def foreign_character(evidence: Evidence, said: Said) -> Advice:
     """Write plain quotes, dashes and spaces; other alphabets only inside quotes and comments."""
     place = evidence.place(said)
-    text = evidence.config.lines[place.line - 1] if evidence.config_bytes else ""
-    character = text[place.column - 1 : place.column]
+    line = evidence.config.lines[place.line - 1 : place.line]
+    character = line[0][place.column - 1 : place.column] if line else ""
     plain = _LOOKALIKES.get(character)
     name = f"the character {character}" if character.isprintable() else ascii(character)
     if character == "\u00a0":

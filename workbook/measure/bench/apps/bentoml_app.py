@@ -25,7 +25,8 @@ class OneLayer:
             os.environ["MODEL"], options, providers=["CPUExecutionProvider"]
         )
 
-    @bentoml.api(batchable=True, max_batch_size=64, max_latency_ms=1000)
+    # It answers 503 to what it expects to take longer, and a refused request is not served.
+    @bentoml.api(batchable=True, max_batch_size=64, max_latency_ms=10_000)
     def infer(self, x: np.ndarray) -> np.ndarray:
         """Answer one batch."""
         (scores,) = self.session.run(["y"], {"x": np.asarray(x, dtype=np.float32)})

@@ -1,0 +1,208 @@
+"""What is refused for the files of a model: versions, weights, labels, environments, parameters."""
+
+from __future__ import annotations
+
+import re
+
+from ..pbtxt import Message, Scalar
+from .evidence import CONFIG, Evidence, show
+from .rules import Advice, Catalogue, Said, listed, near
+
+FILES: Catalogue[Evidence] = Catalogue()
+
+
+@FILES.rule("no-such-model", "failed to poll from model repository", "model not found in any model")
+def no_such_model(evidence: Evidence, said: Said) -> Advice | None:
+    """Load a name that the repository has."""
+    if evidence.folder.is_dir() or not evidence.folder.parent.is_dir():
+        return None
+    known = evidence.neighbours()
+    meant = near(evidence.model, known)
+    return Advice(
+        f"The repository has no model {evidence.model}.",
+        str(evidence.folder.parent),
+        f"Load {meant}."
+        if meant
+        else f"It holds {listed(known)}. Deploy the model first: `workbook deploy FOLDER`.",
+    )
+
+
+@FILES.rule(
+    "no-version",
+    "at least one version must be available under the version policy of model '{model}'",
+)
+def no_version(evidence: Evidence, said: Said) -> Advice:
+    """Put the model's file into a folder named by a number, which version_policy serves."""
+    versions = evidence.versions()
+    wanted = [
+        f.value.text
+        for f in evidence.config.walk()
+        if f.name == "versions" and isinstance(f.value, Scalar)
+    ]
+    if versions and wanted:
+        return Advice(
+            f"version_policy asks for version {listed(wanted)}, and the folder has "
+            f"{listed(map(str, versions))}.",
+            evidence.at("version_policy.specific.versions"),
+            f"Write versions: [ {', '.join(map(str, versions))} ], or add the folder {wanted[0]}/.",
+        )
+    if versions:
+        return Advice(
+            "version_policy serves none of the versions there are.",
+            evidence.at("version_policy.latest.num_versions", "version_policy"),
+            "Write version_policy { latest { num_versions: 1 } }, or take it out.",
+        )
+    entries = evidence.entries()
+    almost = [n for n in entries if n.endswith("/") and re.search(r"\d", n)]
+    loose = [n for n in entries if re.search(r"\.(py|onnx|pt|xml|plan|json|ubj|tl|dali)$", n)]
+    if evidence.value("platform") == "ensemble":
+        todo = f"Make the empty folder {evidence.model}/1/: an ensemble has a version as well."
+    elif almost:
+        number = re.sub(r"\D", "", almost[0]).lstrip("0") or "1"
+        todo = f"Rename {almost[0]} to {number}/: a version folder is named by a number alone."
+    elif loose:
+        todo = f"Move {loose[0]} into the folder {evidence.model}/1/."
+    else:
+        todo = f"Put the model's file into {evidence.model}/1/, e.g. {evidence.model}/1/model.py."
+    return Advice("The model has no version folder.", f"{evidence.model}/", todo)
+
+
+@FILES.rule("file-unreadable", "failed to open text file for read {path:word}: {why:rest}")
+def file_unreadable(evidence: Evidence, said: Said) -> Advice:
+    """Put the file where the config says, or correct its name in the config."""
+    path = said["path"]
+    name = path.rpartition(f"/{evidence.model}/")[2]
+    why = said["why"].rstrip("; ")
+    if name == CONFIG:
+        return Advice(
+            f"config.pbtxt cannot be read: {why}.",
+            CONFIG,
+            f"Make it readable: `chmod a+r {evidence.model}/{CONFIG}`.",
+        )
+    for field in evidence.config.walk():
+        value = field.value.text if isinstance(field.value, Scalar) else ""
+        if value and name.endswith(value) and field.name.endswith(("filename", "file")):
+            home = "the model's folder" if field.name == "label_filename" else name[: -len(value)]
+            seen = near(value, evidence.entries())
+            return Advice(
+                f"The file {value} is not in {home}."
+                if "No such file" in why
+                else f"The file {value} cannot be read: {why}.",
+                show(field),
+                f'Write "{seen}", or put {value} into {home}.'
+                if seen
+                else f"Put {value} there, as {evidence.model}/{name}.",
+            )
+    return Advice(f"The file {name} cannot be read: {why}.", name, "Put it there, readable.")
+
+
+@FILES.rule(
+    "missing-file",
+    "failed to stat file {path:word}",
+    "unable to find '{path}' for model",
+    "unable to find {path:word} for model",
+    "Failed to load model file. The program looked in the following locations: {path:word},",
+    "No model found in {path:rest}",
+)
+def missing_file(evidence: Evidence, said: Said) -> Advice:
+    """Put the weights there under that name, or write default_model_filename."""
+    path = said["path"].rstrip("/.:;")
+    inside = path.rpartition(f"/{evidence.model}/")[2] if f"/{evidence.model}/" in path else path
+    folder, _, name = inside.rpartition("/")
+    version = folder or evidence.version()
+    if name.startswith("["):  # pytorch lists the names that it tried
+        name = "model.pt"
+    files = [f for f in evidence.files() if not f.startswith("__pycache__")]
+    return Advice(
+        f"The model's file {version}/{name} is missing"
+        + (f"; {version}/ holds {listed(files)}." if files else f": {version}/ is empty."),
+        evidence.at("default_model_filename")
+        if evidence.value("default_model_filename")
+        else f"{version}/",
+        f'Rename {files[0]} to {name}, or write default_model_filename: "{files[0]}".'
+        if len(files) == 1 and not files[0].endswith("/")
+        else f"Put the model's file there as {name}, or name it in default_model_filename.",
+    )
+
+
+@FILES.rule(
+    "no-environment",
+    "Failed to get the canonical path for {path:word}",
+    "Path {path:word} does not exist. The Python environment should contain an 'activate' script",
+)
+def no_environment(evidence: Evidence, said: Said) -> Advice:
+    """Put the packed environment where EXECUTION_ENV_PATH says."""
+    path = said["path"].rstrip(".")
+    name = path.rpartition(f"/{evidence.model}/")[2]
+    return Advice(
+        f"EXECUTION_ENV_PATH names an environment that is not there: {name}.",
+        evidence.at_parameter("EXECUTION_ENV_PATH"),
+        f"Pack one (`venv-pack -o {name.rpartition('/')[2]}`) into the model's folder, and write "
+        "$$TRITON_MODEL_DIRECTORY/ before its name.",
+    )
+
+
+@FILES.rule(
+    "broken-environment",
+    "archive_read_open_filename() failed",
+    "archive_read_next_header() failed",
+    "archive_write_header() failed",
+)
+def broken_environment(evidence: Evidence, said: Said) -> Advice:
+    """Pack the environment again with venv-pack or conda-pack."""
+    return Advice(
+        "The packed environment is not an archive that can be read.",
+        evidence.at_parameter("EXECUTION_ENV_PATH"),
+        "Pack it again as .tar.gz with venv-pack or conda-pack.",
+    )
+
+
+@FILES.rule(
+    "bad-parameter",
+    "Incorrect value for {key:word}: {value:rest}",
+    "failed to convert '{value}' to {type:id}",
+    "parameter {key:word} is {value:word}; it must be at least {least:int}",
+    "Expected 'true' or 'false' for parameter '{key}', got: '{value}'",
+    "Bad input for parameter {key:word}: '{value}'",
+    "expected the parameter '{key}' to {wanted}, got {value:rest}",
+    "Expected values for  {key:id} are 0 or 1 but got {value:word}",
+    "unsupported {key:id} value '{value}' is requested",
+    "parameter '{key}' must be {wanted} number{value:rest}",
+    "Unknown {what} name: {value:word}. ",
+    "{value:word} not recognized as a valid serialization format",
+)
+def bad_parameter(evidence: Evidence, said: Said) -> Advice:
+    """Write a value that the parameter may have; a parameter is always a string."""
+    value = said["value"].rstrip("';. ")
+    entries = [s for _, s in evidence.sections("parameters")]
+    key = said.get("key", "") or next(
+        (s.text("key") for s in entries if _string_value(s).lower() == value.lower()), ""
+    )
+    if (
+        said.get("type") == "boolean"
+        or "Incorrect value" in evidence.message
+        or "true' or 'false" in evidence.message
+    ):
+        wanted = '"true" or "false"'
+    elif said.get("type") == "integral" or "at least" in evidence.message:
+        wanted = 'a whole number in quotes, e.g. "4"'
+    elif "serialization format" in evidence.message:
+        key = key or "model_type"
+        wanted = "xgboost_json, xgboost_ubj, lightgbm or treelite_checkpoint"
+    else:
+        wanted = "one of the values that the message below names"
+    if said.get("wanted", "").startswith("a "):  # a message without the value
+        value = next((_string_value(s) for s in entries if s.text("key") == key), "")
+        wanted = f"{said['wanted']} number in quotes"
+    return Advice(
+        f'The parameter {key or "named below"} cannot be "{value}".',
+        evidence.at_parameter(key),
+        f"Write {wanted} as its string_value.",
+    )
+
+
+def _string_value(section: object) -> str:
+    if not isinstance(section, Message):
+        return ""
+    inner = [f.value for f in section.all("value")]
+    return inner[0].text("string_value") if inner and isinstance(inner[0], Message) else ""
