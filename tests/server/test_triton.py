@@ -16,8 +16,9 @@ import psutil
 import pytest
 
 from workbook import paths
-from workbook.errors import ServerError
+from workbook.errors import LoadError, ServerError
 from workbook.server import Server, Triton, assemble, runs
+from workbook.server.connection import Control
 
 SQUARE = """
 import time
@@ -114,6 +115,30 @@ def test_control_modes(tmp_path: Path) -> None:
         assert server.ready("square")
         make_square(tmp_path, "second")
         assert wait_until(lambda: server.ready("second"))
+
+
+@pytest.mark.parametrize("control", ["none", "poll"])
+def test_a_model_without_its_file_does_not_stop_the_others(
+    tmp_path: Path, control: Control
+) -> None:
+    make_square(tmp_path)
+    (make_square(tmp_path, "lost") / "1" / "model.py").unlink()
+    with Triton(tmp_path, control=control) as server:
+        assert square(server) == 9.0
+        assert not server.ready("lost")
+        assert "model file not found" in server.log_text()
+
+
+def test_a_model_that_would_end_the_server_is_named_before_the_start(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    (tmp_path / "odd" / "config.pbtxt").mkdir(parents=True)
+    with pytest.raises(LoadError, match="would end the server"):
+        Triton(tmp_path, control="none").start()
+    with Triton(tmp_path, control="explicit") as server:
+        with pytest.raises(LoadError, match="would end the server"):
+            server.load("odd")
+        server.load("square")
+        assert square(server) == 9.0
 
 
 def test_a_repository_path_with_spaces_and_quotes(tmp_path: Path) -> None:

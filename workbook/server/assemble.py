@@ -31,6 +31,27 @@ STAND_INS = Path(__file__).resolve().parent.parent / "backends"
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
+_LOOK_FIRST = """\
+#!/bin/sh
+here="${0%/*}"
+for last in "$@"; do :; done
+if [ "$last" = DEFAULT ] && [ ! -e "$1" ]; then
+    shift
+    set -- "$here/absent/1/model.py" "$@"
+fi
+exec "$here/bin/triton_python_backend_stub" "$@"
+"""
+_ABSENT = '''\
+"""Stands in for a model whose own file is not there, to say so."""
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        raise FileNotFoundError("Python model file not found")
+'''
+
+
 @dataclasses.dataclass(frozen=True)
 class Installation:
     """What a tritonserver process needs from this machine.
@@ -140,10 +161,29 @@ def _libpython() -> Path:
     )
 
 
+def _put_stub(stub: Path, folder: Path) -> None:
+    """Put the stub into the Python backend's folder, behind a script that looks before it starts.
+
+    Triton 24.10 waits for ever for a model whose file is missing, and in the control modes none
+    and poll it then never answers at all (issue 8766 of triton-inference-server/server). The
+    script gives such a model another file, one that says what is wrong. The stub's last word is
+    DEFAULT for the Python backend, else the folder of a Python-based backend's own model.py.
+    """
+    (folder / "bin").mkdir()
+    shutil.copyfile(stub, folder / "bin" / stub.name)
+    (folder / stub.name).write_text(_LOOK_FIRST, encoding="utf-8")
+    for file in (folder / "bin" / stub.name, folder / stub.name):
+        file.chmod(0o755)
+    absent = folder / "absent" / "1" / "model.py"
+    absent.parent.mkdir(parents=True)
+    absent.write_text(_ABSENT, encoding="utf-8")
+
+
 def _backends(python_backend: Path, stub: Path) -> Path:
     digest = hashlib.sha256()
     digest.update(metadata.version("nvidia-pytriton").encode())
     digest.update(sys.version.encode())
+    digest.update((_LOOK_FIRST + _ABSENT).encode())
     sources = [p for p in sorted(STAND_INS.rglob("*.py")) if p.parent != STAND_INS]
     for source in sources:
         digest.update(str(source.relative_to(STAND_INS)).encode())
@@ -161,8 +201,7 @@ def _backends(python_backend: Path, stub: Path) -> Path:
     build = Path(tempfile.mkdtemp(dir=home, prefix=".build-"))
     try:
         shutil.copytree(python_backend, build / "python")
-        shutil.copy2(stub, build / "python" / stub.name)
-        (build / "python" / stub.name).chmod(0o755)
+        _put_stub(stub, build / "python")
         for source in sources:
             copy = build / source.relative_to(STAND_INS)
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ import httpx
 
 from .. import paths
 from ..errors import ServerError, WorkbookError
-from .explain import load_error
+from .explain import hazard, load_error
 from .repository import check_name
 
 Control = Literal["explicit", "poll", "none"]
@@ -144,6 +144,10 @@ class Server:
             ServerError: the server does not answer.
         """
         check_name(model)
+        folder = folder or self.repository / model
+        if config is None and folder.is_dir() and (danger := hazard(model, folder)):
+            raise danger
+        log_start = len(self.log_text())
         parameters: dict[str, Any] = {}
         if config is not None:
             parameters["config"] = json.dumps(config)
@@ -156,7 +160,7 @@ class Server:
             timeout=timeout,
         )
         if response.status_code != 200:
-            raise load_error(model, _message(response), folder or self.repository / model)
+            raise load_error(model, _message(response), folder, self.log_text()[log_start:])
 
     def unload(self, model: str, *, dependents: bool = False, timeout: float = 60.0) -> None:
         """Unload a model and return when the server no longer offers it.

@@ -223,7 +223,7 @@ def _await_poll(server: Server, name: str, timeout: float, folder: Path, log_sta
         else:
             news = server.log_text()[log_start:]
             if refusal := failed.search(news):
-                raise load_error(name, refusal[1], folder)
+                raise load_error(name, refusal[1], folder, news)
             if loaded in news and server.ready(name):
                 return
         time.sleep(0.05)

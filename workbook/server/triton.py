@@ -31,6 +31,7 @@ from .. import paths
 from ..errors import ServerError
 from . import assemble, repository, runs
 from .connection import Control, Server
+from .explain import hazard, start_error
 
 # What the server prints when it gives up; on a machine without a GPU it always complains of that.
 _COMPLAINT = re.compile(r"^E\d{4} (?!.*CudaDriverHelper)|^error|: unrecognized option")
@@ -122,6 +123,11 @@ class Triton(Server):
         if self._guard is not None:
             return self
         place = assemble.find()
+        if self.control != "explicit":  # where every model is loaded, one could end the server
+            for folder in sorted(self.repository.iterdir()):
+                danger = hazard(folder.name, folder) if folder.is_dir() else None
+                if danger is not None and danger.rule != "no-model-py":  # our stub refuses those
+                    raise danger
         if self.control == "poll":  # else the first poll sees the new bytecode as a change
             repository.precompile(self.repository)
         token = secrets.token_hex(4)
@@ -293,6 +299,8 @@ class Triton(Server):
                 self.pid = int(pidfile.read_text())
             if self.pid is not None and self._listens(self.pid) and self.live():
                 return
+            if (explained := start_error(self.log_text())) is not None:
+                raise explained  # its core has failed, yet the process may live on
             time.sleep(0.02)
         raise self._failure(f"The server did not answer within {self._start_timeout:.0f} s.")
 
@@ -308,10 +316,13 @@ class Triton(Server):
         return False
 
     def _failure(self, what: str) -> ServerError:
+        log = self.log_text()
+        if (explained := start_error(log)) is not None:
+            return explained
         for name, port in self._ports.items():
             if not _is_free(port, self._address):
                 return _taken(name, port)
-        words = [w for w in self.log_text().splitlines() if _COMPLAINT.search(w)]
+        words = [w for w in log.splitlines() if _COMPLAINT.search(w)]
         said = words[-1] if words else "(nothing that looks like an error)"
         return ServerError(
             what, where=str(_last_log()), todo=f"Mend what the server complained of: {said}"
