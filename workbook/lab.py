@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from . import paths
 from .errors import ServerError, WorkbookError
@@ -14,6 +15,8 @@ from .server import Server, Triton, connect
 
 _END = (signal.SIGTERM, signal.SIGHUP)
 START = "lectures/00__start.ipynb"
+#: JupyterLab's settings for the course: no news from the network, Markdown shown and not edited.
+SETTINGS = Path(__file__).parent / "jupyter"
 
 
 def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], None]]:
@@ -37,21 +40,25 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
     """Run JupyterLab until it is ended; returns its exit status."""
     if not 0 < port < 65536:
         raise WorkbookError(f"{port} is not a port.", todo="Ports go from 1 to 65535.")
+    first = START if (paths.root() / START).is_file() else "README.md"
     command = [
         sys.executable,
         "-m",
         "jupyterlab",
         f"--ServerApp.root_dir={paths.root()}",
         f"--ServerApp.port={port}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        f"--LabApp.default_url=/lab/tree/{first}",
+        # A login shell would put the system's own programs before this environment's.
+        f"--ServerApp.terminado_settings=shell_command=['{os.environ.get('SHELL', '/bin/sh')}']",
     ]
-    if (paths.root() / START).is_file():
-        command.append(f"--LabApp.default_url=/lab/tree/{START}")
     if not browser:
         command.append("--no-browser")
     if os.getuid() == 0:
         command.append("--allow-root")
     environment = {
         **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "TRITON_URL": server.url,
         "TRITON_GRPC_URL": server.grpc_url,
         "TRITON_METRICS_URL": server.metrics_url,

@@ -258,7 +258,7 @@ def test_lab_brings_up_server_models_and_jupyterlab_and_takes_them_down(
             while not address:
                 line = desk.stdout.readline()
                 assert line, "JupyterLab ended before it gave its address"
-                if "/lab?token=" in line:
+                if "/lab/tree/" in line and "token=" in line:
                     address = line[line.index("http://") :].strip()
             wait_for(lambda: "JupyterLab" in page(address))
             state = json.loads(run("status", "--json").stdout)

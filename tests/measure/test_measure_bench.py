@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from rich.console import Console
 
 from workbook.errors import WorkbookError
 from workbook.measure import bench
-from workbook.measure.bench import services, start, tables, wrk
+from workbook.measure.bench import machine, services, start, tables, wrk
 from workbook.measure.bench.tables import Goal, Section
 
 
@@ -34,7 +36,19 @@ def test_benchmarks_write_their_sections(tmp_path: Path) -> None:
     for process in ("tritonserver, no models", "instance scale_0_0", "instance cnn_0_1"):
         assert process in text
     assert "deploy of a changed Python model" in text
+    assert text.count("other programs took") == 2
     assert os.sched_getaffinity(0) == cores
+
+
+def test_our_own_work_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    spin = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    clock = iter([100.0, 100.0 + 0.4 + 1.0])  # so many seconds of all processes on the cores
+    monkeypatch.setattr(machine.Crowd, "_busy_seconds", lambda _: next(clock))
+    crowd = machine.Crowd()
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", spin], check=True)
+    others = crowd.share() * (time.monotonic() - began) * len(os.sched_getaffinity(0))
+    assert 0 < others <= 1.4 - 0.3
 
 
 def test_what_cannot_run_does_not_stop_the_others(

@@ -21,8 +21,8 @@ def connect() -> Server:
         ServerError: there is none.
     """
     url = os.environ.get("TRITON_URL")
-    server: Server | None = None
-    if url:
+    record = runs.current()
+    if url and not (record and record.url == url):
         server = Server(
             url,
             grpc=os.environ.get("TRITON_GRPC_URL") or None,
@@ -35,7 +35,6 @@ def connect() -> Server:
                 todo="Start that server, or unset TRITON_URL to use the laptop server.",
             )
         return server
-    record = runs.current()
     if record is not None:
         return record.server()
     server = Server()

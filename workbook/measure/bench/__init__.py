@@ -69,6 +69,7 @@ def run(
         settings = Settings(rounds, seconds, status.update)
         for name in names:
             status.update(name)
+            crowd = machine.Crowd()
             try:
                 section = BENCHMARKS[name](settings)
             except WorkbookError as error:
@@ -78,7 +79,9 @@ def run(
                 failed.append(name)
                 continue
             tables.show(section, console)
-            tables.write(section, output, machine.describe())
+            note = f"other programs took {crowd.share():.0%} of these cores meanwhile"
+            console.print(f"  ({note})")
+            tables.write(section, output, f"{machine.describe()}; {note}")
             done.append(section)
     console.print(f"\nWritten to {output}" if done else "\nNothing was measured.")
     if failed:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +26,36 @@ def pinned() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+class Crowd:
+    """How much of the cores in use other programs took since this was made.
+
+    A benchmark on a crowded machine says little, so its table tells.
+    """
+
+    def __init__(self) -> None:
+        self._cores = os.sched_getaffinity(0)
+        self._began = time.monotonic()
+        self._busy = self._busy_seconds()
+        self._own = _own_seconds()
+
+    def share(self) -> float:
+        """Their part, 0 to 1. Processes that this one started count when they have ended."""
+        passed = (time.monotonic() - self._began) * len(self._cores)
+        others = self._busy_seconds() - self._busy - (_own_seconds() - self._own)
+        return min(1.0, max(0.0, others / passed))
+
+    def _busy_seconds(self) -> float:
+        times = psutil.cpu_times(percpu=True)
+        return float(sum(sum(times[i]) - times[i].idle - times[i].iowait for i in self._cores))
+
+
+def _own_seconds() -> float:
+    own, ended = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
 
 
 def describe() -> str:
