@@ -92,6 +92,17 @@ def test_goals_say_whether_they_are_reached() -> None:
     assert Goal("a", 1.9, 2.0).cells()[3] == "**no**"
 
 
+@pytest.mark.parametrize(("others", "verdict"), [(0.01, "| yes |"), (0.6, "| not judged |")])
+def test_a_crowded_machine_reaches_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: float, verdict: str
+) -> None:
+    section = Section("start", "T", "", ("a",), [], [Goal("g", 3.0, 2.0)])
+    monkeypatch.setitem(bench.BENCHMARKS, "start", lambda _: section)
+    monkeypatch.setattr(machine.Crowd, "share", lambda _: others)
+    bench.run(("start",), output=tmp_path / "r.md", console=Console(file=io.StringIO()))
+    assert verdict in (tmp_path / "r.md").read_text()
+
+
 def test_a_service_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     port = services.free_port()
     program = (

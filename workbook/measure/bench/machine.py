@@ -15,6 +15,9 @@ import psutil
 #: So many cores carry a benchmark, servers and clients alike, on every machine: figures of a
 #: laptop with sixteen cores can then be set beside those of a small cloud machine.
 CORES = 2
+#: Where other programs took more of the cores than this, no figure is called reached or missed:
+#: Linux then gives a server of several processes another share than a single process.
+CROWDED = 0.05
 
 
 @contextlib.contextmanager

@@ -58,13 +58,19 @@ def measure(settings: Settings) -> Section:
 
 
 def seconds_until_ready(
-    command: Sequence[str], url: str, *, cwd: Path | None = None, timeout: float = 120.0
+    command: Sequence[str],
+    url: str,
+    *,
+    models: Sequence[str] = (),
+    cwd: Path | None = None,
+    timeout: float = 120.0,
 ) -> float:
     """Run a command and count the seconds until a server that it starts is ready; then end it.
 
     Args:
-        command: for example `make lab BROWSER=no`. It gets Ctrl-C when the server is ready.
+        command: for example `make lab BROWSER=no`. It is ended when the server is ready.
         url: the HTTP endpoint at which the server will appear; nobody may listen there before.
+        models: models that are to be ready, too.
 
     Raises:
         WorkbookError: a server was there already, the command ended first, or time ran out.
@@ -86,7 +92,7 @@ def seconds_until_ready(
             start_new_session=True,
         )
         try:
-            while not server.ready():
+            while not (server.ready() and all(server.ready(model) for model in models)):
                 if process.poll() not in (None, 0):  # 0: it started the server and left it running
                     raise WorkbookError(
                         f"The command ended with status {process.returncode} before the server was "
@@ -101,7 +107,7 @@ def seconds_until_ready(
                 time.sleep(0.05)
             return time.perf_counter() - began
         finally:
-            _interrupt(process)
+            _end(process)
 
 
 def _check(server: Triton, factor: int) -> None:
@@ -111,8 +117,8 @@ def _check(server: Triton, factor: int) -> None:
         raise WorkbookError("The changed model was deployed but the former one answered.")
 
 
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    for number, patience in ((signal.SIGINT, 20.0), (signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number, patience in ((signal.SIGTERM, 30.0), (signal.SIGKILL, 5.0)):
         if process.poll() is not None:
             return
         os.killpg(process.pid, number)

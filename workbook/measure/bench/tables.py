@@ -35,6 +35,7 @@ class Goal:
     target: float
     unit: str = TIMES
     at_most: bool = False
+    judged: bool = True  # False where the machine was too crowded to say
 
     @property
     def reached(self) -> bool:
@@ -48,7 +49,8 @@ class Goal:
             measured, target = f"{TIMES}{self.value:.2f}", f"{TIMES}{self.target:g}"
         else:
             measured, target = f"{self.value:.2f} {self.unit}", f"{self.target:g} {self.unit}"
-        return self.what, measured, f"{bound} {target}", "yes" if self.reached else "**no**"
+        verdict = ("yes" if self.reached else "**no**") if self.judged else "not judged"
+        return self.what, measured, f"{bound} {target}", verdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,9 +82,9 @@ def show(section: Section, console: Console) -> None:
         table.add_row(*row)
     console.print(table)
     for goal in section.goals:
-        what, measured, target, reached = goal.cells()
-        colour = "green" if goal.reached else "red"
-        answer = "reached" if reached == "yes" else "not reached"
+        what, measured, target, verdict = goal.cells()
+        answer = {"yes": "reached", "**no**": "not reached"}.get(verdict, verdict)
+        colour = {"yes": "green", "**no**": "red"}.get(verdict, "yellow")
         console.print(f"  {what}: {measured} ({target}) [{colour}]{answer}[/{colour}]")
 
 
