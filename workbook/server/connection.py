@@ -147,7 +147,7 @@ class Server:
         folder = folder or self.repository / model
         if config is None and folder.is_dir() and (danger := hazard(model, folder)):
             raise danger
-        log_start = len(self.log_text())
+        log_start = self.log_size()
         parameters: dict[str, Any] = {}
         if config is not None:
             parameters["config"] = json.dumps(config)
@@ -160,7 +160,7 @@ class Server:
             timeout=timeout,
         )
         if response.status_code != 200:
-            raise load_error(model, _message(response), folder, self.log_text()[log_start:])
+            raise load_error(model, _message(response), folder, self.log_text(log_start))
 
     def unload(self, model: str, *, dependents: bool = False, timeout: float = 60.0) -> None:
         """Unload a model and return when the server no longer offers it.
@@ -200,11 +200,21 @@ class Server:
                 for name in names:
                     pool.submit(self.unload, name, timeout=5.0)
 
-    def log_text(self) -> str:
-        """What the server and its models have printed so far; empty where the log is elsewhere."""
+    def log_text(self, start: int = 0) -> str:
+        """What the server and its models have printed; empty where the log is elsewhere.
+
+        Args:
+            start: bytes to pass over, as `log_size` gave them earlier.
+        """
         if self.log is None or not self.log.is_file():
             return ""
-        return self.log.read_text(encoding="utf-8", errors="replace")
+        with self.log.open("rb") as file:
+            file.seek(start)
+            return file.read().decode("utf-8", errors="replace")
+
+    def log_size(self) -> int:
+        """How many bytes the log has; 0 where it is elsewhere."""
+        return self.log.stat().st_size if self.log is not None and self.log.is_file() else 0
 
     # -- clients --------------------------------------------------------------------------------
 

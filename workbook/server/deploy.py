@@ -78,7 +78,7 @@ def deploy(
         )
     target_name = repository.check_name(name or folder.resolve().name)
     target = home / target_name
-    log_start = len(server.log_text())
+    log_start = server.log_size()
     if version is None and folder.resolve() == target.resolve():
         repository.check_folder(folder)
         repository.precompile(folder)
@@ -139,7 +139,7 @@ def undeploy(
             return
         copy = repository.stage(target, staging, name, repository.check_folder(target))
         shutil.rmtree(copy / str(version))
-        log_start = len(server.log_text())
+        log_start = server.log_size()
         former = repository.put(copy, target)
         _load(server, name, timeout, target, log_start)
         if former is not None:
@@ -221,7 +221,7 @@ def _await_poll(server: Server, name: str, timeout: float, folder: Path, log_sta
             if server.ready(name):
                 return
         else:
-            news = server.log_text()[log_start:]
+            news = server.log_text(log_start)
             if refusal := failed.search(news):
                 raise load_error(name, refusal[1], folder, news)
             if loaded in news and server.ready(name):

@@ -118,8 +118,11 @@ def end(record: Record, timeout: float = 30.0) -> None:
 def prune() -> None:
     """Remove what servers left behind that were killed together with their guards."""
     for run in _home().iterdir():
-        if run.name.startswith(".") and time.time() - run.stat().st_mtime < 60:
-            continue  # being made
+        try:
+            if run.name.startswith(".") and time.time() - run.stat().st_mtime < 60:
+                continue  # being made
+        except FileNotFoundError:  # made in between, and has its name now
+            continue
         if _is_alive(run):
             continue
         with contextlib.suppress(OSError, ValueError, KeyError):

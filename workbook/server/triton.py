@@ -292,6 +292,7 @@ class Triton(Server):
         assert self._run is not None
         deadline = time.monotonic() + self._start_timeout
         pidfile = self._run / runs.PIDFILE
+        read = 0
         while time.monotonic() < deadline:
             if self._guard.poll() is not None:
                 raise self._failure("The server ended before it was ready.")
@@ -299,8 +300,10 @@ class Triton(Server):
                 self.pid = int(pidfile.read_text())
             if self.pid is not None and self._listens(self.pid) and self.live():
                 return
-            if (explained := start_error(self.log_text())) is not None:
-                raise explained  # its core has failed, yet the process may live on
+            if (size := self.log_size()) != read:
+                read = size
+                if (explained := start_error(self.log_text())) is not None:
+                    raise explained  # its core has failed, yet the process may live on
             time.sleep(0.02)
         raise self._failure(f"The server did not answer within {self._start_timeout:.0f} s.")
 
