@@ -48,6 +48,8 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
         f"--ServerApp.root_dir={paths.root()}",
         f"--ServerApp.port={port}",
         f"--LabApp.app_settings_dir={SETTINGS}",
+        # A notebook paired with a text file could put a solution back into a student's copy.
+        "--ServerApp.jpserver_extensions=jupyterlab_jupytext=False",
         f"--LabApp.default_url=/lab/tree/{first}",
         # A login shell would put the system's own programs before this environment's.
         f"--ServerApp.terminado_settings=shell_command=['{os.environ.get('SHELL', '/bin/sh')}']",
