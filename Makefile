@@ -21,7 +21,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete-$(shell cat requirements.txt pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
 
-.PHONY: help setup lab test bench bench-peers doctor lock clean
+ASSIGNMENT ?=
+
+.PHONY: help setup lab test grade build bench bench-peers doctor lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -61,11 +63,19 @@ test: setup ## set up, then every check and test; the same that CI runs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
+grade: setup ## grade what lies in grader/work/inbox; ASSIGNMENT=a2 where there are several
+	@code=0; $(BIN)/grader autograde $(ASSIGNMENT) $(OPTIONS) || code=$$?; \
+	test $$code -eq 0 -o $$code -eq 3 || exit $$code; \
+	$(BIN)/grader feedback $(ASSIGNMENT) && $(BIN)/grader report $(ASSIGNMENT) && exit $$code
+
+build: setup ## build the notebooks of lectures and assignments from their sources
+	@$(BIN)/workbook build
+
 bench: setup ## measure the server against its peers on this machine; writes BENCHMARKS.md
 	@$(BIN)/workbook bench
 
 bench-peers: setup ## the same beside MLServer, BentoML and LitServe, each in an environment of its own
-	@$(BIN)/workbook bench --peers
+	@$(BIN)/workbook bench peers
 
 doctor: ## say what this machine lacks, and how to mend it
 	@if test -x $(BIN)/workbook; then $(BIN)/workbook doctor; else $(or $(PYTHON),python3) workbook/doctor.py; fi

@@ -1,4 +1,4 @@
-"""The command line: `workbook serve · status · stop · models · deploy · undeploy · bench · …`."""
+"""The command line: `workbook serve · status · stop · models · deploy · build · submit · …`."""
 
 from __future__ import annotations
 
@@ -201,17 +201,86 @@ def lab(
 @app.command()
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Some of them. Default: all but the peers.")
+        list[str] | None, typer.Argument(help="Some of them, or peers. Default: all but peers.")
     ] = None,
-    peers: Annotated[bool, typer.Option(help="Measure the other inference servers.")] = False,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of a measurement.")] = 4.0,
 ) -> None:
     """Measure this server beside its peers on this machine; writes BENCHMARKS.md."""
     from .measure import bench as benchmarks
 
-    chosen = (*(names or (() if peers else benchmarks.USUAL)), *(("peers",) if peers else ()))
-    benchmarks.run(chosen, rounds=rounds, seconds=seconds)
+    benchmarks.run(names or benchmarks.USUAL, rounds=rounds, seconds=seconds)
+
+
+@app.command()
+def build(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Assignments (a2) or lectures (01__first_model). Default: all."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option(help="Change nothing; fail if a built file is not up to date.")
+    ] = False,
+) -> None:
+    """Build the notebooks of lectures and assignments from their sources."""
+    from . import building
+
+    sources = building.sources(names or ())
+    with out.status("Building …") as shown:
+        changed: list[Path] = []
+        for source in sources:
+            shown.update(f"Building {escape(source.name)} …")
+            changed += building.build(source, dry=check)
+    if check and changed:
+        raise WorkbookError(
+            "Built files are not up to date:\n" + "\n".join(f"  {path}" for path in changed),
+            todo="Run `workbook build`; delete what the sources no longer make.",
+        )
+    for path in changed:
+        out.print(f"[green]✓[/] {escape(str(path))}")
+    out.print(f"{len(sources)} sources; {len(changed)} files changed.")
+
+
+@app.command()
+def submit(
+    name: Annotated[
+        str | None, typer.Argument(help="The assignment, e.g. a2. Default: that of this folder.")
+    ] = None,
+    run: Annotated[bool, typer.Option(help="Run the notebook from top to bottom first.")] = True,
+    force: Annotated[bool, typer.Option(help="Write the zip in spite of errors.")] = False,
+) -> None:
+    """Look your work over, and write the zip that you hand in."""
+    from . import submit as handing_in
+
+    assignment = handing_in.here(name, Path.cwd())
+    columns = (
+        TextColumn(f"Running {escape(assignment.release.name)}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as progress:
+        task = progress.add_task("", total=None, visible=run)
+        submission = handing_in.look(
+            assignment,
+            run=run,
+            told=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    for finding in submission.findings:
+        sign = "[bold red]✗[/]" if finding.level == "error" else "[yellow]![/]"
+        err.print(f"{sign} {escape(finding.where)}: {escape(finding.what)}")
+        if finding.todo:
+            err.print(f"  [dim]to do:[/] {escape(finding.todo)}")
+    if submission.errors and not force:
+        count = len(submission.errors)
+        raise WorkbookError(
+            f"{assignment.name} is not ready to be handed in: {count} error{'s' * (count > 1)}.",
+            todo="Mend what is listed above, or hand in as it is with --force.",
+        )
+    path = handing_in.write(submission)
+    size = path.stat().st_size / 1024
+    out.print(f"[green]✓[/] {escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)")
+    out.print("  Hand this file in.")
 
 
 @app.command()

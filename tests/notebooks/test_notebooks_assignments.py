@@ -1,0 +1,309 @@
+"""From solutions/ to assignments/: the real nbgrader, the gate, and a class's release."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from notebook_sample import CONFIG, SOURCE, save, tagged
+
+from workbook import assignments, building, cells
+from workbook.assignments import Assignment
+from workbook.errors import WorkbookError
+
+
+def run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "workbook.cli", *words],
+        env={**os.environ, "WORKBOOK_HOME": str(home), "COLUMNS": "200", **more},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(home)): p.read_bytes() for p in home.rglob("*") if p.is_file()}
+
+
+def test_an_assignment_is_found_by_either_name(sample: Assignment) -> None:
+    assert assignments.find() == [sample]
+    assert assignments.named("a9") == assignments.named("a9__sample") == sample
+    assert sample.checks == {"a9.root_is_right": 60, "a9.doubled": 30}
+    assert sample.written == {"a9.why": 10}
+    with pytest.raises(WorkbookError) as caught:
+        assignments.named("a8")
+    assert "a9__sample" in caught.value.todo
+
+
+def test_a_students_checkout_knows_its_assignments(sample: Assignment) -> None:
+    for path in sorted(sample.folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    sample.folder.rmdir()
+    assert assignments.find() == [sample]
+    assert sum(sample.checks.values()) + sum(sample.written.values()) == 100
+
+
+def test_students_get_stubs_in_place_of_solutions(release: dict[str, Any]) -> None:
+    assert "".join(tagged(release, "a9.root")["source"]) == "x = 16\n# Your code here.\nroot = ..."
+    assert "".join(tagged(release, "a9.double")["source"]) == (
+        "def double(number):\n    # Your code here.\n    return ..."
+    )
+    assert "".join(tagged(release, "a9.why")["source"]) == (
+        "**Why** is a root not a square?\n\n*Your answer here.*"
+    )
+    assert "math.sqrt" not in json.dumps(release)
+
+
+def test_the_instructors_notebook_keeps_the_solution_and_runs(sample: Assignment) -> None:
+    node = nbformat.read(sample.instructor, as_version=4)
+    root = tagged(node, "a9.root")["source"]
+    scope: dict[str, Any] = {}
+    exec(f"import math\n{root}", scope)
+    assert scope["root"] == 4
+
+
+def test_starter_files_keep_run_bits_and_empty_folders(sample: Assignment) -> None:
+    assert os.access(sample.desk / "run.sh", os.X_OK)
+    assert not os.access(sample.desk / "models/forest/config.pbtxt", os.X_OK)
+    assert (sample.desk / "models/forest/1/.gitkeep").read_bytes() == b""
+    assert (sample.desk / "models/forest/config.pbtxt").read_text() == CONFIG
+    assert set(sample.manifest.files) == {
+        "models/forest/1/.gitkeep",
+        "models/forest/config.pbtxt",
+        "run.sh",
+    }
+    assert not list(sample.desk.rglob("solution"))
+
+
+def test_two_processes_with_other_hash_seeds_build_the_same_bytes(sample: Assignment) -> None:
+    before = contents(sample.home)
+    for seed in ("1", "2"):
+        for path in (*sample.home.rglob("*.ipynb"), sample.desk / "run.sh"):
+            path.unlink()
+        done = run(sample.home, "build", "a9", PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stderr
+        assert contents(sample.home) == before
+
+
+def test_a_build_leaves_nothing_behind(sample: Assignment, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    before = set(contents(sample.home))
+    assert run(sample.home, "build", TMPDIR=str(scratch)).returncode == 0
+    assert list(scratch.iterdir()) == []
+    assert set(contents(sample.home)) == before
+
+
+def test_check_names_what_is_not_up_to_date(sample: Assignment) -> None:
+    assert run(sample.home, "build", "--check").returncode == 0
+    (sample.desk / "run.sh").chmod(0o644)
+    (sample.desk / "old.txt").write_text("left over")
+    sample.source.write_text(SOURCE.replace("# A sample", "# Another sample"))
+    before = contents(sample.home)
+    done = run(sample.home, "build", "--check")
+    assert done.returncode == 1
+    for path in (sample.release, sample.instructor, sample.desk / "run.sh"):
+        assert str(path) in done.stderr
+    assert "old.txt" in done.stderr
+    assert "config.pbtxt" not in done.stderr
+    assert contents(sample.home) == before
+
+
+def test_an_unknown_name_is_said(home: Path) -> None:
+    with pytest.raises(WorkbookError, match="no source called 'a8'"):
+        building.sources(["a9", "a8"])
+
+
+def test_the_release_goes_through_nbgraders_own_grading(sample: Assignment, tmp_path: Path) -> None:
+    """generate_assignment, a submission, autograde: with the built notebook as the source."""
+    course = tmp_path / "nbgrader"
+    for folder, path in (
+        ("source/a9__sample", sample.instructor),
+        ("submitted/ada/a9__sample", sample.release),
+    ):
+        (course / folder).mkdir(parents=True)
+        (course / folder / "a9.ipynb").write_bytes(path.read_bytes())
+    program = """
+from nbgrader.apps import NbGraderAPI
+from nbgrader.api import Gradebook
+api = NbGraderAPI()
+api.coursedir.root = "."
+assert api.generate_assignment("a9__sample")["success"]
+assert api.autograde("a9__sample", "ada")["success"]
+with Gradebook(api.coursedir.db_url) as book:
+    held = book.find_submission("a9__sample", "ada").notebooks[0]
+    print({g.cell.name: g.cell.max_score for g in held.grades})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=course,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    wanted = {"a9-root_is_right": 60.0, "a9-doubled": 30.0, "a9-why": 10.0}
+    assert eval(done.stdout.strip().splitlines()[-1]) == wanted
+
+
+def test_a_solution_that_leaves_no_python_needs_a_stub(sample: Assignment) -> None:
+    sample.source.write_text(SOURCE.replace("    ### STUB return ...\n", ""))
+    with pytest.raises(WorkbookError, match=r"not Python.*may need a stub line"):
+        assignments.build(sample)
+
+
+def test_an_id_of_another_assignment_is_refused(sample: Assignment) -> None:
+    sample.source.write_text(SOURCE.replace('id="a9.setup"', 'id="a8.setup"'))
+    with pytest.raises(WorkbookError, match=r"a8\.setup") as caught:
+        assignments.build(sample)
+    assert "line 9, id" in caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("models/forest/config.pbtxt", "# ### BEGIN SOLUTION\n", "a solution marker"),
+        ("models/forest/1/model.py", "x = 1  # END  solution\n", "a solution marker"),
+        ("models/forest/1/model.py", "### STUB x = 1\n", "a solution marker"),
+        ("notes.md", "### BEGIN HIDDEN TESTS\n", "a hidden test"),
+        ("notes.md", "=== BEGIN MARK SCHEME ===\n", "a hidden test"),
+        ("helper.py", "from grader.hidden import a9\n", "hidden checks"),
+        ("helper.py", "from grader import check, hidden\n", "hidden checks"),
+        ("helper.py", 'open("/home/ada/data.csv")\n', "an absolute path"),
+        ("helper.py", 'open("C:\\\\data")\n', "an absolute path"),
+        ("solution/config.pbtxt", "", "belongs to instructors"),
+        ("a9.py", "", "belongs to instructors"),
+        ("gradebook.db", "", "belongs to instructors"),
+        ("results/ada.json", "", "belongs to instructors"),
+        ("second.ipynb", "{}", "a second notebook"),
+    ],
+)
+def test_the_gate_refuses(sample: Assignment, name: str, text: str, what: str) -> None:
+    path = sample.starter / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    before = contents(sample.desk)
+    with pytest.raises(WorkbookError) as caught:
+        assignments.build(sample)
+    assert what in caught.value.what
+    assert name in caught.value.what
+    assert contents(sample.desk) == before
+
+
+def test_the_gate_refuses_links(sample: Assignment) -> None:
+    (sample.starter / "link").symlink_to("/etc/passwd")
+    with pytest.raises(WorkbookError, match="link: a link"):
+        assignments.build(sample)
+
+
+def test_the_gate_reads_the_notebook(sample: Assignment, release: dict[str, Any]) -> None:
+    def found(**changes: Any) -> str:
+        notebook = copy.deepcopy(release)
+        tagged(notebook, "a9.doubled").update(changes)
+        save(sample, notebook)
+        return "\n".join(map(str, assignments.leaks(sample.desk)))
+
+    assert found() == ""
+    assert "an output" in found(outputs=[{"output_type": "stream", "name": "stdout", "text": "1"}])
+    assert "an execution count" in found(execution_count=3)
+    assert "a check that the manifest does not know: a9.other" in found(source='check("a9.other")')
+    assert "the manifest does not have like this" in found(source="pass")
+    assert "not have like this" in found(cell_type="raw")
+    assert "manifest has a cell" in found(metadata={})
+    assert "solution marker" in found(source="### END SOLUTION")
+    sample.release.write_text("{}")
+    assert "not a notebook" in "\n".join(map(str, assignments.leaks(sample.desk)))
+
+
+def git(home: Path, *words: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@t", *words],
+        cwd=home,
+        check=True,
+        capture_output=True,
+    )
+
+
+def commit(home: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    git(home, "init", "-q")
+    git(home, "add", "-A")
+    git(home, "commit", "-qm", "all")
+
+
+def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_path: Path) -> None:
+    commit(
+        home,
+        {
+            "README.md": "Hello\n",
+            "Makefile": "lab:\n",
+            "workbook/cli.py": "BEGIN = '### BEGIN SOLUTION'\n",
+            "grader/check.py": "",
+            "grader/hidden/a9.py": "secret = 1\n",
+            "grader/work/gradebook.db": "",
+            "tests/mutants/a9.py": "",
+            "lectures/00__start.py": "# %%\n1\n",
+            "model_repository/square/config.pbtxt": "",
+            "solutions/README.md": "",
+        },
+    )
+    (home / "workbook/scratch.txt").write_text("not committed")
+    written = {str(path) for path in assignments.release(tmp_path / "class")}
+    assert written == {
+        "README.md",
+        "Makefile",
+        "workbook/cli.py",
+        "grader/check.py",
+        "lectures/00__start.py",
+        "model_repository/square/config.pbtxt",
+        "assignments/a9__sample/a9.ipynb",
+        "assignments/a9__sample/run.sh",
+        "assignments/a9__sample/models/forest/config.pbtxt",
+        "assignments/a9__sample/models/forest/1/.gitkeep",
+    }
+    assert contents(tmp_path / "class" / "assignments") == contents(home / "assignments")
+    with pytest.raises(WorkbookError, match="folder of its own"):
+        assignments.release(tmp_path / "class")
+
+
+def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_path: Path) -> None:
+    (sample.starter / "notes.md").write_text("grader.hidden\n")
+    commit(sample.home, {"README.md": "Hello\n"})
+    with pytest.raises(WorkbookError, match="hidden checks"):
+        assignments.release(tmp_path / "out" / "class")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_lecture_may_not_show_the_instructors_checkout(home: Path, tmp_path: Path) -> None:
+    commit(home, {"lectures/00__start.ipynb": json.dumps({"cells": [str(home)]})})
+    with pytest.raises(WorkbookError, match="where your checkout lies"):
+        assignments.release(tmp_path / "class")
+    assert not (tmp_path / "class").exists()
+
+
+def test_a_release_of_what_is_no_checkout_is_refused(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(WorkbookError, match="git checkout"):
+        assignments.release(tmp_path / "class")
+
+
+def test_the_manifest_has_the_points_of_the_source(sample: Assignment) -> None:
+    manifest = cells.manifest(cells.read(sample.release))
+    assert [(c.id, c.kind, c.points) for c in manifest.cells] == [
+        ("a9.setup", "given", 0),
+        ("a9.root", "solution", 0),
+        ("a9.root_is_right", "check", 60),
+        ("a9.double", "solution", 0),
+        ("a9.doubled", "check", 30),
+        ("a9.why", "written", 10),
+    ]

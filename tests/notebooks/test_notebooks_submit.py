@@ -1,0 +1,227 @@
+"""`workbook submit`: what is found, how the notebook is run, and the zip."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from notebook_sample import save, tagged
+
+from workbook import submit
+from workbook.assignments import Assignment
+from workbook.errors import WorkbookError
+from workbook.server import Triton
+
+
+@pytest.fixture
+def done(sample: Assignment, release: dict[str, Any]) -> dict[str, Any]:
+    """A finished notebook, saved."""
+    tagged(release, "a9.root")["source"] = "x = 16\nroot = 4"
+    tagged(release, "a9.double")["source"] = "def double(number):\n    return number + number"
+    tagged(release, "a9.why")["source"] = "Because."
+    save(sample, release)
+    return release
+
+
+def command(sample: Assignment, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "workbook.cli", "submit", *words],
+        cwd=folder,
+        env={**os.environ, "WORKBOOK_HOME": str(sample.home), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def found(sample: Assignment, *, run: bool = False) -> list[tuple[str, str]]:
+    return [(f.level, f.where) for f in submit.look(sample, run=run).findings]
+
+
+def test_finished_work_is_zipped_with_notebook_and_models(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    models = sample.desk / "models"
+    (models / "forest/1/xgboost.json").write_text("{}")
+    (models / "forest/2").mkdir()
+    (models / "forest/run.sh").write_text("")
+    (models / "forest/run.sh").chmod(0o755)
+    (models / ".ipynb_checkpoints").mkdir()
+    (models / ".ipynb_checkpoints/config.pbtxt").write_text("")
+    (models / "forest/1/__pycache__").mkdir()
+    (models / "forest/1/__pycache__/model.pyc").write_text("")
+    finished = command(sample, sample.desk, "--no-run")
+    assert finished.returncode == 0, finished.stderr
+    path = sample.desk / "a9__sample.zip"
+    assert str(path) in finished.stdout
+    with zipfile.ZipFile(path) as packed:
+        assert packed.namelist() == [
+            "a9.ipynb",
+            "models/forest/1/.gitkeep",
+            "models/forest/1/xgboost.json",
+            "models/forest/2/",
+            "models/forest/config.pbtxt",
+            "models/forest/run.sh",
+        ]
+        assert packed.read("a9.ipynb") == sample.release.read_bytes()
+        modes = {i.filename: i.external_attr >> 16 & 0o777 for i in packed.infolist()}
+    assert modes["models/forest/run.sh"] == 0o755
+    assert modes["a9.ipynb"] == 0o644
+
+    first = path.read_bytes()
+    os.utime(sample.release, (1, 1))
+    assert command(sample, sample.home, "a9", "--no-run").returncode == 0
+    assert path.read_bytes() == first
+
+
+def test_the_folder_says_which_assignment_is_meant(sample: Assignment) -> None:
+    assert submit.here(None, sample.desk / "models") == sample
+    assert submit.here("a9", Path("/")) == sample
+    with pytest.raises(WorkbookError, match="Which assignment") as caught:
+        submit.here(None, sample.home)
+    assert "workbook submit a9" in caught.value.todo
+
+
+def test_what_is_not_begun_is_a_warning(sample: Assignment) -> None:
+    assert found(sample) == [
+        ("warning", "a9.root"),
+        ("warning", "a9.double"),
+        ("warning", "a9.why"),
+    ]
+    assert command(sample, sample.desk, "--no-run").returncode == 0
+
+
+def test_a_deleted_check_stops_the_zip_unless_forced(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    done["cells"].remove(tagged(done, "a9.doubled"))
+    save(sample, done)
+    finished = command(sample, sample.desk, "--no-run")
+    assert finished.returncode == 1
+    assert "a9.doubled is missing" in finished.stderr
+    assert "--force" in finished.stderr
+    assert not submit.Submission(sample).zip.exists()
+    assert command(sample, sample.desk, "--no-run", "--force").returncode == 0
+    assert submit.Submission(sample).zip.exists()
+
+
+def test_missing_files_links_and_odd_names_are_errors(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    models = sample.desk / "models"
+    (models / "forest/config.pbtxt").unlink()
+    (models / "forest/link").symlink_to("/etc/passwd")
+    (models / "folder").symlink_to("/etc")
+    (models / "a\\b").write_text("")
+    os.mkfifo(models / "pipe")
+    submission = submit.look(sample, run=False)
+    assert {f.where for f in submission.errors} == {
+        "models/forest/config.pbtxt",
+        "models/forest/link",
+        "models/folder",
+        "models/a\\\\b",
+        "models/pipe",
+    }
+    assert all(f.todo for f in submission.errors)
+    assert submission.files == ("a9.ipynb", "models/forest/1/.gitkeep")
+
+
+def test_too_large_names_the_limit_and_the_biggest_files(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    big = sample.desk / "models/forest/1/xgboost.json"
+    with big.open("wb") as file:
+        file.truncate(submit.LIMIT)
+    (error,) = submit.look(sample, run=False).errors
+    assert "100 MB are allowed" in error.what
+    assert "models/forest/1/xgboost.json (100 MB)" in error.todo
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cells": []}', "\x00"])
+def test_what_is_no_notebook_is_an_error(sample: Assignment, content: str) -> None:
+    sample.release.write_text(content)
+    assert found(sample) == [("error", "a9.ipynb")]
+
+
+def test_a_missing_notebook_is_an_error(sample: Assignment) -> None:
+    sample.release.unlink()
+    assert found(sample) == [("error", "a9.ipynb")]
+
+
+def test_the_notebook_of_another_assignment_is_an_error(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    done["metadata"]["workbook"]["assignment"] = "a3__torchscript"
+    save(sample, done)
+    (error,) = submit.look(sample, run=False).errors
+    assert "a3__torchscript" in error.what
+
+
+def test_without_a_server_the_notebook_is_not_run(
+    sample: Assignment, done: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_URL", "http://127.0.0.1:9")
+    (error,) = submit.look(sample).errors
+    assert "no server answers" in error.what
+    assert "--no-run" in error.todo
+
+
+@pytest.fixture
+def reachable(server: Triton, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_URL", server.url)
+
+
+@pytest.mark.usefixtures("reachable")
+class TestRun:
+    """With a server, in a real kernel."""
+
+    def test_finished_work_runs_in_its_folder(
+        self, sample: Assignment, done: dict[str, Any]
+    ) -> None:
+        own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+        done["cells"].append(own | {"id": "own", "source": "open('models/forest/config.pbtxt')"})
+        save(sample, done)
+        before = sample.release.read_bytes()
+        seen: list[tuple[int, int]] = []
+        submission = submit.look(sample, told=lambda done, total: seen.append((done, total)))
+        assert submission.findings == ()
+        assert seen == [(count, 6) for count in range(1, 7)]
+        assert sample.release.read_bytes() == before
+
+    def test_an_error_is_found_where_it_is(self, sample: Assignment, done: dict[str, Any]) -> None:
+        tagged(done, "a9.double")["source"] = "def double(number):\n    return nubmer"
+        tagged(done, "a9.doubled")["metadata"]["tags"] = ["raises-exception"]
+        save(sample, done)
+        (error,) = submit.look(sample).errors
+        assert error.where == "a9.doubled"
+        assert "NameError: name 'nubmer' is not defined" in error.what
+
+    def test_an_error_after_a_task_that_is_not_begun_is_a_warning(
+        self, sample: Assignment, done: dict[str, Any], release: dict[str, Any]
+    ) -> None:
+        tagged(done, "a9.root")["source"] = "x = 16\n# Your code here.\nroot = ..."
+        tagged(done, "a9.double")["source"] = "def double(number):\n    return root + number"
+        save(sample, done)
+        assert found(sample, run=True) == [("warning", "a9.root"), ("warning", "a9.doubled")]
+
+    def test_a_kernel_that_ends_is_an_error(self, sample: Assignment, done: dict[str, Any]) -> None:
+        tagged(done, "a9.root")["source"] = "import os\nos._exit(1)"
+        save(sample, done)
+        (error,) = submit.look(sample).errors
+        assert error.where == "a9.root"
+        assert "kernel ended" in error.what
+
+    def test_a_cell_without_an_end_is_an_error(
+        self, sample: Assignment, done: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(submit, "CELL_SECONDS", 2)
+        tagged(done, "a9.root")["source"] = "while True: pass"
+        save(sample, done)
+        (error,) = submit.look(sample).errors
+        assert error.where == "a9.root"
+        assert "took more than" in error.what
