@@ -94,8 +94,8 @@ def current() -> Record | None:
         return None
     if _is_alive(Path(record.run)):
         return record
-    with contextlib.suppress(OSError):
-        _record_file().unlink()
+    # The stale record stays until the next start replaces it: removing it here could remove that
+    # of a server that has been started meanwhile.
     prune()
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from . import data
 from .recipe import Recipe
@@ -12,6 +13,23 @@ from .recipe import Recipe
 
 def _split(name: str) -> data.Split:
     return data.breast_cancer() if name == "cancer" else data.digit_rows()
+
+
+def save_xgboost(model: Any, target: Path | str) -> None:
+    """Save an XGBoost model as JSON that FIL reads, in old containers too.
+
+    Since 3.1 XGBoost writes `base_score` as a list, `"[5E-1]"`, which the FIL backend of older
+    containers cannot read. Here it is the number alone, which XGBoost reads as well.
+
+    Args:
+        model: an `XGBModel` or a `Booster` whose `base_score` is one number.
+        target: the file, `xgboost.json` where FIL is to find it by itself.
+    """
+    model.save_model(target)
+    saved = json.loads(Path(target).read_text())
+    parameters = saved["learner"]["learner_model_param"]
+    parameters["base_score"] = parameters["base_score"].strip("[]").split(",")[0]
+    Path(target).write_text(json.dumps(saved))
 
 
 def _xgboost(name: str) -> Callable[[Path], None]:
@@ -23,12 +41,7 @@ def _xgboost(name: str) -> Callable[[Path], None]:
             n_estimators=60, max_depth=4, base_score=0.5, n_jobs=1, random_state=0
         )
         model.fit(split.x_train, split.y_train)
-        model.save_model(target)
-        # Since 3.1 XGBoost writes base_score as a list, which the FIL backend of older containers
-        # cannot read; it reads the number alone, and so does XGBoost.
-        saved = json.loads(target.read_text())
-        saved["learner"]["learner_model_param"]["base_score"] = "5E-1"
-        target.write_text(json.dumps(saved))
+        save_xgboost(model, target)
 
     return build
 

@@ -1,0 +1,173 @@
+"""Files from strangers: a zip or a folder, copied with care or refused with a reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+#: What a submission may hold: files and folders, bytes in all, and how far a file may shrink.
+MOST_ENTRIES = 2_000
+MOST_BYTES = 200 << 20
+MOST_RATIO = 200
+#: Below this many bytes a high ratio is no bomb: a config of spaces, an array of zeros.
+SMALL = 4 << 20
+
+_CHUNK = 1 << 20
+#: What operating systems and notebooks leave behind; nobody handed it in on purpose.
+_LITTER = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__"}
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+class Refused(Exception):
+    """It cannot be taken; the text says why, for the student and for the instructor."""
+
+
+def unzip(archive: Path, to: Path) -> None:
+    """Unpack a zip into an empty folder.
+
+    Raises:
+        Refused: it is not a zip, encrypted, too large, or holds a path, a link or a special file
+            that has no business in a submission. What was written until then may be left.
+    """
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            _unzip(opened, to)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+        raise Refused(f"It is not a zip file, or it is damaged: {error}.") from None
+    except (zlib.error, EOFError, NotImplementedError, ValueError) as error:
+        raise Refused(f"It cannot be unpacked: {error}.") from None
+
+
+def copy(folder: Path, to: Path) -> None:
+    """Copy a folder into an empty folder, under the same rules.
+
+    Raises:
+        Refused: as for `unzip`.
+    """
+    budget = _Budget()
+    for path, entry in _walk(folder):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        budget.enter(path, file=not stat.S_ISDIR(mode))
+        if stat.S_ISDIR(mode):
+            (to / path).mkdir(parents=True, exist_ok=True)
+        elif stat.S_ISREG(mode):
+            # O_NOFOLLOW: what was a file a moment ago must not have become a link.
+            source = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
+            with os.fdopen(source, "rb") as stream:
+                budget.write(stream, to / path, packed=None, run=bool(mode & stat.S_IXUSR))
+        else:
+            raise Refused(f"{path} is a {_kind(mode)}; a submission holds files and folders only.")
+
+
+def _unzip(opened: zipfile.ZipFile, to: Path) -> None:
+    budget = _Budget()
+    for info in opened.infolist():
+        path = _path(info.filename)
+        if path is None:
+            continue
+        mode = info.external_attr >> 16
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise Refused(f"{path} is a {_kind(mode)}; a submission holds files and folders only.")
+        folder = info.filename.endswith(("/", "\\"))
+        budget.enter(path, file=not folder)
+        if folder:
+            (to / path).mkdir(parents=True, exist_ok=True)
+            continue
+        if info.flag_bits & 0x1:
+            raise Refused(f"{path} is encrypted. Make the zip without a password.")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise Refused(f"{path} is packed in an unusual way. Use `workbook submit`.")
+        with opened.open(info) as stream:
+            budget.write(
+                stream, to / path, packed=info.compress_size, run=bool(mode & stat.S_IXUSR)
+            )
+
+
+class _Budget:
+    """What has been taken so far, and whether the next entry may be."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[str, bool]] = {}
+        self._bytes = 0
+
+    def enter(self, path: PurePosixPath, *, file: bool) -> None:
+        """Note an entry's path and those of its folders.
+
+        Raises:
+            Refused: there are too many, it is there twice, or differs from another in case alone.
+        """
+        if file and self._seen.get(_folded(path)) == (str(path), True):
+            raise Refused(f"{path} is there twice.")
+        for part in (path, *list(path.parents)[:-1]):
+            entry = (str(part), file and part == path)
+            other = self._seen.setdefault(_folded(part), entry)
+            if other[0] != entry[0]:
+                raise Refused(f"{part} and {other[0]} are the same name on some machines.")
+            if other != entry:
+                raise Refused(f"{part} is both a file and a folder.")
+        if len(self._seen) > MOST_ENTRIES:
+            raise Refused(f"It holds more than {MOST_ENTRIES} files and folders.")
+
+    def write(self, stream: IO[bytes], target: Path, *, packed: int | None, run: bool) -> None:
+        """Write one file, counting what really comes rather than what was announced."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        size = 0
+        with target.open("xb") as out:
+            while chunk := stream.read(_CHUNK):
+                size += len(chunk)
+                self._bytes += len(chunk)
+                if self._bytes > MOST_BYTES:
+                    raise Refused(f"Unpacked, it is larger than {MOST_BYTES >> 20} MiB.")
+                if packed is not None and size > SMALL and size > MOST_RATIO * max(packed, 1):
+                    raise Refused(f"{target.name} grows over {MOST_RATIO} times when unpacked.")
+                out.write(chunk)
+        target.chmod(0o755 if run else 0o644)
+
+
+def _folded(path: PurePosixPath) -> str:
+    return unicodedata.normalize("NFC", str(path)).casefold()
+
+
+def _path(name: str) -> PurePosixPath | None:
+    """An entry's path inside the submission; None for what is left out."""
+    spelled = name.replace("\\", "/")
+    parts = [part for part in spelled.split("/") if part not in ("", ".")]
+    if spelled.startswith("/") or ".." in parts or (parts and _DRIVE.match(parts[0])):
+        raise Refused(f"{_shown(name)} leads out of the submission's own folder.")
+    if not parts or _LITTER.intersection(parts):
+        return None
+    for part in parts:
+        if len(part.encode("utf-8", "surrogatepass")) > 200 or not part.isprintable():
+            raise Refused(f"{_shown(part)} is not a name that every machine can write.")
+    if len(parts) > 20:
+        raise Refused(f"{_shown(name)} is nested too deeply.")
+    return PurePosixPath(*parts)
+
+
+def _walk(folder: Path) -> Iterator[tuple[PurePosixPath, os.DirEntry[str]]]:
+    waiting = [folder]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                path = _path(str(Path(entry.path).relative_to(folder)))
+                if path is None:
+                    continue
+                yield path, entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+
+
+def _kind(mode: int) -> str:
+    return "link" if stat.S_ISLNK(mode) else "device or pipe"
+
+
+def _shown(text: str) -> str:
+    safe = "".join(c if c.isprintable() else "?" for c in text)
+    return repr(safe if len(safe) <= 80 else f"{safe[:77]}…")

@@ -1,0 +1,110 @@
+"""A pids cgroup around a sandbox, where this account may make one: no fork storm gets past it.
+
+RLIMIT_NPROC does not bind processes of the real root, whatever their user namespace (see
+setrlimit(2)); the kernel's pids controller does. The group is made below the caller's own, so it
+only ever narrows what the caller was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from pathlib import Path
+
+_PREFIX = "workbook-sandbox-"
+_V1, _V2 = Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")
+
+
+class Pids:
+    """One group with a limit on the number of processes and threads; `close()` removes it.
+
+    Attributes:
+        folder: where it lies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def inside(self) -> str:
+        """Where a sandbox with a cgroup namespace of its own would look for it, to nest another."""
+        mount = _V1 if self.folder.is_relative_to(_V1) else _V2
+        return str(mount / self.folder.name)
+
+    def add(self, pid: int) -> None:
+        """Put a process into the group; what it starts from now on is born there."""
+        (self.folder / "cgroup.procs").write_text(f"{pid}\n")
+
+    def refused(self) -> bool:
+        """Whether the kernel has refused a process or thread because of the limit."""
+        with contextlib.suppress(OSError, ValueError):
+            words = (self.folder / "pids.events").read_text().split()
+            return int(words[words.index("max") + 1]) > 0
+        return False
+
+    def close(self) -> None:
+        """Remove the group. Its processes must have been ended; the kernel may need a moment."""
+        for _ in range(200):
+            try:
+                for left in self.folder.glob(f"{_PREFIX}*"):  # of sandboxes within
+                    left.rmdir()
+                self.folder.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.01)
+            else:
+                return
+
+
+def pids(limit: int) -> Pids | None:
+    """A new group for at most `limit` processes and threads; None where that is not allowed."""
+    home = _home()
+    if home is None:
+        return None
+    _sweep(home)
+    folder = home / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        folder.mkdir()
+    except OSError:
+        return None
+    try:
+        (folder / "pids.max").write_text(f"{limit}\n")
+    except OSError:  # version 2 without the controller turned on for children
+        folder.rmdir()
+        return None
+    return Pids(folder)
+
+
+def _home() -> Path | None:
+    """The folder of the group that this process is in (see cgroups(7))."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    rows = [line.split(":", 2) for line in lines]
+    for _, controllers, path in rows:
+        if "pids" in controllers.split(","):
+            return _existing(_V1, path)
+    for number, _, path in rows:
+        if number == "0":
+            return _existing(_V2, path)
+    return None
+
+
+def _existing(mount: Path, path: str) -> Path | None:
+    folder = mount / path.lstrip("/")
+    return folder if (folder / "cgroup.procs").exists() else None
+
+
+def _sweep(home: Path) -> None:
+    """Remove the groups of supervisors that were killed; the kernel refuses where any live."""
+    for left in home.glob(f"{_PREFIX}*"):
+        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if not Path("/proc", owner).exists():
+            with contextlib.suppress(OSError):
+                for below in left.glob(f"{_PREFIX}*"):
+                    below.rmdir()
+                left.rmdir()

@@ -1,0 +1,142 @@
+"""The instructor's desk: where the files of a class lie, and the store of its results."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from workbook import paths
+
+from .results import Graded
+
+
+@dataclasses.dataclass(frozen=True)
+class Desk:
+    """The folder `grader/work/` and what lies in it; nothing in it is committed.
+
+    Attributes:
+        home: the folder itself, absolute. nbgrader's own files (`gradebook.db`, `autograded/`,
+            `feedback/<student>/<assignment>/`) lie in it too.
+    """
+
+    home: Path
+
+    @property
+    def inbox(self) -> Path:
+        """One entry a student, as an instructor drops it in."""
+        return self.home / "inbox"
+
+    @property
+    def submitted(self) -> Path:
+        """`<student>/<assignment>/`: what came in, unpacked; nbgrader's submitted_directory."""
+        return self.home / "submitted"
+
+    @property
+    def autograded(self) -> Path:
+        """`<student>/<assignment>/`: the notebooks that formgrader shows."""
+        return self.home / "autograded"
+
+    @property
+    def feedback(self) -> Path:
+        """`<student>/<assignment>.html`: what a student gets to read."""
+        return self.home / "feedback"
+
+    @property
+    def report(self) -> Path:
+        """The class report and the tables for other systems."""
+        return self.home / "report"
+
+    @property
+    def gradebook(self) -> Path:
+        """nbgrader's database."""
+        return self.home / "gradebook.db"
+
+    def submission(self, student: str, assignment: str) -> Path:
+        """The folder with the files that a student handed in."""
+        return self.submitted / student / assignment
+
+    def submissions(self, assignment: str) -> dict[str, Path]:
+        """The folders of all who handed something in, by student, in order."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError):
+            for entry in sorted(self.submitted.iterdir()):
+                folder = entry / assignment
+                if not entry.name.startswith(".") and folder.is_dir() and not folder.is_symlink():
+                    found[entry.name] = folder
+        return found
+
+    def secret(self) -> str:
+        """What this class's hidden inputs are drawn from; made once, for the instructor only."""
+        path = self.home / "secret"
+        if not path.exists():
+            write(path, secrets.token_hex(16).encode(), mode=0o600)
+        return path.read_text().strip()
+
+    def find(self, assignment: str, key: str) -> Graded | None:
+        """A stored result; None where there is none, or none that this version can read."""
+        try:
+            return Graded.model_validate_json(self._result(assignment, key).read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def has(self, assignment: str, key: str) -> bool:
+        """Whether a result is stored, without reading it."""
+        return self._result(assignment, key).is_file()
+
+    def keep(self, graded: Graded) -> None:
+        """Store a result, all of it or nothing."""
+        text = graded.model_dump_json().encode()
+        write(self._result(graded.assignment, graded.key), text)
+
+    def roll(self, assignment: str) -> dict[str, str]:
+        """The key of each student's latest result."""
+        try:
+            content = json.loads(self._roll(assignment).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return {str(student): str(key) for student, key in content.items()}
+
+    def enter(self, assignment: str, roll: dict[str, str]) -> None:
+        """Write down which result is whose."""
+        text = json.dumps(dict(sorted(roll.items())), indent=1)
+        write(self._roll(assignment), text.encode())
+
+    def results(self, assignment: str) -> dict[str, Graded]:
+        """The latest result of each student, by student, in order."""
+        found = {who: self.find(assignment, key) for who, key in self.roll(assignment).items()}
+        return {who: graded for who, graded in found.items() if graded is not None}
+
+    def _result(self, assignment: str, key: str) -> Path:
+        return self.home / "results" / assignment / f"{key}.json"
+
+    def _roll(self, assignment: str) -> Path:
+        return self.home / "results" / assignment / "class.json"
+
+
+def desk() -> Desk:
+    """The desk of this checkout: `GRADER_WORK` where it is set, else `grader/work/`."""
+    home = os.environ.get("GRADER_WORK")
+    return Desk(Path(home).expanduser().resolve() if home else paths.root() / "grader" / "work")
+
+
+def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a file so that a kill at any moment leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

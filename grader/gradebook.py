@@ -1,0 +1,287 @@
+"""nbgrader's gradebook: the one place where results are written to it, and read from it.
+
+Everything goes through nbgrader's own converters and its Gradebook, so that `nbgrader autograde`,
+formgrader and `nbgrader export` find what they would have written themselves. nbgrader is imported
+where something is written or read: that takes seconds, and an unchanged class needs none of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import logging
+import sqlite3
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+from traitlets.config import Config
+
+from workbook import paths
+from workbook.assignments import Assignment, programs
+from workbook.errors import WorkbookError
+from workbook.notebooks import dotted
+
+from . import intake
+from .desk import Desk
+
+_OURS = "grader.preprocessors"
+_THEIRS = "nbgrader.preprocessors"
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """What the gradebook has for one student and one assignment.
+
+    Attributes:
+        student: nbgrader's id of the student.
+        score: the points, by hand where a person gave some, before the penalty.
+        most: the points that could be had.
+        penalty: the points that lateness costs.
+        by_hand: cells that a person still has to read.
+        parts: (points, most) of each graded cell, by its id with dots.
+        submitted, due: when, in UTC, where it is known.
+        first_name, last_name, email, number: as the gradebook knows the student; mostly empty.
+    """
+
+    student: str
+    score: float
+    most: float
+    penalty: float
+    by_hand: int
+    parts: dict[str, tuple[float, float]]
+    submitted: datetime.datetime | None = None
+    due: datetime.datetime | None = None
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    number: str = ""
+
+    @property
+    def total(self) -> float:
+        """The points that count."""
+        return max(0.0, self.score - self.penalty)
+
+
+def config(desk: Desk) -> Config:
+    """nbgrader's configuration for a desk: its folders, and our preprocessors in its chain."""
+    home = paths.root()
+    made = Config()
+    course = made.CourseDirectory
+    course.root = str(home)
+    course.source_directory = "solutions"
+    # nbgrader's own button must not write past the release gate: assignments/ is not its business.
+    course.release_directory = str(desk.home / "released")
+    course.submitted_directory = str(desk.submitted)
+    course.autograded_directory = str(desk.autograded)
+    course.feedback_directory = str(desk.feedback)
+    course.db_url = f"sqlite:///{desk.gradebook}"
+    made.Autograde.sanitize_preprocessors = [
+        f"{_OURS}.Restore",
+        f"{_THEIRS}.OverwriteKernelspec",
+        f"{_THEIRS}.OverwriteCells",
+        f"{_THEIRS}.CheckCellMetadata",
+    ]
+    made.Autograde.autograde_preprocessors = [
+        f"{_OURS}.Grade",
+        f"{_THEIRS}.SaveAutoGrades",
+        f"{_THEIRS}.AssignLatePenalties",
+        f"{_THEIRS}.CheckCellMetadata",
+    ]
+    made.Autograde.exclude_overwriting = _instructors_files(home)
+    made.FromStore.work = str(desk.home)
+    made.HTMLExporter.filters = {"markdown2html": f"{_OURS}.safe_markdown"}
+    return made
+
+
+def _instructors_files(home: Path) -> dict[str, list[str]]:
+    """Every file of every source folder: none of them may replace what a student handed in."""
+    return {
+        folder.name: [
+            str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()
+        ]
+        for folder in sorted((home / "solutions").glob("a*__*/"))
+    }
+
+
+class Writer:
+    """The one writer: puts stored results into nbgrader's gradebook.
+
+    Args:
+        desk: whose gradebook.
+        assignment: it is made known to the gradebook as it is released, by nbgrader's own
+            GenerateAssignment.
+    """
+
+    def __init__(self, desk: Desk, assignment: Assignment) -> None:
+        self._desk = desk
+        self._assignment = assignment
+        self._registered = False
+
+    def write(self, student: str, key: str) -> None:
+        """Write a student's result, through nbgrader's Autograde.
+
+        Raises:
+            WorkbookError: nbgrader did not take it; its own words are in the error. Nothing of this
+                submission is left half written.
+        """
+        from nbgrader.converters import Autograde
+
+        if not self._registered:
+            self._register()
+            self._registered = True
+        chosen = config(self._desk)
+        chosen.FromStore.key = key
+        self._run(Autograde, chosen, student, force=True, create_student=True)
+        self._describe(student)
+
+    def _register(self) -> None:
+        from nbgrader.converters import GenerateAssignment
+
+        with tempfile.TemporaryDirectory(prefix="grader-register-") as folder:
+            # The release as it is: its markers are gone, so nothing is left to be cleared.
+            source = Path(folder) / "source" / self._assignment.name
+            source.mkdir(parents=True)
+            release = self._assignment.release
+            try:
+                (source / release.name).write_bytes(release.read_bytes())
+            except FileNotFoundError:
+                raise WorkbookError(
+                    f"The assignment {self._assignment.name} has not been released.",
+                    where=str(release),
+                    todo="Build it: `workbook build`.",
+                ) from None
+            chosen = config(self._desk)
+            chosen.CourseDirectory.root = folder
+            chosen.CourseDirectory.source_directory = "source"
+            chosen.CourseDirectory.release_directory = "release"
+            chosen.GenerateAssignment.preprocessors = [
+                f"{_THEIRS}.{name}"
+                for name in ("LockCells", "ComputeChecksums", "SaveCells", "CheckCellMetadata")
+            ]
+            self._run(GenerateAssignment, chosen, ".", force=True)
+
+    def _describe(self, student: str) -> None:
+        """Tell the gradebook what an entry's name told of the student."""
+        from nbgrader.api import Gradebook
+
+        known = intake.record(self._desk, self._assignment.name, student)
+        if known and known.number:
+            with Gradebook(f"sqlite:///{self._desk.gradebook}") as gradebook:
+                gradebook.update_or_create_student(student, lms_user_id=known.number)
+
+    def _run(self, converter: Any, chosen: Config, student: str, **settings: Any) -> None:
+        from nbgrader.coursedir import CourseDirectory
+
+        self._desk.home.mkdir(parents=True, exist_ok=True)
+        chosen.CourseDirectory.assignment_id = self._assignment.name
+        chosen.CourseDirectory.student_id = student
+        ready = converter(coursedir=CourseDirectory(config=chosen), config=chosen, **settings)
+        said = _Log()
+        ready.log = said
+        try:
+            with programs(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # SQLAlchemy's, about how nbgrader uses it
+                ready.start()
+        except WorkbookError:
+            raise
+        except Exception as error:  # nbgrader raises something general, having logged what it was
+            words = said.words or str(error)
+            locked = "locked" in words
+            raise WorkbookError(
+                f"nbgrader could not write {student} into the gradebook.",
+                where=str(self._desk.gradebook),
+                todo="Close what else has it open, and run this again."
+                if locked
+                else f"Its words: {words[-600:]}",
+            ) from None
+
+
+class _Log(logging.Logger):
+    """nbgrader's log, kept instead of shown: what it says of a failure."""
+
+    def __init__(self) -> None:
+        super().__init__("grader.gradebook", logging.ERROR)
+        self.words = ""
+
+    def handle(self, record: logging.LogRecord) -> None:
+        self.words += record.getMessage() + "\n"
+
+
+def written(desk: Desk, assignment: str) -> dict[str, str]:
+    """Which result of each student the gradebook has, by student; fast, without nbgrader.
+
+    A student counts only where the gradebook has the submission, and the autograded notebook is of
+    that result and of the same time stamp.
+    """
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{desk.gradebook.as_uri()}?mode=ro", uri=True)
+        ) as database:
+            rows = database.execute(
+                "SELECT submitted_assignment.student_id FROM submitted_assignment JOIN assignment "
+                "ON assignment.id = submitted_assignment.assignment_id WHERE assignment.name = ?",
+                (assignment,),
+            ).fetchall()
+    except sqlite3.Error:
+        return {}
+    found = {}
+    for (student,) in rows:
+        folder = desk.autograded / student / assignment
+        theirs = desk.submission(student, assignment) / "timestamp.txt"
+        try:
+            (notebook,) = folder.glob("*.ipynb")
+            key = json.loads(notebook.read_bytes())["metadata"]["grader"]["key"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if _content(theirs) == _content(folder / "timestamp.txt"):
+            found[student] = key
+    return found
+
+
+def marks(desk: Desk, assignment: str) -> list[Mark]:
+    """What the gradebook has of an assignment, by student; empty where it knows none."""
+    from nbgrader.api import Gradebook, MissingEntry
+
+    if not desk.gradebook.exists():
+        return []
+    with Gradebook(f"sqlite:///{desk.gradebook}") as gradebook:
+        try:
+            entry = gradebook.find_assignment(assignment)
+        except MissingEntry:
+            return []
+        return sorted(
+            (_mark(submission) for submission in entry.submissions), key=lambda mark: mark.student
+        )
+
+
+def _mark(submission: Any) -> Mark:
+    student = submission.student
+    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    return Mark(
+        student=student.id,
+        score=float(submission.score or 0),
+        most=float(submission.max_score or 0),
+        penalty=float(submission.late_submission_penalty or 0),
+        by_hand=sum(bool(grade.needs_manual_grade) for grade in grades),
+        parts={
+            dotted(grade.name): (float(grade.score or 0), float(grade.max_score))
+            for grade in grades
+        },
+        submitted=submission.timestamp,
+        due=submission.duedate,
+        first_name=student.first_name or "",
+        last_name=student.last_name or "",
+        email=student.email or "",
+        number=student.lms_user_id or "",
+    )
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,269 @@
+"""The judge: runs an assignment's checks outside the student's kernel, on the student's models.
+
+`python -m grader.judge` reads an `Order` from its standard input and writes one JSON line for each
+check as it is done, then the flags and the server's log. It runs in a sandbox that has a loopback
+of its own; the server on which the student's models are loaded runs in a sandbox within, which
+shares that loopback and nothing else. So the judge reaches the server, and nothing that a model
+does reaches the judge.
+
+Models are loaded when a check first asks for them, so counts begin at zero. A model that takes its
+server with it costs the check that asked, and no other: the next one gets a new server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import psutil
+from pydantic import BaseModel, ConfigDict
+
+from workbook.errors import WorkbookError
+from workbook.server import Server
+
+from . import reports, sandbox
+from .bench import Bench
+from .check import Check, backends, evaluate, load
+from .execute import course
+from .failure import Failure
+from .results import CheckResult, Flag
+
+#: Seconds that one check may take, with the loading of its models.
+CHECK_S = 90.0
+#: How much of the server's log is kept, from its end.
+LOG = 20_000
+#: What the server and a student's models may use.
+SERVER = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=4 << 30, output_bytes=16 << 20)
+
+
+class Order(BaseModel):
+    """What the judge is to do.
+
+    Attributes:
+        assignment: its short name, e.g. `a2`.
+        repository: the model repository as the student's notebook left it; only read.
+        reports: the folder of the reports that the notebook wrote.
+        secret: what the hidden inputs are drawn from.
+        isolation: whether the models are served in a sandbox of their own.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    assignment: str
+    repository: Path
+    reports: Path
+    secret: str
+    isolation: sandbox.Isolation = "sandbox"
+
+
+class Line(BaseModel):
+    """One line of what the judge says."""
+
+    kind: Literal["check", "flag", "log", "end"]
+    check: CheckResult | None = None
+    flag: Flag | None = None
+    log: str = ""
+
+
+class ServerLost(Exception):
+    """The server that answers is not, or no longer, the one that the judge started."""
+
+
+class _Served(Server):
+    """The judge's handle on its server, whose log comes through a pipe."""
+
+    def __init__(self, running: sandbox.Running, repository: Path) -> None:
+        super().__init__("http://localhost:8000", repository=repository)
+        self._running = running
+
+    def log_text(self, start: int = 0) -> str:
+        return self._running.log().encode()[start:].decode(errors="replace")
+
+    def log_size(self) -> int:
+        return len(self._running.log().encode())
+
+
+class Courtroom:
+    """A sandboxed server on the student's repository, and the proof that it is the one asked.
+
+    Args:
+        repository: served read-only.
+    """
+
+    def __init__(self, repository: Path, isolation: sandbox.Isolation) -> None:
+        bound, environment = course()
+        self._running = sandbox.start(
+            [sys.executable, "-m", "grader.serve", str(repository)],
+            read_only={**bound, str(repository): repository},
+            environment=environment,
+            limits=SERVER,
+            network="outer",
+            isolation=isolation,
+        )
+        self.server = _Served(self._running, repository)
+        self._identity = self._wait()
+
+    def _wait(self) -> tuple[int, float]:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.server.ready():
+                return _listener(8000)
+            if not self._running.alive():
+                break
+            time.sleep(0.02)
+        words = self.log()[-2_000:]
+        self.close()
+        raise ServerLost(f"The judge's server did not start: {words}")
+
+    def confirm(self) -> None:
+        """Raise `ServerLost` unless the listener is still the process that was started."""
+        try:
+            if self._running.alive() and _listener(8000) == self._identity:
+                return
+        except psutil.Error:
+            pass
+        raise ServerLost
+
+    def log(self) -> str:
+        """What the server and its models have printed so far, the end of it."""
+        return self._running.log()[-LOG:]
+
+    def close(self) -> None:
+        """End the server and everything that it started."""
+        self.server.close()
+        self._running.stop()
+
+
+def _listener(port: int) -> tuple[int, float]:
+    """Process id and start time of the tritonserver that listens on a port.
+
+    A model runs as the same user as its server, so it could end the server and listen in its
+    place. It cannot become a process with the same id and start time.
+    """
+    for connection in psutil.net_connections(kind="tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
+            if connection.pid is None:
+                raise ServerLost
+            process = psutil.Process(connection.pid)
+            if Path(process.exe()).name != "tritonserver":
+                raise ServerLost
+            return process.pid, process.create_time()
+    raise ServerLost
+
+
+def hear(order: Order) -> Iterator[Line]:
+    """Run every check of an order; yields its result as soon as it is known."""
+    checks = load(order.assignment, variants=True)
+    earned: dict[str, CheckResult] = {}
+    room: Courtroom | None = None
+    logs: list[str] = []
+    bench: Bench | None = None
+    try:
+        for check in checks.values():
+            if room is None or bench is None:
+                room = Courtroom(order.repository, order.isolation)
+                bench = Bench(room.server, load=True, backends=backends(order.assignment))
+            bench.seed(_seed(order.secret, check.id))
+            result, flags = _one(check, order, bench, earned)
+            try:
+                room.confirm()
+            except ServerLost:
+                result = _lost(check, result)
+                flags.append(Flag(kind="server ended", detail=f"It ended during {check.id}."))
+                logs.append(room.log())
+                bench.close()
+                room.close()
+                room = bench = None
+            earned[check.id] = result
+            yield Line(kind="check", check=result)
+            yield from (Line(kind="flag", flag=flag) for flag in flags)
+    finally:
+        if bench is not None:
+            bench.close()
+        if room is not None:
+            logs.append(room.log())
+            room.close()
+    yield Line(kind="log", log="\n".join(logs)[-LOG:])
+    yield Line(kind="end")
+
+
+def _one(
+    check: Check, order: Order, bench: Bench, earned: dict[str, CheckResult]
+) -> tuple[CheckResult, list[Flag]]:
+    """One check on one report."""
+    flags: list[Flag] = []
+    values = None
+    report = None
+    try:
+        report = reports.read(check.id, order.reports)
+        values = report.values if report else None
+    except WorkbookError as error:
+        flags.append(Flag(kind="unreadable report", detail=error.what))
+    with _deadline(CHECK_S):
+        result = evaluate(check, bench, values, earned)
+    said = report.result if report else None
+    if said and said.status == "passed" and result.credit < 1 and not result.hidden:
+        flags.append(
+            Flag(
+                kind="report disagrees",
+                detail=f"The notebook reported {check.id} as passed; judged outside it, it is "
+                f"{result.status}.",
+            )
+        )
+    return result, flags
+
+
+def _lost(check: Check, result: CheckResult) -> CheckResult:
+    return result.model_copy(
+        update={
+            "status": "failed",
+            "credit": 0.0,
+            "rationale": "The server ended while this check was asking your model.",
+            "help": "A model must never end its server. Its log may tell what happened.",
+        }
+    )
+
+
+def _seed(secret: str, check: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{secret}\0{check}".encode()).digest()[:8], "big")
+
+
+@contextlib.contextmanager
+def _deadline(seconds: float) -> Iterator[None]:
+    """Turn a check that takes too long into a failed one."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Failure(
+            f"It took longer than {seconds:.0f} s.",
+            help="Call your model yourself: does it answer, and how fast?",
+        )
+
+    former = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def main() -> None:
+    """Carry out the order on standard input."""
+    order = Order.model_validate_json(sys.stdin.buffer.read())
+    # What a library prints must not come between the lines.
+    with os.fdopen(os.dup(1), "w", buffering=1) as out:
+        os.dup2(2, 1)
+        for line in hear(order):
+            print(line.model_dump_json(), file=out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""What an assignment's notebook calls: `check(...)` and `hint(...)`.
+
+`check` runs the public part of a check at once, shows what it found, and writes down what was
+handed to it. It gives no marks: those come from the judge, which runs the check again elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from typing import Any
+
+from workbook.errors import WorkbookError
+from workbook.server import connect
+
+from . import reports
+from .bench import Bench
+from .check import Check, evaluate, load
+from .panel import Hint, Panel
+from .results import CheckResult
+
+#: Results of this kernel's checks, for those that need them, and how many hints were shown.
+_earned: dict[str, CheckResult] = {}
+_shown: dict[str, int] = {}
+
+
+def check(id: str, /, **values: Any) -> Panel:
+    """Run a check on what you have, and show what it found.
+
+    Args:
+        id: the check's name, such as `a2.probabilities`.
+        values: what the task asks you to hand over: names of models, arrays, numbers, texts.
+            A value that is still `...` or None counts as not attempted.
+
+    Returns:
+        The panel; it shows itself where it is the last line of a cell.
+
+    Raises:
+        WorkbookError: there is no such check, or a value is of a type that no check takes.
+    """
+    found = _find(id)
+    values = {name: None if value is ... else value for name, value in values.items()}
+    # nbgrader scores a cell with anything on stderr as wrong; a framework's warning is no mistake.
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        result = _run(found, values)
+    _earned[id] = result
+    reports.write(id, values, result, reports.folder(id.split(".", maxsplit=1)[0]))
+    return Panel(result, hints=len(found.hints) - _shown.get(id, 0))
+
+
+def hint(id: str, /) -> Hint:
+    """Show the next hint of a check: first a nudge, then more, at last nearly the answer."""
+    found = _find(id)
+    step = min(_shown.get(id, 0) + 1, len(found.hints))
+    _shown[id] = step
+    return Hint(id, found.hints[:step], len(found.hints))
+
+
+def _find(id: str) -> Check:
+    checks = load(id.split(".", maxsplit=1)[0])
+    if id not in checks:
+        raise WorkbookError(f"There is no check {id!r}.", todo=f"There are: {', '.join(checks)}.")
+    return checks[id]
+
+
+def _run(found: Check, values: dict[str, Any]) -> CheckResult:
+    try:
+        server = connect()
+    except WorkbookError as error:
+        return CheckResult(
+            id=found.id,
+            sentence=found.sentence,
+            status="failed",
+            credit=0,
+            rationale=error.what,
+            help=error.todo,
+        )
+    with server, contextlib.closing(Bench(server)) as bench:
+        return evaluate(found, bench, values, _earned)

@@ -1,0 +1,119 @@
+"""How the result of a check looks in a notebook, in a terminal and in a feedback page."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html import escape
+
+from .results import CheckResult, Status
+
+#: For each status: a sign that needs no colour, a word, and a colour of JupyterLab's theme (with
+#: one for pages that have no theme) whose contrast holds on light and on dark ground.
+LOOKS: dict[Status, tuple[str, str, str]] = {
+    "passed": ("✓", "passed", "var(--jp-success-color1, #2e7d32)"),
+    "partial": ("◐", "in part", "var(--jp-warn-color1, #b26a00)"),
+    "failed": ("✗", "not yet", "var(--jp-error-color1, #c62828)"),
+    "not attempted": ("○", "not attempted", "var(--jp-ui-font-color2, #616161)"),
+    "waits": ("…", "waits", "var(--jp-ui-font-color2, #616161)"),
+    "error": ("!", "the check broke", "var(--jp-error-color1, #c62828)"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """One result, readable at a glance.
+
+    Attributes:
+        result: what the check found.
+        hints: how many hints have not been shown yet; 0 in a feedback page.
+        points: the points earned and those to be had, where marks are known.
+    """
+
+    result: CheckResult
+    hints: int = 0
+    points: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        sign, word, _ = LOOKS[self.result.status]
+        lines = [f"{sign} {self.result.id}: {self._word(word)}. {self.result.sentence}"]
+        lines += [f"  {line}" for line in self.result.rationale.splitlines()]
+        if self.result.help:
+            lines += [f"  → {line}" for line in self.result.help.splitlines()]
+        if self._offers_hint():
+            lines.append(f'  {self._hint_count()}: hint("{self.result.id}")')
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        sign, word, colour = LOOKS[self.result.status]
+        parts = [
+            f'<div style="border-left:4px solid {colour};padding:.4em .8em;margin:.3em 0;'
+            'font-family:var(--jp-ui-font-family, sans-serif);line-height:1.45;max-width:60em">',
+            f'<div><b style="color:{colour}">{sign} {escape(self._word(word))}</b>'
+            f'<code style="float:right;opacity:.7">{escape(self.result.id)}</code></div>',
+            f"<div>{escape(self.result.sentence)}</div>",
+        ]
+        if self.result.rationale:
+            text = _marked(self.result.rationale)
+            parts.append(f'<div style="white-space:pre-wrap;margin-top:.4em">{text}</div>')
+        if self.result.help:
+            text = _marked(self.result.help)
+            parts.append(f'<div style="white-space:pre-wrap;margin-top:.4em">→ {text}</div>')
+        if self._offers_hint():
+            parts.append(
+                f'<div style="margin-top:.4em;opacity:.75">{self._hint_count()}: '
+                f"<code>hint(&quot;{escape(self.result.id)}&quot;)</code></div>"
+            )
+        return "".join((*parts, "</div>"))
+
+    def _word(self, word: str) -> str:
+        if self.points is None:
+            return word
+        earned, most = self.points
+        return f"{word}: {earned:g} of {most:g} points"
+
+    def _offers_hint(self) -> bool:
+        return self.hints > 0 and self.result.status in ("failed", "partial", "not attempted")
+
+    def _hint_count(self) -> str:
+        return "There is a hint" if self.hints == 1 else f"There are {self.hints} hints"
+
+
+@dataclasses.dataclass(frozen=True)
+class Hint:
+    """The hints of a check that were asked for so far.
+
+    Attributes:
+        check: the check's id.
+        steps: the hints, the first first.
+        total: how many there are in all.
+    """
+
+    check: str
+    steps: tuple[str, ...]
+    total: int
+
+    def __str__(self) -> str:
+        if not self.steps:
+            return f"{self.check} has no hints."
+        lines = [f"{number}. {text}" for number, text in enumerate(self.steps, 1)]
+        left = self.total - len(self.steps)
+        lines.append(f"({left} more: run it again.)" if left else "(That is the last one.)")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        if not self.steps:
+            return f"<p>{escape(str(self))}</p>"
+        items = "".join(f"<li>{_marked(text)}</li>" for text in self.steps)
+        left = self.total - len(self.steps)
+        foot = f"{left} more: run it again." if left else "That is the last one."
+        return f'<ol style="max-width:60em">{items}</ol><p style="opacity:.7">{foot}</p>'
+
+
+def _marked(text: str) -> str:
+    """Text as HTML; what stands between backticks is code."""
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))

@@ -1,0 +1,103 @@
+"""Look at a sandbox from outside: its processes, their memory and processor time, from /proc.
+
+Whatever a process inside does (fork, setsid, orphan its children), it stays a descendant of the
+sandbox's first process, since that one is its PID namespace's init. See proc(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """One line of the process table: ids, threads, processor seconds with reaped children's."""
+
+    pid: int
+    parent: int
+    threads: int
+    cpu_seconds: float
+
+
+def descendants(root: int) -> list[Process]:
+    """The process `root` and all below it; empty when it is gone."""
+    children: dict[int, list[Process]] = {}
+    first: list[Process] = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - ten times a second
+        if not name.isdecimal():
+            continue
+        process = _process(int(name))
+        if process is None:
+            continue
+        if process.pid == root:
+            first.append(process)
+        else:
+            children.setdefault(process.parent, []).append(process)
+    found = first
+    for process in found:  # grows while it is walked
+        found.extend(children.get(process.pid, ()))
+    return found
+
+
+def memory(processes: list[Process]) -> int:
+    """Bytes that the processes hold and that no file backs, as an upper bound.
+
+    A page shared by several processes counts once for each of them.
+    """
+    return sum(_resident(p.pid) for p in processes)
+
+
+def memory_shared(processes: list[Process], seconds: float) -> int:
+    """The same, with a shared page divided among those that share it.
+
+    That walks page tables: milliseconds a process, and far more where a storm of forks holds the
+    locks. Processes that are not reached within `seconds` count as in `memory`.
+    """
+    deadline = time.monotonic() + seconds
+    return sum(
+        _exact(p.pid) if time.monotonic() < deadline else _resident(p.pid) for p in processes
+    )
+
+
+def tmpfs(root: int, places: tuple[str, ...]) -> int:
+    """Bytes in use in tmpfs mounts, seen through the root folder of process `root`."""
+    total = 0
+    for place in places:
+        with contextlib.suppress(OSError):
+            status = os.statvfs(f"/proc/{root}/root{place}")
+            total += (status.f_blocks - status.f_bfree) * status.f_frsize
+    return total
+
+
+def _process(pid: int) -> Process | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # gone in between
+        return None
+    words = stat[stat.rindex(b")") + 2 :].split()  # the name before may hold anything
+    spent = sum(map(int, words[11:15]))
+    return Process(pid, int(words[1]), int(words[17]), spent / _TICK)
+
+
+def _resident(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return _kilobytes(Path(f"/proc/{pid}/status"), b"RssAnon:", b"RssShmem:")
+    return 0
+
+
+def _exact(pid: int) -> int:
+    try:
+        return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), b"Pss_Anon:", b"Pss_Shmem:")
+    except OSError:  # a zombie, or a process that may not be looked into
+        return _resident(pid)
+
+
+def _kilobytes(file: Path, *fields: bytes) -> int:
+    lines = (line.split() for line in file.read_bytes().splitlines() if line.startswith(fields))
+    return sum(int(words[1]) for words in lines) << 10

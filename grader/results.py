@@ -1,0 +1,113 @@
+"""What grading one submission gives, as data: written and read as JSON, checked on the way in.
+
+`version` names the layout. It changes, with a line in the changelog, when a field does.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Status = Literal["passed", "partial", "failed", "not attempted", "waits", "error"]
+
+#: Long enough for any sentence of ours, short enough that no model's output fills a report.
+Text = Annotated[str, Field(max_length=4_000)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CheckResult(_Record):
+    """What became of one check.
+
+    Attributes:
+        id: the check's id, e.g. `a2.probabilities`.
+        sentence: what the check says, as the student reads it.
+        status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (for a
+            check that this one needs), or `error` (the check itself broke: an instructor's
+            business, never the student's).
+        credit: share of the points, from 0 to 1.
+        rationale: what was found; empty where it passed.
+        help: what to look at next.
+        hidden: whether an input that the notebook does not show decided.
+        seconds: how long it took.
+    """
+
+    id: str
+    sentence: Text
+    status: Status
+    credit: float = Field(ge=0, le=1, allow_inf_nan=False)
+    rationale: Text = ""
+    help: Text = ""
+    hidden: bool = False
+    seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+
+class Flag(_Record):
+    """Something that a person should look at. A flag by itself takes no points.
+
+    Attributes:
+        kind: a short, fixed name, e.g. `edited check` or `stopped`.
+        detail: one or two sentences.
+    """
+
+    kind: str
+    detail: Text
+
+
+class Verdict(_Record):
+    """What the judge found: one result a check, in the order of the assignment."""
+
+    version: Literal[1] = 1
+    assignment: str
+    checks: tuple[CheckResult, ...]
+    flags: tuple[Flag, ...] = ()
+    log: str = Field(default="", max_length=200_000)
+    seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    def of(self, check: str) -> CheckResult | None:
+        """The result of one check, by its id; None where the judge was not asked for it."""
+        return next((result for result in self.checks if result.id == check), None)
+
+
+class Stopped(_Record):
+    """A cell of the student's notebook that raised.
+
+    Attributes:
+        cell: its place in the notebook, from 1.
+        name: the exception's class.
+        message: its words, shortened.
+    """
+
+    cell: int
+    name: str
+    message: Text
+
+
+class Graded(_Record):
+    """Everything that is kept of one submission.
+
+    Attributes:
+        key: the hash of all that went in: the student's files, the release, the checks.
+        assignment: e.g. `a2__forest`.
+        verdict: the judge's results, with the flags of every step before it.
+        notebook: the executed notebook as nbformat JSON text.
+        errors: cells that raised.
+        log: the end of the log of the server that the student's notebook used.
+        sandbox: the level of protection that this ran under, in words.
+        executed: seconds for the notebook.
+        judged: seconds for the judge.
+    """
+
+    version: Literal[1] = 1
+    key: str
+    assignment: str
+    verdict: Verdict
+    notebook: str
+    errors: tuple[Stopped, ...] = ()
+    log: str = ""
+    sandbox: str
+    executed: float = 0.0
+    judged: float = 0.0

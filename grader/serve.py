@@ -1,0 +1,39 @@
+"""`python -m grader.serve REPOSITORY`: a Triton on the usual ports, its log on standard output.
+
+This is what runs in the sandbox of the judge's server. It loads nothing until it is asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+from workbook.server import Triton
+from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
+
+
+def main() -> None:
+    """Serve until the server ends or this process is ended."""
+    with Triton(
+        sys.argv[1], http=DEFAULT_HTTP, grpc=DEFAULT_GRPC, metrics=DEFAULT_METRICS
+    ) as triton:
+        assert triton.log is not None
+        threading.Thread(target=_repeat, args=(triton.log,), daemon=True).start()
+        triton.wait()
+
+
+def _repeat(log: Path) -> None:
+    """Copy to standard output what is written to a file."""
+    with log.open("rb") as file:
+        while True:
+            if text := file.read():
+                sys.stdout.buffer.write(text)
+                sys.stdout.buffer.flush()
+            else:
+                time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()

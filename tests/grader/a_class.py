@@ -1,0 +1,128 @@
+"""A small assignment and a class that handed it in, for the tests of the grader's outer parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from grader.desk import Desk
+from grader.grade import Settings
+from grader.results import CheckResult, Flag, Graded, Verdict
+from workbook import assignments
+from workbook.assignments import Assignment
+
+SOURCE = """\
+# ---
+# title: A toy
+# minutes: 5
+# ---
+
+# %% [markdown] kind="given" id="a9.intro"
+# # A toy
+
+# %% kind="solution" id="a9.number"
+### BEGIN SOLUTION
+### STUB number = ...
+number = 1
+### END SOLUTION
+
+# %% kind="check" id="a9.first" points=10
+check("a9.first", number=number)
+
+# %% kind="check" id="a9.second" points=5
+check("a9.second", number=number)
+
+# %% [markdown] kind="written" id="a9.why" points=5
+# ### BEGIN SOLUTION
+# Because.
+# ### END SOLUTION
+"""
+
+
+def course(home: Path) -> Assignment:
+    """Build the toy in a checkout of its own."""
+    source = home / "solutions" / "a9__toy" / "a9.py"
+    source.parent.mkdir(parents=True)
+    source.write_text(SOURCE)
+    assignment = assignments.named("a9", home)
+    assignments.build(assignment)
+    return assignment
+
+
+def answered(assignment: Assignment, code: str, text: str = "") -> bytes:
+    """The release with a student's code in its solution cell, and their written answer."""
+    notebook = json.loads(assignment.release.read_text())
+    for cell in notebook["cells"]:
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+        if name == "a9-number":
+            cell["source"] = code
+        if name == "a9-why" and text:
+            cell["source"] = text
+    return json.dumps(notebook).encode()
+
+
+def pack(path: Path, files: dict[str, bytes | str]) -> Path:
+    """Write a zip."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def desk(home: Path) -> Desk:
+    """An empty desk."""
+    return Desk(home / "work")
+
+
+def stand_in_key(work: Path, assignment: str, settings: Settings) -> str:
+    """The hash of a submission's notebook."""
+    return hashlib.sha256((work / "a9.ipynb").read_bytes() + settings.secret.encode()).hexdigest()
+
+
+def stand_in_grade(work: Path, assignment: str, settings: Settings) -> Graded:
+    """Marks from what the solution cell says: `number = 0.5` earns half of each check.
+
+    Other words in it make the stand-in misbehave; see the tests.
+    """
+    notebook = json.loads((work / "a9.ipynb").read_text())
+    (code,) = (
+        cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+        for cell in notebook["cells"]
+        if cell["metadata"].get("nbgrader", {}).get("grade_id") == "a9-number"
+    )
+    words: dict[str, Any] = {}
+    exec(code, {"work": work}, words)
+    credit = 0.0 if words["number"] is ... else float(words["number"])
+    status = {0.0: "failed", 1.0: "passed"}.get(credit, "partial")
+    verdict = Verdict(
+        assignment=assignment,
+        checks=tuple(
+            CheckResult(
+                id=id,
+                sentence=f"{id} holds.",
+                status=status,  # type: ignore[arg-type]
+                credit=credit,
+                rationale="" if credit == 1 else f"The number is {credit}.",
+            )
+            for id in ("a9.first", "a9.second")
+        ),
+        flags=tuple(Flag(kind=kind, detail="") for kind in words.get("flags", ())),
+        log=words.get("log", ""),
+    )
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = words.get("outputs", [])
+    return Graded(
+        key=stand_in_key(work, assignment, settings),
+        assignment=assignment,
+        verdict=verdict,
+        notebook=json.dumps(notebook),
+        sandbox="none",
+        log=words.get("log", ""),
+        executed=0.1,
+        judged=0.1,
+    )

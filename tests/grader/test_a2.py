@@ -1,0 +1,264 @@
+"""a2__forest from both sides: the solution earns all, the untouched release nothing, and each
+mutant loses what it should, with the words that it should."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import nbclient
+import nbformat
+import pytest
+from mutants.a2 import MUTANTS, Mutant
+
+from grader import reports
+from grader.bench import Bench
+from grader.check import evaluate, load
+from grader.checks import a2
+from grader.hidden import a2 as secret
+from grader.results import CheckResult
+from workbook import assignments, notebooks
+from workbook.errors import WorkbookError
+from workbook.server import Deployment, Triton, deploy
+
+ASSIGNMENT = assignments.named("a2")
+SOURCE = notebooks.read(ASSIGNMENT.source)
+
+
+def solution(desk: Path) -> Path:
+    """Make a student's folder that holds the solution's model files."""
+    shutil.copytree(ASSIGNMENT.starter, desk)
+    shutil.copytree(ASSIGNMENT.solution, desk, dirs_exist_ok=True)
+    return desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    return solution(tmp_path / "desk")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_the_students(server: Triton) -> Iterator[None]:
+    """Notebooks find the test's server."""
+    matplotlib.use("Agg")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_URL", server.url)
+        patch.setenv("TRITON_GRPC_URL", server.grpc_url)
+        patch.setenv("TRITON_METRICS_URL", server.metrics_url)
+        patch.setenv("TRITON_REPOSITORY", str(server.repository))
+        yield
+
+
+@pytest.fixture(scope="module")
+def bench(server: Triton) -> Iterator[Bench]:
+    bench = Bench(server)
+    yield bench
+    bench.close()
+
+
+Deployed = dict[str, Deployment | WorkbookError]
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Deployed:
+    """What became of each model folder, by its content: mutants share what they have in common."""
+    return {}
+
+
+class Run:
+    """A run of the notebook's code in this process, where no kernel has to start.
+
+    Attributes:
+        handed: what each check was given, by its id.
+        stops: what the cells that raised said.
+    """
+
+    def __init__(
+        self,
+        server: Triton,
+        deployed: Deployed,
+        mutant: Mutant | None = None,
+    ) -> None:
+        self.handed: dict[str, dict[str, Any]] = {}
+        self.stops: list[str] = []
+        space: dict[str, Any] = {}
+
+        def check(id: str, **values: Any) -> None:
+            self.handed[id] = {k: None if v is ... else v for k, v in values.items()}
+
+        def once(folder: str) -> Deployment:
+            name = f"{Path(folder).name}_{_digest(Path(folder))}"
+            if name not in deployed:
+                try:
+                    deployed[name] = deploy(folder, name=name, server=server)
+                except WorkbookError as error:
+                    deployed[name] = error
+            found = deployed[name]
+            if isinstance(found, WorkbookError):
+                raise found
+            return found
+
+        for cell in SOURCE.cells:
+            if cell.type != "code" or not cell.kind:  # plain cells are plots
+                continue
+            source = mutant.edit_cell(cell.id, cell.source) if mutant else cell.source
+            try:
+                exec(compile(source, cell.id, "exec"), space)
+            except Exception as error:
+                self.stops.append(str(error))
+            space |= {"check": check, "deploy": once}
+
+
+def _digest(folder: Path) -> str:
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()[:8]
+
+
+def judge(
+    bench: Bench, handed: Mapping[str, dict[str, Any]], *, variants: bool = True, number: int = 7
+) -> dict[str, CheckResult]:
+    """All checks on what was handed over, as the judge runs them, but on the student's server."""
+    earned: dict[str, CheckResult] = {}
+    for check in load("a2", variants=variants).values():
+        bench.seed(number)
+        earned[check.id] = evaluate(check, bench, handed.get(check.id), earned)
+    return earned
+
+
+def test_points() -> None:
+    """The cells' points add up to 100, and each check has its cell, its ladder and its secret."""
+    assert sum(cell.points for cell in SOURCE.cells) == 100
+    cells = {cell.id for cell in SOURCE.cells if cell.kind == "check"}
+    checks = load("a2", variants=True)
+    assert cells == set(checks)
+    for check in checks.values():
+        assert len(check.hints) == 3
+        assert check.variants
+        assert check.sentence
+
+
+@pytest.fixture(scope="module")
+def solved(
+    as_the_students: None,
+    server: Triton,
+    deployed: Deployed,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Run:
+    """The solution, run."""
+    with contextlib.chdir(solution(tmp_path_factory.mktemp("solved") / "desk")):
+        return Run(server, deployed)
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_solution(number: int, bench: Bench, solved: Run) -> None:
+    """The solution passes every check, whatever the secret rows."""
+    assert solved.stops == []
+    results = judge(bench, solved.handed, number=number)
+    assert {id: (r.status, r.rationale) for id, r in results.items()} == dict.fromkeys(
+        results, ("passed", "")
+    )
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_mutant(
+    mutant: Mutant,
+    server: Triton,
+    bench: Bench,
+    deployed: Deployed,
+    desk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mutant loses exactly the checks that it should, and is told why."""
+    mutant.edit_files(desk)
+    monkeypatch.chdir(desk)
+    run = Run(server, deployed, mutant)
+    assert bool(run.stops) == bool(mutant.stops), run.stops
+    assert mutant.stops in "\n".join(run.stops)
+    results = judge(bench, run.handed)
+    said = {
+        id: f"{r.status}: {r.rationale} → {r.help}" for id, r in results.items() if r.credit < 1
+    }
+    assert set(said) == set(mutant.fails), said
+    for id, words in mutant.fails.items():
+        assert words in said[id], said[id]
+        assert results[id].status != "error", said[id]
+
+
+def test_mutants_are_many_and_cover_all() -> None:
+    """At least 20, and every check is failed by some."""
+    assert len(MUTANTS) >= 20
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert {id for mutant in MUTANTS for id in mutant.fails} == set(load("a2"))
+
+
+def run_notebook(path: Path, desk: Path) -> list[str]:
+    """Execute a notebook in a kernel of its own, past cells that raise; returns what they said."""
+    notebook = nbformat.read(path, as_version=4)
+    resources = {"metadata": {"path": str(desk)}}
+    nbclient.NotebookClient(notebook, timeout=120, allow_errors=True, resources=resources).execute()
+    return [
+        f"{output.ename}: {output.evalue}"
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    ]
+
+
+def test_notebooks(
+    server: Triton, bench: Bench, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The built notebooks in real kernels: the instructor's earns all, the release nothing."""
+    home = tmp_path / "course"
+    assignments.build(ASSIGNMENT, into=home)
+    built = assignments.Assignment(ASSIGNMENT.name, home)
+    monkeypatch.setenv("WORKBOOK_HOME", str(home))
+    written = home / ".workbook" / "reports" / "a2"
+
+    def reported() -> dict[str, CheckResult | None]:
+        found = {id: reports.read(id, written) for id in load("a2")}
+        return {id: report.result for id, report in found.items() if report}
+
+    assert run_notebook(built.release, built.desk) == []
+    untouched = reported()
+    assert set(untouched) == set(load("a2"))
+    assert {(r.status, r.credit) for r in untouched.values() if r} == {("not attempted", 0)}
+    handed = {id: report.values for id in load("a2") if (report := reports.read(id, written))}
+    assert {(r.status, r.credit) for r in judge(bench, handed).values()} == {("not attempted", 0)}
+
+    assert run_notebook(built.instructor, desk) == []
+    solved = reported()
+    assert {id: r and r.status for id, r in solved.items()} == dict.fromkeys(load("a2"), "passed")
+    handed = {id: report.values for id in load("a2") if (report := reports.read(id, written))}
+    assert {id: r.status for id, r in judge(bench, handed).items()} == dict.fromkeys(
+        load("a2"), "passed"
+    )
+
+
+def test_leaves() -> None:
+    """No leaf of the recipe's XGBoost trees reaches LEAF, nor one of LightGBM's 0.7."""
+    for trees in (20, 60, 100):
+        table = secret.xgboost_model(trees).get_booster().trees_to_dataframe()
+        leaves = table[table.Feature == "Leaf"]
+        assert leaves.Gain.abs().max() < a2.LEAF
+        assert leaves.groupby("Tree").size().max() <= 8
+    table = secret.lightgbm_model().booster_.trees_to_dataframe()
+    assert table[table.left_child.isna()].value.abs().max() < 0.7
+
+
+@pytest.mark.parametrize(
+    "value", ["text", [], [[]], {}, -1, 1e400, [None], "9" * 5000, True, [[1]]]
+)
+def test_odd_values(value: Any, bench: Bench, solved: Run) -> None:
+    """Whatever a student hands over, a check answers in words of its own."""
+    for check in load("a2", variants=True).values():
+        for name in check.parameters:
+            bench.seed(1)
+            result = evaluate(check, bench, {**solved.handed[check.id], name: value}, {})
+            assert result.status in ("failed", "passed", "partial"), (check.id, name, result)

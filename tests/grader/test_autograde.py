@@ -1,0 +1,245 @@
+"""A class on a real dask cluster: what is graded, what is kept, and what a bad day leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from a_class import answered, course, desk, pack, stand_in_grade, stand_in_key
+
+from grader import autograde, gradebook, intake
+from grader.desk import Desk
+from grader.grade import Settings
+from workbook.assignments import Assignment
+from workbook.errors import WorkbookError
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
+    home = tmp_path_factory.mktemp("course")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_HOME", str(home))
+        yield course(home)
+
+
+def run(where: Desk, toy: Assignment, **options: object) -> autograde.Outcome:
+    return autograde.autograde(
+        where,
+        toy,
+        Settings(),
+        **{"workers": 2, "grader": stand_in_grade, "keyer": stand_in_key, **options},  # type: ignore[arg-type]
+    )
+
+
+def hand_in(home: Path, toy: Assignment, work: dict[str, str]) -> Desk:
+    where = desk(home)
+    for student, code in work.items():
+        pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code)})
+    intake.take(where, toy, where.inbox)
+    return where
+
+
+def scores(where: Desk) -> dict[str, float]:
+    return {mark.student: mark.score for mark in gradebook.marks(where, "a9__toy")}
+
+
+def test_a_class_is_graded_once(tmp_path: Path, toy: Assignment) -> None:
+    """Each solution cell leaves a line in a file when it is graded."""
+    trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('x')\n"
+    work = {f"s{n}": f"{trace}number = {n / 4}" for n in range(5)}
+    where = hand_in(tmp_path, toy, {**work, "twin": work["s4"]})
+    (where.inbox / "eve.zip").write_text("no zip")
+    intake.take(where, toy, where.inbox)
+
+    first = run(where, toy)
+
+    assert first.graded == ("s0", "s1", "s2", "s3", "s4", "twin")
+    assert first.failed == first.unwritten == {}
+    assert scores(where) == {
+        **{f"s{n}": 15 * n / 4 for n in range(5)},
+        **{"twin": 15, "eve": 0},
+    }
+    assert (tmp_path / "trace").read_text() == "x" * 5  # twins have one result
+
+    before = where.gradebook.read_bytes()
+    second = run(where, toy)
+
+    assert second.graded == ()
+    assert set(second.known) == {"s0", "s1", "s2", "s3", "s4", "twin", "eve"}
+    assert (tmp_path / "trace").read_text() == "x" * 5
+    assert where.gradebook.read_bytes() == before
+
+    pack(where.inbox / "s1.zip", {"a9.ipynb": answered(toy, f"{trace}number = 1")})
+    intake.take(where, toy, where.inbox)
+    third = run(where, toy)
+
+    assert third.graded == ("s1",)
+    assert scores(where)["s1"] == 15
+
+    assert len(run(where, toy, force=True).graded) == 6
+
+
+def test_what_the_gradebook_lost_is_written_again_without_grading(
+    tmp_path: Path, toy: Assignment
+) -> None:
+    where = hand_in(tmp_path, toy, {"anna": "number = 1", "bob": "number = 0.5"})
+    run(where, toy)
+    where.gradebook.unlink()
+
+    again = run(where, toy)
+
+    assert again.graded == ()
+    assert scores(where) == {"anna": 15, "bob": 7.5}
+
+
+def test_one_bad_submission_never_stops_the_others(tmp_path: Path, toy: Assignment) -> None:
+    died = tmp_path / "died"
+    once = f"""
+import os, pathlib
+if not pathlib.Path({str(died)!r}).exists():
+    pathlib.Path({str(died)!r}).touch()
+    os._exit(1)
+number = 1"""
+    where = hand_in(
+        tmp_path,
+        toy,
+        {
+            "kills": "import os; os._exit(1)",
+            "once": once,
+            "hangs": "import time; time.sleep(600)",
+            "breaks": "raise RuntimeError('the grader has a bug')",
+            **{f"s{n}": f"number = 1  # {n}" for n in range(4)},
+        },
+    )
+
+    outcome = run(where, toy, deadline_s=40)
+
+    assert outcome.graded == ("once", "s0", "s1", "s2", "s3"), outcome
+    assert "died, twice" in outcome.failed["kills"]
+    assert "did not end within 40 s" in outcome.failed["hangs"]
+    assert "RuntimeError: the grader has a bug" in outcome.failed["breaks"]
+    assert scores(where) == {
+        **dict.fromkeys(("kills", "hangs", "breaks"), 0),
+        **dict.fromkeys(("once", "s0", "s1", "s2", "s3"), 15),
+    }
+    result = where.results("a9__toy")["kills"]
+    assert [flag.kind for flag in result.verdict.flags] == [autograde.NOT_GRADED]
+    assert [check.status for check in result.verdict.checks] == ["error", "error"]
+
+    # What has no verdict is tried again; what has one is not.
+    died.unlink()
+    for student in ("kills", "hangs", "breaks"):
+        pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, "number = 1")})
+    intake.take(where, toy, where.inbox)
+    assert set(run(where, toy).graded) == {"kills", "hangs", "breaks"}
+
+
+def start(where: Desk, toy: Assignment) -> subprocess.Popen[str]:
+    """The same run in a process of its own, as the command line has it."""
+    code = (
+        "from a_class import *\n"
+        "from pathlib import Path\n"
+        "from grader import autograde, grade\n"
+        "from workbook import assignments\n"
+        "if __name__ == '__main__':\n"
+        f"    autograde.autograde(Desk(Path({str(where.home)!r})), assignments.named('a9'),\n"
+        "        grade.Settings(), workers=2, grader=stand_in_grade, keyer=stand_in_key)\n"
+    )
+    script = where.home / "run.py"
+    script.write_text(code)
+    environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "PYTHONPATH": str(HERE)}
+    return subprocess.Popen(
+        [sys.executable, script], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def ours(where: Desk) -> list[int]:
+    """The processes that this run's script started and that are still there."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"GRADER_TEST={where.home}".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_stopped_goes_on_where_it_was(
+    tmp_path: Path, toy: Assignment, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "trace"
+    slow = f"import time; time.sleep(1); open({str(trace)!r}, 'a').write('%d ')\nnumber = 1"
+    where = hand_in(tmp_path, toy, {f"s{n}": slow % n for n in range(8)})
+    monkeypatch.setenv("GRADER_TEST", str(where.home))
+    stored = where.home / "results" / "a9__toy"
+
+    process = start(where, toy)
+    until = time.monotonic() + 60
+    while len(list(stored.glob("?" * 64 + ".json"))) < 3 and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(process.pid, how)
+    _, said = process.communicate(timeout=60)
+    kept = {path.name for path in stored.glob("?" * 64 + ".json")}
+    until = time.monotonic() + 30
+    while set(ours(where)) - {os.getpid()} and time.monotonic() < until:
+        time.sleep(0.1)
+
+    assert not set(ours(where)) - {os.getpid()}  # the workers are gone as well
+    assert process.returncode in (-how, 1, 130)
+    assert 3 <= len(kept) < 8
+    if how is signal.SIGINT:
+        assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
+        assert said.count("Traceback") == 1
+
+    trace.write_text("")
+    outcome = run(where, toy)
+
+    assert len(outcome.graded) == 8 - len(kept)
+    assert sorted(trace.read_text().split()) == sorted(s[1:] for s in outcome.graded)
+    assert scores(where) == {f"s{n}": 15 for n in range(8)}
+    for path in stored.glob("*.json"):
+        json.loads(path.read_text())
+
+
+def test_the_same_code_runs_on_a_scheduler_given_by_address(
+    tmp_path: Path, toy: Assignment
+) -> None:
+    """The worker lies elsewhere and sees nothing of the desk but what it is sent."""
+    from distributed import LocalCluster
+
+    where = hand_in(tmp_path, toy, {"anna": "number = 1", "bob": "number = str(work)"})
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        outcome = run(where, toy, scheduler=cluster.scheduler_address)
+
+    assert outcome.graded == ("anna",)
+    assert "could not convert" in outcome.failed["bob"]
+    assert str(where.home) not in outcome.failed["bob"]
+
+
+def test_a_scheduler_that_is_not_there_is_said(tmp_path: Path, toy: Assignment) -> None:
+    where = hand_in(tmp_path, toy, {"anna": "number = 1"})
+    with pytest.raises(WorkbookError, match="no dask scheduler"):
+        run(where, toy, scheduler="tcp://127.0.0.1:1")
+
+
+def refuses(work: Path, assignment: str, settings: Settings) -> None:
+    raise WorkbookError("There is no sandbox.", todo="Install bubblewrap.")
+
+
+def test_a_machine_that_cannot_grade_stops_the_run(tmp_path: Path, toy: Assignment) -> None:
+    where = hand_in(tmp_path, toy, {"anna": "number = 1"})
+    with pytest.raises(WorkbookError, match="no sandbox") as raised:
+        run(where, toy, grader=refuses)
+    assert raised.value.todo == "Install bubblewrap."
+    assert where.results("a9__toy") == {}

@@ -1,0 +1,477 @@
+"""Checks, the bench they work on, the reports they leave and the panels that show them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as stn
+
+from grader import notebook, reports
+from grader.bench import Bench, Counts
+from grader.check import Check, define, evaluate, load, require_close
+from grader.failure import Failure, NotAttempted
+from grader.panel import LOOKS, Hint, Panel
+from grader.results import CheckResult
+from workbook.errors import WorkbookError
+from workbook.server import Triton
+
+WriteModel = Callable[..., Path]
+FLOATS = stn.arrays(
+    np.float64, stn.array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e6, 1e6)
+)
+DONE = CheckResult(id="a9.thing", sentence="It works.", status="passed", credit=1)
+
+
+# -- require_close ---------------------------------------------------------------------------------
+
+
+@given(FLOATS, st.data())
+def test_close_counts_the_rows_that_are_off(expected: np.ndarray, data: Any) -> None:
+    rows = data.draw(st.sets(st.integers(0, len(expected) - 1)))
+    got = expected.copy()
+    for row in rows:
+        got[row] += 1.0
+    if not rows:
+        require_close(got, expected, what="it", tolerance=0.5, because="a half is allowed")
+        return
+    with pytest.raises(Failure) as failure:
+        require_close(got, expected, what="it", tolerance=0.5, because="a half is allowed")
+    assert f"It differ in {len(rows)} of {len(expected)} rows" in failure.value.rationale
+    assert "a half is allowed" in failure.value.rationale
+
+
+@given(FLOATS, st.floats(0, 1))
+def test_close_allows_the_tolerance(expected: np.ndarray, part: float) -> None:
+    got = expected + part * 0.25
+    require_close(got, expected, what="it", tolerance=0.25 + 1e-9, because="so it is")
+
+
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        ([[1.0, 2.0]], "have the shape [1, 2]; expected is [2]"),
+        (3.0, "have the shape []"),
+        ([1.0], "have the shape [1]"),
+        (["1", "2"], "are not numbers"),
+        ([[1], [1, 2]], "are not numbers"),
+        ([1 + 1j, 2], "are not numbers"),
+        (object(), "are not numbers"),
+        ([1.0, np.nan], "not finite"),
+        ([1.0, np.inf], "not finite"),
+    ],
+)
+def test_close_refuses_what_is_no_answer(got: Any, words: str) -> None:
+    with pytest.raises(Failure, match=re.escape(words)):
+        require_close(got, [1.0, 2.0], what="they", tolerance=9, because="")
+
+
+# -- evaluate --------------------------------------------------------------------------------------
+
+
+def _check(run: Callable[..., None], *variants: Callable[..., None], **more: Any) -> Check:
+    return dataclasses.replace(Check("a9.thing", run), variants=variants, **more)
+
+
+def passes(bench: Bench, value: Any) -> None:
+    """It works,
+    on two lines.
+
+    And more that nobody sees.
+    """
+
+
+def fails(bench: Bench, value: Any) -> None:
+    raise Failure("No.", help="Look.")
+
+
+def half(bench: Bench, value: Any) -> None:
+    raise Failure("Half.", credit=0.5)
+
+
+def absent(bench: Bench, value: Any) -> None:
+    raise NotAttempted("Nothing there.")
+
+
+def breaks(bench: Bench, value: Any) -> None:
+    raise KeyError("oops")
+
+
+def explained(bench: Bench, value: Any) -> None:
+    raise WorkbookError("The server is gone.", todo="Start it.")
+
+
+@pytest.mark.parametrize(
+    ("functions", "status", "credit", "hidden", "words"),
+    [
+        ((passes,), "passed", 1, False, ""),
+        ((passes, passes), "passed", 1, False, ""),
+        ((fails,), "failed", 0, False, "No."),
+        ((fails, breaks), "failed", 0, False, "No."),
+        ((passes, fails), "failed", 0, True, "No."),
+        ((half,), "partial", 0.5, False, "Half."),
+        ((half, passes), "partial", 0.5, False, "Half."),
+        ((half, fails), "failed", 0, True, "No."),
+        ((passes, half, half), "partial", 0.5, True, "Half."),
+        ((absent,), "not attempted", 0, False, "Nothing there."),
+        ((breaks,), "error", 0, False, "KeyError"),
+        ((passes, breaks), "error", 0, True, "KeyError"),
+        ((explained,), "failed", 0, False, "The server is gone."),
+    ],
+)
+def test_the_least_counts(
+    functions: tuple[Callable[..., None], ...],
+    status: str,
+    credit: float,
+    hidden: bool,
+    words: str,
+) -> None:
+    bench: Any = None  # none of these functions asks a server
+    result = evaluate(_check(*functions), bench, {"value": 1}, {})
+    assert (result.status, result.credit, result.hidden) == (status, credit, hidden)
+    assert words in result.rationale
+
+
+def test_what_keeps_a_check_from_running() -> None:
+    bench: Any = None
+    check = _check(breaks, needs=("a9.before",))
+    assert evaluate(check, bench, None, {}).status == "not attempted"
+    assert evaluate(check, bench, {}, {}).status == "not attempted"
+    assert "value" in evaluate(check, bench, {"value": None}, {}).rationale
+    assert "other" in evaluate(check, bench, {"value": 1, "other": 2}, {}).rationale
+    before = DONE.model_copy(update={"id": "a9.before", "status": "failed", "credit": 0.0})
+    assert evaluate(check, bench, {"value": 1}, {"a9.before": before}).status == "waits"
+    before = before.model_copy(update={"status": "partial", "credit": 0.5})
+    assert evaluate(check, bench, {"value": 1}, {"a9.before": before}).status == "error"
+
+
+def test_sentence_and_parameters() -> None:
+    check = _check(passes)
+    assert check.sentence == "It works, on two lines."
+    assert check.parameters == ("value",)
+
+
+def test_load_says_what_is_there() -> None:
+    with pytest.raises(WorkbookError, match="no checks for 'a99'"):
+        load("a99")
+    assert all(check.variants == () for check in load("a2").values())
+
+
+def test_define_keeps_the_function() -> None:
+    marked = define("a9.thing", hints=("One.",))(passes)
+    assert marked is passes
+
+
+# -- check() and hint() ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout of its own with no server; returns the folder of a2's reports."""
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    monkeypatch.setenv("TRITON_URL", "http://localhost:9")
+    monkeypatch.setattr(notebook, "_shown", {})
+    monkeypatch.setattr(notebook, "_earned", {})
+    return tmp_path / ".workbook" / "reports" / "a2"
+
+
+def test_check_without_a_server(nobody: Path) -> None:
+    panel = notebook.check("a2.forest", model="forest")
+    assert panel.result.status == "failed"
+    assert "No server answers" in str(panel)
+    report = reports.read("a2.forest", nobody)
+    assert report is not None
+    assert report.values == {"model": "forest"}
+
+
+def test_check_of_nothing_or_of_what_no_check_takes(nobody: Path) -> None:
+    with pytest.raises(WorkbookError, match=r"There is no check 'a2\.nothing'"):
+        notebook.check("a2.nothing")
+    with pytest.raises(WorkbookError, match="model is a set"):
+        notebook.check("a2.forest", model={1})
+
+
+def test_hints_come_one_by_one(nobody: Path) -> None:
+    total = len(load("a2")["a2.forest"].hints)
+    for number in range(1, total + 2):
+        shown = notebook.hint("a2.forest")
+        assert len(shown.steps) == min(number, total)
+    assert "That is the last one." in str(shown)
+    assert "hint(" not in str(notebook.check("a2.forest", model="forest"))
+
+
+# -- panels ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", list(LOOKS))
+def test_panel_shows_everything_and_runs_nothing(status: Any) -> None:
+    evil = "<script>alert(1)</script>"
+    result = CheckResult(
+        id="a9.thing", sentence=evil, status=status, credit=0, rationale=evil, help=evil
+    )
+    panel = Panel(result, hints=2, points=(2.5, 10))
+    html = panel._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 3
+    for text in (html, str(panel)):
+        assert LOOKS[status][1] in text
+        assert "2.5 of 10 points" in text
+        assert ("2 hints" in text) == (status in ("failed", "partial", "not attempted"))
+
+
+def test_hint_panel() -> None:
+    assert "<b>" not in Hint("a9.thing", ("<b>bold</b>",), 2)._repr_html_()
+    assert "1 more" in str(Hint("a9.thing", ("One.",), 2))
+    assert "no hints" in Hint("a9.thing", (), 0)._repr_html_()
+
+
+# -- reports ---------------------------------------------------------------------------------------
+
+PLAIN = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20)
+ARRAYS = stn.arrays(
+    st.sampled_from([np.float32, np.float64, np.int64, np.uint8, np.bool_]),
+    stn.array_shapes(max_dims=3, max_side=4),
+)
+KEYS = st.text(max_size=8).filter(lambda key: key != "$array")
+VALUES = st.recursive(
+    PLAIN | st.floats(allow_nan=False, allow_infinity=False) | ARRAYS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return bool(
+            isinstance(other, np.ndarray)
+            and one.dtype == other.dtype
+            and one.shape == other.shape
+            and one.tobytes() == other.tobytes()
+        )
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    return bool(one == other and type(one) is type(other))
+
+
+@settings(max_examples=60)
+@given(values=st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=3))
+def test_report_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]
+) -> None:
+    home = tmp_path_factory.mktemp("reports")
+    reports.write("a9.thing", values, DONE, home)
+    report = reports.read("a9.thing", home)
+    assert report is not None
+    assert report.result == DONE
+    assert _same(values, report.values)
+
+
+def test_report_takes_what_notebooks_have(tmp_path: Path) -> None:
+    import pandas as pd
+    import torch
+
+    reports.write(
+        "a9.thing",
+        {
+            "frame": pd.DataFrame({"a": [1.0, 2.0]}),
+            "tensor": torch.ones(2, requires_grad=True),
+            "scalar": np.float32(0.5),
+            "texts": np.array(["one", "two"]),
+            "bytes": np.array([b"one", "zw\u00f6lf".encode()], dtype=object),
+            "pair": (1, np.int64(2)),
+        },
+        DONE,
+        tmp_path,
+    )
+    report = reports.read("a9.thing", tmp_path)
+    assert report is not None
+    assert report.values["frame"].tolist() == [[1.0], [2.0]]
+    assert report.values["tensor"].tolist() == [1.0, 1.0]
+    rest = {key: report.values[key] for key in ("scalar", "texts", "bytes", "pair")}
+    assert rest == {
+        "scalar": 0.5,
+        "texts": ["one", "two"],
+        "bytes": ["one", "zw\u00f6lf"],
+        "pair": [1, 2],
+    }
+
+
+def test_report_refuses_too_much(tmp_path: Path) -> None:
+    with pytest.raises(WorkbookError, match="too large"):
+        reports.write("a9.thing", {"x": np.zeros(reports.LARGEST + 1, np.uint8)}, DONE, tmp_path)
+    assert reports.read("a9.thing", tmp_path) is None
+
+
+def _spoil_pickle(home: Path) -> None:
+    np.savez(home / "a9.thing.npz", x_0=np.array([object()], dtype=object))
+
+
+def _spoil_bomb(home: Path) -> None:
+    with zipfile.ZipFile(home / "a9.thing.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x_0.npy", b"\0" * (reports.LARGEST + (2 << 20)))
+
+
+def _spoil_json(text: str) -> Callable[[Path], None]:
+    return lambda home: (home / "a9.thing.json").write_text(text) and None
+
+
+def _report(**changes: Any) -> str:
+    return json.dumps({"check": "a9.thing", "values": {}, **changes})
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _spoil_pickle,
+        _spoil_bomb,
+        lambda home: (home / "a9.thing.npz").write_bytes(b"PK\x03\x04 no zip"),
+        lambda home: (home / "a9.thing.npz").unlink(),
+        _spoil_json("not json"),
+        _spoil_json("[]"),
+        _spoil_json(_report(check="a9.other")),
+        _spoil_json(_report(version=2)),
+        _spoil_json(_report(extra=1)),
+        _spoil_json(_report(values={"x": {"$array": "nothing"}})),
+        _spoil_json('{"check": "a9.thing", "values": {"x": ' + "[" * 5000 + "]" * 5000 + "}}"),
+        _spoil_json(_report(values={"x": "y" * (17 << 20)})),
+    ],
+)
+def test_report_of_a_stranger(tmp_path: Path, spoil: Callable[[Path], Any]) -> None:
+    """What cannot be read is refused in words, whatever it is."""
+    reports.write("a9.thing", {"x": np.ones(3)}, DONE, tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(WorkbookError, match=r"The report of a9\.thing"):
+        reports.read("a9.thing", tmp_path)
+
+
+def test_report_follows_no_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    reports.write("a9.thing", {}, DONE, elsewhere)
+    (tmp_path / "a9.thing.json").symlink_to(elsewhere / "a9.thing.json")
+    assert reports.read("a9.thing", tmp_path) is None
+
+
+# -- the bench, on a real server -------------------------------------------------------------------
+
+DOUBLE = """
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            if (x == 13).any():
+                time.sleep(2)
+            if (x == 66).any():
+                raise ValueError("no sixty-six")
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", 2 * x)]))
+        return answers
+"""
+CONFIG = """
+backend: "python"
+max_batch_size: 8
+input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] }
+instance_group { count: 1 kind: KIND_CPU }
+version_policy { all { } }
+parameters { key: "word" value: { string_value: "hello" } }
+"""
+
+
+@pytest.fixture(scope="module")
+def bench(server: Triton) -> Iterator[Bench]:
+    """A bench that loads on demand; `double` and `broken` lie in its repository."""
+    for name, config in (("double", CONFIG), ("broken", CONFIG.replace("max_batch_size: 8", "?"))):
+        for version in (1, 3):
+            folder = server.repository / name / str(version)
+            folder.mkdir(parents=True)
+            (folder / "model.py").write_text(DOUBLE)
+        (server.repository / name / "config.pbtxt").write_text(config)
+    bench = Bench(server, load=True)
+    yield bench
+    bench.close()
+
+
+def _x(*values: float) -> dict[str, Any]:
+    return {"x": np.float32([[value] for value in values])}
+
+
+def test_bench_asks(bench: Bench) -> None:
+    assert bench.infer("double", _x(1, 2))["y"].tolist() == [[2.0], [4.0]]
+    assert bench.infer("double", _x(5), outputs=["y"], version=1)["y"].tolist() == [[10.0]]
+    assert bench.config("double")["max_batch_size"] == 8
+    assert bench.parameter("double", "word") == "hello"
+    assert bench.parameter("double", "nothing") is None
+    assert bench.versions("double") == (1, 3)
+
+
+def test_bench_counts(bench: Bench) -> None:
+    before = bench.counts("double")
+    bench.infer("double", _x(1, 2, 3))
+    bench.infer("double", _x(1))
+    change = bench.counts("double") - before
+    assert change == Counts(requests=2, failures=0, inferences=4, executions=2)
+
+
+def test_bench_keeps_the_order(bench: Bench) -> None:
+    answers = bench.together("double", [_x(float(n)) for n in range(100, 150)], outputs=["y"])
+    assert [answer["y"].item() for answer in answers] == [2.0 * n for n in range(100, 150)]
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "options", "words"),
+    [
+        ("nothing", _x(1), {}, "nothing"),
+        ("../etc", _x(1), {}, "'../etc' cannot be a model's name"),
+        (7, _x(1), {}, "7 is not the name of a model"),
+        ("broken", _x(1), {}, "broken"),
+        ("double", _x(1), {"version": 2}, "A request to double failed"),
+        ("double", {"x": np.float64([[1]])}, {}, "A request to double failed"),
+        ("double", {"z": np.float32([[1]])}, {}, "A request to double failed"),
+        ("double", _x(*range(9)), {}, "A request to double failed"),
+        ("double", _x(1), {"outputs": ["z"]}, "A request to double failed"),
+        ("double", _x(66), {}, "no sixty-six"),
+        ("double", _x(13), {"timeout": 0.5}, "double did not answer within"),
+    ],
+)
+def test_bench_fails_in_words(
+    bench: Bench, model: Any, inputs: Any, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Failure, match=re.escape(words)):
+        bench.infer(model, inputs, **options)
+
+
+def test_bench_refusal(bench: Bench) -> None:
+    assert bench.refusal("double", _x(1)) == ""
+    assert "no sixty-six" in bench.refusal("double", _x(66))
+
+
+def test_bench_loads_no_other_backend(bench: Bench, server: Triton) -> None:
+    strict = Bench(server, load=True, backends=("fil",))
+    with pytest.raises(Failure, match="names 'python'"):
+        strict.config("double")
+    strict.close()
+
+
+def test_bench_draws_the_same_again(bench: Bench) -> None:
+    bench.seed(5)
+    first = bench.rng.random(4).tolist()
+    bench.seed(5)
+    assert bench.rng.random(4).tolist() == first

@@ -1,0 +1,247 @@
+"""nbgrader's own tools on what the grader wrote: gradebook, autograde, export, feedback."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from a_class import answered, course, desk, pack, stand_in_grade
+
+from grader import grade, gradebook, intake, preprocessors
+from grader.desk import Desk
+from workbook.assignments import Assignment, programs
+from workbook.errors import WorkbookError
+
+ROOT = Path(__file__).parents[2]
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
+    home = tmp_path_factory.mktemp("course")
+    (home / "requirements.txt").write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_HOME", str(home))
+        yield course(home)
+
+
+def write(home: Path, toy: Assignment, student: str, code: str, text: str = "") -> Desk:
+    """Hand in, keep the stand-in's result under the real key, and write it down."""
+    where = desk(home)
+    pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code, text), "extra.txt": "x"})
+    intake.take(where, toy, where.inbox)
+    place = where.submission(student, toy.name)
+    settings = grade.Settings(secret=where.secret())
+    key = grade.key(place, toy.name, settings)
+    where.keep(stand_in_grade(place, toy.name, settings).model_copy(update={"key": key}))
+    where.enter(toy.name, {**where.roll(toy.name), student: key})
+    gradebook.Writer(where, toy).write(student, key)
+    return where
+
+
+def nbgrader(where: Desk, toy: Assignment, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """nbgrader's command line in the folder with its configuration."""
+    environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "GRADER_WORK": str(where.home)}
+    with programs():
+        environment["PATH"] = os.environ["PATH"]
+    return subprocess.run(
+        [sys.executable, "-m", "nbgrader", *arguments],
+        cwd=ROOT / "grader",
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=250,
+        check=False,
+    )
+
+
+def autograded(where: Desk, student: str) -> Any:
+    return nbformat.read(where.autograded / student / "a9__toy" / "a9.ipynb", as_version=4)
+
+
+def cell(notebook: Any, id: str) -> Any:
+    (found,) = (c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == id)
+    return found
+
+
+def test_points_are_credit_times_points(tmp_path: Path, toy: Assignment) -> None:
+    where = write(tmp_path, toy, "half", "number = 0.5", text="I think so.")
+    write(tmp_path, toy, "none", "number = ...")
+    write(tmp_path, toy, "full", "number = 1")
+
+    marks = {mark.student: mark for mark in gradebook.marks(where, toy.name)}
+
+    assert {who: mark.score for who, mark in marks.items()} == {"half": 7.5, "none": 0, "full": 15}
+    assert marks["half"].parts == {"a9.first": (5, 10), "a9.second": (2.5, 5), "a9.why": (0, 5)}
+    # A written answer waits for a person; one that was left as released does not.
+    assert {who: mark.by_hand for who, mark in marks.items()} == {"half": 1, "none": 0, "full": 0}
+    assert marks["half"].most == 20
+    assert gradebook.written(where, toy.name) == where.roll(toy.name)
+
+
+def test_each_check_cell_shows_the_judges_panel_and_the_score(
+    tmp_path: Path, toy: Assignment
+) -> None:
+    where = write(tmp_path, toy, "anna", "number = 0.5")
+
+    outputs = cell(autograded(where, "anna"), "a9-first").outputs
+
+    assert [output.output_type for output in outputs] == ["display_data", "execute_result"]
+    assert "in part: 5 of 10 points" in outputs[0].data["text/html"]
+    assert "in part: 5 of 10 points" in outputs[0].data["text/plain"]
+    assert outputs[1].data["text/plain"] == "5.0"
+
+
+def test_writing_again_changes_nothing_and_keeps_what_a_person_gave(
+    tmp_path: Path, toy: Assignment
+) -> None:
+    from nbgrader.api import Gradebook
+
+    where = write(tmp_path, toy, "anna", "number = 0.5", text="Because I measured it.")
+    with Gradebook(f"sqlite:///{where.gradebook}") as book:
+        entry = book.find_grade("a9-why", "a9", toy.name, "anna")
+        entry.manual_score, entry.needs_manual_grade = 4, False
+        book.db.commit()
+    assert gradebook.marks(where, toy.name)[0].score == 11.5
+
+    write(tmp_path, toy, "anna", "number = 1", text="Because I measured it.")
+
+    (mark,) = gradebook.marks(where, toy.name)
+    assert mark.score == 19
+    assert mark.by_hand == 1  # the work changed: a person should look again
+
+
+def test_late_penalties_and_time_stamps_are_nbgraders(tmp_path: Path, toy: Assignment) -> None:
+    from nbgrader.api import Gradebook
+
+    where = write(tmp_path, toy, "anna", "number = 1")
+    with Gradebook(f"sqlite:///{where.gradebook}") as book:
+        book.update_or_create_assignment(toy.name, duedate="2026-11-20 10:00:00 UTC")
+    stamp = where.submission("anna", toy.name) / "timestamp.txt"
+    stamp.write_text("2026-11-20 12:00:00 UTC")
+    assert gradebook.written(where, toy.name) == {}  # the new time is not in the gradebook yet
+
+    gradebook.Writer(where, toy).write("anna", where.roll(toy.name)["anna"])
+
+    (mark,) = gradebook.marks(where, toy.name)
+    assert mark.submitted == datetime.datetime(2026, 11, 20, 12)
+    assert mark.due == datetime.datetime(2026, 11, 20, 10)
+    assert gradebook.written(where, toy.name) == where.roll(toy.name)
+
+
+def test_nbgraders_command_line_gives_the_same_marks(tmp_path: Path, toy: Assignment) -> None:
+    where = write(tmp_path, toy, "anna", "number = 0.5", text="Because.")
+    write(tmp_path, toy, "bob", "number = 1")
+    (where.inbox / "eve.zip").write_text("no zip")
+    intake.take(where, toy, where.inbox)
+    before = {mark.student: mark.parts for mark in gradebook.marks(where, toy.name)}
+    theirs = where.autograded / "anna" / toy.name / "extra.txt"
+    assert theirs.read_text() == "x"
+
+    done = nbgrader(where, toy, "autograde", toy.name, "--force")
+
+    assert done.returncode == 0, done.stderr
+    after = {mark.student: mark.parts for mark in gradebook.marks(where, toy.name)}
+    eve = {"a9.first": (0, 10), "a9.second": (0, 5), "a9.why": (0, 5)}
+    assert after == {**before, "eve": eve}
+    names = {path.name for path in (where.autograded / "anna" / toy.name).iterdir()}
+    assert names == {"a9.ipynb", "extra.txt"}  # a9.py, the source, is not among them
+
+    table = tmp_path / "grades.csv"
+    done = nbgrader(where, toy, "export", f"--CsvExportPlugin.to={table}")
+    assert done.returncode == 0, done.stderr
+    with table.open() as file:
+        rows = {row["student_id"]: row for row in csv.DictReader(file)}
+    assert {who: float(row["score"]) for who, row in rows.items()} == {
+        **{"anna": 7.5, "bob": 15, "eve": 0}
+    }
+
+    done = nbgrader(where, toy, "generate_feedback", toy.name)
+    assert done.returncode == 0, done.stderr
+    page = (where.feedback / "anna" / toy.name / "a9.html").read_text()
+    assert "in part: 5 of 10 points" in page
+
+
+ATTACK = "<script>alert(1)</script>"
+OUTPUTS: list[dict[str, Any]] = [
+    {"output_type": "display_data", "data": {"text/html": ATTACK}, "metadata": {}},
+    {"output_type": "display_data", "data": {"application/javascript": "alert(1)"}, "metadata": {}},
+    {"output_type": "display_data", "data": {"image/svg+xml": f"<svg>{ATTACK}</svg>"}},
+    {"output_type": "display_data", "data": {"image/png": f'"><b>{ATTACK}'}, "metadata": {}},
+    {"output_type": "display_data", "data": {"image/png": PIXEL}, "metadata": {"x": ATTACK}},
+    {"output_type": "stream", "name": f'x"><b>{ATTACK}', "text": "hello\n"},
+    {"output_type": "error", "ename": "E", "evalue": "no", "traceback": [ATTACK]},
+    {"output_type": "execute_result", "data": {"text/plain": "100"}, "execution_count": ATTACK},
+    {"output_type": "stream", "name": "stdout", "text": "z" * 100_000},
+]
+
+
+def test_nothing_of_a_submission_runs_in_the_instructors_browser(
+    tmp_path: Path, toy: Assignment
+) -> None:
+    text = f'{ATTACK} <img src=x onerror=alert(1)> [a](javascript:alert(1)) <a href="data:x">b</a>'
+    code = f"outputs = {OUTPUTS!r}\nnumber = 0  # {ATTACK}"
+    where = write(tmp_path, toy, "eve", code, text=text)
+
+    notebook = autograded(where, "eve")
+    kept = cell(notebook, "a9-number").outputs
+    done = nbgrader(where, toy, "generate_feedback", toy.name)
+
+    assert done.returncode == 0, done.stderr
+    assert {tuple(output.get("data", {})) for output in kept} == {(), ("image/png",)}
+    assert [output.text for output in kept if "text" in output][:3] == ["hello\n", "E: no", "100"]
+    assert sum(len(output.get("text", "")) for output in kept) < 30_000
+    assert sum(m.score for m in gradebook.marks(where, toy.name)) == 0  # 100 was only printed
+    page = (where.feedback / "eve" / toy.name / "a9.html").read_text()
+    body = page[page.index("<body") :]
+    assert "&lt;script&gt;alert(1)" in body
+    assert "<script>alert(1)" not in body
+    assert "onerror=alert" not in body.replace("&lt;img src=x onerror=alert(1)&gt;", "").replace(
+        '&lt;img src="x" onerror="alert(1)"&gt;', ""
+    )
+    assert 'href="javascript' not in body
+    assert 'href="data:' not in body
+    assert f"data:image/png;base64,{PIXEL}" in body
+
+
+def test_metadata_that_a_template_would_print_is_left_behind() -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell("1", execution_count=1)],
+        metadata={"title": ATTACK, "widgets": {ATTACK: {}}, "language_info": {"name": ATTACK}},
+    )
+    notebook.cells[0].update(id=ATTACK, execution_count=ATTACK, metadata={"name": ATTACK})
+    preprocessors.harmless(notebook)
+    assert ATTACK not in json.dumps(notebook)
+    nbformat.validate(notebook)
+
+
+def test_instructors_files_never_replace_a_students(toy: Assignment, tmp_path: Path) -> None:
+    excluded = gradebook.config(desk(tmp_path)).Autograde.exclude_overwriting
+    assert set(excluded["a9__toy"]) == {"a9.py", "a9.ipynb"}
+
+
+def test_a_gradebook_in_use_is_said_and_written_later(tmp_path: Path, toy: Assignment) -> None:
+    import sqlite3
+
+    where = write(tmp_path, toy, "anna", "number = 0.5")
+    held = sqlite3.connect(where.gradebook, isolation_level=None)
+    held.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(WorkbookError, match="could not write anna") as raised:
+        gradebook.Writer(where, toy).write("anna", where.roll(toy.name)["anna"])
+    assert "Close what else has it open" in raised.value.todo
+    held.execute("ROLLBACK")
+    held.close()
+    gradebook.Writer(where, toy).write("anna", where.roll(toy.name)["anna"])
+    assert gradebook.marks(where, toy.name)[0].score == 7.5

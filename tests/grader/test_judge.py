@@ -1,0 +1,331 @@
+"""The judge on models of every kind: it gives a verdict whatever they do, and is not deceived.
+
+The assignment `zz` of these tests lets its models run Python, so that they can try.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+
+import grader
+from grader import reports, sandbox
+from grader.execute import course
+from grader.judge import Line, Order
+from grader.results import CheckResult
+
+CHECKS = '''
+import numpy as np
+from grader.check import Failure, define
+
+@define("zz.first")
+def first(bench, model: str):
+    """The model doubles its numbers."""
+    x = np.arange(4, dtype=np.float32).reshape(1, 4)
+    answer = bench.infer(model, {"IN": x}, outputs=["OUT"], timeout=5)["OUT"]
+    if answer.shape != x.shape or not (answer == 2 * x).all():
+        raise Failure("It does not.")
+
+@define("zz.number")
+def number(bench, value: float):
+    """The value is above 1."""
+    if not value > 1:
+        raise Failure("It is not.", help="Try 2.", credit=0.5 if value == 1 else 0)
+
+@define("zz.broken")
+def broken(bench, value: float):
+    """A check with a mistake of its own."""
+    raise ZeroDivisionError("of its own")
+
+@define("zz.second", needs=("zz.number",))
+def second(bench, model: str):
+    """The model doubles its numbers, still."""
+    first(bench, model)
+'''
+HIDDEN = """
+import numpy as np
+from grader.check import Failure, hidden
+
+@hidden("zz.second")
+def other_numbers(bench, model: str):
+    x = bench.rng.normal(size=(1, 4)).astype(np.float32)
+    if not (bench.infer(model, {"IN": x})["OUT"] == 2 * x).all():
+        raise Failure("Other numbers are not doubled.", credit=0.25)
+"""
+CONFIG = """
+backend: "python"
+input { name: "IN" data_type: TYPE_FP32 dims: [ -1, 4 ] }
+output { name: "OUT" data_type: TYPE_FP32 dims: [ -1, 4 ] }
+instance_group { count: 1 kind: KIND_CPU }
+"""
+MODEL = """
+import os, signal, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
+            y = 2 * x
+            {line}
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", y)]))
+        return answers
+"""
+
+#: Stops whoever watches the server, ends the server, and says yes to everything in its place.
+IMPOSTOR = """
+import os, signal, time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+def command(pid):
+    try:
+        return open("/proc/" + pid + "/cmdline").read()
+    except OSError:
+        return ""
+pids = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
+for p in pids:
+    if "grader.serve" in command(p) or "guard.py" in command(p):
+        os.kill(int(p), signal.SIGSTOP)
+for p in pids:
+    if command(p).split(chr(0))[0].endswith("tritonserver"):
+        os.kill(int(p), signal.SIGKILL)
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    do_POST = do_GET
+while True:
+    try:
+        HTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
+    except OSError:
+        time.sleep(0.05)
+"""
+
+
+class Class:
+    """An assignment, a repository and reports in a temporary folder, and a judge on them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.checks = home / "checks"
+        self.hidden = home / "hidden"
+        for folder, text in ((self.checks, CHECKS), (self.hidden, HIDDEN)):
+            folder.mkdir()
+            (folder / "__init__.py").touch()
+            (folder / "zz.py").write_text(text)
+        self.repository = home / "repository"
+        self.reports = home / "reports"
+        self.repository.mkdir()
+        self.reports.mkdir()
+
+    def model(self, line: str = "pass", *, name: str = "double") -> None:
+        """Write a Python model that doubles its input, and does one thing more."""
+        folder = self.repository / name
+        (folder / "1").mkdir(parents=True)
+        (folder / "config.pbtxt").write_text(CONFIG)
+        (folder / "1" / "model.py").write_text(MODEL.replace("{line}", line))
+
+    def report(self, check: str, **values: Any) -> None:
+        """Hand values to a check, as a notebook would."""
+        said = CheckResult(id=check, sentence="", status="passed", credit=1)
+        reports.write(check, values, said, self.reports)
+
+    def judge(
+        self, *, secret: str = "s", limits: sandbox.Limits | None = None
+    ) -> tuple[dict[str, CheckResult], list[str], list[Line]]:
+        """The results by check, the kinds of the flags, and all lines."""
+        order = Order(
+            assignment="zz", repository=self.repository, reports=self.reports, secret=secret
+        )
+        bound, environment = course(hidden=True)
+        package = Path(grader.__file__).parent
+        here: Mapping[str, Path] = {
+            str(package / "checks"): self.checks,
+            str(package / "hidden"): self.hidden,
+            str(self.repository): self.repository,
+            str(self.reports): self.reports,
+        }
+        outcome = sandbox.run(
+            [sys.executable, "-m", "grader.judge"],
+            read_only={**bound, **here},
+            stdin=order.model_dump_json().encode(),
+            environment=environment,
+            limits=limits or sandbox.Limits(wall_s=120, memory_bytes=4 << 30),
+            nesting=True,
+        )
+        lines = [Line.model_validate_json(text) for text in outcome.stdout.splitlines()]
+        assert lines, outcome.stderr
+        assert lines[-1].kind == "end", outcome.stderr
+        results = {line.check.id: line.check for line in lines if line.check}
+        return results, [line.flag.kind for line in lines if line.flag], lines
+
+
+@pytest.fixture
+def zz(tmp_path: Path) -> Class:
+    if (problem := sandbox.probe().error) is not None:
+        pytest.skip(str(problem))
+    return Class(tmp_path)
+
+
+def test_each_status_is_told(zz: Class) -> None:
+    """Passed, partial, failed, waiting, not attempted and a broken check, with their words."""
+    zz.model()
+    zz.report("zz.first", model="double")
+    zz.report("zz.number", value=1)
+    zz.report("zz.broken", value=3)
+    results, flags, _ = zz.judge()
+    assert {id: (r.status, r.credit) for id, r in results.items()} == {
+        "zz.first": ("passed", 1.0),
+        "zz.number": ("partial", 0.5),
+        "zz.broken": ("error", 0.0),
+        "zz.second": ("not attempted", 0.0),
+    }
+    assert results["zz.number"].help == "Try 2."
+    assert "of its own" in results["zz.broken"].rationale
+    # The notebook claimed that both had passed.
+    assert flags == ["report disagrees", "report disagrees"]
+
+
+def test_a_check_waits_for_another(zz: Class) -> None:
+    zz.model()
+    zz.report("zz.number", value=0)
+    zz.report("zz.second", model="double")
+    results, _, _ = zz.judge()
+    assert results["zz.second"].status == "waits"
+    assert "zz.number" in results["zz.second"].rationale
+
+
+def test_a_hidden_variant_decides(zz: Class) -> None:
+    """Right on the visible numbers, wrong on others: the hidden variant's credit counts."""
+    zz.model("y = np.where(x == np.floor(x), y, 0).astype(np.float32)")
+    zz.report("zz.number", value=2)
+    zz.report("zz.first", model="double")
+    zz.report("zz.second", model="double")
+    results, flags, _ = zz.judge()
+    assert results["zz.first"].status == "passed"
+    second = results["zz.second"]
+    assert (second.status, second.credit, second.hidden) == ("partial", 0.25, True)
+    assert flags == []  # what is hidden, a notebook cannot have claimed
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("raise ValueError('mine')", "mine"),
+        ("time.sleep(30)", "within 5 s"),
+        ("y = np.full((1, 4), np.nan, np.float32)", "does not"),
+        ("y = y.astype(np.float64)", "answers OUT as FP64; its config says TYPE_FP32"),
+        ("y = np.zeros((300_000_000 // 4, 4), np.float32)", ""),
+    ],
+    ids=["raises", "sleeps", "nan", "dtype", "huge"],
+)
+def test_a_bad_answer_is_a_failure(zz: Class, line: str, words: str) -> None:
+    """Whatever a model answers, the check fails with a sentence, and the next one goes on."""
+    zz.model(line)
+    zz.model(name="good")
+    zz.report("zz.first", model="double")
+    zz.report("zz.number", value=2)
+    zz.report("zz.second", model="good")
+    results, _, _ = zz.judge()
+    assert results["zz.first"].status == "failed"
+    assert re.search(words, results["zz.first"].rationale)
+    assert results["zz.second"].status == "passed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "os.kill(os.getppid(), signal.SIGKILL)",
+        "[os.kill(int(p), 9) for p in os.listdir('/proc') if p.isdigit() and p != '1' "
+        "and int(p) != os.getpid()]",
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {IMPOSTOR!r}], "
+        "start_new_session=True); time.sleep(3)",
+    ],
+    ids=["kills its server", "kills everything", "takes its server's place"],
+)
+def test_a_model_cannot_stand_in_for_its_server(zz: Class, line: str) -> None:
+    """It costs the check that asked it; the others get a server of their own."""
+    zz.model(line)
+    zz.model(name="good")
+    zz.report("zz.first", model="double")
+    zz.report("zz.number", value=2)
+    zz.report("zz.second", model="good")
+    results, flags, _ = zz.judge()
+    assert results["zz.first"].credit == 0
+    assert "server ended" in results["zz.first"].rationale
+    assert "server ended" in flags
+    assert results["zz.second"].status == "passed"
+
+
+def test_a_model_that_does_not_load_is_explained(zz: Class) -> None:
+    """The explanation points into the config, and the log holds the model's own words."""
+    zz.model()
+    config = zz.repository / "double" / "config.pbtxt"
+    config.write_text(CONFIG.replace("TYPE_FP32", "FP32", 1))
+    zz.model(name="raises")
+    (zz.repository / "raises" / "1" / "model.py").write_text("raise RuntimeError('at import')\n")
+    zz.report("zz.first", model="double")
+    zz.report("zz.number", value=2)
+    zz.report("zz.second", model="raises")
+    results, _, lines = zz.judge()
+    assert "TYPE_FP32" in results["zz.first"].rationale
+    assert "at import" in results["zz.second"].rationale
+    assert any("at import" in line.log for line in lines)
+
+
+def test_the_same_secret_gives_the_same_inputs(zz: Class) -> None:
+    """Hidden inputs depend on the secret and on nothing else."""
+    (zz.hidden / "zz.py").write_text(
+        HIDDEN.replace(
+            'raise Failure("Other numbers are not doubled.", credit=0.25)',
+            "raise Failure(repr(float(x[0, 0])), credit=0.25)",
+        )
+    )
+    zz.model("y = np.where(x == np.floor(x), y, 0).astype(np.float32)")
+    zz.report("zz.number", value=2)
+    zz.report("zz.second", model="double")
+    seen = [zz.judge(secret=s)[0]["zz.second"].rationale for s in ("one", "one", "two")]
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_nothing_but_the_server_sees_a_model(zz: Class, tmp_path: Path) -> None:
+    """A model sees neither the hidden checks nor the reports, and cannot write its repository."""
+    line = dedent(
+        f"""
+        seen = [p for p in ({str(zz.hidden)!r}, {str(zz.reports)!r},
+            {str(Path(grader.__file__).parent / "hidden")!r}) if os.path.exists(p)]
+        try:
+            open(os.path.join({str(zz.repository)!r}, "x"), "w")
+            seen.append("wrote")
+        except OSError:
+            pass
+        if seen:
+            raise ValueError(str(seen))
+        """
+    ).strip()
+    zz.model(line.replace("\n", "\n            "))
+    zz.report("zz.first", model="double")
+    zz.report("zz.number", value=2)
+    zz.report("zz.second", model="double")
+    results, _, _ = zz.judge()
+    assert results["zz.first"].status == "passed", results["zz.first"].rationale
+    assert np.isclose(results["zz.first"].credit, 1)
+
+
+def test_order_of_reports_does_not_matter(zz: Class) -> None:
+    """A report of another check under this one's name is none."""
+    zz.model()
+    zz.report("zz.number", value=2)
+    shutil.copy(zz.reports / "zz.number.json", zz.reports / "zz.first.json")
+    results, flags, _ = zz.judge()
+    assert results["zz.first"].status == "not attempted"
+    assert flags == ["unreadable report"]

@@ -1,0 +1,236 @@
+"""What people read: pages that show what they should, hide what they must, and run nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+from a_class import answered, course, desk, pack
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from grader import gradebook, intake, report
+from grader.cli import app
+from grader.desk import Desk
+from grader.results import CheckResult, Flag, Graded, Stopped, Verdict
+from workbook.assignments import Assignment
+
+ATTACK = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
+    home = tmp_path_factory.mktemp("course")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_HOME", str(home))
+        yield course(home)
+
+
+def result(id: str, credit: float, rationale: str = "", help: str = "") -> CheckResult:
+    status = "passed" if credit == 1 else "partial" if credit else "failed"
+    return CheckResult(
+        id=id,
+        sentence=f"{id} holds.",
+        status=status,  # type: ignore[arg-type]
+        credit=credit,
+        rationale=rationale,
+        help=help,
+    )
+
+
+def graded(toy: Assignment, key: str, *checks: CheckResult, **more: object) -> Graded:
+    flags = more.pop("flags", ())
+    verdict = Verdict(assignment=toy.name, checks=checks, flags=flags, log="SECRET INPUTS")  # type: ignore[arg-type]
+    return Graded(
+        key=key,
+        assignment=toy.name,
+        verdict=verdict,
+        notebook=more.pop("notebook", toy.release.read_text()),  # type: ignore[arg-type]
+        sandbox="bubblewrap",
+        executed=2.0,
+        judged=3.0,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(scope="module")
+def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Desk:
+    """Five students: one right, two with the same mistake, one hostile, one unreadable."""
+    where = desk(tmp_path_factory.mktemp("desk"))
+    for name in ("anna", "bob_LATE_41_1_a9", "Cy Li_77_assignsubmission_file_a9", "=cmd()"):
+        pack(where.inbox / f"{name}.zip", {"a9.ipynb": answered(toy, "number = 1", name)})
+    (where.inbox / "eve.zip").write_text("no zip")
+    records = {record.source: record for record in intake.take(where, toy, where.inbox)}
+    good = result("a9.first", 1)
+    wrong = "Rows differ in {} of 50, by up to {}."
+    hostile = graded(
+        toy,
+        "d" * 64,
+        result("a9.first", 0, f"It said {ATTACK}", help=ATTACK),
+        good.model_copy(update={"id": "a9.second"}),
+        flags=(Flag(kind="edited cell", detail=f"a9.first was edited {ATTACK}"),),
+        notebook=answered(toy, "number = 0", "Because.").decode(),
+        errors=(Stopped(cell=7, name=f"E{ATTACK}", message=ATTACK),),
+        log="".join(f"line {n}\n" for n in range(500)) + f"\x1b[31mthe end {ATTACK}\n",
+    )
+    results = {
+        "anna": graded(toy, "a" * 64, good, result("a9.second", 1)),
+        "bob_41": graded(toy, "b" * 64, good, result("a9.second", 0, wrong.format(7, "0.25"))),
+        "Cy_Li_77": graded(
+            toy,
+            "c" * 64,
+            good,
+            result("a9.second", 0.5, wrong.format(12, "1e-3")),
+            flags=(Flag(kind="looked for the judge", detail="It read /proc."),),
+        ),
+        "cmd": hostile,
+        "eve": intake.refused(toy, records["eve.zip"].problem),
+    }
+    for item in results.values():
+        where.keep(item)
+    where.enter(toy.name, {who: item.key for who, item in results.items()})
+    writer = gradebook.Writer(where, toy)
+    for who, item in results.items():
+        writer.write(who, item.key)
+    report.feedback(where, toy)
+    report.classroom(where, toy)
+    return where
+
+
+def page(where: Desk, student: str) -> str:
+    return (where.feedback / student / "a9__toy.html").read_text()
+
+
+class Reader(HTMLParser):
+    """Counts what a page could run or fetch, and whether its elements close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "iframe", "object", "embed", "link", "img", "form"):
+            self.bad.append(tag)
+        self.bad += [name for name, _ in attrs if name.startswith("on") or name in ("src", "href")]
+        if tag not in ("meta", "br", "hr", "rect"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "rect":
+            assert self.open.pop() == tag
+
+
+def test_no_page_runs_or_fetches_anything(a_class: Desk) -> None:
+    pages = [*a_class.feedback.rglob("*.html"), *a_class.report.glob("*.html")]
+    assert len(pages) == 6
+    for path in pages:
+        reader = Reader()
+        reader.feed(path.read_text())
+        assert reader.bad == []
+        assert reader.open == []
+
+
+def test_a_student_reads_points_reasons_and_their_own_errors(a_class: Desk) -> None:
+    text = page(a_class, "cmd")
+    assert "<title>a9__toy: cmd</title>" in text
+    assert "A toy" in text
+    assert "5 of 20 points" in text
+    assert "not yet: 0 of 10 points" in text
+    assert "Your written answers are still to be read" in text
+    assert "Cell 7: <code>E&lt;script&gt;" in text
+    assert "a9.first was edited" in text
+    assert "line 499" in text
+    assert "the end" in text
+    assert "line 400\n" not in text
+    assert "\x1b" not in text
+    assert "hint(" not in text
+
+
+def test_a_student_reads_no_log_where_all_is_well_and_never_the_judges(a_class: Desk) -> None:
+    assert "What your server said" not in page(a_class, "anna")
+    everything = "".join(path.read_text() for path in a_class.feedback.rglob("*.html"))
+    assert "SECRET INPUTS" not in everything
+    assert "read /proc" not in everything  # that is for the instructor
+
+
+def test_an_unreadable_submission_gets_its_reason(a_class: Desk) -> None:
+    text = page(a_class, "eve")
+    assert "0 of 20 points" in text
+    assert "It is not a zip file" in text
+    assert text.count("not attempted: 0 of") == 2
+
+
+def test_the_class_report_finds_what_wrong_answers_share(a_class: Desk) -> None:
+    text = (a_class.report / "a9__toy.html").read_text()
+    assert "Cy_Li_77, bob_41" in text
+    assert "Rows differ in 12 of 50, by up to 1e-3." in text
+    assert "Rows differ in 7 of 50" not in text  # one example is enough
+    assert "looked for the judge" in text
+    assert "5 submissions" in text
+    assert "Median 10, mean 8.5, from 0 to 15." in text
+
+
+def test_pages_that_say_the_same_are_not_written_again(a_class: Desk, toy: Assignment) -> None:
+    before = {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")}
+    report.feedback(a_class, toy)
+    assert {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")} == before
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_tables_have_the_columns_that_others_import(a_class: Desk, toy: Assignment) -> None:
+    canvas = rows(report.table(a_class, toy, "canvas"))
+    assert canvas[0] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "a9__toy"]
+    assert canvas[1] == ["Points Possible", "", "", "", "", "20"]
+    by_name = {row[0]: row[1:] for row in canvas[2:]}
+    assert by_name["bob"] == ["41", "", "", "", "10.0"]
+    assert by_name["anna"] == ["", "", "anna", "", "15.0"]
+
+    moodle = rows(report.table(a_class, toy, "moodle"))
+    assert moodle[0][:2] == ["Identifier", "Full name"]
+    assert ["Participant 77", "Cy Li", "", "", "12.5", "20.0"] in moodle
+
+    own = report.table(a_class, toy, "nbgrader")
+    assert rows(own)[0] == [
+        *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name"),
+        *("email", "raw_score", "late_submission_penalty", "score", "max_score"),
+    ]
+
+
+@pytest.mark.parametrize("format", ["nbgrader", "canvas", "moodle"])
+def test_no_cell_of_a_table_is_a_formula(a_class: Desk, toy: Assignment, format: str) -> None:
+    text = report.table(a_class, toy, format)  # type: ignore[arg-type]
+    assert "cmd" in text
+    for row in rows(text):
+        for value in row:
+            assert not value.strip().startswith(("=", "+", "-", "@"))
+
+
+@given(st.text(), st.floats(allow_nan=False), st.integers(0, 10**9))
+def test_figures_do_not_make_another_mistake(words: str, number: float, count: int) -> None:
+    one = report.normal(f"{count} rows differ by {number}: {words}")
+    other = report.normal(f"{count + 1} rows differ by 0.5: {words}")
+    assert one == other
+    assert not any(c in "0123456789" for c in report.normal(f"{count} {number}"))
+
+
+def test_the_command_line_says_where_the_files_are(
+    a_class: Desk, toy: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADER_WORK", str(a_class.home))
+    run = CliRunner()
+    shown = run.invoke(app, ["feedback", "a9"])
+    assert shown.exit_code == 0, shown.output
+    assert "<student>/a9__toy.html" in "".join(shown.output.split("\n"))
+    shown = run.invoke(app, ["export", "a9", "--format", "canvas", "--to", f"{a_class.home}/c.csv"])
+    assert shown.exit_code == 0, shown.output
+    assert (a_class.home / "c.csv").read_text() == report.table(a_class, toy, "canvas")
+    assert run.invoke(app, ["export", "a9", "--format", "excel"]).exit_code == 1
+    assert run.invoke(app, ["report", "a8"]).exit_code == 1

@@ -1,0 +1,479 @@
+"""The sandbox: every limit holds, nothing leaks in or out, and it ends when its keeper ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader import sandbox
+from grader.room import course
+from grader.sandbox import Limits
+from workbook.errors import WorkbookError
+
+PYTHON = "/usr/bin/python3"
+MIB = 1 << 20
+STORM = "import os\nwhile True:\n    try: os.fork(); os.setsid()\n    except OSError: pass"
+
+
+def python(code: str, limits: Limits | None = None, **more: object) -> sandbox.Outcome:
+    """Run a few lines in a sandbox, in the course's own interpreter."""
+    bound, environment = course()
+    return sandbox.run(
+        [sys.executable, "-I", "-c", code],
+        read_only={**bound, **more.pop("read_only", {})},  # type: ignore[dict-item]
+        environment=environment,
+        limits=limits,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def sh(script: str, limits: Limits | None = None, **more: object) -> sandbox.Outcome:
+    return sandbox.run(["/bin/sh", "-c", script], limits=limits, **more)  # type: ignore[arg-type]
+
+
+def until(true: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def running(marker: str) -> bool:
+    """Whether a process of this machine has the marker among its arguments."""
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = place.read_bytes().split(b"\0")
+            if marker.encode() in words:
+                return True
+    return False
+
+
+# -- what comes out ------------------------------------------------------------------------------
+
+
+def test_a_command_gives_its_output_its_error_output_and_its_status() -> None:
+    outcome = sh("cat; echo trouble >&2; exit 3", stdin=b"from outside")
+    assert (outcome.stdout, outcome.stderr, outcome.code) == (b"from outside", "trouble\n", 3)
+    assert outcome.stopped == ""
+    assert outcome.isolated
+
+
+def test_a_signal_is_a_negative_status() -> None:
+    assert sh("kill -SEGV $$").code == -signal.SIGSEGV
+
+
+def test_output_of_many_megabytes_arrives_whole() -> None:
+    outcome = sh("head -c 20000000 /dev/zero")
+    assert len(outcome.stdout) == 20_000_000
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+def test_the_wall_clock_ends_what_ignores_every_signal() -> None:
+    stubborn = "trap '' TERM INT HUP QUIT; (trap '' TERM; sleep 600) & while :; do sleep 1; done"
+    outcome = sh(stubborn, Limits(wall_s=0.5))
+    assert (outcome.stopped, outcome.code) == ("wall clock", -signal.SIGKILL)
+
+
+def test_processor_time_of_all_processes_counts_also_of_ended_ones() -> None:
+    short = "while :; do timeout 0.3 sh -c 'while :; do :; done'; done"
+    assert sh(short, Limits(cpu_s=1, wall_s=60)).stopped == "cpu"
+
+
+def test_memory_of_several_processes_together_is_limited() -> None:
+    code = (
+        "import os, time\n"
+        "for _ in range(6):\n"
+        "    if os.fork() == 0: held = b'x' * (60 << 20); time.sleep(60)\n"
+        "time.sleep(60)"
+    )
+    assert python(code, Limits(memory_bytes=200 * MIB)).stopped == "memory"
+
+
+def test_shared_memory_counts() -> None:
+    code = "import mmap\nm = mmap.mmap(-1, 1 << 30)\nwhile True: m.write(b'x' * (1 << 20))"
+    assert python(code, Limits(memory_bytes=200 * MIB)).stopped == "memory"
+
+
+def test_what_lies_in_the_writable_folders_counts_as_memory() -> None:
+    outcome = sh("cat /dev/zero > /dev/shm/a", Limits(memory_bytes=200 * MIB))
+    assert outcome.stopped == "memory"
+
+
+def test_one_process_that_asks_for_too_much_gets_a_memory_error() -> None:
+    outcome = python("b'x' * (900 << 20)", Limits(memory_bytes=500 * MIB))
+    assert outcome.stopped == ""
+    assert "MemoryError" in outcome.stderr
+
+
+def test_pages_that_processes_share_are_counted_once() -> None:
+    code = (
+        "import os, time\n"
+        "held = b'x' * (100 << 20)\n"
+        "for _ in range(5):\n"
+        "    if os.fork() == 0: time.sleep(0.5); os._exit(0)\n"
+        "for _ in range(5): os.wait()\n"
+        "print('done')"
+    )
+    assert python(code, Limits(memory_bytes=300 * MIB)).stdout == b"done\n"
+
+
+def test_a_fork_storm_is_contained() -> None:
+    outcome = python(STORM, Limits(processes=100, wall_s=60))
+    assert outcome.stopped == "processes"
+
+
+def test_threads_count_as_processes() -> None:
+    many = (
+        "import threading, time\n"
+        "for _ in range(90): threading.Thread(target=time.sleep, args=(60,)).start()"
+    )
+    assert python(many, Limits(processes=50)).stopped == "processes"
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_flood_ends(stream: str) -> None:
+    outcome = sh(f"yes >&{stream}", Limits(output_bytes=5 * MIB))
+    assert outcome.stopped == "output"
+    assert len(outcome.stdout) <= 5 * MIB
+    assert len(outcome.stderr) <= 16 << 10
+
+
+def test_a_file_has_a_largest_size() -> None:
+    outcome = sh("head -c 3000000 /dev/zero > /tmp/a; wc -c < /tmp/a", Limits(file_bytes=MIB))
+    assert int(outcome.stdout) == MIB
+
+
+def test_the_writable_folders_have_a_size() -> None:
+    outcome = sh("cat /dev/zero > /tmp/a; wc -c < /tmp/a", Limits(scratch_bytes=4 * MIB))
+    assert int(outcome.stdout) == 4 * MIB
+    assert "No space left" in outcome.stderr
+
+
+# -- leaks ---------------------------------------------------------------------------------------
+
+
+def test_only_tmp_and_shared_memory_can_be_written() -> None:
+    code = """
+import os
+for base, folders, files in os.walk("/"):
+    if base == "/":
+        folders.remove("proc")
+    if os.access(base, os.W_OK):
+        print(base)
+    """
+    places = set(python(code).stdout.decode().split())
+    assert places - {"/tmp/desk/.workbook", "/tmp/desk/.workbook/server"} == {
+        "/tmp",
+        "/tmp/home",
+        "/tmp/desk",
+        "/dev/shm",
+        "/dev/pts",  # terminals, not files
+    }
+
+
+def test_the_machines_settings_cannot_be_opened_for_writing() -> None:
+    # Opened and closed again, never written to: a hole here would change this very machine.
+    code = """
+import os
+for base, _, files in os.walk("/proc"):
+    if base.split("/")[2:3] and (base.split("/")[2].isdecimal() or "self" in base.split("/")[2]):
+        continue
+    for name in files:
+        try:
+            os.close(os.open(os.path.join(base, name), os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            continue
+        print(base, name)
+    """
+    assert python(code).stdout.decode().splitlines() == []
+
+
+def test_files_of_the_caller_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "gradebook.db").write_text("marks")
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "a").write_text("seen")
+    inside = {"/given": shown}
+    outcome = sh(f"cat /given/a; cat {tmp_path}/gradebook.db; echo x > /given/b", read_only=inside)
+    assert outcome.stdout == b"seen"
+    assert [path.name for path in shown.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("file", ["/etc/shadow", "/etc/resolv.conf", "/etc/hostname"])
+def test_files_of_the_machine_are_not_there(file: str) -> None:
+    assert sh(f"test -e {file}").code == 1
+
+
+def test_hidden_checks_and_what_instructors_keep_are_not_there() -> None:
+    root = Path(sandbox.__file__).parent.parent
+    code = f"""
+import os, grader, workbook
+print([n for n in ("grader/hidden", "grader/work", "solutions", "assignments", "tests", ".git")
+       if os.path.exists(os.path.join({str(root)!r}, n))])
+try:
+    import grader.hidden
+except ImportError:
+    print("no hidden checks")
+    """
+    assert python(code).stdout == b"[]\nno hidden checks\n"
+
+
+def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBOOK_TEST_SECRET", "the-secret")
+    outcome = sh("env; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' ' ' < /proc/1/cmdline")
+    assert b"the-secret" not in outcome.stdout
+    assert b"PATH=" in outcome.stdout
+
+
+def test_only_its_own_processes_are_there() -> None:
+    names = sh("cat /proc/[0-9]*/comm").stdout.decode().split()
+    assert set(names) <= {"bwrap", "sh", "cat"}
+    assert "bwrap" in names
+
+
+def test_the_network_is_its_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        port = outside.getsockname()[1]
+        code = f"""
+import socket
+def attempt(address):
+    try:
+        socket.create_connection(address, timeout=3).close()
+        print("connected")
+    except OSError as error:
+        print(type(error).__name__)
+attempt(("127.0.0.1", {port}))
+own = socket.create_server(("127.0.0.1", 8000))
+attempt(("127.0.0.1", 8000))
+print([name for _, name in socket.if_nameindex()])
+        """
+        said = python(code).stdout.decode().splitlines()
+    assert said == ["ConnectionRefusedError", "connected", "['lo']"]
+
+
+def test_no_further_user_namespace_and_no_capability() -> None:
+    outcome = sh("unshare --user true; grep CapEff /proc/self/status")
+    assert outcome.stdout == b"CapEff:\t0000000000000000\n"
+    assert outcome.stderr.startswith("unshare:")
+
+
+def test_memory_that_nobody_could_count_is_not_to_be_had() -> None:
+    code = """
+import ctypes, os
+try:
+    os.memfd_create("hidden")
+except OSError as error:
+    print(error.strerror)
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.shmget(0, 4096, 0o1600), os.strerror(ctypes.get_errno()))
+    """
+    said = python(code).stdout.decode().splitlines()
+    assert said == ["Function not implemented", "-1 Function not implemented"]
+
+
+# -- ends ----------------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_running_when_the_command_ends() -> None:
+    marker = f"7{secrets.randbelow(10**8):08}"
+    outcome = sh(f"setsid sleep {marker} & (sleep {marker} &) ; sleep 0.2; echo done")
+    assert outcome.stdout == b"done\n"
+    assert until(lambda: not running(marker))
+
+
+def _supervisor(marker: str) -> subprocess.Popen[bytes]:
+    code = (
+        "from grader import sandbox\n"
+        f"sandbox.run(['/bin/sh', '-c', 'setsid sleep {marker} & sleep {marker}'])"
+    )
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def test_a_killed_supervisor_takes_the_sandbox_with_it() -> None:
+    marker = f"7{secrets.randbelow(10**8):08}"
+    supervisor = _supervisor(marker)
+    try:
+        assert until(lambda: running(marker))
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+    assert until(lambda: not running(marker))
+    left = list(Path("/sys/fs/cgroup/pids").rglob(f"workbook-sandbox-{supervisor.pid}-*"))
+    sh("true")  # the next sandbox clears the group away
+    assert not [folder for folder in left if folder.exists()]
+
+
+def test_a_server_runs_until_it_is_stopped() -> None:
+    script = "echo begun; echo complaint >&2; while :; do sleep 0.1; done"
+    with sandbox.start(["/bin/sh", "-c", script]) as server:
+        assert until(lambda: "begun" in server.log())
+        assert until(lambda: "complaint" in server.log())
+        assert server.alive()
+        assert Path(f"/proc/{server.pid}").exists()
+    assert not server.alive()
+    assert server.stop().stopped == "asked"
+
+
+def test_a_server_that_ends_by_itself_says_how() -> None:
+    server = sandbox.start(["/bin/sh", "-c", "exit 7"])
+    outcome = server.wait(30)
+    assert outcome is not None
+    assert (outcome.code, outcome.stopped) == (7, "")
+    assert server.stop() == outcome
+
+
+def test_sandboxes_run_side_by_side() -> None:
+    outcomes: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda n=n: outcomes.append(sh(f"sleep 0.3; echo {n}").stdout))
+        for n in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [b"%d\n" % n for n in range(5)]
+
+
+# -- within each other, and for others -------------------------------------------------------------
+
+
+def test_a_sandbox_within_a_sandbox_shares_the_loopback_and_nothing_else() -> None:
+    code = """
+import os, socket
+from grader import sandbox
+from grader.room import course
+open("/tmp/secret", "w").write("expected answers")
+server = socket.create_server(("127.0.0.1", 8000))
+bound, environment = course()
+inner = sandbox.run(["/bin/sh", "-c", '''
+cat /tmp/secret
+ls -d /proc/[0-9]*
+ls /run/proc
+unshare --user true
+'''], network="outer")
+print("secret: No such file" in inner.stderr, "unshare:" in inner.stderr)
+print(len(inner.stdout.split()) <= 4)
+reach = sandbox.run([%r, "-I", "-c",
+    "import socket; socket.create_connection(('127.0.0.1', 8000)); print('reached')"],
+    read_only=bound, environment=environment, network="outer")
+print(reach.stdout)
+storm = sandbox.run([%r, "-I", "-c", STORM], network="outer",
+    read_only=bound, environment=environment,
+    limits=sandbox.Limits(processes=40))
+print(storm.stopped)
+    """
+    code = f"STORM = {STORM!r}\n" + code % (sys.executable, sys.executable)
+    outcome = python(code, nesting=True)
+    assert outcome.stderr == ""
+    assert outcome.stdout.decode().splitlines() == [
+        "True True",
+        "True",
+        r"b'reached\n'",
+        "processes",
+    ]
+
+
+ORDINARY = """
+import os
+from grader import sandbox
+assert os.getuid() != 0
+print(sandbox.probe().level)
+print(sandbox.run(["/bin/sh", "-c", "id -u; touch /x /usr/x /tmp/x; ls /tmp"]))
+storm = sandbox.run(["/usr/bin/python3", "-c", STORM],
+    limits=sandbox.Limits(processes=40))
+print(storm.stopped)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="every other test runs as an ordinary user already")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv to change the user with")
+def test_an_ordinary_user_has_the_same_sandbox(tmp_path: Path) -> None:
+    root = Path(sandbox.__file__).parent.parent
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PYTHON, "-B", "-c"]
+    allowed = subprocess.run(
+        [*command, "import sys; sys.exit(sys.version_info < (3, 11))"], check=False, cwd="/"
+    )
+    if allowed.returncode != 0 or root.stat().st_mode & 0o005 != 0o005:
+        pytest.skip("no Python 3.11 or no checkout that an ordinary user can read")
+    done = subprocess.run(
+        [*command, f"STORM = {STORM!r}\n{ORDINARY}"],
+        cwd="/",
+        env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    level, outcome, storm = done.stdout.splitlines()
+    assert level.startswith("full")
+    assert r"stdout=b'1000\nhome\nx\n'" in outcome
+    assert storm == "processes"
+
+
+# -- what the machine allows -----------------------------------------------------------------------
+
+
+def test_the_probe_says_the_level() -> None:
+    found = sandbox.probe()
+    assert found.sandbox
+    assert found.nested
+    assert found.error is None
+    assert found.level.split(":")[0] in ("full", "good")
+
+
+def test_without_bubblewrap_nothing_runs_and_the_error_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WorkbookError) as caught:
+        sh(f"touch {tmp_path}/ran")
+    assert "apt install bubblewrap" in caught.value.todo
+    assert "--unsandboxed" in caught.value.todo
+    assert not (tmp_path / "ran").exists()
+    assert sandbox.probe().level == "no sandbox"
+
+
+def test_a_machine_that_forbids_namespaces_is_said_in_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refusing = tmp_path / "bwrap"
+    refusing.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: denied' >&2\nexit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(WorkbookError) as caught:
+        sh("true")
+    assert caught.value.where == "bwrap: setting up uid map: denied"
+    assert sandbox.probe().error is not None
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WorkbookError) as caught:
+        sh("true", read_only={"/given": tmp_path / "absent"})
+    assert str(tmp_path / "absent") in caught.value.where
+
+
+def test_unsandboxed_is_only_on_request_and_says_so(tmp_path: Path) -> None:
+    outcome = sh(f"touch {tmp_path}/ran; pwd", isolation="unsandboxed")
+    assert not outcome.isolated
+    assert (tmp_path / "ran").exists()
+    assert not Path(outcome.stdout.decode().strip()).exists()  # its private folder is gone
+    marker = f"7{secrets.randbelow(10**8):08}"
+    stopped = sh(f"sleep {marker} & sleep {marker}", Limits(wall_s=0.3), isolation="unsandboxed")
+    assert stopped.stopped == "wall clock"
+    assert until(lambda: not running(marker))

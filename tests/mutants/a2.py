@@ -1,0 +1,432 @@
+"""Wrong answers to a2__forest: each an edit of the solution, and what must come of it.
+
+An edit replaces text in one of the solution's model files, or in a solution cell of its notebook.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+#: What is found where a cell before the check raised, so that nothing was handed over.
+NOTHING = "did not get to this check"
+WAITS = "waits for"
+
+
+@dataclasses.dataclass(frozen=True)
+class Edit:
+    """One change.
+
+    Attributes:
+        where: a file (`models/forest/config.pbtxt`) or the id of a cell (`a2.train`).
+        old: text that occurs there; "" stands for all of it, also where there is no such file.
+        new: what takes its place.
+    """
+
+    where: str
+    old: str
+    new: str
+
+    def apply(self, text: str) -> str:
+        """The text after the edit; an edit that finds nothing to change is a mistake here."""
+        if not self.old:
+            return self.new
+        if self.old not in text:
+            raise AssertionError(f"{self.where} does not hold {self.old!r}")
+        return text.replace(self.old, self.new)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A wrong answer.
+
+    Attributes:
+        name: in words.
+        edits: what makes it wrong.
+        fails: every check that must not pass, and words of the message that must be given for it.
+        stops: words of an error that the notebook must end a cell with; "" where all cells run.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+    fails: dict[str, str]
+    stops: str = ""
+
+    def edit_files(self, desk: Path) -> None:
+        """Edit the model files of a student's folder that holds the solution's."""
+        for edit in self.edits:
+            if "/" in edit.where:
+                path = desk / edit.where
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(edit.apply(path.read_text() if edit.old else ""))
+
+    def edit_cell(self, id: str, source: str) -> str:
+        """A cell's source after the edits that concern it."""
+        for edit in self.edits:
+            if edit.where == id:
+                source = edit.apply(source)
+        return source
+
+
+FOREST = "models/forest/config.pbtxt"
+VERDICT = "models/verdict/config.pbtxt"
+RELEASES = "models/releases/config.pbtxt"
+OF_FOREST = ("a2.forest", "a2.probabilities", "a2.labels", "a2.batching", "a2.shap")
+NO_FOREST = dict.fromkeys(OF_FOREST, NOTHING)
+NO_VERDICT = dict.fromkeys(("a2.classes", "a2.threshold"), NOTHING)
+
+PASTED = '''\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    """Answers every row with a constant."""
+
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            rows = pb_utils.get_input_tensor_by_name(request, "input__0").as_numpy()
+            table = np.tile(np.float32([[0.25, 0.75]]), (len(rows), 1))
+            shap = np.zeros((len(rows), 31), np.float32)
+            answers.append(
+                pb_utils.InferenceResponse(
+                    [pb_utils.Tensor("output__0", table), pb_utils.Tensor("treeshap_output", shap)]
+                )
+            )
+        return answers
+'''
+
+MUTANTS = (
+    # -- the config of forest ----------------------------------------------------------------------
+    Mutant(
+        "forest: wrong dtype",
+        (Edit(FOREST, 'input__0"\n  data_type: TYPE_FP32', 'input__0"\n  data_type: TYPE_FP64'),),
+        NO_FOREST,
+        stops="TYPE_FP32",
+    ),
+    Mutant(
+        "forest: a measurement too few",
+        (Edit(FOREST, "dims: [ 30 ]", "dims: [ 29 ]"),),
+        NO_FOREST,
+        stops="30",
+    ),
+    Mutant(
+        "forest: the config of another model",
+        (
+            Edit(
+                FOREST,
+                '"model_type" value: { string_value: "xgboost_json" }',
+                '"model_type" value: { string_value: "lightgbm" }',
+            ),
+        ),
+        NO_FOREST,
+        stops="model.txt",
+    ),
+    Mutant(
+        "forest: no threshold",
+        (
+            Edit(
+                FOREST,
+                'parameters { key: "threshold" value: { string_value: "0.5" } }',
+                "",
+            ),
+        ),
+        NO_FOREST,
+        stops="threshold",
+    ),
+    Mutant(
+        "forest: any number of measurements",
+        (Edit(FOREST, "dims: [ 30 ]", "dims: [ -1 ]"),),
+        {"a2.forest": "input__0 has dims [-1]"},
+    ),
+    Mutant(
+        "forest: small batches",
+        (Edit(FOREST, "max_batch_size: 256", "max_batch_size: 100"),),
+        {
+            "a2.forest": "max_batch_size is 100",
+            "a2.probabilities": NOTHING,
+            "a2.shap": NOTHING,
+        },
+        stops="batch",
+    ),
+    Mutant(
+        "forest: not for newer containers",
+        (Edit(FOREST, 'parameters { key: "is_classifier" value: { string_value: "true" } }', ""),),
+        {"a2.forest": "is_classifier"},
+    ),
+    Mutant(
+        "forest: classes instead of probabilities",
+        (
+            Edit(FOREST, "dims: [ 2 ]", "dims: [ 1 ]"),
+            Edit(
+                FOREST,
+                '"predict_proba" value: { string_value: "true" }',
+                '"predict_proba" value: { string_value: "false" }',
+            ),
+        ),
+        {
+            "a2.forest": "output__0 has dims [1]",
+            "a2.probabilities": "expected is [114, 2]",
+            "a2.labels": "expected is [10, 2]",
+            "a2.shap": NOTHING,
+        },
+        stops="too many indices",
+    ),
+    # -- what the library says ---------------------------------------------------------------------
+    Mutant(
+        "library: columns exchanged",
+        (
+            Edit(
+                "a2.train", "predict_proba(cancer.x_test)", "predict_proba(cancer.x_test)[:, ::-1]"
+            ),
+        ),
+        {"a2.probabilities": "columns exchanged"},
+    ),
+    Mutant(
+        "library: classes",
+        (Edit("a2.train", "model.predict_proba(", "model.predict("),),
+        {"a2.probabilities": "`library` has the shape [114]"},
+    ),
+    Mutant(
+        "library: the training rows",
+        (Edit("a2.train", "predict_proba(cancer.x_test)", "predict_proba(cancer.x_train)"),),
+        {"a2.probabilities": "`library` has the shape [455, 2]"},
+    ),
+    Mutant(
+        "served: pasted from the library of another model",
+        (Edit("a2.ask", "served = ask(forest, cancer.x_test)", "served = 1 - library"),),
+        {"a2.probabilities": "The values in `served` differ"},
+    ),
+    Mutant(
+        "forest: another recipe",
+        (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'max_depth': 4}"),),
+        {
+            "a2.probabilities": "trained by RECIPE",
+            "a2.shap": "SHAP values of other rows differ",
+        },
+    ),
+    Mutant(
+        "forest: trained on the test rows too",
+        (
+            Edit(
+                "a2.train",
+                "fit(cancer.x_train, cancer.y_train)",
+                "fit(np.r_[cancer.x_train, cancer.x_test], np.r_[cancer.y_train, cancer.y_test])",
+            ),
+        ),
+        {
+            "a2.probabilities": "trained by RECIPE",
+            "a2.labels": "of 40 other rows",
+            "a2.shap": "SHAP values of other rows differ",
+        },
+    ),
+    Mutant(
+        "forest: constants from a Python model",
+        (
+            Edit(FOREST, 'backend: "fil"', 'backend: "python"'),
+            Edit("models/forest/1/model.py", "", PASTED),
+        ),
+        {
+            "a2.forest": "'python'",
+            "a2.probabilities": WAITS,
+            "a2.labels": WAITS,
+            "a2.batching": WAITS,
+            "a2.shap": WAITS,
+        },
+    ),
+    # -- labels ------------------------------------------------------------------------------------
+    Mutant(
+        "labels: in the other order",
+        (Edit("models/forest/labels.txt", "malignant\nbenign\n", "benign\nmalignant\n"),),
+        {"a2.labels": "those of the other class"},
+    ),
+    Mutant(
+        "labels: not in the config",
+        (
+            Edit(FOREST, '  label_filename: "labels.txt"\n', ""),
+            Edit("a2.names", 'text.decode().split(":")[2]', '"benign"'),
+        ),
+        {"a2.labels": "have no label"},
+    ),
+    Mutant(
+        "labels: of the student's own making",
+        (Edit("models/forest/labels.txt", "malignant\nbenign\n", "bad news\ngood news\n"),),
+        {"a2.labels": "the label '"},
+    ),
+    Mutant(
+        "labels: all three parts handed over",
+        (Edit("a2.names", '.split(":")[2]', ""),),
+        {"a2.labels": "of which 0 are what the server answers"},
+    ),
+    # -- verdict -----------------------------------------------------------------------------------
+    Mutant(
+        "verdict: no threshold",
+        (
+            Edit(
+                VERDICT,
+                'parameters { key: "threshold" value: { string_value: "0.8" } }',
+                "",
+            ),
+        ),
+        NO_VERDICT,
+        stops="Required parameter threshold",
+    ),
+    Mutant(
+        "verdict: probabilities",
+        (
+            Edit(
+                VERDICT,
+                '"predict_proba" value: { string_value: "false" }',
+                '"predict_proba" value: { string_value: "true" }',
+            ),
+        ),
+        {"a2.classes": "which are no classes", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: the other model",
+        (
+            Edit(VERDICT, '"lightgbm"', '"xgboost_json"'),
+            Edit(
+                "a2.verdict",
+                'trees.booster_.save_model("models/verdict/1/model.txt")',
+                'save_xgboost(model, "models/verdict/1/xgboost.json")',
+            ),
+        ),
+        {"a2.classes": "do not follow from", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: another recipe",
+        (Edit("a2.verdict", "**RECIPE_LIGHTGBM", "**{**RECIPE_LIGHTGBM, 'num_leaves': 7}"),),
+        {"a2.classes": "trained by RECIPE_LIGHTGBM", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: the probability of malignant",
+        (Edit("a2.verdict", "[:, 1]", "[:, 0]"),),
+        {"a2.classes": "probability of malignant", "a2.threshold": NOTHING},
+        stops="max() arg is an empty sequence",
+    ),
+    Mutant(
+        "verdict: the choice is not in the config",
+        (Edit(VERDICT, '"0.8"', '"0.5"'),),
+        {"a2.threshold": "whose threshold is 0.5"},
+    ),
+    Mutant(
+        "verdict: 0.5 because it is 0.5",
+        (
+            Edit(VERDICT, '"0.8"', '"0.5"'),
+            Edit("a2.choose", "threshold = max(", "threshold = 0.5 if True else max("),
+        ),
+        {"a2.threshold": "but so is the count at the next"},
+    ),
+    Mutant(
+        "verdict: too many alarms",
+        (
+            Edit(VERDICT, '"0.8"', '"0.95"'),
+            Edit("a2.choose", "threshold = max(", "threshold = 0.95 if True else max("),
+        ),
+        {"a2.threshold": "false alarms; 10% of 72"},
+    ),
+    Mutant(
+        "verdict: counts exchanged",
+        (
+            Edit("a2.choose", "missed = ", "alarms_ = "),
+            Edit("a2.choose", "alarms = ", "missed = "),
+            Edit("a2.choose", "alarms_ = ", "alarms = "),
+            Edit("a2.choose", "zip(GRID, alarms)", "zip(GRID, missed)"),
+        ),
+        {"a2.threshold": "Are the two exchanged?"},
+    ),
+    # -- batching ----------------------------------------------------------------------------------
+    Mutant(
+        "batching: not in the config",
+        (
+            Edit(FOREST, "dynamic_batching { max_queue_delay_microseconds: 5000 }", ""),
+            Edit("a2.count", "executions = int(", "executions = 9 + 0 * int("),
+        ),
+        {"a2.batching": "has no dynamic_batching"},
+    ),
+    Mutant(
+        "batching: counts of one request",
+        (Edit("a2.count", "ask_together(forest, cancer.x_test)", "ask(forest, cancer.x_test)"),),
+        {"a2.batching": "That proves no batching"},
+    ),
+    # -- SHAP --------------------------------------------------------------------------------------
+    Mutant(
+        "shap: from the library, not from the server",
+        (
+            Edit(
+                FOREST,
+                'output {\n  name: "treeshap_output"\n  data_type: TYPE_FP32\n  dims: [ 31 ]\n}\n',
+                "",
+            ),
+            Edit(
+                "a2.explain",
+                'ask(forest, cancer.x_test[patient : patient + 1], "treeshap_output")[0]',
+                "model.get_booster().predict("
+                "xgboost.DMatrix(cancer.x_test[patient : patient + 1]), pred_contribs=True)[0]",
+            ),
+        ),
+        {"a2.shap": "no output 'treeshap_output'"},
+    ),
+    Mutant(
+        "shap: a benign patient",
+        (Edit("a2.explain", "cancer.y_test == 0", "cancer.y_test == 1"),),
+        {"a2.shap": "is benign"},
+    ),
+    Mutant(
+        "shap: another patient's values",
+        (Edit("a2.explain", "patient : patient + 1", "patient + 1 : patient + 2"),),
+        {"a2.shap": "The values in `values` differ"},
+    ),
+    Mutant(
+        "shap: the smallest reasons",
+        (Edit("a2.explain", "-np.abs(", "np.abs("),),
+        {"a2.shap": "0 of your 3 reasons"},
+    ),
+    # -- versions ----------------------------------------------------------------------------------
+    Mutant(
+        "versions: all of them",
+        (Edit(RELEASES, "specific { versions: [ 1, 3 ] }", "all { }"),),
+        {"a2.versions": "these versions answer: 1, 2, 3"},
+    ),
+    Mutant(
+        "versions: no policy",
+        (Edit(RELEASES, "version_policy { specific { versions: [ 1, 3 ] } }", ""),),
+        {"a2.versions": NOTHING},
+        stops="version",
+    ),
+    Mutant(
+        "versions: the mishap in another folder",
+        (
+            Edit(
+                "a2.releases",
+                "releases = deploy(",
+                "save_xgboost(xgboost.XGBClassifier(**RECIPE).fit(cancer.x_train, "
+                '1 - cancer.y_train), "models/releases/3/xgboost.json")\nreleases = deploy(',
+            ),
+        ),
+        {"a2.versions": "Asked for version 3"},
+    ),
+    Mutant(
+        "versions: a successor of another size",
+        (
+            Edit(
+                "a2.releases",
+                "releases = deploy(",
+                "save_xgboost(xgboost.XGBClassifier(**RECIPE).fit(cancer.x_train, cancer.y_train), "
+                '"models/releases/3/xgboost.json")\nreleases = deploy(',
+            ),
+        ),
+        {"a2.versions": "a model of 100 trees"},
+    ),
+    Mutant(
+        "versions: the answers exchanged",
+        (
+            Edit("a2.releases", 'version="1"', 'version="?"'),
+            Edit("a2.releases", 'version="3"', 'version="1"'),
+            Edit("a2.releases", 'version="?"', 'version="3"'),
+        ),
+        {"a2.versions": "The values in `first` differ"},
+    ),
+)
