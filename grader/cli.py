@@ -57,6 +57,12 @@ def autograde(
         str | None, typer.Option(help="A dask scheduler's address, instead of this machine.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Grade again what is graded.")] = False,
+    notebook_seconds: Annotated[
+        float, typer.Option(min=10, help="The most that one notebook may take.")
+    ] = 300,
+    cell_seconds: Annotated[
+        float, typer.Option(min=1, help="The most that one cell of it may take.")
+    ] = 120,
     unsandboxed: Annotated[
         bool,
         typer.Option(
@@ -73,7 +79,12 @@ def autograde(
     inbox = source or here.inbox
     if source is not None or inbox.is_dir() or not here.submissions(which.name):
         intake.take(here, which, inbox)
-    settings = Settings(secret=here.secret(), unsandboxed=unsandboxed)
+    settings = Settings(
+        secret=here.secret(),
+        wall_s=notebook_seconds,
+        cell_s=cell_seconds,
+        unsandboxed=unsandboxed,
+    )
     outcome = run(
         here,
         which,

@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from . import sandbox
@@ -205,6 +204,8 @@ def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any],
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
     empty = copy.deepcopy(shown)
+    import nbformat  # late: it takes a second to import
+
     try:
         cells = json.loads(_read(file, _NOTEBOOK_BYTES))["cells"]
         if len(cells) != len(shown["cells"]):

@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-import nbformat
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbook import cells
@@ -184,6 +183,8 @@ def _take(desk: Desk, assignment: Assignment, path: Path, whose: Record) -> Reco
             # nbgrader sees a submission only where there is a notebook that it can parse.
             folder = Path(scratch) / "refused"
             folder.mkdir()
+            import nbformat
+
             empty = nbformat.v4.new_notebook(  # type: ignore[no-untyped-call]
                 cells=[nbformat.v4.new_markdown_cell(whose.problem, id="refused")]  # type: ignore[no-untyped-call]
             )
@@ -254,6 +255,8 @@ def _accept(folder: Path, assignment: Assignment) -> None:
         others = sorted(path.name for path in folder.glob("*.ipynb"))
         found = f" It has {', '.join(others[:5])}." if others else ""
         raise Refused(f"There is no {notebook.name} in it.{found}")
+    import nbformat  # late: it takes a second to import
+
     try:
         content = cells.read(notebook)
         nbformat.reads(json.dumps(content), as_version=4)  # type: ignore[no-untyped-call]

@@ -25,12 +25,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import nbformat
-from nbformat import NotebookNode
+from typing import TYPE_CHECKING
 
 from . import cells, notebooks, paths
 from .errors import WorkbookError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 CODE_STUB = "# Your code here."
 TEXT_STUB = "*Your answer here.*"
@@ -335,6 +336,7 @@ def _copy_starter(assignment: Assignment, desk: Path) -> list[str]:
 
 def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -> NotebookNode:
     """The student's notebook, through nbgrader's converter in a course of its own."""
+    import nbformat
     from nbgrader.converters import GenerateAssignment
     from nbgrader.coursedir import CourseDirectory
     from nbgrader.preprocessors import SaveCells

@@ -16,13 +16,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import nbformat
-from nbformat import NotebookNode
+from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import WorkbookError
 from .notebooks import dotted, grade_id
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 VERSION = 1
 """Version of the manifest."""
@@ -307,6 +307,8 @@ def restore(notebook: object, release: object) -> NotebookNode:
         place = next(later, len(result))
         result.insert(place, (rank, _released(originals[rank], released[rank], None)))
         begin = place
+    import nbformat  # late: it takes a second to import
+
     return nbformat.from_dict(  # type: ignore[no-untyped-call,no-any-return]
         {
             "cells": [cell for _, cell in result],

@@ -46,15 +46,12 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
-
-import jupytext
-import nbformat
-import yaml
-from jupytext.stringparser import StringParser
-from nbformat import NotebookNode
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .errors import WorkbookError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 KINDS = ("check", "solution", "written", "given")
 BEGIN, END, STUB = "### BEGIN SOLUTION", "### END SOLUTION", "### STUB"
@@ -124,6 +121,8 @@ def read(path: Path) -> Source:
         ) from None
     header = _header(path, text)
     try:
+        import jupytext  # late, as nbformat: they take a second to import
+
         parsed = list(jupytext.reads(text, fmt="py:percent").cells)
     except Exception as error:  # whatever the parser stumbles over concerns the source
         raise WorkbookError(
@@ -178,6 +177,8 @@ def notebook(source: Source, *, outputs_from: Path | None = None) -> NotebookNod
         cells.append(node)
     if outputs_from is not None and outputs_from.is_file():
         _keep_outputs(cells, outputs_from)
+    import nbformat
+
     return nbformat.from_dict(  # type: ignore[no-untyped-call,no-any-return]
         {
             "cells": cells,
@@ -219,6 +220,8 @@ def text(node: NotebookNode) -> str:
     Raises:
         WorkbookError: it is not a valid notebook.
     """
+    import nbformat
+
     try:
         nbformat.validate(node)
     except nbformat.ValidationError as error:
@@ -247,6 +250,8 @@ def _header(path: Path, text: str) -> dict[str, Any]:
             "Close it with a line `# ---`; each line of it starts with `# `.",
         )
     example = "Write fields such as `# title: Forests on FIL` and `# minutes: 20`."
+    import yaml
+
     try:
         fields = yaml.safe_load("\n".join(line[1:].removeprefix(" ") for line in lines[1:end]))
     except yaml.YAMLError as error:
@@ -297,6 +302,8 @@ def _header(path: Path, text: str) -> dict[str, Any]:
 
 def _cell_lines(text: str) -> list[int]:
     """The lines on which cells start, counted from 1; markers inside strings do not count."""
+    from jupytext.stringparser import StringParser
+
     parser = StringParser("python")
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -465,6 +472,8 @@ def _metadata(cell: Cell) -> dict[str, Any]:
 def _keep_outputs(cells: list[dict[str, Any]], executed: Path) -> None:
     """Copy outputs from an executed notebook into the cells with the same id and source."""
     try:
+        import nbformat
+
         before_all = nbformat.read(executed, as_version=4).cells  # type: ignore[no-untyped-call]
     except Exception as error:  # nbformat raises what its parsers raise
         raise WorkbookError(

@@ -137,7 +137,55 @@ RAGGED = (
 """.replace("KINDS", repr(RAGGED_KINDS))
 )
 
+# The same model twice: `plain` goes the short way where it can, `careful` always the long one.
+PLAIN_CONFIG = f"{ECHO} dynamic_batching {{ max_queue_delay_microseconds: 3000 }} " + (
+    'input [{ name: "x" data_type: TYPE_FP32 dims: [-1] }] '
+    'output [{ name: "y" data_type: TYPE_FP32 dims: [-1] }]'
+)
+PLAIN = (
+    HEAD
+    + """
+    def infer(self, inputs, outputs):
+        x = inputs["x"]
+        if (x < 0).any():
+            raise BadRequest(f"x must not be negative: {x.min()}")
+        if (x == 7).any():
+            raise ValueError("seven")
+        return {"y": 2 * x}
+"""
+)
+SAME_TYPES = (
+    HEAD
+    + """
+        import importlib.util
+        import triton_python_backend_utils as used
+        spec = importlib.util.spec_from_file_location("fresh", used.__file__)
+        fresh = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(fresh)
+        if used.numpy_to_triton_type is fresh.numpy_to_triton_type:
+            raise BadModel("the tables are not in use")
+        codes = [*np.typecodes["All"], ">f4", "<i8", "S5", "U3", "f4,i4"]
+        for kind in map(np.dtype, codes):
+            if used.numpy_to_triton_type(kind) != fresh.numpy_to_triton_type(kind):
+                raise BadModel(f"another number for {kind}")
+        for number in range(20):
+            if used.triton_to_numpy_type(number) is not fresh.triton_to_numpy_type(number):
+                raise BadModel(f"another type for {number}")
+"""
+)
+
 MODELS: dict[str, tuple[str, str]] = {
+    "plain": (PLAIN_CONFIG, PLAIN),
+    "careful": (PLAIN_CONFIG, PLAIN.replace("pass", "self._plain = None")),
+    "short_way_only": (
+        PLAIN_CONFIG,
+        PLAIN
+        + """
+    def _take(self, position, request):
+        raise BadRequest("the long way")
+""",
+    ),
+    "types": (f"{ECHO} {X} {Y}", SAME_TYPES),
     "mates": (
         f"{ECHO} {GATHERED} {X} {Y}",
         HEAD
@@ -392,3 +440,31 @@ def test_whatever_is_sent_together_comes_back_to_its_sender(
     answers = infer_together(served, "picky", requests)
     for request, answer in zip(requests, answers, strict=True):
         np.testing.assert_array_equal(answer.as_numpy("a"), request["x"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.integers(1, 2), st.sampled_from([-2, -1, 0, 1, 5, 7])),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_short_way_answers_as_the_long_one(
+    served: Triton, sent: list[tuple[int, int, int]]
+) -> None:
+    requests = [{"x": np.full((rows, width), v, np.float32)} for rows, width, v in sent]
+    short, long = (infer_together(served, model, requests) for model in ("plain", "careful"))
+    for request, one, other in zip(requests, short, long, strict=True):
+        if isinstance(other, Exception):
+            assert str(one) == str(other)
+        else:
+            np.testing.assert_array_equal(one.as_numpy("y"), other.as_numpy("y"))
+            np.testing.assert_array_equal(one.as_numpy("y"), 2 * request["x"])
+
+
+def test_what_fits_into_one_batch_goes_the_short_way(served: Triton) -> None:
+    good, bad = (np.full((2, 2), value, np.float32) for value in (1, -1))
+    assert infer(served, "short_way_only", {"x": good}).as_numpy("y").tolist() == [[2, 2], [2, 2]]
+    with pytest.raises(InferenceServerException, match="the long way"):
+        infer(served, "short_way_only", {"x": bad})

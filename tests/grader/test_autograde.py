@@ -146,6 +146,8 @@ number = 1"""
 def start(where: Desk, toy: Assignment) -> subprocess.Popen[str]:
     """The same run in a process of its own, as the command line has it."""
     code = (
+        "import signal\n"  # whoever runs the tests in the background has Ctrl-C ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from a_class import *\n"
         "from pathlib import Path\n"
         "from grader import autograde, grade\n"

@@ -201,6 +201,17 @@ def test_a_trace_of_the_real_server(tmp_path: Path) -> None:
     assert 0 < len(measure.traces(tmp_path / "half.json")) < len(table)
 
 
+def test_the_log_frequency_begins_a_new_trace_file(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    _place(models, "double", CONFIG, MODEL)
+    trace = {"file": tmp_path / "t", "log-frequency": 1, "rate": 1, "level": "TIMESTAMPS"}
+    body = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
+    with Triton(models, models=["double"], trace=trace) as server:
+        for _ in range(2):
+            server.request("POST", "/v2/models/double/infer", json=body)
+    assert {"t.0", "t.1"} <= {p.name for p in tmp_path.iterdir()}
+
+
 def test_perf_analyzer_is_kept_and_its_links_are_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

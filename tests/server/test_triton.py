@@ -327,3 +327,14 @@ def test_the_assembled_backends_are_real_files_and_include_every_stand_in() -> N
     for name in assemble.stand_ins():
         assert (place.backends / name / "model.py").is_file()
     assert assemble.find().backends == place.backends
+
+
+def test_the_thrifty_settings_give_way_to_the_readers_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EVENT_NOEPOLL", raising=False)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=50")
+    with Triton(tmp_path) as server:
+        environment = psutil.Process(server.pid).environ()
+    assert environment["EVENT_NOEPOLL"] == "1"
+    assert environment["GLIBC_TUNABLES"] == "glibc.malloc.tcache_count=50"

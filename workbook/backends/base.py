@@ -357,6 +357,9 @@ class StandIn:
             target: entry.source for entry in self.config.batch_outputs for target in entry.targets
         }
         self._memory = _Memory(self.config) if self.config.states else None
+        usual = type(self)._groups is StandIn._groups and type(self)._run is StandIn._run
+        self._plain = _plain_names(self.config) if usual else None
+        _type_tables()
         self.load()
 
     def finalize(self) -> None:
@@ -365,6 +368,10 @@ class StandIn:
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
         """Answer the requests: as few batches as their shapes allow, one response each."""
+        if self._plain is not None:
+            # Whatever stood in the way, the long way round finds out which request it was.
+            with contextlib.suppress(Exception):
+                return self._at_once(requests, *self._plain)
         responses: list[Any] = [None] * len(requests)
         taken: list[_Taken] = []
         for position, request in enumerate(requests):
@@ -374,6 +381,28 @@ class StandIn:
                 responses[position] = _failure(error)
         for batch in self._groups(taken):
             self._answer(batch, responses)
+        return responses
+
+    def _at_once(self, requests: Sequence[Any], name: str, output: str) -> list[Any]:
+        """What `execute` does with requests that all fit into one batch of a plain model.
+
+        The long way takes some 4 us more a request, which a small model feels. The output needs
+        no asking for: where there is only one, every request is for it.
+
+        Raises:
+            Exception: the requests differ in shape, or one of them is wrong.
+        """
+        tensor, response = pb_utils.Tensor, pb_utils.InferenceResponse
+        parts = [request.inputs()[0].as_numpy() for request in requests]
+        whole = batching.join(parts)
+        result = self.infer({name: whole}, self._output_names)[output]
+        if len(result) < len(whole):
+            raise BadRequest("the output has too few rows")
+        responses = []
+        end = 0
+        for part in parts:
+            start, end = end, end + len(part)
+            responses.append(response([tensor(output, result[start:end])]))
         return responses
 
     # -- how a batch is made --------------------------------------------------------------------
@@ -560,6 +589,22 @@ class _Memory:
         self._kept[step.correlation] = (time.monotonic(), kept)
 
 
+def _plain_names(config: Config) -> tuple[str, str] | None:
+    """The names of the input and the output of a model that has one of each, batches, and has
+    nothing else that would need a second look; None for any other."""
+    inputs, outputs = list(config.inputs.values()), list(config.outputs)
+    special = (
+        config.batch_inputs
+        or config.batch_outputs
+        or config.raw.get("sequence_batching") is not None
+    )
+    if special or len(inputs) != 1 or len(outputs) != 1 or not config.max_batch_size:
+        return None
+    if inputs[0].ragged or inputs[0].optional:
+        return None
+    return inputs[0].name, outputs[0]
+
+
 def _failure(error: Exception) -> Any:
     """The response that reports an error to the sender of one request."""
     known = isinstance(error, BadRequest)
@@ -573,6 +618,18 @@ def _complete_tensors(known: list[Any], add: Any, tensors: Sequence[Tensor], siz
         add({"name": t.name, "data_type": t.data_type, "dims": dims or [1]})
         if size and not dims:  # one value a row: the config must say [1], the model sees none
             known[-1]["reshape"] = {"shape": []}
+
+
+def _type_tables() -> None:
+    """Let the stub look types up in tables.
+
+    It asks these two functions for every tensor of every request, and Triton's own compare with
+    one type after the other, some 0.7 us for float32. The answers are the same.
+    """
+    types = {number: pb_utils.triton_to_numpy_type(number) for number in range(1, 14)}
+    numbers = {np.dtype(kind): number for number, kind in types.items()}
+    pb_utils.triton_to_numpy_type = types.get
+    pb_utils.numpy_to_triton_type = {**numbers, np.dtype(np.bytes_): 13}.get
 
 
 def _utf8() -> None:
