@@ -30,6 +30,8 @@ from .results import Graded
 
 Format = Literal["nbgrader", "canvas", "moodle"]
 
+#: A line of the server's log that reports an error.
+_COMPLAINT = re.compile(r"^E\d{4} ", re.MULTILINE)
 #: The most lines and characters of a student's own server log that their page shows.
 LOG_LINES, LOG_CHARACTERS = 40, 6_000
 
@@ -202,7 +204,7 @@ def _page(assignment: Assignment, student: str, graded: Graded, mark: Mark | Non
             {"cell": e.cell, "name": e.name, "message": e.message.partition("\n")[0][:300]}
             for e in graded.errors
         ],
-        log=_end(graded.log) if wrong else "",
+        log=_end(graded.log) if wrong and _COMPLAINT.search(graded.log) else "",
     )
 
 

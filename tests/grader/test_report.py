@@ -75,7 +75,9 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Desk:
         flags=(Flag(kind="edited cell", detail=f"a9.first was edited {ATTACK}"),),
         notebook=answered(toy, "number = 0", "Because.").decode(),
         errors=(Stopped(cell=7, name=f"E{ATTACK}", message=ATTACK),),
-        log="".join(f"line {n}\n" for n in range(500)) + f"\x1b[31mthe end {ATTACK}\n",
+        log="E1121 a complaint\n"
+        + "".join(f"line {n}\n" for n in range(500))
+        + f"\x1b[31mthe end {ATTACK}\n",
     )
     results = {
         "anna": graded(toy, "a" * 64, good, result("a9.second", 1)),
