@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from pydantic import BaseModel, ConfigDict
 
 from workbook.errors import WorkbookError
 from workbook.server import Server
+from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
 
 from . import reports, sandbox
 from .bench import Bench
@@ -38,6 +40,8 @@ from .results import CheckResult, Flag
 
 #: Seconds that one check may take, with the loading of its models.
 CHECK_S = 90.0
+#: Where a sandboxed server listens: for HTTP, gRPC and metrics.
+PORTS = (DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS)
 #: How much of the server's log is kept, from its end.
 LOG = 20_000
 #: What the server and a student's models may use.
@@ -80,8 +84,16 @@ class ServerLost(Exception):
 class _Served(Server):
     """The judge's handle on its server, whose log comes through a pipe."""
 
-    def __init__(self, running: sandbox.Running, repository: Path) -> None:
-        super().__init__("http://localhost:8000", repository=repository)
+    def __init__(
+        self, running: sandbox.Running, repository: Path, ports: tuple[int, int, int]
+    ) -> None:
+        http, grpc, metrics = ports
+        super().__init__(
+            f"http://localhost:{http}",
+            grpc=f"localhost:{grpc}",
+            metrics=f"http://localhost:{metrics}/metrics",
+            repository=repository,
+        )
         self._running = running
 
     def log_text(self, start: int = 0) -> str:
@@ -100,22 +112,23 @@ class Courtroom:
 
     def __init__(self, repository: Path, isolation: sandbox.Isolation) -> None:
         bound, environment = course()
+        self._ports = PORTS if isolation == "sandbox" else _free_ports()
         self._running = sandbox.start(
-            [sys.executable, "-m", "grader.serve", str(repository)],
+            [sys.executable, "-m", "grader.serve", str(repository), *map(str, self._ports)],
             read_only={**bound, str(repository): repository},
             environment=environment,
             limits=SERVER,
             network="outer",
             isolation=isolation,
         )
-        self.server = _Served(self._running, repository)
+        self.server = _Served(self._running, repository, self._ports)
         self._identity = self._wait()
 
     def _wait(self) -> tuple[int, float]:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if self.server.ready():
-                return _listener(8000)
+                return _listener(self._ports[0])
             if not self._running.alive():
                 break
             time.sleep(0.02)
@@ -126,7 +139,7 @@ class Courtroom:
     def confirm(self) -> None:
         """Raise `ServerLost` unless the listener is still the process that was started."""
         try:
-            if self._running.alive() and _listener(8000) == self._identity:
+            if self._running.alive() and _listener(self._ports[0]) == self._identity:
                 return
         except psutil.Error:
             pass
@@ -140,6 +153,14 @@ class Courtroom:
         """End the server and everything that it started."""
         self.server.close()
         self._running.stop()
+
+
+def _free_ports() -> tuple[int, int, int]:
+    """Three ports that nobody listens on; a sandbox needs none, since its loopback is its own."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        http, grpc, metrics = (taken.getsockname()[1] for taken in sockets)
+        return http, grpc, metrics
 
 
 def _listener(port: int) -> tuple[int, float]:

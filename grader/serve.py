@@ -1,4 +1,6 @@
-"""`python -m grader.serve REPOSITORY`: a Triton on the usual ports, its log on standard output.
+"""`python -m grader.serve REPOSITORY HTTP GRPC METRICS`: a Triton on these ports.
+
+Its log comes on standard output.
 
 This is what runs in the sandbox of the judge's server. It loads nothing until it is asked.
 """
@@ -11,14 +13,13 @@ import time
 from pathlib import Path
 
 from workbook.server import Triton
-from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
 
 
 def main() -> None:
     """Serve until the server ends or this process is ended."""
-    with Triton(
-        sys.argv[1], http=DEFAULT_HTTP, grpc=DEFAULT_GRPC, metrics=DEFAULT_METRICS
-    ) as triton:
+    repository, *ports = sys.argv[1:]
+    http, grpc, metrics = map(int, ports)
+    with Triton(repository, http=http, grpc=grpc, metrics=metrics) as triton:
         assert triton.log is not None
         threading.Thread(target=_repeat, args=(triton.log,), daemon=True).start()
         triton.wait()

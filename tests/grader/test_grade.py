@@ -1,0 +1,40 @@
+"""One submission, graded: what goes into the key, what comes out, with and without a sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grader.grade import Settings, grade, key
+from tests.attacks import submissions as s
+
+
+def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
+    """The same files give the same key wherever they lie; a changed byte gives another."""
+    settings = Settings()
+    one, other = s.release(tmp_path / "one"), s.release(tmp_path / "other")
+    assert key(one, s.ASSIGNMENT, settings) == key(other, s.ASSIGNMENT, settings)
+    (other / "timestamp.txt").write_text("2026-01-01 00:00:00 UTC")
+    assert key(one, s.ASSIGNMENT, settings) == key(other, s.ASSIGNMENT, settings)
+    assert key(one, s.ASSIGNMENT, Settings(secret="x")) != key(one, s.ASSIGNMENT, settings)
+    config = other / "models" / "forest" / "config.pbtxt"
+    config.write_text(config.read_text() + "\n")
+    assert key(one, s.ASSIGNMENT, settings) != key(other, s.ASSIGNMENT, settings)
+
+
+def test_links_do_not_count(tmp_path: Path) -> None:
+    """A link is no part of a submission, wherever it points."""
+    one, other = s.release(tmp_path / "one"), s.release(tmp_path / "other")
+    (other / "models" / "passwd").symlink_to("/etc/passwd")
+    settings = Settings()
+    assert key(one, s.ASSIGNMENT, settings) == key(other, s.ASSIGNMENT, settings)
+
+
+@pytest.mark.timeout(600)
+def test_an_unsandboxed_run_gives_the_same_marks_and_says_so(tmp_path: Path) -> None:
+    """For a machine that allows no sandbox, by an instructor's explicit word."""
+    graded = grade(s.solution(tmp_path / "work"), s.ASSIGNMENT, Settings(unsandboxed=True))
+    assert {check.credit for check in graded.verdict.checks} == {1.0}, graded.verdict
+    assert graded.sandbox == "none"
+    assert graded.verdict.flags == ()
