@@ -110,7 +110,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
         ]
         notebook = cells.restore(theirs, release)
     except WorkbookError as error:
-        flags.append(Flag(kind="unreadable notebook", detail=f"{error.what} {error.todo}"))
+        flags.append(Flag(kind="unreadable", detail=f"{error.what} {error.todo}"))
         return graded(_nothing(assignment, checks, "There is no notebook to run."))
 
     with tempfile.TemporaryDirectory(prefix="grade-") as scratch:

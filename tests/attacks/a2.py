@@ -250,7 +250,7 @@ def an_import_hook(folder: Path) -> None:
 _WORD = f"{CANARY[:6]!r} + {CANARY[6:]!r}"
 
 
-@attack("solution", says="looked")
+@attack("release", says="looked")
 def reads_other_files(folder: Path) -> None:
     """Search the whole file system for what belongs to others."""
     s.last(
@@ -282,7 +282,7 @@ def reads_other_files(folder: Path) -> None:
     )
 
 
-@attack("solution", says="ModuleNotFoundError")
+@attack("release", says="ModuleNotFoundError")
 def imports_hidden_checks(folder: Path) -> None:
     """Import the hidden checks by their name."""
     s.last(
@@ -297,7 +297,7 @@ def imports_hidden_checks(folder: Path) -> None:
     )
 
 
-@attack("solution", says="looked")
+@attack("release", says="looked")
 def reads_the_environment(folder: Path) -> None:
     """Environment variables of this process and of every other one in sight."""
     s.last(
@@ -317,7 +317,7 @@ def reads_the_environment(folder: Path) -> None:
     )
 
 
-@attack("solution", says="tried")
+@attack("release", says="tried")
 def writes_to_the_gradebook(folder: Path) -> None:
     """Change marks where the gradebook would be, and the course's own code."""
     s.last(
@@ -408,7 +408,7 @@ def eats_memory(folder: Path) -> None:
     )
 
 
-@attack("solution", says="full")
+@attack("release", says="full")
 def eats_the_disk(folder: Path) -> None:
     """Write until no more can be written, and then clean up."""
     s.first(
@@ -469,7 +469,7 @@ def ends_its_runner(folder: Path) -> None:
     )
 
 
-@attack("solution", says="output cut")
+@attack("release", says="output cut")
 def says_too_much(folder: Path) -> None:
     """A line of 100 MB, on standard output and on standard error."""
     s.last(
@@ -602,19 +602,19 @@ def names_that_climb(folder: Path) -> None:
 # -- what is handed in --------------------------------------------------------------------------
 
 
-@attack("release", flags={"unreadable notebook"})
+@attack("release", flags={"unreadable"})
 def not_a_notebook(folder: Path) -> None:
     """Bytes."""
     (folder / f"{s.SHORT}.ipynb").write_bytes(os.urandom(5_000))
 
 
-@attack("release", flags={"unreadable notebook"})
+@attack("release", flags={"unreadable"})
 def no_notebook(folder: Path) -> None:
     """Nothing."""
     (folder / f"{s.SHORT}.ipynb").unlink()
 
 
-@attack("release", flags={"unreadable notebook"})
+@attack("release", flags={"unreadable"})
 def cells_that_are_none(folder: Path) -> None:
     """JSON that looks like a notebook from afar."""
     content = {"cells": [None, 7, {"cell_type": "code"}], "metadata": [], "nbformat": 4}
