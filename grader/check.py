@@ -153,14 +153,14 @@ def _module(name: str) -> ModuleType | None:
 
 def evaluate(
     check: Check,
-    bench: Bench,
+    bench: Callable[[], Bench],
     values: Mapping[str, Any] | None,
     earned: Mapping[str, CheckResult],
 ) -> CheckResult:
     """Run a check and its hidden variants; the least of their credits counts.
 
     Args:
-        bench: the server to ask.
+        bench: gives the server to ask; not called where there is nothing to ask about.
         values: what the notebook handed over, by name; None: it never reached this check.
         earned: the results of the checks before this one.
     """
@@ -197,7 +197,7 @@ def evaluate(
     for function in (check.run, *check.variants):
         secret = function is not check.run
         try:
-            function(bench, **values)
+            function(bench(), **values)
         except NotAttempted as error:
             return result("not attempted", 0, str(error))
         except Failure as failure:

@@ -180,44 +180,70 @@ def _listener(port: int) -> tuple[int, float]:
     raise ServerLost
 
 
+class Hearing:
+    """The courtroom of the moment: opened when a check first asks, closed when its server ends."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._room: Courtroom | None = None
+        self._bench: Bench | None = None
+        self._logs: list[str] = []
+
+    def bench(self, check: str) -> Bench:
+        """The bench for a check, with random numbers of its own."""
+        if self._bench is None or self._room is None:
+            self._room = Courtroom(self._order.repository, self._order.isolation)
+            allowed = backends(self._order.assignment)
+            self._bench = Bench(self._room.server, load=True, backends=allowed)
+        self._bench.seed(_seed(self._order.secret, check))
+        return self._bench
+
+    def holds(self) -> bool:
+        """Whether the server is still the one that was started; else the courtroom is closed."""
+        if self._room is None:
+            return True
+        try:
+            self._room.confirm()
+        except ServerLost:
+            self.close()
+            return False
+        return True
+
+    def close(self) -> None:
+        """End the server, if there is one, and keep its log."""
+        if self._bench is not None:
+            self._bench.close()
+        if self._room is not None:
+            self._logs.append(self._room.log())
+            self._room.close()
+        self._room = self._bench = None
+
+    def log(self) -> str:
+        """The end of what the servers printed that were closed."""
+        return "\n".join(self._logs)[-LOG:]
+
+
 def hear(order: Order) -> Iterator[Line]:
     """Run every check of an order; yields its result as soon as it is known."""
-    checks = load(order.assignment, variants=True)
+    hearing = Hearing(order)
     earned: dict[str, CheckResult] = {}
-    room: Courtroom | None = None
-    logs: list[str] = []
-    bench: Bench | None = None
     try:
-        for check in checks.values():
-            if room is None or bench is None:
-                room = Courtroom(order.repository, order.isolation)
-                bench = Bench(room.server, load=True, backends=backends(order.assignment))
-            bench.seed(_seed(order.secret, check.id))
-            result, flags = _one(check, order, bench, earned)
-            try:
-                room.confirm()
-            except ServerLost:
-                result = _lost(check, result)
+        for check in load(order.assignment, variants=True).values():
+            result, flags = _one(check, order, hearing, earned)
+            if not hearing.holds():
+                result = _lost(result)
                 flags.append(Flag(kind="server ended", detail=f"It ended during {check.id}."))
-                logs.append(room.log())
-                bench.close()
-                room.close()
-                room = bench = None
             earned[check.id] = result
             yield Line(kind="check", check=result)
             yield from (Line(kind="flag", flag=flag) for flag in flags)
     finally:
-        if bench is not None:
-            bench.close()
-        if room is not None:
-            logs.append(room.log())
-            room.close()
-    yield Line(kind="log", log="\n".join(logs)[-LOG:])
+        hearing.close()
+    yield Line(kind="log", log=hearing.log())
     yield Line(kind="end")
 
 
 def _one(
-    check: Check, order: Order, bench: Bench, earned: dict[str, CheckResult]
+    check: Check, order: Order, hearing: Hearing, earned: dict[str, CheckResult]
 ) -> tuple[CheckResult, list[Flag]]:
     """One check on one report."""
     flags: list[Flag] = []
@@ -229,7 +255,7 @@ def _one(
     except WorkbookError as error:
         flags.append(Flag(kind="unreadable report", detail=error.what))
     with _deadline(CHECK_S):
-        result = evaluate(check, bench, values, earned)
+        result = evaluate(check, lambda: hearing.bench(check.id), values, earned)
     said = report.result if report else None
     if said and said.status == "passed" and result.credit < 1 and not result.hidden:
         flags.append(
@@ -242,7 +268,7 @@ def _one(
     return result, flags
 
 
-def _lost(check: Check, result: CheckResult) -> CheckResult:
+def _lost(result: CheckResult) -> CheckResult:
     return result.model_copy(
         update={
             "status": "failed",

@@ -78,4 +78,4 @@ def _run(found: Check, values: dict[str, Any]) -> CheckResult:
             help=error.todo,
         )
     with server, contextlib.closing(Bench(server)) as bench:
-        return evaluate(found, bench, values, _earned)
+        return evaluate(found, lambda: bench, values, _earned)

@@ -128,7 +128,7 @@ def judge(
     earned: dict[str, CheckResult] = {}
     for check in load("a2", variants=variants).values():
         bench.seed(number)
-        earned[check.id] = evaluate(check, bench, handed.get(check.id), earned)
+        earned[check.id] = evaluate(check, lambda: bench, handed.get(check.id), earned)
     return earned
 
 
@@ -260,5 +260,5 @@ def test_odd_values(value: Any, bench: Bench, solved: Run) -> None:
     for check in load("a2", variants=True).values():
         for name in check.parameters:
             bench.seed(1)
-            result = evaluate(check, bench, {**solved.handed[check.id], name: value}, {})
+            result = evaluate(check, lambda: bench, {**solved.handed[check.id], name: value}, {})
             assert result.status in ("failed", "passed", "partial"), (check.id, name, result)

@@ -136,7 +136,7 @@ def test_the_least_counts(
     words: str,
 ) -> None:
     bench: Any = None  # none of these functions asks a server
-    result = evaluate(_check(*functions), bench, {"value": 1}, {})
+    result = evaluate(_check(*functions), lambda: bench, {"value": 1}, {})
     assert (result.status, result.credit, result.hidden) == (status, credit, hidden)
     assert words in result.rationale
 
@@ -144,14 +144,14 @@ def test_the_least_counts(
 def test_what_keeps_a_check_from_running() -> None:
     bench: Any = None
     check = _check(breaks, needs=("a9.before",))
-    assert evaluate(check, bench, None, {}).status == "not attempted"
-    assert evaluate(check, bench, {}, {}).status == "not attempted"
-    assert "value" in evaluate(check, bench, {"value": None}, {}).rationale
-    assert "other" in evaluate(check, bench, {"value": 1, "other": 2}, {}).rationale
+    assert evaluate(check, lambda: bench, None, {}).status == "not attempted"
+    assert evaluate(check, lambda: bench, {}, {}).status == "not attempted"
+    assert "value" in evaluate(check, lambda: bench, {"value": None}, {}).rationale
+    assert "other" in evaluate(check, lambda: bench, {"value": 1, "other": 2}, {}).rationale
     before = DONE.model_copy(update={"id": "a9.before", "status": "failed", "credit": 0.0})
-    assert evaluate(check, bench, {"value": 1}, {"a9.before": before}).status == "waits"
+    assert evaluate(check, lambda: bench, {"value": 1}, {"a9.before": before}).status == "waits"
     before = before.model_copy(update={"status": "partial", "credit": 0.5})
-    assert evaluate(check, bench, {"value": 1}, {"a9.before": before}).status == "error"
+    assert evaluate(check, lambda: bench, {"value": 1}, {"a9.before": before}).status == "error"
 
 
 def test_sentence_and_parameters() -> None:
