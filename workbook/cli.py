@@ -141,13 +141,19 @@ def stop() -> None:
 
 @app.command()
 def models(
-    names: Annotated[list[str] | None, typer.Argument(help="Default: all of them.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Models, or `llama`. Default: all but those.")
+    ] = None,
     rebuild: Annotated[bool, typer.Option(help="Build again what is there.")] = False,
+    hub: Annotated[
+        str, typer.Option(help="A checkpoint of the Hugging Face hub for the models named.")
+    ] = "",
 ) -> None:
     """Build the weights of the shared repository's models; what is there is kept."""
     from . import zoo
 
-    built = zoo.repository.build(only=names or None, force=rebuild)
+    taken = dict.fromkeys(names or (), hub) if hub else None
+    built = zoo.repository.build(only=names or None, force=rebuild, hub=taken)
     out.print(f"{len(built)} built; the repository is complete: {paths.repository()}")
 
 
@@ -174,6 +180,56 @@ def undeploy(
     with connect() as server:
         undeploy_model(name, version=version, server=server)
     out.print(f"[green]✓[/] {escape(name)} is gone" + (f", version {version}." if version else "."))
+
+
+@app.command()
+def chat(
+    model: Annotated[str, typer.Argument(help="A language model that is loaded.")],
+    question: Annotated[
+        list[str] | None, typer.Argument(help="Default: ask for them, until Ctrl-D.")
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The longest answer.")] = 256,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, help="0: always the likeliest token.")
+    ] = 0.7,
+    top_p: Annotated[float, typer.Option(help="Draw from the likeliest tokens up to this.")] = 0.9,
+) -> None:
+    """Talk to a language model; the answer appears as it is made."""
+    from . import chat as talk
+
+    parameters = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p}
+    with connect() as server:
+        talk.check(server, model)
+        turns: list[dict[str, str]] = []
+        while True:
+            asked = " ".join(question) if question else talk.ask()
+            if not asked:
+                return
+            turns.append({"role": "user", "content": asked})
+            said = ""
+            for piece in talk.stream(server, model, talk.prompt(server, model, turns), parameters):
+                text = str(piece.get("text_output", ""))
+                said += text
+                out.print(text, end="", markup=False, soft_wrap=True)
+            out.print()
+            turns.append({"role": "assistant", "content": said})
+            if question:
+                return
+
+
+@app.command()
+def openai(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Listen here.")] = 9000,
+    address: Annotated[str, typer.Option(help="Listen on this address.")] = "127.0.0.1",
+) -> None:
+    """Answer OpenAI's clients with the language models of the running server, until Ctrl-C."""
+    import uvicorn
+
+    from .openai import app as door
+
+    with connect() as server:
+        out.print(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
+        uvicorn.run(door(server), host=address, port=port, log_level="warning")
 
 
 @app.command()
@@ -221,11 +277,19 @@ def build(
     check: Annotated[
         bool, typer.Option(help="Change nothing; fail if a built file is not up to date.")
     ] = False,
+    run: Annotated[
+        bool, typer.Option(help="Run the lectures too, and keep what they show in their pages.")
+    ] = False,
 ) -> None:
     """Build the notebooks of lectures and assignments from their sources."""
-    from . import building
+    from . import building, executing
 
     sources = building.sources(names or ())
+    for source in sources if run else ():
+        if isinstance(source, building.Lecture):
+            with out.status(f"Running {escape(source.name)} …"):
+                target = executing.write(source.source, executing.run(source.source))
+            out.print(f"[green]✓[/] {escape(str(target))}")
     with out.status("Building …") as shown:
         changed: list[Path] = []
         for source in sources:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from workbook import paths, zoo
+from workbook.server import fleet
 from workbook.zoo.builder import BuildError
-from workbook.zoo.repository import MODELS
+from workbook.zoo.repository import LLAMAS, MODELS
 
 HOME = paths.root() / "model_repository"
 
@@ -125,16 +126,21 @@ def test_only_configs_labels_and_python_are_kept_in_git() -> None:
         check=True,
     ).stdout.split()
     assert listed
-    assert {Path(file).name for file in listed} <= {"config.pbtxt", "labels.txt", "model.py"}
+    committed = {"config.pbtxt", "labels.txt", "model.py", "sampling.py"}
+    assert {Path(file).name for file in listed} - {"model.json"} <= committed
+    # An engine's arguments are no weights.
+    assert [file for file in listed if file.endswith(".json")] == [
+        "model_repository/llama_vllm/1/model.json"
+    ]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, *LLAMAS])
 def test_configs_are_portable(model: str) -> None:
     """They load in the GPU container too: the kind is left open, the number of instances is not."""
     text = re.sub(r"#.*", "", (HOME / model / "config.pbtxt").read_text())
     assert not re.search(r"\bruntime\b", text)
     kinds = set(re.findall(r"KIND_[A-Z]+", text)) - {"KIND_CPU"}
-    assert not kinds
+    assert kinds == ({"KIND_MODEL"} if model == "llama_vllm" else set())  # vLLM chooses devices
     if "KIND_CPU" in text:
         assert re.search(r'backend: "(python|openvino)"', text)
     if "ensemble" not in text:
@@ -146,3 +152,16 @@ def test_labels_are_the_classes_of_the_models() -> None:
     assert tuple(languages) == zoo.data.LANGUAGES
     for model in ("digits_onnx", "digits_torch", "digits_openvino", "digits_tf"):
         assert (HOME / model / "labels.txt").read_text().split() == [str(d) for d in range(10)]
+
+
+def test_a_language_model_says_what_it_lacks(tmp_path: Path) -> None:
+    shutil.copytree(
+        HOME / "chat_bls", tmp_path / "chat_bls", ignore=shutil.ignore_patterns("*.json")
+    )
+    shutil.copytree(HOME / "square", tmp_path / "square")
+    assert zoo.repository.lacking(tmp_path / "chat_bls") == "workbook models llama"
+    assert zoo.repository.lacking(tmp_path / "square") == ""
+    assert fleet.names(tmp_path) == ["square"]
+    for file in zoo.repository.LLAMAS["chat_bls"]:
+        (tmp_path / "chat_bls" / file).touch()
+    assert fleet.names(tmp_path) == ["chat_bls", "square"]

@@ -1,10 +1,4 @@
-"""The first plot: what a model gives, and what it costs in waiting, as the load grows.
-
-The figures have a transparent ground and mid-grey text, so that they can be read in a light and in
-a dark notebook. The colours are those that Okabe and Ito chose for colour-blind readers
-("Color Universal Design", 2008), the blue made lighter for dark grounds; the lines also differ in
-their marks.
-"""
+"""Plots of tables: throughput and latency as the load grows; batch sizes beside each other."""
 
 from __future__ import annotations
 
@@ -14,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..errors import WorkbookError
+from . import look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-_COLOURS = ("#2A8FD0", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
-_MARKS = ("o", "s", "^", "D", "v", "P")
-_GREY = "#858585"
 _NEEDED = ("throughput", "p50_ms", "p99_ms")
 
 
-def plot_load(results: pd.DataFrame | Mapping[str, pd.DataFrame], *, title: str = "") -> Figure:
+def plot_load(
+    results: pd.DataFrame | Mapping[str, pd.DataFrame], *, title: str = ""
+) -> look.Picture:
     """Throughput and latency against concurrency (or request rate).
 
     Args:
@@ -39,15 +32,13 @@ def plot_load(results: pd.DataFrame | Mapping[str, pd.DataFrame], *, title: str 
     Raises:
         WorkbookError: a table is empty or lacks a column that is drawn.
     """
-    from matplotlib.figure import Figure
-
     tables = {"": results} if isinstance(results, pd.DataFrame) else dict(results)
     axis = _check(tables)
-    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
-    figure.patch.set_alpha(0.0)
+    figure = look.Picture(8.4, 3.6, "Throughput and latency as the load grows.")
     left, right = figure.subplots(1, 2)
-    _panel(left, axis, "Throughput (inferences/s)")
-    _panel(right, axis, "Latency (ms)")
+    below = "requests under way" if axis == "concurrency" else "requests/s"
+    look.panel(left, "Throughput (inferences/s)", below=below)
+    look.panel(right, "Latency (ms)", below=below)
     levels = sorted({x for table in tables.values() for x in table[axis]})
     for axes in (left, right):
         if levels[-1] > 8 * levels[0] and len(levels) > 2:
@@ -61,7 +52,7 @@ def plot_load(results: pd.DataFrame | Mapping[str, pd.DataFrame], *, title: str 
     for axes in (left, right):
         axes.set_ylim(bottom=0)
     if title:
-        figure.suptitle(title, color=_GREY, fontsize=12, x=0.01, ha="left")
+        figure.suptitle(title, color=look.GREY, fontsize=12, x=0.01, ha="left")
     return figure
 
 
@@ -84,41 +75,88 @@ def _check(tables: Mapping[str, pd.DataFrame]) -> str:
     )
 
 
-def _panel(axes: Axes, axis: str, title: str) -> None:
-    axes.patch.set_alpha(0.0)
-    axes.set_title(title, color=_GREY, fontsize=11, loc="left")
-    axes.set_xlabel("requests under way" if axis == "concurrency" else "requests/s", color=_GREY)
-    axes.tick_params(colors=_GREY)
-    axes.grid(axis="y", color=_GREY, alpha=0.25, linewidth=0.8)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_GREY)
-
-
 def _draw_one(left: Axes, right: Axes, table: pd.DataFrame, axis: str) -> None:
-    left.plot(table[axis], table["throughput"], color=_COLOURS[0], marker=_MARKS[0], linewidth=2)
+    left.plot(
+        table[axis], table["throughput"], color=look.COLOURS[0], marker=look.MARKS[0], linewidth=2
+    )
     shown = [p for p in ("p99", "p95", "p50") if f"{p}_ms" in table]
-    for colour, mark, name in zip(_COLOURS[3:0:-1], _MARKS[1:], shown, strict=False):
+    for colour, mark, name in zip(look.COLOURS[3:0:-1], look.MARKS[1:], shown, strict=False):
         right.plot(
             table[axis], table[f"{name}_ms"], color=colour, marker=mark, linewidth=2, label=name
         )
-    _legend(right)
+    look.legend(right)
 
 
 def _draw_several(left: Axes, right: Axes, tables: Mapping[str, pd.DataFrame], axis: str) -> None:
     for i, (name, table) in enumerate(tables.items()):
-        look: dict[str, Any] = {
-            "color": _COLOURS[i % len(_COLOURS)],
-            "marker": _MARKS[i % len(_MARKS)],
+        style: dict[str, Any] = {
+            "color": look.COLOURS[i % len(look.COLOURS)],
+            "marker": look.MARKS[i % len(look.MARKS)],
         }
-        left.plot(table[axis], table["throughput"], linewidth=2, label=name, **look)
-        right.plot(table[axis], table["p50_ms"], linewidth=2, label=f"{name}, p50", **look)
+        left.plot(table[axis], table["throughput"], linewidth=2, label=name, **style)
+        right.plot(table[axis], table["p50_ms"], linewidth=2, label=f"{name}, p50", **style)
         right.plot(
-            table[axis], table["p99_ms"], linewidth=1.4, linestyle=":", label=f"{name}, p99", **look
+            table[axis],
+            table["p99_ms"],
+            linewidth=1.4,
+            linestyle=":",
+            label=f"{name}, p99",
+            **style,
         )
-    _legend(left)
-    _legend(right)
+    look.legend(left)
+    look.legend(right)
 
 
-def _legend(axes: Axes) -> None:
-    axes.legend(frameon=False, labelcolor=_GREY, fontsize=9, loc="upper left")
+def plot_batches(tables: Mapping[str, pd.DataFrame], *, title: str = "") -> look.Picture:
+    """Histograms of batch sizes, one panel a table.
+
+    Args:
+        tables: by name, tables of `statistics` or `difference`; all their models count together.
+        title: a line above the figure.
+
+    Raises:
+        WorkbookError: a table holds no execution.
+    """
+    counted = {name: all_batches(table) for name, table in tables.items()}
+    empty = [name for name, batches in counted.items() if not batches]
+    if empty or not counted:
+        raise WorkbookError(
+            "There is no execution to draw.",
+            where=", ".join(empty),
+            todo="Send requests between the two statistics that you take the difference of.",
+        )
+    means = {
+        name: sum(size * n for size, n in batches.items()) / sum(batches.values())
+        for name, batches in counted.items()
+    }
+    words = "; ".join(f"{name}: {mean:.1f} in one execution" for name, mean in means.items())
+    figure = look.Picture(8.6, 2.7, f"Batch sizes. {words}.")
+    largest = max(max(batches) for batches in counted.values())
+    panels = figure.subplots(1, len(counted), squeeze=False, sharex=True)[0]
+    for i, (axes, (name, batches)) in enumerate(zip(panels, counted.items(), strict=True)):
+        look.panel(axes, f"{name}\nmean {means[name]:.1f}", below="rows in one execution")
+        draw_batches(axes, batches, look.COLOURS[i % len(look.COLOURS)])
+        axes.set_xlim(0.4, max(largest, 4) + 0.6)
+    panels[0].set_ylabel("executions", color=look.GREY)
+    if title:
+        figure.suptitle(title, color=look.GREY, fontsize=12, x=0.01, ha="left")
+    return figure
+
+
+def draw_batches(axes: Axes, batches: Mapping[int, int], colour: str = look.COLOURS[0]) -> None:
+    """Bars: how many executions had which batch size."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.bar(list(batches), list(batches.values()), color=colour, width=0.8)
+    axes.set_xlim(0.4, max([*batches, 7]) + 0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+
+
+def all_batches(table: pd.DataFrame) -> dict[int, int]:
+    """Executions by batch size, over all models of a table of `statistics` or `difference`."""
+    total: dict[int, int] = {}
+    for own in table["batches"]:
+        for size, n in own.items():
+            total[size] = total.get(size, 0) + n
+    return total

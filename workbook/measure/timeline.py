@@ -2,7 +2,8 @@
 
 The trace extension (docs/user_guide/trace.md of triton-inference-server/server) writes a JSON
 array of small records: one that names the model, and one a timestamp, each with the id of its
-trace. A span is the time between two timestamps.
+trace. A span is the time between two timestamps. Requests that the server put into one execution of
+the model carry the very same timestamps of its computation; that tells them apart.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ SPANS = {
     "compute_output": ("COMPUTE_OUTPUT_START", "COMPUTE_END"),
     "send": ("HTTP_SEND_START", "HTTP_SEND_END"),
 }
+#: A request's place in the server: which execution, on which lane, in which part of the batch.
+PLACES = [
+    *("trace", "parent", "request_id", "model", "version"),
+    *("execution", "size", "place", "lane", "queued_ms", "start_ms", "end_ms"),
+]
 COLUMNS = ["trace", "parent", "request_id", "model", "version", "span", "start_ms", "ms"]
 
 
@@ -67,6 +73,62 @@ def traces(path: Path | str) -> pd.DataFrame:
             todo="Is it the file that the server wrote as its trace?",
         )
     return _table(records)
+
+
+def executions(spans: pd.DataFrame) -> pd.DataFrame:
+    """Which request was computed in which execution.
+
+    Triton's traces do not name the instance. A lane is inferred: executions of a model that overlap
+    in time lie on different lanes, so there are at most as many lanes as instances.
+
+    Args:
+        spans: a table of `traces`.
+
+    Returns:
+        One row a request that was computed, sorted by when it began to wait: `trace`, `parent`,
+        `request_id`, `model`, `version`; `execution` (counted from 1 over all models), `size` (its
+        requests), `place` (the request's among them, from 0), `lane` (from 0, a model's own);
+        `queued_ms`, `start_ms`, `end_ms`: when it began to wait, and its computation's begin and
+        end, in milliseconds since the first of them waited.
+    """
+    wide = spans.pivot_table(
+        index=["trace", "parent", "request_id", "model", "version"],
+        columns="span",
+        values=["start_ms", "ms"],
+        aggfunc="first",
+    )
+    begin, length = ("start_ms", "compute_input"), ("ms", "compute_output")
+    if wide.empty or begin not in wide or length not in wide:
+        return pd.DataFrame(columns=PLACES)
+    table = wide.index.to_frame(index=False)
+    table["queued_ms"] = wide["start_ms", "queue"].to_numpy()
+    table["start_ms"] = wide[begin].to_numpy()
+    table["end_ms"] = (wide["start_ms", "compute_output"] + wide[length]).to_numpy()
+    table = table.dropna().sort_values(["queued_ms", "trace"], ignore_index=True)
+    same = table.groupby(["model", "version", "start_ms"], sort=False)
+    first = same["start_ms"].transform("first").rank(method="dense")
+    table["execution"] = pd.factorize(
+        pd.Series(list(zip(first, table["model"], table["version"], strict=True))), sort=True
+    )[0] + 1  # fmt: skip
+    table["size"] = same["trace"].transform("size")
+    table["place"] = same.cumcount()
+    table["lane"] = table["execution"].map(_lanes(table))
+    origin = table["queued_ms"].min()
+    for name in ("queued_ms", "start_ms", "end_ms"):
+        table[name] -= origin
+    return table[PLACES]
+
+
+def _lanes(table: pd.DataFrame) -> dict[int, int]:
+    """A lane for each execution: the first of its model's that is free by then."""
+    free: dict[tuple[str, str], list[float]] = {}
+    chosen = {}
+    for row in table.drop_duplicates("execution").sort_values("start_ms").itertuples():
+        ends = free.setdefault((row.model, row.version), [])
+        lane = next((i for i, end in enumerate(ends) if end <= row.start_ms), len(ends))
+        ends[lane : lane + 1] = [row.end_ms]
+        chosen[row.execution] = lane
+    return chosen
 
 
 def _records(raw: bytes) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from ..errors import RepositoryError, WorkbookError
+from ..zoo import repository as zoo
 from . import repository
 from .connection import Server
 from .deploy import is_stand_in
@@ -39,13 +40,17 @@ class ModelStatus:
 def names(folder: Path) -> list[str]:
     """The models that a repository holds, ensembles last, since they need the others.
 
+    Left out are the course's own models that are built on request and are not built, and those
+    that need a package which is not installed (`zoo.repository.lacking`).
+
     Raises:
         RepositoryError: the repository is not a folder.
     """
     if not folder.is_dir():
         raise RepositoryError("The model repository is not a folder.", where=str(folder))
     models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
-    return [p.name for p in sorted(models, key=_is_ensemble) if repository.versions(p)]
+    models = [p for p in models if repository.versions(p) and not zoo.lacking(p)]
+    return [p.name for p in sorted(models, key=_is_ensemble)]
 
 
 def load_all(

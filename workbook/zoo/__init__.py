@@ -21,7 +21,14 @@ from .registry import RECIPES
 __all__ = ["RECIPES", "BuildError", "build", "checkpoint", "data", "repository"]
 
 #: Artefacts that a checkpoint of the hub can replace.
-FROM_HUB = ("image_classifier", "text_classifier")
+FROM_HUB = (
+    "image_classifier",
+    "text_classifier",
+    "llama",
+    "llama_hf",
+    "llama_stream",
+    "llama_vllm",
+)
 
 
 def checkpoint(name: str, *, hub: str = "") -> Path:
@@ -29,8 +36,8 @@ def checkpoint(name: str, *, hub: str = "") -> Path:
 
     Args:
         name: one of `zoo.RECIPES`.
-        hub: for the Hugging Face classifiers, the name of a checkpoint on the hub to take
-            instead, e.g. "microsoft/resnet-18".
+        hub: for Hugging Face checkpoints, and models that hold one, the name of a checkpoint on
+            the hub to take instead, e.g. "microsoft/resnet-18" or "facebook/opt-125m".
 
     Raises:
         BuildError: there is no such artefact, or it could not be built or fetched.

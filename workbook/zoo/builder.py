@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -57,12 +58,13 @@ def build(names: Iterable[str] | None = None) -> dict[str, Path]:
     """Build artefacts that are not there yet, with a progress bar, and return where all lie.
 
     Args:
-        names: which ones; all by default.
+        names: which ones; by default all but those that are built on request only.
 
     Raises:
         BuildError: one failed; the others that were under way are stopped.
     """
-    wanted = list(RECIPES) if names is None else list(names)
+    usual = (name for name, found in RECIPES.items() if not found.on_request)
+    wanted = list(usual if names is None else names)
     try:
         todo = missing(wanted)
         if todo:
@@ -110,7 +112,10 @@ def _run(todo: list[str]) -> None:
                     break
                 waiting.remove(name)
                 running[name] = _start(name, stack.enter_context((logs / f"{name}.log").open("w")))
-            sentences = (f"{name}: {RECIPES[name].sentence}" for name in running)
+            sentences = (
+                f"{name}: {RECIPES[name].sentence}{_how_far(logs / f'{name}.log')}"
+                for name in running
+            )
             progress.update(task, description="\n".join(sentences))
             time.sleep(0.05)
             for name, process in list(running.items()):
@@ -122,6 +127,12 @@ def _run(todo: list[str]) -> None:
                 done += 1
                 progress.advance(task)
         progress.update(task, description=f"the zoo holds {done} new artefacts")
+
+
+def _how_far(log: Path) -> str:
+    """What a long build says of itself: the last line of its log that begins with a percentage."""
+    found = re.findall(r"^(\d+%.*)\n", log.read_text(errors="replace"), re.MULTILINE)
+    return f" ({found[-1]})" if found else ""
 
 
 def _can_start(name: str, waiting: Collection[str], running: Collection[str]) -> bool:

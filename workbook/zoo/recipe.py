@@ -36,6 +36,7 @@ class Recipe:
         needs: recipes that it is made from, built before it.
         uses: modules of this package that its function relies on, beside its own.
         packages: distributions whose version matters.
+        on_request: it takes minutes, or is for tests; built only where it is named.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Recipe:
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ("data",)
     packages: tuple[str, ...] = ()
+    on_request: bool = False
 
     def key(self, recipes: dict[str, Recipe]) -> str:
         """Sixteen hex digits that change whenever the artefact may come out differently."""

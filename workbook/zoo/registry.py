@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from . import classifiers, exports, forests, huggingface
+from . import classifiers, exports, forests, huggingface, llama, llama_onnx, llama_random
 from .recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
+        *llama.RECIPES,
         *huggingface.RECIPES,
         *classifiers.RECIPES,
         *forests.RECIPES,
         *exports.RECIPES,
+        *llama_random.RECIPES,
+        *llama_onnx.RECIPES,
     )
 }

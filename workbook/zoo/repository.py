@@ -7,6 +7,7 @@ nothing to do.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import secrets
 import shutil
@@ -45,6 +46,31 @@ MODELS: dict[str, dict[str, str]] = {
     "countdown": {},
 }
 
+#: Language models: they are built and loaded only when they are asked for, one by one or all of
+#: them as `llama`, since their training takes minutes.
+LLAMAS: dict[str, dict[str, str]] = {
+    "llama_hf": {"1/checkpoint": "llama"},
+    "llama_stream": {"1/checkpoint": "llama"},
+    "llama_tokenizer": {
+        "1/tokenizer.json": "llama/tokenizer.json",
+        "1/config.json": "llama/config.json",
+    },
+    "llama_onnx": {"1/model.onnx": "llama_onnx"},
+    "llama_next": {},
+    "chat_bls": {
+        f"1/{file}": f"llama/{file}"
+        for file in (
+            "tokenizer.json",
+            "config.json",
+            "tokenizer_config.json",
+            "chat_template.jinja",
+        )
+    },
+    "llama_vllm": {"1/checkpoint": "llama"},
+}
+_ALL = MODELS | LLAMAS
+_GROUP = "llama"
+
 _RECORD = ".weights.json"
 _HUB = "hub "
 
@@ -63,11 +89,11 @@ def build(
     Args:
         target: the repository; by default the shared one. Models that it lacks are copied from
             the checkout's `model_repository/`.
-        only: names of models; all by default.
+        only: names of models, or `llama` for all of LLAMAS; by default all of MODELS.
         force: put weights in place again where they are there.
-        hub: checkpoints of the Hugging Face hub to take for `image_classifier` or
-            `text_classifier`, e.g. `{"image_classifier": "microsoft/resnet-18"}`. They stay until
-            `force`.
+        hub: checkpoints of the Hugging Face hub to take for models that hold a whole one, e.g.
+            `{"image_classifier": "microsoft/resnet-18", "llama_hf": "facebook/opt-125m"}`. They
+            stay until `force`.
 
     Returns:
         The models that were changed.
@@ -77,19 +103,35 @@ def build(
     """
     target = (target or paths.repository()).resolve()
     hub = hub or {}
-    names = list(MODELS) if only is None else list(only)
-    for name in names:
-        if name not in MODELS:
+    names = list(MODELS)
+    if only is not None:
+        names = [name for given in only for name in (LLAMAS if given == _GROUP else (given,))]
+    for name in (*names, *hub):
+        if name not in _ALL:
             raise BuildError(
                 f"There is no demonstration model called {name!r}.",
-                todo=f"Take one of: {', '.join(MODELS)}.",
+                todo=f"Take one of: {', '.join([*_ALL, _GROUP])}.",
             )
     todo = [
-        name for name in names if force or name in hub or not _complete(target / name, MODELS[name])
+        name for name in names if force or name in hub or not _complete(target / name, _ALL[name])
     ]
     if todo:
         _install(todo, target, hub)
     return todo
+
+
+def lacking(folder: Path) -> str:
+    """The command that brings what a language model still lacks; "" for every other model.
+
+    Such a model is left alone where all models of a repository are loaded.
+    """
+    if folder.name not in LLAMAS:
+        return ""
+    if not all((folder / file).exists() for file in ("1", *LLAMAS[folder.name])):
+        return f"workbook models {_GROUP}"
+    if folder.name == "llama_vllm" and importlib.util.find_spec("vllm") is None:
+        return "make vllm"
+    return ""
 
 
 def _complete(folder: Path, weights: Mapping[str, str]) -> bool:
@@ -130,14 +172,14 @@ def _install(names: list[str], target: Path, hub: Mapping[str, str]) -> None:
 
     own = [name for name in names if name not in hub]
     fetched = {name: checkpoint(name, hub=hub[name]) for name in names if name in hub}
-    builder.build(dict.fromkeys(_recipe(s) for name in own for s in MODELS[name].values()))
+    builder.build(dict.fromkeys(_recipe(s) for name in own for s in _ALL[name].values()))
     for name in names:
         if name in fetched:
-            weights = dict.fromkeys(MODELS[name], fetched[name])
-            record = dict.fromkeys(MODELS[name], _HUB + hub[name])
+            weights = dict.fromkeys(_ALL[name], fetched[name])
+            record = dict.fromkeys(_ALL[name], _HUB + hub[name])
         else:
-            weights = {file: _artefact(source) for file, source in MODELS[name].items()}
-            record = {file: _key(source) for file, source in MODELS[name].items()}
+            weights = {file: _artefact(source) for file, source in _ALL[name].items()}
+            record = {file: _key(source) for file, source in _ALL[name].items()}
         _renew(target / name, weights, record)
 
 

@@ -14,6 +14,8 @@ def main(name: str) -> None:
     """Build the artefact called `name`; its needs must be there."""
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = "1"
+    # Where a recipe takes more threads of its own, a waiting one shall not burn its core.
+    os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ |= {
         "TF_NUM_INTRAOP_THREADS": "1",
         "TF_NUM_INTEROP_THREADS": "1",

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ... import paths
 from ...errors import WorkbookError
-from . import cnn, desk, http, machine, memory, start, tables
+from . import cnn, desk, http, llm, machine, memory, start, tables
 from .settings import Settings
 
 #: Name → benchmark, in the order in which they run.
@@ -29,8 +29,10 @@ BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
     "batching": http.batching,
     "fastapi": http.fastapi,
     "peers": http.others,
+    "llm": llm.measure,
 }
-#: What runs where nothing is named: the peers build three environments from the network.
+#: What runs where nothing is named: the peers build three environments from the network, and the
+#: language models need vLLM.
 USUAL = ("start", "lab", "memory", "cnn", "batching", "fastapi")
 
 

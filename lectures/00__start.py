@@ -1,0 +1,105 @@
+# ---
+# title: Start here
+# minutes: 10
+# ---
+
+# %% [markdown]
+# # Triton Workbook
+#
+# You will serve real models on a real Triton Inference Server, on this machine, and measure what happens. Nothing here asks you to believe a number: you make it yourself.
+
+# %% [markdown]
+# ## Is the server there?
+#
+# `make lab` has started it. Run the cells with Shift+Enter, from top to bottom.
+
+# %%
+from workbook.server import connect, fleet
+
+server = connect()
+print(server.url, server.metadata()["name"], server.metadata()["version"])
+
+# %% [markdown]
+# No answer? In a terminal, `workbook serve --detach` starts a server, `workbook status` shows how it is, and `make doctor` says what this machine lacks.
+
+# %% [markdown]
+# ## What it serves
+#
+# One folder, `model_repository/`, one subfolder a model. On a laptop, *stand-ins* take the place of Triton's C++ backends. NVIDIA's GPU container serves the same folder unchanged.
+
+# %%
+import pandas as pd
+
+models = [m for m in fleet.status(server) if m.state == "READY"]
+pd.DataFrame(
+    [(m.name, m.backend, "stand-in" if m.stand_in else "Triton's own") for m in models],
+    columns=["model", "backend", "served by"],
+)
+
+# %% [markdown]
+# ## A first request
+#
+# The smallest one squares numbers. JSON goes in, JSON comes out.
+
+# %%
+tensor = {"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
+answer = server.request("POST", "/v2/models/square/infer", json={"inputs": [tensor]})
+answer["outputs"][0]["data"]
+
+# %% [markdown]
+# ## How a lecture works
+#
+# Each begins with a question. You **predict**, run the experiment, and **compare**. Your predictions are kept on this machine and nowhere else. Try one:
+
+# %%
+from workbook.lesson import claim, compare, predict
+
+predict("start.square", "The square model gets 3 rows at once. How many executions will it count?")
+
+# %%
+from workbook import measure
+
+before = measure.statistics(server, "square")
+tensor = {"name": "INPUT", "shape": [3, 1], "datatype": "FP32", "data": [1, 2, 3]}
+server.request("POST", "/v2/models/square/infer", json={"inputs": [tensor]})
+seen = measure.difference(before, measure.statistics(server, "square"))
+compare("start.square", float(seen["executions"].sum()))
+
+# %% [markdown]
+# A **claim** says what should hold on your machine, and what to try when it does not.
+
+# %%
+claim(
+    seen["executions"].sum() == 1 and seen["inferences"].sum() == 3,
+    "Three rows in one request are three inferences in one execution.",
+    "Does somebody else use this server? Then run the last two cells again.",
+)
+
+# %% [markdown]
+# ## The syllabus
+#
+# Lectures are for reading and measuring, assignments for building. The minutes come from the notebooks themselves.
+
+# %%
+from workbook import syllabus
+
+syllabus.table()
+
+# %% [markdown]
+# ## Three paths
+#
+# Two hours show what Triton does with requests. Four add the inside of the server and an assignment. Eight are for all of the architecture, backends and speed.
+
+# %%
+syllabus.routes()
+
+# %% [markdown]
+# ## Rules of the house
+#
+# - Lectures start servers of their own for experiments. The shared one is never disturbed.
+# - A figure of your own stands beside a published one. Compare ratios, not absolute numbers.
+# - **Errata** boxes say what older slides and guides got wrong, or what has changed since.
+# - Broke something? Restart the kernel and run all cells.
+
+# %% [markdown]
+# Next: [a first model](1_architecture/01__first_model.ipynb).

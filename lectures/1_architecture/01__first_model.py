@@ -1,0 +1,237 @@
+# ---
+# title: A first model
+# minutes: 20
+# ---
+
+# %% [markdown]
+# # A first model
+#
+# **Question.** You have a function. Many programs want its result, at once, from many machines. What does it take to serve it?
+
+# %% [markdown]
+# A server for models has to answer fast, survive a rush, grow, be simple to keep running, and waste neither GPU nor CPU. A function behind a web framework gives you the first answer only.
+
+# %% [markdown]
+# | you need | Triton brings |
+# |---|---|
+# | many frameworks | [backends](https://github.com/triton-inference-server/backend): TensorRT, PyTorch, ONNX Runtime, OpenVINO, Python, FIL … |
+# | any place | cloud, data centre, laptop; with a GPU or CPU only |
+# | a rush | instances side by side, dynamic batching |
+# | to see | metrics, traces, Performance Analyzer, Model Analyzer |
+# | several models | ensembles and business logic |
+
+# %% [markdown]
+# ![Clients, front ends, core, backends and the model repository](../images/architecture.svg)
+
+# %% [markdown]
+# ## A server is running
+#
+# `make lab` has started one: the real Triton, on this machine. `connect()` finds it.
+
+# %%
+from workbook.server import connect
+
+server = connect()
+about = server.metadata()
+print(about["name"], about["version"])
+print(", ".join(about["extensions"]))
+
+# %% [markdown]
+# Those words are [protocol extensions](https://github.com/triton-inference-server/server/tree/main/docs/protocol). Each is a set of endpoints; this lecture uses nearly all of them.
+
+# %% [markdown]
+# ## The repository
+#
+# Triton serves folders. The layout *is* the interface: no code of yours starts the server.
+
+# %% [markdown]
+# ![The layout of a model repository](../images/repository.svg)
+
+# %% [markdown]
+# We write a model into a folder of our own: one name, one version, two files.
+
+# %%
+from workbook.lesson import claim, compare, folder, predict, write
+
+models = folder("first_model")
+home = models / "cube"
+(home / "1").mkdir(parents=True)
+
+# %% [markdown]
+# The **model** is a class with three methods. `initialize` and `finalize` may be left out. `execute` takes a *list* of requests and returns a list of responses, one each.
+
+# %%
+# %%writefile {home}/1/model.py
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        found = [pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() for r in requests]
+        cubes = [pb_utils.Tensor("OUTPUT0", np.power(x, 3)) for x in found]
+        return [pb_utils.InferenceResponse(output_tensors=[y]) for y in cubes]
+
+
+# %% [markdown]
+# The **config** says what goes in and out. With `max_batch_size` above 0, `dims` leave out the batch dimension.
+
+# %%
+config = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+
+# %% [markdown]
+# > **Errata.** The seminar's config says `name: "add_sub"` for a model that squares. The name is optional; where it stands, it must be the folder's. Some guides write `platform: "python"`: it is `backend: "python"`.
+
+# %%
+predict(
+    "first.name",
+    'The config says name: "add_sub", the folder is called cube. What does Triton do?',
+    ["It serves the model as add_sub.", "It serves the model as cube.", "It refuses to load it."],
+)
+
+# %% [markdown]
+# We try it on a server of our own, so that the shared one is not disturbed. `laboratory` starts one on free ports and loads the folder's models.
+
+# %%
+from workbook.errors import LoadError
+from workbook.lesson import laboratory
+
+write(home / "config.pbtxt", 'name: "add_sub"\n' + config)
+try:
+    laboratory(models).stop()
+    verdict = "It serves the model under some name."
+except LoadError as error:
+    verdict = "It refuses to load it."
+    print(error.message)
+
+# %%
+compare("first.name", verdict)
+claim(verdict.startswith("It refuses"), "A wrong name is refused.", "Read the server's log.")
+
+# %% [markdown]
+# With the first line gone, the model loads.
+
+# %%
+write(home / "config.pbtxt", config)
+lab = laboratory(models)
+lab.ready("cube"), lab.metadata("cube")["inputs"]
+
+# %% [markdown]
+# ## Way one: curl
+#
+# The HTTP endpoint speaks [KServe v2](https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol): JSON in, JSON out. Any language can do that.
+
+# %%
+body = '{"inputs": [{"name": "INPUT0", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}'
+url = f"{lab.url}/v2/models/cube/infer"
+# !curl -s {url} -d '{body}'
+
+# %% [markdown]
+# ## Way two: HTTP, binary
+#
+# `tritonclient.http` sends the same request, with the numbers as raw bytes behind the JSON ([binary data extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md)).
+
+# %%
+import numpy as np
+import tritonclient.http as http
+
+x = np.array([[1, 2, 3, 4]], np.float32)
+tensor = http.InferInput("INPUT0", x.shape, "FP32").set_data_from_numpy(x)
+with lab.http_client() as client:
+    by_http = client.infer("cube", [tensor]).as_numpy("OUTPUT0")
+by_http
+
+# %% [markdown]
+# ## Way three: gRPC
+#
+# The same call, other transport: protobuf over HTTP/2, one connection for many requests under way.
+
+# %%
+import tritonclient.grpc as grpc
+
+tensor = grpc.InferInput("INPUT0", x.shape, "FP32").set_data_from_numpy(x)
+with lab.grpc_client() as client:
+    by_grpc = client.infer("cube", [tensor]).as_numpy("OUTPUT0")
+claim(
+    np.array_equal(by_http, x**3) and np.array_equal(by_grpc, x**3),
+    "Both clients get what NumPy computes.",
+    "Did you change model.py? Then restart the kernel and run all cells.",
+)
+
+# %% [markdown]
+# ## What the server counts
+#
+# Three requests were sent, over three ways. One more is malformed: five numbers for four places.
+
+# %%
+predict("first.count", "How many executions of the model will the server have counted?")
+
+# %%
+from workbook import measure
+from workbook.errors import ServerError
+
+bad = body.replace("[1, 4]", "[1, 5]").replace("3, 4]", "3, 4, 5]")
+try:
+    lab.request("POST", "/v2/models/cube/infer", content=bad)
+except ServerError as error:
+    print(error.what)
+
+# %%
+count = measure.statistics(lab, "cube")
+compare("first.count", float(count["executions"].sum()))
+count[["model", "requests", "failures", "inferences", "executions"]]
+
+# %%
+claim(
+    count["executions"].item() == 3,
+    "The core refused the malformed request: the model never saw it.",
+    "Did you run a client's cell twice? Restart the kernel and run all cells.",
+)
+
+# %% [markdown]
+# The core checks names, types and shapes *before* the scheduler. A model needs no code for that. All three ways end in the same queue.
+
+# %% [markdown]
+# ## Into the shared repository
+#
+# `deploy(home)` or `workbook deploy` would copy the folder into the course's repository and load it there. Keep that for models that others shall use; ours goes away.
+
+# %%
+lab.stop()
+
+# %% [markdown]
+# ## What to remember
+#
+# - A model is a folder: a name, numbered versions, a config.
+# - `execute` gets a *list* of requests. That list is where batching will come in.
+# - HTTP, gRPC and JSON are three doors to one queue; the core checks requests before the model sees them.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>The config has <code>max_batch_size: 8</code> and <code>dims: [ 4 ]</code>. Which shapes may a client send?</summary>
+#
+# From `[1, 4]` to `[8, 4]`. The first dimension is the batch; `dims` leave it out.
+#
+# </details>
+#
+# <details><summary>Why does <code>execute</code> return a list?</summary>
+#
+# One response for each request, in the same order. Triton may hand over several requests at once.
+#
+# </details>
+#
+# <details><summary>What must you change to serve the same folder on a GPU machine?</summary>
+#
+# Nothing. `KIND_GPU` in the instance group would place it on a GPU; NVIDIA's container reads the same repository.
+#
+# </details>
+
+# %% [markdown]
+# Next: [inside the server](02__inside_the_server.ipynb).

@@ -1,0 +1,382 @@
+# ---
+# title: Schedulers
+# minutes: 25
+# ---
+
+# %% [markdown]
+# # Schedulers
+#
+# **Question.** Ten requests arrive at once. Who is computed when, where, and together with whom?
+
+# %% [markdown]
+# Every model has one scheduler. Its config decides which. We will *see* each of them work, in traces of a real server.
+
+# %% [markdown]
+# ![Default, dynamic batcher, ensemble, sequence batcher direct and oldest, decoupled](../images/schedulers.svg)
+
+# %% [markdown]
+# | a model is | it | scheduler |
+# |---|---|---|
+# | stateless | treats each request alone | default, or the dynamic batcher |
+# | stateful | remembers earlier requests | sequence batcher: direct or oldest |
+# | an ensemble | is a graph of other models | ensemble scheduler |
+#
+# Source: [models and schedulers](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#models-and-schedulers).
+
+# %% [markdown]
+# ## A model that shows its seat
+#
+# It takes 20 ms, whatever it is given. It answers with its `SLOT`: the request's place in the list that `execute` got.
+
+# %%
+import shutil
+
+from workbook import measure
+from workbook.lesson import claim, compare, folder, laboratory, predict, write
+
+models = folder("schedulers")
+
+# %%
+# %%writefile {models}/model.py
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep(0.02)
+        seats = [np.array([[i]], np.int32) for i in range(len(requests))]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("SLOT", seat)]) for seat in seats]
+
+
+# %% [markdown]
+# One model file, five configs. Only what is said about scheduling differs. The *warm-up* runs once in each instance before the model is ready, so that no first request is slow.
+
+# %%
+base = """\
+backend: "python"
+max_batch_size: 4
+input [ { name: "X" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "SLOT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+model_warmup [ { name: "zeros" batch_size: 1 inputs {
+  key: "X" value { data_type: TYPE_INT32 dims: [ 1 ] zero_data: true } } } ]
+"""
+one = "instance_group [ { kind: KIND_CPU count: 1 } ]\n"
+variants = {
+    "alone": one,
+    "pair": "instance_group [ { kind: KIND_CPU count: 2 } ]\n",
+    "together": one + "dynamic_batching { }\n",
+}
+
+# %% [markdown]
+# A stateful model also gets *control inputs*: the server tells it where a sequence starts, and which slot is ready.
+
+# %%
+control = """
+  control_input [
+    { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } },
+    { name: "READY" control { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } }
+  ]
+}
+"""
+variants["direct"] = one + "sequence_batching { direct { }" + control
+variants["oldest"] = one + "sequence_batching { oldest { max_candidate_sequences: 4 }" + control
+
+# %%
+for name, scheduling in variants.items():
+    write(models / name / "config.pbtxt", base + scheduling)
+    (models / name / "1").mkdir()
+    shutil.copy(models / "model.py", models / name / "1")
+
+# %% [markdown]
+# And an ensemble: `alone`, then `pair`. It has a config and an empty version folder, no file of its own.
+
+# %%
+chain = """\
+platform: "ensemble"
+max_batch_size: 4
+input [ { name: "X" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "SLOT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+ensemble_scheduling { step [
+  { model_name: "alone" model_version: -1
+    input_map { key: "X" value: "X" } output_map { key: "SLOT" value: "middle" } },
+  { model_name: "pair" model_version: -1
+    input_map { key: "X" value: "middle" } output_map { key: "SLOT" value: "SLOT" } }
+] }
+"""
+write(models / "chain" / "config.pbtxt", chain)
+(models / "chain" / "1").mkdir()
+
+# %% [markdown]
+# A server of our own, so that we may trace it. `recording` switches Triton's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) on for a moment.
+
+# %%
+lab = laboratory(models)
+
+
+def record(model, plan):
+    with measure.recording(lab) as seen:
+        answers = measure.send(lab, model, plan)
+    return answers, seen.spans
+
+
+# %% [markdown]
+# ## Default: one by one
+
+# %%
+predict(
+    "schedulers.last",
+    "Six requests arrive nearly at once, one instance, 20 ms each. How long does the last one wait?",
+    unit="ms",
+)
+
+# %%
+_, spans = record("alone", measure.every(1, 6))
+single = measure.executions(spans)
+measure.plot_timeline(spans)
+
+# %% [markdown]
+# Above: one row a request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
+
+# %%
+waits = single["start_ms"] - single["queued_ms"]
+compare("schedulers.last", waits.max(), unit="ms")
+claim(
+    (single["size"] == 1).all() and len(single) == 6,
+    "The default scheduler never puts two requests into one execution.",
+    "The config of `alone` must have no dynamic_batching block.",
+)
+
+# %% [markdown]
+# ## Two instances
+#
+# An instance group of two: two processes that can compute at the same time. The scheduler gives a request to whichever is free.
+
+# %%
+_, spans = record("pair", measure.every(1, 6))
+double = measure.executions(spans)
+measure.plot_timeline(spans)
+
+# %%
+ratio = single["end_ms"].max() / double["end_ms"].max()
+claim(
+    double["lane"].nunique() == 2 and ratio > 1.3,
+    f"Two instances were done {ratio:.1f} times as fast.",
+    "The machine may be busy: close other programs, run the cells of both models again.",
+)
+
+# %% [markdown]
+# Our model sleeps, so two fit on one core. A model that computes needs a core of its own for each instance: see [inside the server](02__inside_the_server.ipynb).
+
+# %% [markdown]
+# ## Dynamic batcher: who waits together is computed together
+
+# %%
+predict(
+    "schedulers.batches",
+    "The same six requests, one instance, dynamic_batching { }, max_batch_size 4. Executions?",
+    ["1", "2", "3", "6"],
+)
+
+# %%
+answers, spans = record("together", measure.every(1, 6))
+batched = measure.executions(spans)
+measure.plot_timeline(spans)
+
+# %%
+compare("schedulers.batches", str(batched["execution"].nunique()))
+claim(
+    batched["execution"].nunique() < 6,
+    "Requests that waited together shared an execution.",
+    "Did they arrive too far apart? Run the cell again.",
+)
+
+# %% [markdown]
+# The first request finds the instance free and goes at once, often alone. The others meet in the queue. Each learns its seat:
+
+# %%
+answers.assign(slot=[o["SLOT"].item() for o in answers["outputs"]])[["id", "slot", "ms"]].round(1)
+
+# %% [markdown]
+# ## Sequences: a model with a memory
+#
+# A client says *sequence 7, start* and later *sequence 7, end*. All its requests must reach the same instance, in order. That is the sequence batcher's promise.
+
+
+# %%
+def sequence(name, length, at_ms):
+    return [
+        measure.Visit(
+            f"{name}{i}", at_ms + 30 * i, sequence=ord(name), start=i == 1, end=i == length
+        )
+        for i in range(1, length + 1)
+    ]
+
+
+plan = sequence("A", 5, 0) + sequence("B", 2, 10) + sequence("C", 5, 20) + sequence("D", 3, 120)
+
+# %%
+predict(
+    "schedulers.seat",
+    "Direct strategy. A sits in slot 0, B in 1, C in 2. B ends; then D begins. Where does D sit?",
+    ["in slot 1, which B left", "in slot 3, the next one", "in another slot each time"],
+)
+
+
+# %%
+def seats(answers):
+    slots = [o["SLOT"].item() for o in answers["outputs"]]
+    table = answers.assign(slot=slots, sequence=answers["id"].str[0], step=answers["id"].str[1])
+    return table.pivot(index="sequence", columns="step", values="slot")
+
+
+answers, spans = record("direct", plan)
+direct = seats(answers)
+direct.astype("Int64").astype("string").fillna("")
+
+# %%
+measure.plot_timeline(spans, group=lambda request: f"sequence {request[0]}")
+
+# %%
+where = direct.loc["D", "1"]
+said = {1: "in slot 1, which B left", 3: "in slot 3, the next one"}
+compare("schedulers.seat", said.get(where, f"in slot {where:.0f}"))
+claim(
+    (direct.nunique(axis=1) == 1).all(),
+    "Direct: a sequence keeps its slot until it ends.",
+    "Is a sequence idle for longer than max_sequence_idle_microseconds (1 s)? Run the cell again.",
+)
+
+# %% [markdown]
+# Empty slots are filled with placeholders, `READY` false: A may sit in slot 0 and C in slot 2 with nobody between them. A model with one big state array likes that.
+
+# %% [markdown]
+# Who keeps the state? The model itself, as `running_sum` of this course does. Or the server: with a `state` block in the config it hands the model its last state, or the initial one that the config gives ([implicit state](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#implicit-state-management)).
+
+# %% [markdown]
+# ## Oldest
+#
+# No fixed seats. A dynamic batcher takes the oldest requests of *distinct* sequences, up to `max_candidate_sequences` at a time.
+
+# %%
+answers, spans = record("oldest", plan)
+oldest = seats(answers)
+oldest.astype("Int64").astype("string").fillna("")
+
+# %%
+measure.plot_timeline(spans, group=lambda request: f"sequence {request[0]}")
+
+# %%
+places = measure.executions(spans).merge(answers, left_on="request_id", right_on="id")
+places["slot"] = [o["SLOT"].item() for o in places["outputs"]]
+claim(
+    not places.assign(name=places["id"].str[0]).duplicated(["execution", "name"]).any(),
+    "No execution holds two requests of one sequence: the second needs the state of the first.",
+    "Restart the kernel and run all cells.",
+)
+claim(
+    (places["slot"] < places["size"]).all(),
+    "Oldest has no empty slots: a batch of two sits in 0 and 1, whoever they are.",
+    "Restart the kernel and run all cells.",
+)
+
+# %% [markdown]
+# > **Errata.** The slides say that with *oldest* "a large request is divided into smaller ones". It is not: a request is never split. *Oldest* batches the oldest requests of distinct sequences ([source](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#oldest)).
+
+# %% [markdown]
+# ## Ensemble: a graph of models
+#
+# Each step is a request to another model, with that model's own scheduler. Tensors stay inside the server.
+
+# %%
+predict(
+    "schedulers.pipeline",
+    "chain = alone, then pair. While request 2 is in step one, can request 1 be in step two?",
+    ["yes", "no, an ensemble does one request at a time"],
+)
+
+# %%
+_, spans = record("chain", measure.every(1, 4))
+measure.plot_timeline(spans, order=["alone", "pair"])
+
+# %%
+steps = measure.executions(spans)
+first, second = steps[steps["model"] == "alone"], steps[steps["model"] == "pair"]
+overlap = second["start_ms"].min() < first["end_ms"].max()
+compare("schedulers.pipeline", "yes" if overlap else "no, an ensemble does one request at a time")
+claim(overlap, "The steps of different requests overlap.", "Run the two cells above again.")
+
+# %% [markdown]
+# ## Decoupled: more answers than questions
+#
+# The *model transaction policy* says whether each request has exactly one response. The course's `countdown` is decoupled: we copy it into our server.
+
+# %%
+from workbook import paths
+from workbook.server import deploy
+
+lab_copy = deploy(paths.root() / "model_repository" / "countdown", server=lab)
+lab.config("countdown")["model_transaction_policy"]
+
+# %%
+predict("schedulers.answers", "One request: count down from 5. How many responses will come?")
+
+# %%
+import numpy as np
+import tritonclient.grpc as grpc
+
+got = []
+with lab.grpc_client() as client:
+    client.start_stream(lambda result, error: got.append(error or result))
+    tensor = grpc.InferInput("start", [1], "INT32").set_data_from_numpy(np.array([5], np.int32))
+    client.async_stream_infer("countdown", [tensor], enable_empty_final_response=True)
+    client.stop_stream()
+
+# %%
+final = [r.get_response().parameters["triton_final_response"].bool_param for r in got]
+numbers = [r.as_numpy("count").item() for r, last in zip(got, final) if not last]
+compare("schedulers.answers", float(len(got)))
+numbers, final
+
+# %%
+claim(
+    numbers == [5, 4, 3, 2, 1] and final[-1],
+    "Five responses with data, and an empty one that carries the final flag.",
+    "Without enable_empty_final_response the client hides the empty one.",
+)
+
+# %%
+lab.stop()
+
+# %% [markdown]
+# ## What to remember
+#
+# - One scheduler a model: default, dynamic, sequence or ensemble; the config chooses.
+# - Direct binds a sequence to a slot. Oldest binds it to an instance only.
+# - An ensemble pipelines by itself. Decoupled is a policy about responses, not about order.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A text generator keeps a cache for each conversation. Which scheduler?</summary>
+#
+# The sequence batcher. Direct if the cache is one array with a row a slot; oldest if the model finds a conversation's cache by its CORRID.
+#
+# </details>
+#
+# <details><summary>In the direct timeline some bars hold one request although three sequences are open. Why?</summary>
+#
+# The other clients had nothing waiting at that moment. Direct does not wait for them unless <code>minimum_slot_utilization</code> and <code>max_queue_delay_microseconds</code> say so.
+#
+# </details>
+#
+# <details><summary>You give <code>alone</code> four instances. What becomes of the timeline of <code>chain</code>?</summary>
+#
+# Step one no longer queues: the four requests are in <code>alone</code> together, and the queue moves to <code>pair</code>.
+#
+# </details>
+
+# %% [markdown]
+# Next: [the dynamic batcher](04__dynamic_batcher.ipynb).

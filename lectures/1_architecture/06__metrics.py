@@ -1,0 +1,383 @@
+# ---
+# title: Metrics
+# minutes: 20
+# ---
+
+# %% [markdown]
+# # Metrics
+#
+# **Question.** Three services are slow. All three get more instances. Which of them profits, and could the numbers have told you before?
+
+# %%
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import psutil
+from tritonclient.grpc import InferInput
+
+from workbook import measure
+from workbook.lesson import claim, compare, folder, laboratory, predict, write
+
+models = folder("metrics")
+
+# %% [markdown]
+# ## Three patients
+#
+# The same model several times. It works for some milliseconds (here it sleeps, so that no core is needed), and gives its numbers back.
+
+# %%
+# %%writefile {models}/patient.py
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+        if x[0, 0] < 0:
+            raise ValueError("a bug in the model")
+        if np.isnan(x[0, 0]):
+            return pb_utils.InferenceResponse([], pb_utils.TritonError("not a number"))
+        time.sleep(x[0, 0] / 1000)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("y", x)])
+
+
+# %%
+CONFIG = """
+backend: "python"
+max_batch_size: 8
+input {{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }}
+output {{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }}
+instance_group {{ count: {count} kind: KIND_CPU }}
+"""
+instances = {"anton": 1, "berta": 8, "clara": 2, "doris": 1}
+for name, count in instances.items():
+    write(models / name / "config.pbtxt", CONFIG.format(count=count))
+    write(models / name / "1/model.py", (models / "patient.py").read_text())
+(models / "patient.py").unlink()
+
+# %%
+lab = laboratory(models, options=["--metrics-config=summary_latencies=true"])
+client = lab.grpc_client()
+
+
+def ask(model, ms, numbers=4, rows=1):
+    plan = [measure.Visit("one", inputs={"x": np.full((rows, numbers), ms, np.float32)})]
+    return measure.send(lab, model, plan).error[0]
+
+
+# %% [markdown]
+# ## The endpoint
+#
+# Triton answers at port 8002 (ours has a port of its own) with plain text. It never sends metrics anywhere: a collector such as [Prometheus](https://prometheus.io/docs/introduction/overview/) fetches them.
+
+# %%
+ask("anton", 1)
+lines = lab.metrics().splitlines()
+start = next(i for i, line in enumerate(lines) if "nv_inference_exec_count" in line)
+print(
+    f"{len(lines)} lines from {lab.metrics_url}, for example:", *lines[start : start + 5], sep="\n"
+)
+
+# %% [markdown]
+# | kind | it … | you look at |
+# |---|---|---|
+# | counter | only grows | its growth a second |
+# | gauge | goes up and down | its value |
+# | summary | keeps quantiles | its quantiles |
+#
+# `measure.metrics` makes a table of it.
+
+# %%
+table = measure.metrics(lab)
+families = table[~table.metric.str.contains("summary|cache")]
+families.groupby("kind").metric.agg(lambda names: ", ".join(dict.fromkeys(names))).to_frame()
+
+# %% [markdown]
+# ## CPU and GPU
+#
+# CPU metrics come from `/proc/stat` and `/proc/meminfo`, on Linux only; GPU metrics from [DCGM](https://developer.nvidia.com/dcgm). They are read once in an interval (`--metrics-interval-ms`).
+
+# %%
+gauges = measure.metrics(lab).set_index("metric").value
+by_triton = gauges["nv_cpu_memory_total_bytes"]
+by_linux = psutil.virtual_memory().total
+claim(
+    by_triton == by_linux,
+    f"Triton and /proc/meminfo agree on the memory: {by_linux / 1e9:.1f} GB.",
+    "Does the server run on another machine, or in a container with a limit?",
+)
+gpu = [name for name in gauges.index if name.startswith(("nv_gpu", "nv_energy"))]
+print("utilization of all cores:", gauges["nv_cpu_utilization"])
+print("GPU metrics:", gpu or "none, no GPU here")
+
+# %% [markdown]
+# With a GPU you would see, one each GPU:
+#
+# | metric | unit |
+# |---|---|
+# | `nv_gpu_utilization` | 0 to 1 |
+# | `nv_gpu_memory_total_bytes`, `nv_gpu_memory_used_bytes` | bytes |
+# | `nv_gpu_power_usage`, `nv_gpu_power_limit` | watts |
+# | `nv_energy_consumption` | joules since the start |
+
+# %% [markdown]
+# ## Counting requests
+#
+# The guide's [example](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#counts): a client sends one request with 1 row, then one with 8 rows. No dynamic batching.
+
+# %%
+predict(
+    "metrics.counts",
+    "What do requests, inferences and executions grow by?",
+    ["2, 2, 2", "2, 9, 2", "9, 9, 2", "2, 9, 9"],
+)
+
+
+# %%
+COUNTS = {
+    "nv_inference_request_success": "success",
+    "nv_inference_request_failure": "failure",
+    "nv_inference_count": "inferences",
+    "nv_inference_exec_count": "executions",
+}
+
+
+def sample(model):
+    """A model's counters; failures of all reasons together."""
+    time.sleep(0.5)  # the server counts a moment after it answers
+    table = measure.metrics(lab)
+    own = table[(table.model == model) & (table.kind == "counter")]
+    return own.groupby("metric").value.sum().rename(COUNTS)
+
+
+# %%
+before = sample("anton")
+ask("anton", 1, rows=1)
+ask("anton", 1, rows=8)
+grown = sample("anton") - before
+compare(
+    "metrics.counts",
+    "{success:.0f}, {inferences:.0f}, {executions:.0f}".format(**grown),
+    published="2, 9, 2 (Triton's guide to metrics)",
+)
+
+# %% [markdown]
+# ## What counts as a failure?
+#
+# Three requests go wrong, each in another place: nine rows where eight are allowed; a model that answers with an error; a model that raises.
+
+# %%
+predict("metrics.failures", "How many of the three count as failed requests?", ["0", "1", "2", "3"])
+
+# %%
+rows = []
+for name, case in {
+    "too many rows": {"ms": 1, "rows": 9},
+    "answers with an error": {"ms": np.nan},
+    "raises": {"ms": -1},
+}.items():
+    before = sample("berta")
+    said = ask("berta", **case)
+    rows.append({"case": name, **(sample("berta") - before), "the client reads": said[:60]})
+failures = pd.DataFrame(rows).set_index("case")
+failures[["success", "failure", "executions", "the client reads"]]
+
+# %%
+compare("metrics.failures", f"{failures.failure.sum():.0f}")
+claim(
+    failures.loc["too many rows", ["success", "failure"]].sum() == 0,
+    "What the core refuses reaches no model and is not counted at all.",
+    "Run the cell before this one again, without other load.",
+)
+claim(
+    failures.loc["answers with an error", "success"] == 1,
+    "A model that answers with an error has answered: Triton 24.10 counts a success.",
+    "A newer server may count differently: look at the table.",
+)
+
+# %% [markdown]
+# So an alarm on failures alone misses most of what clients see. Count errors at the client, or in the model, with a [custom metric](https://github.com/triton-inference-server/python_backend#custom-metrics).
+
+# %% [markdown]
+# ## Where the time goes
+#
+# ![A request's way, with its timestamps](../images/request.svg)
+#
+# A request's time is split: **queue**, **compute input** (tensors to the backend), **infer**, **compute output** (tensors back). Each is a counter in microseconds.
+
+# %%
+loads = {"anton": (15, 4), "berta": (60, 4), "clara": (0, 2_000_000)}  # ms, numbers
+
+
+def load(model, requests=160):
+    """Eight clients; each asks again as soon as it has its answer."""
+    ms, numbers = loads[model]
+    x = np.full((1, numbers), ms, np.float32)
+    tensor = InferInput("x", x.shape, "FP32").set_data_from_numpy(x)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: client.infer(model, [tensor]), range(requests)))
+
+
+# %% [markdown]
+# Watch the first patient under load. The view asks the server a few times a second.
+
+# %%
+watched = measure.watch(lab, "anton", lambda: load("anton", 240), title="anton")
+
+# %% [markdown]
+# Now all three, one after the other. What Prometheus would do, by hand: read, wait, read again, divide the growth.
+
+# %%
+SPANS = ["queue", "compute_input", "compute_infer", "compute_output"]
+
+
+def split(model):
+    before = sample(model)
+    load(model)
+    grown = sample(model) - before
+    return {s: grown[f"nv_inference_{s}_duration_us"] / grown.success / 1000 for s in SPANS}
+
+
+spans = pd.DataFrame({name: split(name) for name in loads}).T
+measure.plot_bars(spans, title="Where a request's time goes", below="ms a request")
+
+# %%
+predict(
+    "metrics.cure",
+    "Each of the three gets twice the instances. Who becomes clearly faster?",
+    ["anton", "berta", "clara", "all of them", "none"],
+)
+
+
+# %%
+def throughput(model, requests=160):
+    began = time.perf_counter()
+    load(model, requests)
+    return requests / (time.perf_counter() - began)
+
+
+first = pd.Series({name: throughput(name) for name in loads})
+for name in loads:
+    write(models / name / "config.pbtxt", CONFIG.format(count=2 * instances[name]))
+    lab.load(name)
+after = pd.Series({name: throughput(name) for name in loads})
+gain = after / first
+measure.plot_bars(gain.to_frame(), title="Twice the instances", below="times the throughput")
+
+# %%
+queue_part = spans["queue"] / spans.sum(axis=1)
+compare("metrics.cure", str(gain.idxmax()))
+claim(
+    queue_part["anton"] > 0.5 and gain["anton"] > 1.4,
+    "anton's requests waited in the queue: more instances help.",
+    "Other programs may keep the cores busy: close them, run the notebook again.",
+)
+claim(
+    queue_part["berta"] < 0.2 and gain["berta"] < 1.3,
+    "berta's queue was empty: the model itself is slow, instances change nothing.",
+    "Run the cells again; were there exactly 8 clients?",
+)
+
+# %% [markdown]
+# | the biggest part | the cure to try first |
+# |---|---|
+# | queue | instances, dynamic batching, a second machine |
+# | compute infer | a faster model: precision, compilation, another backend |
+# | compute input, output | smaller tensors, shared memory, preprocessing on the server |
+#
+# clara is the third kind: it only moves tensors. Lecture 3 takes up all three.
+
+# %% [markdown]
+# ## Means hide, quantiles show
+#
+# Every tenth request takes 100 ms, the others 2 ms. What does the mean say?
+
+# %%
+for ms in ([2] * 9 + [100]) * 6:
+    ask("doris", ms)
+table = measure.metrics(lab)
+own = table[(table.model == "doris") & (table.metric == "nv_inference_request_summary_us")]
+recent = own.set_index("quantile").value / 1000
+totals = sample("doris")
+recent["mean"] = totals["nv_inference_request_duration_us"] / totals.success / 1000
+recent.round(1).to_frame("ms")
+
+# %%
+claim(
+    recent["0.99"] > 3 * recent["0.5"],
+    "The slow requests stand in the 0.99 quantile. The median does not know of them, and the mean "
+    "is nobody's time.",
+    "The summary covers a sliding window: wait a minute and run the cell before this one again.",
+)
+
+# %% [markdown]
+# Summaries are off by default: `--metrics-config summary_latencies=true`. Quantiles of several servers cannot be added up; [histograms](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can. Later releases have one, for the first response of decoupled models.
+
+# %% [markdown]
+# ## Prometheus
+#
+# A collector needs one address:
+#
+# ```yaml
+# scrape_configs:
+#   - job_name: triton
+#     scrape_interval: 5s
+#     static_configs:
+#       - targets: ["localhost:8002"]
+# ```
+
+# %% [markdown]
+# The same questions in its language, [PromQL](https://prometheus.io/docs/prometheus/latest/querying/basics/):
+#
+# | question | query |
+# |---|---|
+# | requests a second | `rate(nv_inference_request_success[1m])` |
+# | mean batch | `rate(nv_inference_count[1m]) / rate(nv_inference_exec_count[1m])` |
+# | mean ms in the queue | `rate(nv_inference_queue_duration_us[1m]) / rate(nv_inference_request_success[1m]) / 1000` |
+# | waiting now | `nv_inference_pending_request_count` |
+
+# %% [markdown]
+# Two tools measure from the outside. **Performance Analyzer** makes load and finds the latency at each level (`measure.perf` runs it). **Model Analyzer** tries many configs. Lecture 3 uses both.
+
+# %%
+client.close()
+lab.stop()
+
+# %% [markdown]
+# ## What to remember
+#
+# - Metrics are text at port 8002: counters to divide, gauges to read, summaries for the slow tail.
+# - Queue, input, infer, output: the biggest part names the cure.
+# - Not all that clients call an error counts as a failure.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>Inferences grow by 6,400 a minute, executions by 800. What do you know?</summary>
+#
+# An execution has 8 rows on average: by clients' own batches, by the dynamic batcher, or both.
+#
+# </details>
+#
+# <details><summary>The queue is empty, infer takes 80 ms, clients see 400 ms. Where do you look?</summary>
+#
+# Outside the server: network, serialization, the client's own queue. Or the mean hides a slow tail.
+#
+# </details>
+#
+# <details><summary>Why is <code>nv_inference_queue_duration_us</code> useless as it stands?</summary>
+#
+# It is a sum since the start. Divide its growth by the growth of the requests.
+#
+# </details>
+
+# %% [markdown]
+# Next: [ways in](07__ways_in.ipynb).

@@ -1,0 +1,192 @@
+"""What lectures are made of: predictions, claims, folders, the syllabus, the diagrams."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from workbook import building, executing, lesson, notebooks, paths, syllabus
+from workbook.errors import WorkbookError
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """What is displayed; with a home of its own, and a reader in front of it."""
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    monkeypatch.delenv(lesson.UNATTENDED, raising=False)
+    things: list[Any] = []
+    monkeypatch.setattr(lesson, "_show", things.append)
+    return things
+
+
+def _field(box: Any) -> Any:
+    first = box.children[0]
+    return getattr(first, "children", [first])[0]
+
+
+def test_a_number_is_remembered_and_compared(shown: list[Any]) -> None:
+    lesson.predict("a.gain", "How much?", unit="×")
+    field, note = _field(shown[1]), shown[1].children[1]
+    field.value = "much"
+    assert "is not a number" in note.value
+    assert lesson.remembered("a.gain") is None
+    field.value = "×2,5"
+    assert "remembered: ×2.5" in note.value
+    lesson.compare("a.gain", 5.0, unit="×", published="×3.3 elsewhere")
+    assert str(shown[-1]) == (
+        "⇄ Compare: You were off by a factor of 2.0.\n"
+        "  you said: ×2.5\n  measured here: ×5\n  published: ×3.3 elsewhere"
+    )
+    lesson.predict("a.gain", "How much?", unit="×")
+    assert _field(shown[-1]).value == "2.5"
+
+
+@pytest.mark.parametrize(
+    ("said", "measured", "verdict"),
+    [("3", 3.0, "You were right."), ("3", 3.5, "You were close."), ("0", 4.0, "Not what you said"),
+     ("-2", 4.0, "Not what you said"), ("8", 4.0, "factor of 2.0")],
+)  # fmt: skip
+def test_how_near_a_number_came(shown: list[Any], said: str, measured: float, verdict: str) -> None:
+    lesson.predict("n", "How many?")
+    _field(shown[1]).value = said
+    lesson.compare("n", measured)
+    assert verdict in str(shown[-1])
+
+
+def test_a_choice_is_remembered(shown: list[Any]) -> None:
+    lesson.predict("choice", "Which?", ["this", "that"])
+    assert _field(shown[1]).value is None
+    _field(shown[1]).value = "that"
+    lesson.compare("choice", "that")
+    assert "You were right." in str(shown[-1])
+    lesson.compare("choice", "this")
+    assert "Not what you said" in str(shown[-1])
+
+
+def test_what_was_not_predicted_is_said(shown: list[Any]) -> None:
+    lesson.compare("nothing", 3.0, unit="ms")
+    assert "you said: nothing yet" in str(shown[-1])
+    assert "measured here: 3 ms" in str(shown[-1])
+
+
+def test_unattended_nothing_is_read_or_asked(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lesson.predict("c", "Which?", ["this", "that"])
+    _field(shown[1]).value = "that"
+    monkeypatch.setenv(lesson.UNATTENDED, "1")
+    del shown[:]
+    lesson.predict("c", "Which?", ["this", "that"])
+    lesson.compare("c", "this")
+    assert [str(card) for card in shown] == [
+        "? Predict: Which?\n  ○ this\n  ○ that",
+        "⇄ Compare\n  measured here: this",
+    ]
+
+
+def test_a_claim_that_fails_says_what_to_try(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lesson.claim(True, "It is so.", "Nothing.")
+    lesson.claim(False, "It is <so>.", "Try again.")
+    assert [str(card) for card in shown] == [
+        "✓ Holds: It is so.", "✗ Does not hold here: It is <so>.\n  → Try again."
+    ]  # fmt: skip
+    assert "It is &lt;so&gt;." in shown[1]._repr_html_()
+    monkeypatch.setenv(lesson.UNATTENDED, "1")
+    with pytest.raises(WorkbookError, match="does not hold") as caught:
+        lesson.claim(False, "It is so.", "Try again.")
+    assert caught.value.todo == "Try again."
+
+
+@pytest.mark.parametrize("name", ["../up", "", "A", "a/b", ".hidden"])
+def test_names_that_are_none(shown: list[Any], name: str) -> None:
+    with pytest.raises(WorkbookError, match="not a name"):
+        lesson.folder(name)
+    with pytest.raises(WorkbookError, match="not a name"):
+        lesson.predict(name, "?")
+
+
+def test_a_lectures_folder_is_fresh_and_relative(shown: list[Any], tmp_path: Path) -> None:
+    made = lesson.folder("own")
+    lesson.write(made / "cube" / "config.pbtxt", "x")
+    assert not made.is_absolute()
+    assert made.resolve().is_relative_to(tmp_path / ".workbook")
+    again = lesson.folder("own")
+    assert (again, list(again.iterdir())) == (made, [])
+
+
+def test_a_laboratory_refuses_what_the_server_refuses(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("WORKBOOK_HOME")
+    models = tmp_path / "models"
+    (models / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "config.pbtxt").write_text('backend: "nonesuch"')
+    with pytest.raises(WorkbookError, match="broken"):
+        lesson.laboratory(models)
+
+
+def test_the_syllabus_lists_what_there_is() -> None:
+    entries = syllabus.entries()
+    for entry in entries:
+        assert (paths.root() / "lectures" / entry.link).exists(), entry.link
+        assert entry.minutes > 0
+        assert f"]({entry.link})" in syllabus.table().data
+    own = [e.minutes for e in entries if e.folder == "1_architecture"]
+    assert f"**{sum(own):g}**" in syllabus.table().data
+
+
+def test_each_route_fits_into_its_hours() -> None:
+    for hours, names in syllabus.ROUTES.items():
+        way = [e for e in syllabus.entries() if e.name in names or e.folder in names]
+        assert 0 < sum(e.minutes for e in way) <= 60 * hours
+
+
+IMAGES = paths.root() / "lectures" / "images"
+
+
+@pytest.mark.parametrize("name", ["architecture", "request", "schedulers", "repository"])
+def test_the_diagrams_are_what_their_source_draws(name: str) -> None:
+    drawn = runpy.run_path(str(IMAGES / "draw.py"))[name]().svg()
+    assert (IMAGES / f"{name}.svg").read_text("utf-8") == drawn
+    root = ElementTree.fromstring(drawn)
+    assert root.find("{http://www.w3.org/2000/svg}title") is not None
+    used = [notebooks.read(p) for p in paths.root().glob("lectures/*/*__*.py")]
+    assert any(f"images/{name}.svg" in cell.source for source in used for cell in source.cells)
+
+
+LECTURE = """\
+# ---
+# title: Small
+# minutes: 10
+# ---
+
+# %%
+import os
+
+print(os.environ["WORKBOOK_UNATTENDED"], os.environ["GREETING"], os.path.basename(os.getcwd()))
+"""
+
+
+def test_a_lecture_is_run_in_its_folder_and_its_page_is_up_to_date(tmp_path: Path) -> None:
+    source = tmp_path / "lectures" / "01__small.py"
+    lesson.write(source, LECTURE)
+    node = executing.run(source, {"GREETING": "hello"})
+    assert node.cells[0].outputs[0].text == "1 hello lectures\n"
+    target = executing.write(source, node)
+    assert building.build(building.Lecture(source), dry=True) == []
+    assert "1 hello lectures" in target.read_text("utf-8")
+    assert "widget" not in target.read_text("utf-8")
+
+
+def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "01__small.py"
+    lesson.write(source, LECTURE)
+    with pytest.raises(WorkbookError, match="01__small failed") as caught:
+        executing.run(source)
+    assert "GREETING" in caught.value.todo

@@ -1,0 +1,217 @@
+"""The two doors to a language model: `workbook chat`, and OpenAI's clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from llm_asking import PROMPT, over_generate
+
+from workbook import chat
+from workbook.errors import RequestError, WorkbookError
+from workbook.openai import app
+from workbook.server import Triton
+
+GREEDY = {"temperature": 0, "max_tokens": 16}
+QUESTION = [{"role": "user", "content": "Coroutines"}]
+
+
+@pytest.fixture(scope="module")
+def door(llms: Triton) -> Iterator[str]:
+    """The address of the OpenAI-compatible door, on a free port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(app(llms), port=port, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{port}/v1"
+    server.should_exit = True
+    thread.join()
+
+
+def greedy(server: Triton, prompt: str, number: int = 16) -> str:
+    given = {"temperature": 0, "max_tokens": number}
+    return over_generate(server, "llama_hf", prompt, given).text
+
+
+# -- workbook chat ---------------------------------------------------------------------------------
+
+
+def workbook(server: Triton, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "workbook.cli", "chat", *words],
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={
+            **os.environ,
+            "TRITON_URL": server.url,
+            "TRITON_GRPC_URL": server.grpc_url,
+            "TRITON_REPOSITORY": str(server.repository),
+        },
+    )
+
+
+def test_the_language_models_are_found(llms: Triton) -> None:
+    assert set(chat.languages(llms)) == {"llama_hf", "llama_stream", "chat_bls"}
+
+
+@pytest.mark.parametrize("model", ["llama_hf", "llama_stream", "chat_bls"])
+def test_a_chat_is_a_prompt_by_the_template(llms: Triton, model: str) -> None:
+    text = chat.prompt(llms, model, QUESTION)
+    assert text == "<|user|>\nCoroutines</s>\n<|assistant|>\n"
+    pieces = [p["text_output"] for p in chat.stream(llms, model, text, GREEDY)]
+    assert "".join(pieces) == greedy(llms, text)
+    assert (len(pieces) > 1) == (model == "llama_stream")
+
+
+def test_the_command_answers_a_question(llms: Triton) -> None:
+    done = workbook(llms, "llama_stream", "Coroutines", "--temperature=0", "--max-tokens=16")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == greedy(llms, chat.prompt(llms, "llama_hf", QUESTION)) + "\n"
+
+
+def test_the_command_keeps_the_conversation(llms: Triton) -> None:
+    options = ("llama_stream", "--temperature=0", "--max-tokens=8")
+    done = workbook(llms, *options, typed="Coroutines\n\nWhy?\n")
+    assert done.returncode == 0, done.stderr
+    first = greedy(llms, chat.prompt(llms, "llama_hf", QUESTION), 8)
+    turns = [
+        *QUESTION,
+        {"role": "assistant", "content": first},
+        {"role": "user", "content": "Why?"},
+    ]
+    second = greedy(llms, chat.prompt(llms, "llama_hf", turns), 8)
+    assert second in done.stdout.partition(first)[2]
+
+
+def test_the_command_names_the_models_it_knows(llms: Triton) -> None:
+    done = workbook(llms, "llama_onnx", "Coroutines")
+    assert done.returncode == 1
+    assert "'llama_onnx' is not a language model that is ready" in done.stderr
+    assert "llama_hf" in done.stderr
+
+
+def test_a_refusal_is_the_server_s_own(llms: Triton) -> None:
+    with pytest.raises(RequestError, match="llama_stream did not answer") as caught:
+        list(chat.stream(llms, "llama_stream", "in " * 600, GREEDY))
+    assert "context length is 512" in caught.value.message
+    with pytest.raises(WorkbookError, match="is not a language model"):
+        chat.check(llms, "nobody")
+
+
+# -- OpenAI's clients ------------------------------------------------------------------------------
+
+
+def test_models(door: str) -> None:
+    listed = httpx.get(f"{door}/models").json()
+    assert listed["object"] == "list"
+    assert {m["id"] for m in listed["data"]} == {"llama_hf", "llama_stream", "chat_bls"}
+    assert httpx.get(f"{door}/models/chat_bls").json()["owned_by"] == "triton"
+    assert httpx.get(f"{door}/models/nobody").status_code == 404
+
+
+@pytest.mark.parametrize("model", ["llama_hf", "llama_stream", "chat_bls"])
+def test_a_completion(llms: Triton, door: str, model: str) -> None:
+    body = {"model": model, "prompt": PROMPT, "temperature": 0}
+    answer = httpx.post(f"{door}/completions", json=body, timeout=60).json()
+    choice = answer["choices"][0]
+    assert choice["text"] == greedy(llms, PROMPT)
+    assert choice["finish_reason"] == "length"
+    tokens = len(chat.tokenizer(llms.repository / model)(PROMPT).input_ids)
+    assert answer["usage"] == {
+        "prompt_tokens": tokens,
+        "completion_tokens": 16,
+        "total_tokens": tokens + 16,
+    }
+
+
+def stream(url: str, body: dict[str, Any]) -> list[Any]:
+    with httpx.stream("POST", url, json={**body, "stream": True}, timeout=60) as answer:
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+def test_a_chat_that_streams(llms: Triton, door: str) -> None:
+    body = {"model": "llama_stream", "messages": QUESTION, "temperature": 0, "max_tokens": 16}
+    *pieces, last = stream(f"{door}/chat/completions", body)
+    text = "".join(piece["choices"][0]["delta"]["content"] for piece in pieces)
+    assert text == greedy(llms, chat.prompt(llms, "llama_hf", QUESTION))
+    assert {piece["choices"][0]["finish_reason"] for piece in pieces} == {None}
+    assert last["choices"][0]["finish_reason"] == "length"
+    assert {piece["object"] for piece in pieces} == {"chat.completion.chunk"}
+    assert len({piece["id"] for piece in [*pieces, last]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("completions", {"prompt": ""}, 400, "the prompt is empty"),
+        ("completions", {"prompt": "in " * 600}, 400, "context length is 512"),
+        ("completions", {"prompt": "x", "temperature": -1}, 400, "temperature is -1"),
+        ("completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature:"),
+        ("completions", {"prompt": "x", "n": 3}, 400, "n: "),
+        ("completions", {}, 400, "prompt: Field required"),
+        ("completions", {"prompt": "x", "model": "nobody"}, 404, "is not a language model"),
+        ("chat/completions", {"messages": []}, 400, "messages:"),
+        ("chat/completions", {"messages": [{"role": "me", "content": ""}]}, 400, "role"),
+    ],
+)
+@pytest.mark.parametrize("streams", [False, True])
+def test_errors(
+    door: str, path: str, body: dict[str, Any], status: int, words: str, streams: bool
+) -> None:
+    asked = {"model": "llama_stream", "stream": streams, **body}
+    answer = httpx.post(f"{door}/{path}", json=asked, timeout=60)
+    assert answer.status_code == status
+    assert words in answer.json()["error"]["message"]
+
+
+def test_a_reader_that_goes_away_leaves_the_door_open(llms: Triton, door: str) -> None:
+    body = {"model": "llama_stream", "prompt": PROMPT, "max_tokens": 480, "stream": True}
+    with (
+        contextlib.suppress(httpx.HTTPError),
+        httpx.stream("POST", f"{door}/completions", json=body, timeout=60) as answer,
+    ):
+        next(answer.iter_lines())
+    again = {"model": "llama_stream", "prompt": PROMPT, "temperature": 0}
+    answer = httpx.post(f"{door}/completions", json=again, timeout=60).json()
+    assert answer["choices"][0]["text"] == greedy(llms, PROMPT)
+
+
+def test_the_official_client(llms: Triton, door: str) -> None:
+    openai = pytest.importorskip("openai", reason="the openai client is not installed")
+    with openai.OpenAI(base_url=door, api_key="none", max_retries=0) as client:
+        assert "chat_bls" in {model.id for model in client.models.list()}
+        asked = {"model": "llama_stream", "messages": QUESTION, "temperature": 0, "max_tokens": 16}
+        text = greedy(llms, chat.prompt(llms, "llama_hf", QUESTION))
+        answer = client.chat.completions.create(**asked)
+        assert answer.choices[0].message.content == text
+        pieces = client.chat.completions.create(**asked, stream=True)
+        assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == text
+        done = client.completions.create(model="llama_hf", prompt=PROMPT, temperature=0)
+        assert done.choices[0].text == greedy(llms, PROMPT)
+        with pytest.raises(openai.BadRequestError, match="temperature is -1"):
+            client.completions.create(model="llama_hf", prompt=PROMPT, temperature=-1)
+        with pytest.raises(openai.NotFoundError, match="is not a language model"):
+            client.completions.create(model="nobody", prompt=PROMPT)

@@ -1,0 +1,61 @@
+"""Sampling parameters: the JSON of a request → vLLM's `SamplingParams`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from workbook.backends.base import BadRequest
+
+#: Names that a client may send although they are no sampling parameters of vLLM: other inputs of
+#: the model that the generate endpoint turned into parameters, and NVIDIA's name of an adapter.
+_OTHERS = frozenset({"triton_final_response", "triton_enable_empty_final_response"})
+
+
+def parameters(text: str) -> Any:
+    """Read sampling parameters; numbers may come as strings, as NVIDIA's own client sends them.
+
+    Raises:
+        BadRequest: not a JSON object, a name that vLLM does not know, or a value of another kind.
+        ValueError: a value that vLLM refuses.
+    """
+    from vllm import SamplingParams
+
+    try:
+        given = json.loads(text) if text else {}
+    except ValueError as error:
+        raise BadRequest(f"sampling_parameters is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise BadRequest('sampling_parameters must be a JSON object, e.g. {"max_tokens": 64}')
+    if given.pop("lora_name", None) is not None:
+        raise BadRequest("LoRA feature is not enabled.")
+    kinds = SamplingParams.__annotations__
+    read = {}
+    for name, value in given.items():
+        if name in _OTHERS:
+            continue
+        if name not in kinds or name.startswith("_"):
+            raise BadRequest(f"sampling parameter {name!r} is not one of vLLM's")
+        read[name] = _converted(name, value, str(kinds[name]))
+    return SamplingParams(**read)
+
+
+def _converted(name: str, value: Any, kind: str) -> Any:
+    """A string where a number or a truth value belongs, as such; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        if kind.startswith(("int", "<class 'int'>")):
+            return int(value)
+        if kind.startswith(("float", "<class 'float'>")):
+            return float(value)
+        if kind.startswith(("bool", "<class 'bool'>")):
+            return {"true": True, "false": False}[value.lower()]
+    except (ValueError, KeyError):
+        raise BadRequest(f"sampling parameter {name} is {value!r}; it must be {kind}") from None
+    if "str" not in kind:
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise BadRequest(f"sampling parameter {name} is {value!r}; it must be {kind}") from None
+    return value

@@ -1,0 +1,164 @@
+"""Language models under load: who got which token when, and how that looks.
+
+A number of clients ask at the same time, each again as soon as it has its answer. The lengths of
+the answers are given beforehand and the same for every way of serving, so that tokens a second can
+be compared: only tokens that somebody asked for count.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+
+from ..errors import RequestError
+from ..server import Server
+from .look import COLOURS, GREY, Picture, panel
+
+#: Answers that end within so many seconds of each other have shared a static batch.
+_TOGETHER = 0.05
+
+
+def mixed_lengths(number: int, *, least: int = 8, most: int = 256, seed: int = 0) -> list[int]:
+    """Lengths of answers in tokens, spread evenly over the orders of magnitude, both ends there."""
+    lengths = np.geomspace(least, most, number).round().astype(int)
+    return [int(n) for n in np.random.default_rng(seed).permutation(lengths)]
+
+
+def load(
+    server: Server,
+    model: str,
+    prompts: Sequence[str],
+    lengths: Sequence[int],
+    *,
+    clients: int,
+    stream: bool = False,
+) -> pd.DataFrame:
+    """Ask a language model for answers of given lengths, the likeliest tokens, and time them.
+
+    Args:
+        prompts: taken in turn. lengths: tokens of each answer, in the order of asking.
+        clients: how many ask at a time.
+        stream: ask for tokens as they are made; without it, `first` is the end.
+
+    Returns:
+        A row a request, in the order of asking: `client`, `sent`, `first`, `end` (seconds since
+        the first was sent), `tokens`, `text`.
+
+    Raises:
+        RequestError: one failed.
+    """
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(len(lengths)):
+        waiting.put(number)
+    rows: dict[int, dict[str, Any]] = {}
+    failed: list[Exception] = []
+
+    def work(client: int) -> None:
+        while not failed:
+            try:
+                number = waiting.get_nowait()
+            except queue.Empty:
+                return
+            prompt = prompts[number % len(prompts)]
+            try:
+                row = _ask(http, server, model, prompt, lengths[number], stream)
+            except Exception as error:
+                failed.append(error)
+                return
+            rows[number] = {"client": client, **row}
+
+    # Made before the clock starts, and one for all: it takes a while.
+    http = httpx.Client(timeout=600, trust_env=False, limits=httpx.Limits(max_connections=None))
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    http.close()
+    if failed:
+        words = str(failed[0])
+        raise RequestError(f"{model} broke off under load.", model=model, message=words)
+    table = pd.DataFrame([rows[number] for number in range(len(lengths))])
+    times = ["sent", "first", "end"]
+    table[times] -= table["sent"].min()
+    return table
+
+
+def tokens_per_second(answers: pd.DataFrame) -> float:
+    """Tokens that were asked for, by the time from the first question to the last answer."""
+    return float(answers["tokens"].sum() / (answers["end"].max() - answers["sent"].min()))
+
+
+def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Picture:
+    """When each client's answers were made: why continuous batching wins.
+
+    A bar is an answer. In a static batch all answers end when the longest does: the pale part of a
+    bar is the time in which its row was computed and thrown away.
+
+    Args:
+        ways: tables of `load` by name; a name that ends in "static" is drawn as static batches.
+    """
+    figure = Picture(8.4, 1.1 + 1.7 * len(ways), title)
+    panels = figure.subplots(len(ways), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, table) in zip(panels, ways.items(), strict=True):
+        rate = tokens_per_second(table)
+        panel(axes, f"{name}: {rate:.0f} tokens/s", below="seconds", grid="x")
+        useful = _useful_ends(table) if name.endswith("static") else table["end"]
+        for row, end in zip(table.itertuples(), useful, strict=True):
+            colour = COLOURS[row.Index % len(COLOURS)]
+            lane = {"y": row.client, "height": 0.8, "left": row.sent, "color": colour}
+            axes.barh(width=row.end - row.sent, alpha=0.25, **lane)
+            axes.barh(width=end - row.sent, **lane)
+        axes.set_yticks([])
+        axes.set_ylabel("clients", color=GREY)
+    if title:
+        figure.suptitle(title, color=GREY, fontsize=12, x=0.01, ha="left")
+    return figure
+
+
+def _useful_ends(table: pd.DataFrame) -> list[float]:
+    """When each answer of a static batch had its last token: its share of the longest one's."""
+    ends = []
+    for row in table.itertuples():
+        batch = table[(table["end"] - row.end).abs() < _TOGETHER]
+        ends.append(row.sent + (row.end - row.sent) * row.tokens / batch["tokens"].max())
+    return ends
+
+
+def _ask(
+    http: httpx.Client, server: Server, model: str, prompt: str, length: int, stream: bool
+) -> dict[str, Any]:
+    given = {"temperature": 0, "max_tokens": length, "ignore_eos": True}
+    body: dict[str, Any] = {
+        "text_input": prompt,
+        "sampling_parameters": json.dumps(given),
+        "exclude_input_in_output": True,  # where a model has no such input, it counts for nothing
+    }
+    url = f"{server.url}/v2/models/{model}/generate"
+    sent = time.perf_counter()
+    if not stream:
+        answer = http.post(url, json=body).json()
+        end = first = time.perf_counter()
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        text = answer["text_output"]
+        return {"sent": sent, "first": first, "end": end, "tokens": length, "text": text}
+    text, first, end = "", 0.0, 0.0
+    with http.stream("POST", f"{url}_stream", json={**body, "stream": True}) as events:
+        for line in events.iter_lines():
+            if line:
+                piece = json.loads(line.removeprefix("data: "))
+                if "error" in piece:
+                    raise RuntimeError(piece["error"])
+                end = time.perf_counter()
+                first = first or end
+                text += piece["text_output"]
+    return {"sent": sent, "first": first, "end": end, "tokens": length, "text": text}

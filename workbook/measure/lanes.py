@@ -1,0 +1,183 @@
+"""The timeline as a picture: how long each request waited, and what it was computed with.
+
+Above, one row a request: a thin line while it waits in the queue, a thick one while it is computed.
+Below, one lane an instance: a bar an execution, its requests stacked in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from ..errors import WorkbookError
+from . import look, timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST = 64  # more rows than this cannot be told apart
+_BAR = 0.82  # of a lane's height
+_LEGIBLE = 5.5  # points
+
+
+def plot_timeline(
+    spans: pd.DataFrame,
+    *,
+    group: Callable[[str], str] | None = None,
+    order: Sequence[str] = (),
+    only: Sequence[str] = (),
+    until_ms: float | None = None,
+    title: str = "",
+) -> look.Picture:
+    """Draw requests and executions from traces.
+
+    Args:
+        spans: a table of `traces` or of a `recording`. Requests without an id are drawn too.
+        group: from a request's id to what it is coloured by, e.g. its sequence; by default the
+            requests of one execution have one colour (with several models: those of one model).
+        order: the models in the order of their lanes; by default as they were first used.
+        only: the models to draw; by default all.
+        until_ms: leave out requests that were computed after that; by default none.
+        title: a line above the figure.
+
+    Returns:
+        Two panels over one axis of time, in milliseconds since the first request waited.
+
+    Raises:
+        WorkbookError: no request was computed, or there are too many of them to be drawn.
+    """
+    table = timeline.executions(spans)
+    if only:
+        table = table[table["model"].isin(only)]
+    if until_ms is not None:
+        table = table[table["end_ms"] <= until_ms]
+    if table.empty:
+        raise WorkbookError(
+            "There is no execution to draw.",
+            todo="Send requests inside a `with recording(server)` block; was the trace level "
+            "TIMESTAMPS?",
+        )
+    models = list(dict.fromkeys([*order, *table["model"]]))
+    models = [model for model in models if model in set(table["model"])]
+    table = table.assign(request=_requests(spans, table))
+    rows = list(dict.fromkeys(table.sort_values(["queued_ms", "trace"])["request"]))
+    if len(rows) > _MOST:
+        raise WorkbookError(
+            f"{len(rows)} requests cannot be told apart in one picture.",
+            todo=f"Record at most {_MOST} of them.",
+        )
+    colour, entries = _colours(table, models, group)
+    lanes = [
+        (model, number)
+        for model in models
+        for number in range(int(table.loc[table["model"] == model, "lane"].max()) + 1)
+    ]
+    lane = max(0.5, min(0.13 * int(table["size"].max()), 1.3))  # inches
+    above, below = max(1.0, 0.17 * len(rows)), max(0.75, lane * len(lanes))
+    figure = look.Picture(8.6, above + below + 1.35, _words(table, lanes))
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[above, below])
+    look.panel(top, "Each request: waits ─  is computed ━", grid="x")
+    look.panel(bottom, "Each instance: one bar an execution", below="milliseconds", grid="x")
+    _draw_requests(top, table, rows, colour)
+    _draw_lanes(bottom, table, lanes, colour, lane)
+    top.tick_params(length=0)
+    top.spines["bottom"].set_visible(False)
+    end = float(table["end_ms"].max())
+    bottom.set_xlim(-0.01 * end, 1.01 * end)
+    if entries:
+        from matplotlib.patches import Patch
+
+        figure.legend(
+            handles=[Patch(color=c, label=name) for name, c in entries.items()],
+            loc="outside upper right",
+            ncols=len(entries),
+            frameon=False,
+            labelcolor=look.GREY,
+            fontsize=9,
+        )
+    if title:
+        figure.suptitle(title, color=look.GREY, fontsize=12, x=0.01, ha="left")
+    return figure
+
+
+def _requests(spans: pd.DataFrame, table: pd.DataFrame) -> list[str]:
+    """The name of the request that the client sent, also for the parts of an ensemble."""
+    known = spans.drop_duplicates("trace").set_index("trace")
+    parents: dict[int, int] = known["parent"].to_dict()
+    names: dict[int, str] = known["request_id"].to_dict()
+
+    def root(trace: int) -> str:
+        while parents.get(trace):
+            trace = parents[trace]
+        return names.get(trace) or f"#{trace}"
+
+    return [root(trace) for trace in table["trace"]]
+
+
+def _colours(
+    table: pd.DataFrame, models: Sequence[str], group: Callable[[str], str] | None
+) -> tuple[dict[int, str], dict[str, str]]:
+    """A colour for each row of the table, and the legend's entries."""
+    if group is None and len(models) == 1:
+        number = table["execution"].rank(method="dense").astype(int) - 1
+        return {i: look.COLOURS[n % len(look.COLOURS)] for i, n in number.items()}, {}
+    keys = table["model"] if group is None else table["request"].map(group)
+    names = models if group is None else list(dict.fromkeys(keys))
+    entries = {name: look.COLOURS[i % len(look.COLOURS)] for i, name in enumerate(names)}
+    return {i: entries[key] for i, key in keys.items()}, entries
+
+
+def _draw_requests(
+    axes: Axes, table: pd.DataFrame, rows: Sequence[str], colour: Mapping[int, str]
+) -> None:
+    place = {name: i for i, name in enumerate(rows)}
+    for row in table.itertuples():
+        y = place[row.request]
+        axes.plot([row.queued_ms, row.start_ms], [y, y], color=look.GREY, linewidth=1.2)
+        axes.plot([row.queued_ms], [y], color=look.GREY, marker="|", markersize=5)
+        axes.barh(y, row.end_ms - row.start_ms, 0.7, left=row.start_ms, color=colour[row.Index])
+    axes.set_yticks(range(len(rows)), rows, fontsize=7.5)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+
+
+def _draw_lanes(
+    axes: Axes,
+    table: pd.DataFrame,
+    lanes: Sequence[tuple[str, int]],
+    colour: Mapping[int, str],
+    inches: float,
+) -> None:
+    place = {lane: i for i, lane in enumerate(lanes)}
+    span = float(table["end_ms"].max())
+    for row in table.itertuples():
+        height = _BAR / row.size
+        y = place[row.model, row.lane] - _BAR / 2 + row.place * height
+        long = row.end_ms - row.start_ms
+        axes.barh(
+            y + height / 2, long, height, left=row.start_ms, color=colour[row.Index],
+            edgecolor=look.INK, linewidth=0.5,
+        )  # fmt: skip
+        points = min(8.0, 60 * inches * height)
+        if long > 0.012 * len(row.request) * span and points > _LEGIBLE:
+            axes.text(
+                row.start_ms + long / 2, y + height / 2, row.request, ha="center",
+                va="center_baseline", fontsize=points, color=look.INK,
+            )  # fmt: skip
+    several = len({model for model, _ in lanes}) > 1
+    count = {model: sum(m == model for m, _ in lanes) for model, _ in lanes}
+    names = [
+        (model if several else "instance") + (f" {lane}" if count[model] > 1 or not several else "")
+        for model, lane in lanes
+    ]
+    axes.set_yticks(range(len(lanes)), names, fontsize=9)
+    axes.set_ylim(len(lanes) - 0.5, -0.5)
+
+
+def _words(table: pd.DataFrame, lanes: Sequence[tuple[str, int]]) -> str:
+    sizes = table.drop_duplicates("execution")["size"].tolist()
+    return (
+        f"Timeline: {table['request'].nunique()} requests, {len(sizes)} executions on "
+        f"{len(lanes)} lanes; requests an execution: {', '.join(map(str, sizes))}."
+    )

@@ -1,0 +1,72 @@
+"""How every figure of the course looks.
+
+The ground is transparent and the text mid-grey, so that a figure can be read in a light and in a
+dark notebook. The colours are those that Okabe and Ito chose for colour-blind readers
+("Color Universal Design", 2008), the blue made lighter for dark grounds; what differs in colour
+also differs in place, mark or label.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = ("#2A8FD0", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+GREY = "#858585"
+#: The colour of text on a bar of one of `COLOURS`.
+INK = "#111111"
+
+_DPI = 160  # nearly twice what a page shows, for sharp screens
+_WIDE = 88  # pixels of a page an inch: a figure of 8.6 inches fills JupyterLab's text
+
+
+class Picture(Figure):
+    """A figure that shows itself in a notebook, whether or not pyplot was ever imported.
+
+    `words` says in one line what is to be seen, for readers who cannot see it.
+    """
+
+    words: str = ""
+
+    def __init__(self, width: float, height: float, words: str = "") -> None:
+        super().__init__(figsize=(width, height), dpi=_DPI, layout="constrained")
+        self.patch.set_alpha(0.0)
+        self.words = words
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        import io
+
+        raw = io.BytesIO()
+        # Without the name of the program in it the same data give the same bytes.
+        self.savefig(raw, format="png", dpi=_DPI, metadata={"Software": None})
+        wide, high = (round(inches * _WIDE) for inches in self.get_size_inches())
+        text = self.words or "a figure"
+        return (
+            {"image/png": raw.getvalue(), "text/plain": text},
+            {"image/png": {"width": wide, "height": high, "alt": text}},
+        )
+
+
+def panel(axes: Axes, title: str, *, below: str = "", grid: str | None = "y") -> None:
+    """Give a panel the course's look: its title at the left, thin lines, no box around it."""
+    axes.patch.set_alpha(0.0)
+    axes.set_title(title, color=GREY, fontsize=11, loc="left")
+    if below:
+        axes.set_xlabel(below, color=GREY)
+    axes.tick_params(colors=GREY)
+    if grid:
+        axes.grid(axis=grid, color=GREY, alpha=0.25, linewidth=0.8)  # type: ignore[arg-type]
+        axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(GREY)
+
+
+def legend(axes: Axes, **where: Any) -> None:
+    """A legend without a box."""
+    axes.legend(frameon=False, labelcolor=GREY, fontsize=9, **({"loc": "upper left"} | where))

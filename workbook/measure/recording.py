@@ -1,0 +1,78 @@
+"""Switch a server's tracing on for a while, and read what it wrote."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..errors import WorkbookError
+from ..server import Server
+from .timeline import COLUMNS, traces
+
+_PATIENCE = 5.0  # seconds; the server writes a trace some milliseconds after the answer
+
+
+@dataclass
+class Recording:
+    """What a server traced. `spans` is the table of `measure.traces`, filled at the end."""
+
+    spans: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
+
+
+@contextmanager
+def recording(server: Server) -> Iterator[Recording]:
+    """Trace every request that is sent inside the `with` block.
+
+    The server must have been started with a trace file, e.g. `trace={"file": …, "level": "OFF"}`;
+    the trace extension can change all settings of a running server but this one.
+
+    Raises:
+        WorkbookError: the server has no trace file.
+    """
+    file = Path(str(server.request("GET", "/v2/trace/setting").get("trace_file") or ""))
+    if not file.name:
+        raise WorkbookError(
+            "The server has no trace file.",
+            where=server.url,
+            todo='Start one with Triton(…, trace={"file": PATH, "rate": 1, "level": "OFF"}).',
+        )
+    past = set(_read(file)["trace"])
+    before = _answered(server)
+    made = Recording()
+    # Each trace in a file of its own, as soon as it ends: a direct sequence batcher keeps some
+    # requests for long, and the server would hold back the others with them.
+    _switch(server, trace_level=["TIMESTAMPS"], trace_rate="1", trace_count="-1", log_frequency="1")
+    try:
+        yield made
+    finally:
+        _switch(server, trace_level=["OFF"])
+        expected = _answered(server) - before
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            spans = _read(file)
+            made.spans = spans[~spans["trace"].isin(past)].reset_index(drop=True)
+            ended = made.spans[made.spans["span"] == "request"]
+            if ended["trace"].nunique() >= expected:
+                break
+            time.sleep(0.05)
+
+
+def _switch(server: Server, **settings: Any) -> None:
+    server.request("POST", "/v2/trace/setting", json=settings)
+
+
+def _answered(server: Server) -> int:
+    return sum(int(m["inference_stats"]["success"]["count"]) for m in server.statistics())
+
+
+def _read(file: Path) -> pd.DataFrame:
+    """The spans so far; none where the server has not written any yet."""
+    if not any(path.stat().st_size for path in file.parent.glob(f"{file.name}*")):
+        return pd.DataFrame(columns=COLUMNS)
+    return traces(file)

@@ -1,0 +1,163 @@
+"""A small Llama in Hugging Face's format, trained on Python's own reference manual.
+
+The text is `pydoc_data.topics`, what `help("with")` shows: 465,000 characters that come with every
+Python. The model learns it as running text, and as answers to questions that name a section, so
+that its chat template has a meaning. Some passes over so little text make no knowledge; they make
+sentences that are recognisably about Python.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from .recipe import Recipe
+
+#: Tokens that a text and its answer may have together.
+CONTEXT = 512
+#: Text is cut into so many kinds of tokens.
+VOCABULARY = 2048
+PAD, EOS, USER, ASSISTANT = "<pad>", "</s>", "<|user|>", "<|assistant|>"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}<|assistant|>\n{{ message['content'] }}</s>\n"
+    "{% else %}<|user|>\n{{ message['content'] }}</s>\n{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
+)
+
+_STEPS, _ROWS, _COLUMNS, _RATE = 700, 4, 256, 3e-3
+#: Characters of a section that make an answer in a chat.
+_ANSWER = 700
+
+
+def manual() -> str:
+    """The reference manual's topics, one after the other."""
+    from pydoc_data.topics import topics
+
+    return "\n\n".join(topics[name].strip() for name in sorted(topics))
+
+
+def sections() -> list[tuple[str, str]]:
+    """Title and first paragraphs of each section of the manual."""
+    parts = re.split(r"^(\S.*)\n[*=~^-]{4,}\n", manual(), flags=re.MULTILINE)
+    found = []
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        paragraphs, text = body.strip().split("\n\n"), ""
+        for paragraph in paragraphs:
+            if text and len(text) + len(paragraph) > _ANSWER:
+                break
+            text = f"{text}\n\n{paragraph}" if text else paragraph
+        if text:
+            found.append((title.strip(), text))
+    return found
+
+
+def tokenizer() -> Any:
+    """A byte-level BPE tokenizer learnt from the manual; no text is unknown to it."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.train_from_iterator(
+        [manual()],
+        trainers.BpeTrainer(
+            vocab_size=VOCABULARY,
+            special_tokens=[PAD, EOS, USER, ASSISTANT],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        ),
+    )
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        pad_token=PAD,
+        eos_token=EOS,
+        padding_side="left",  # the next token follows the last one
+        model_max_length=CONTEXT,
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
+    made.chat_template = CHAT_TEMPLATE
+    return made
+
+
+def network(hidden: int, layers: int) -> Any:
+    """A Llama with random weights, heads of 64 numbers."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=hidden,
+            intermediate_size=hidden * 8 // 3 // 32 * 32,
+            num_hidden_layers=layers,
+            num_attention_heads=hidden // 64,
+            num_key_value_heads=hidden // 64,
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            pad_token_id=0,
+            eos_token_id=1,
+        )
+    ).eval()
+
+
+def llama(target: Path) -> None:
+    """The trained one: 5 million parameters."""
+    import torch
+
+    torch.set_num_threads(2)  # always two, so that it comes out alike wherever it is built
+    words = tokenizer()
+    chats = [
+        words.apply_chat_template(
+            [{"role": "user", "content": title}, {"role": "assistant", "content": text}],
+            tokenize=False,
+        )
+        for title, text in sections()
+    ]
+    text = "".join([manual(), EOS, "\n", *chats])
+    ids = torch.tensor(words.backend_tokenizer.encode(text).ids)
+    model = network(hidden=256, layers=6)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=0.1, betas=(0.9, 0.95))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, _RATE, total_steps=_STEPS, pct_start=0.1
+    )
+    model.train()
+    for step in range(_STEPS):
+        starts = torch.randint(0, len(ids) - _COLUMNS, (_ROWS,)).tolist()
+        rows = torch.stack([ids[start : start + _COLUMNS] for start in starts])
+        loss = model(input_ids=rows, labels=rows).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 10 == 9:
+            print(f"{(step + 1) / _STEPS:.0%}, loss {loss.item():.2f}", flush=True)
+    save(model.eval(), words, target)
+
+
+def save(model: Any, words: Any, target: Path) -> None:
+    """Write weights, config, tokenizer and chat template, as `save_pretrained` does."""
+    model.save_pretrained(target)
+    words.save_pretrained(target)
+
+
+PACKAGES = ("torch", "transformers", "tokenizers")
+
+RECIPES = (
+    Recipe(
+        "llama",
+        "a Llama of 5 million parameters, trained on Python's manual for some 4 minutes",
+        llama,
+        "llama",
+        uses=(),
+        packages=PACKAGES,
+        on_request=True,
+    ),
+)
