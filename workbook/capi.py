@@ -60,7 +60,7 @@ class Core:
         self._allocator = self.new("ResponseAllocatorNew", *self._callbacks, None)
 
     def __call__(self, name: str, *arguments: Any) -> None:
-        """Call `TRITONSERVER_<name>`, a function that returns a TRITONSERVER_Error or nothing.
+        """Call `TRITONSERVER_<name>`, a function that returns an error, or null when all is well.
 
         Raises:
             ServerError: it returned an error.

@@ -208,7 +208,7 @@ print(f"largest region before: {before:.0f} MB; after 4 MB in and 4 MB out: {reg
 # %%
 claim(
     before < 4 < region_mb(),
-    "A region starts small and grows with the tensors. It does not shrink again.",
+    "A region starts small and grows with the tensors.",
     "Run the cell before this one once only: the region has grown already.",
 )
 
@@ -294,16 +294,8 @@ claim(
 
 # %%
 graph = connect().config("language")["ensemble_scheduling"]["step"]
-pd.DataFrame(
-    [
-        {
-            "step": s["model_name"],
-            "reads": [*s["input_map"].values()],
-            "writes": [*s["output_map"].values()],
-        }
-        for s in graph
-    ]
-)
+reads, writes = ([list(s[f"{way}_map"].values()) for s in graph] for way in ("input", "output"))
+pd.DataFrame({"step": [s["model_name"] for s in graph], "reads": reads, "writes": writes})
 
 # %%
 write(
@@ -354,12 +346,10 @@ claim(
 # The core knows no framework. It finds a backend by its name. Here are those that serve the shared repository, asked of the running server.
 
 # %%
-rows = [
-    {"model": m.name, "backend": m.backend or "(not loaded)", "stand-in": m.stand_in}
-    for m in fleet.status(connect())
-]
+ready = [m for m in fleet.status(connect()) if m.state == "READY"]
+rows = [{"backend": m.backend, "stand-in": m.stand_in, "models": m.name} for m in ready]
 pd.set_option("display.max_colwidth", None)
-pd.DataFrame(rows).groupby(["backend", "stand-in"], dropna=False).model.agg(", ".join).to_frame()
+pd.DataFrame(rows).groupby(["backend", "stand-in"]).models.agg(", ".join).to_frame()
 
 # %% [markdown]
 # In NVIDIA's container onnxruntime, pytorch, openvino, tensorflow, fil and dali are C++ libraries, and tensorrt and tensorrtllm join them. A *stand-in* follows the same rules in Python. [Lecture 2](../00__start.ipynb) visits each of them.

@@ -129,7 +129,10 @@ def architecture() -> Sheet:
         ["disk, S3, GCS, Azure", "name/version/files", "config.pbtxt"],
         PINK,
     )
-    s.box(16, 312, 150, 74, "Model repository", ["manager: none, poll,", "explicit"], PLAIN)
+    s.box(16, 312, 150, 74, fill=PLAIN)
+    s.words(91, 333, "Model repository", bold=True, at="middle")
+    s.words(91, 351, "manager", bold=True, at="middle")
+    s.words(91, 371, "none, poll, explicit", 12.5, at="middle", colour=SOFT)
     s.arrow(91, 274, 91, 310)
     s.arrow(166, 349, 190, 349, both=True)
     s.box(766, 150, 140, 62, "Prometheus", ["reads :8002/metrics"], SKY)
