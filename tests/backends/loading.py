@@ -40,6 +40,16 @@ def load_all(server: Triton, names: Iterable[str]) -> dict[str, str]:
         return {name: message for name, message in pool.map(load, names) if message}
 
 
+def counted(server: Triton, model: str, rows: int) -> dict[str, Any]:
+    """A model's statistics, once they count so many rows: the server counts after it answers."""
+    for _ in range(200):
+        statistics = server.statistics(model)[0]
+        if statistics["inference_count"] >= rows:
+            break
+        time.sleep(0.05)
+    return statistics
+
+
 def tensors(arrays: Mapping[str, Any]) -> list[grpcclient.InferInput]:
     """Arrays as a request's inputs."""
     made = []
