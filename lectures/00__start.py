@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Triton Workbook
 #
-# You will serve real models on a real Triton Inference Server, on this machine, and measure what happens. Nothing here asks you to believe a number: you make it yourself.
+# Triton Inference Server is NVIDIA's server for machine-learning models: programs send it tensors over the network, and it sends predictions back. You will serve real models on it, on this machine, and measure what happens. Nothing here asks you to believe a number: you make it yourself.
 
 # %% [markdown]
 # ## Is the server there?
@@ -25,7 +25,7 @@ print(server.url, server.metadata()["name"], server.metadata()["version"])
 # %% [markdown]
 # ## What it serves
 #
-# One folder, `model_repository/`, one subfolder a model. On a laptop, *stand-ins* take the place of Triton's C++ backends. NVIDIA's GPU container serves the same folder unchanged.
+# One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. On a laptop, *stand-ins* take the place of the C++ ones. NVIDIA's GPU container serves the same folder unchanged.
 
 # %%
 import pandas as pd
@@ -49,7 +49,9 @@ answer["outputs"][0]["data"]
 # %% [markdown]
 # ## How a lecture works
 #
-# Each begins with a question. You **predict**, run the experiment, and **compare**. Your predictions are kept on this machine and nowhere else. Try one:
+# Each begins with a question. You **predict**, run the experiment, and **compare**. Your predictions are kept on this machine and nowhere else.
+#
+# Try one. An *execution* is one call of the model by the server; an *inference* is one row.
 
 # %%
 from workbook.lesson import claim, compare, predict

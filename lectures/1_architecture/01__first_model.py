@@ -9,16 +9,16 @@
 # **Question.** You have a function. Many programs want its result, at once, from many machines. What does it take to serve it?
 
 # %% [markdown]
-# A server for models has to answer fast, survive a rush, grow, be simple to keep running, and waste neither GPU nor CPU. A function behind a web framework gives you the first answer only.
+# A server for models has to answer fast, survive a rush, grow, be simple to keep running, and waste neither GPU nor CPU. A function behind a web framework gives you the first of these, perhaps.
 
 # %% [markdown]
 # | you need | Triton brings |
 # |---|---|
 # | many frameworks | [backends](https://github.com/triton-inference-server/backend): TensorRT, PyTorch, ONNX Runtime, OpenVINO, Python, FIL … |
 # | any place | cloud, data centre, laptop; with a GPU or CPU only |
-# | a rush | instances side by side, dynamic batching |
+# | a rush | instances side by side (copies of a model), dynamic batching (requests joined into one call) |
 # | to see | metrics, traces, Performance Analyzer, Model Analyzer |
-# | several models | ensembles and business logic |
+# | several models | ensembles (graphs of models) and business logic |
 
 # %% [markdown]
 # ![Clients, front ends, core, backends and the model repository](../images/architecture.svg)
@@ -58,7 +58,7 @@ home = models / "cube"
 (home / "1").mkdir(parents=True)
 
 # %% [markdown]
-# The **model** is a class with three methods. `initialize` and `finalize` may be left out. `execute` takes a *list* of requests and returns a list of responses, one each.
+# The **model** is a class with three methods. `initialize` loads and `finalize` cleans up; both may be left out. `execute` takes a *list* of requests and returns a list of responses, one each. The module `triton_python_backend_utils` exists inside Triton only.
 
 # %%
 # %%writefile {home}/1/model.py
@@ -74,7 +74,7 @@ class TritonPythonModel:
 
 
 # %% [markdown]
-# The **config** says what goes in and out. With `max_batch_size` above 0, `dims` leave out the batch dimension.
+# The **config** says what goes in and out. With `max_batch_size` above 0, `dims` leave out the batch dimension. `instance_group` says how many copies of the model run (*instances*), and where: here one, on the CPU.
 
 # %%
 config = """\
@@ -115,7 +115,7 @@ compare("first.name", verdict)
 claim(verdict.startswith("It refuses"), "A wrong name is refused.", "Read the server's log.")
 
 # %% [markdown]
-# With the first line gone, the model loads.
+# With the first line gone, the model loads. In its metadata, -1 stands for the batch dimension: any size up to 8.
 
 # %%
 write(home / "config.pbtxt", config)
@@ -195,7 +195,7 @@ claim(
 )
 
 # %% [markdown]
-# The core checks names, types and shapes *before* the scheduler. A model needs no code for that. All three ways end in the same queue.
+# The *core*, in the middle of the picture above, checks names, types and shapes *before* a request joins its model's queue. A model needs no code for that. All three ways end in the same queue.
 
 # %% [markdown]
 # ## Into the shared repository
@@ -229,7 +229,7 @@ lab.stop()
 #
 # <details><summary>What must you change to serve the same folder on a GPU machine?</summary>
 #
-# Nothing. `KIND_GPU` in the instance group would place it on a GPU; NVIDIA's container reads the same repository.
+# Nothing: NVIDIA's container reads the same repository. To compute on the GPU, say `KIND_GPU` in the instance group; a Python model must then put its tensors there itself.
 #
 # </details>
 

@@ -11,7 +11,6 @@
 # You will start a server of your own, look at its processes, and watch them compete.
 
 # %%
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -54,13 +53,13 @@ pd.Series(
 # %% [markdown]
 # ## One server, how many processes?
 #
-# A backend may be a library inside the server (C++), or start a process an instance (Python). On a laptop all our backends are of the second kind.
+# A backend may be a library inside the server (C++), or start one process per instance (Python). On a laptop all our backends are of the second kind.
 
 # %%
 predict(
     "inside.processes",
     "A model with 1 instance is loaded. Its instance group grows to 4. How many processes serve it?",
-    ["still 1, with 4 threads", "4, one an instance", "as many as the machine has cores"],
+    ["still 1, with 4 threads", "4, one per instance", "as many as the machine has cores"],
 )
 
 # %%
@@ -88,7 +87,7 @@ grown
 
 # %%
 each = (grown.memory_mb[2] - grown.memory_mb[0]) / 3
-right = ["still 1, with 4 threads", "4, one an instance"][int(grown.processes[2] == 4)]
+right = ["still 1, with 4 threads", "4, one per instance"][int(grown.processes[2] == 4)]
 compare("inside.processes", right)
 print(f"One more instance costs {each:.0f} MB here: Python, numpy and this small model.")
 claim(
@@ -177,6 +176,9 @@ claim(
 )
 
 # %% [markdown]
+# Eight workers share two cores: about four times as long, and more where other programs want those cores too.
+
+# %% [markdown]
 # GPUs are shared in the same way: by default every instance of every model may run at once, and the GPU's own scheduler takes turns. Triton's [rate limiter](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md) holds executions back when a resource is taken.
 
 # %% [markdown]
@@ -189,7 +191,7 @@ claim(
 # %% [markdown]
 # ### Backend: instances, memory, requests
 #
-# A backend gets requests through the [Backend C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonbackend.h), makes a model's instances, and owns the memory they need. Between a stub and the server, tensors lie in shared memory: one region an instance.
+# A backend gets requests through the [Backend C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonbackend.h), makes a model's instances, and owns the memory they need. Between a stub and the server, tensors lie in shared memory: one region per instance.
 
 
 # %%
@@ -240,7 +242,7 @@ claim(
 # %% [markdown]
 # ### Cache: the same question twice
 #
-# A model with `response_cache { enable: true }` is asked only when an answer is new. The local cache lies in the server's memory; another one talks to Redis.
+# A model with `response_cache { enable: true }` is asked only when an answer is new. The local cache lies in the server's memory (`--cache-config local,size=…`; our servers have one); another one talks to Redis.
 
 # %%
 predict(

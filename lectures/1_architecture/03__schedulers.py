@@ -91,7 +91,7 @@ for name, scheduling in variants.items():
     shutil.copy(models / "model.py", models / name / "1")
 
 # %% [markdown]
-# And an ensemble: `alone`, then `pair`. It has a config and an empty version folder, no file of its own.
+# And an ensemble: `alone`, then `pair`. It has a config and an empty version folder, no file of its own. In the maps, `key` is a tensor of the step's model, `value` its name within the ensemble. Version -1 is the newest.
 
 # %%
 chain = """\
@@ -110,7 +110,7 @@ write(models / "chain" / "config.pbtxt", chain)
 (models / "chain" / "1").mkdir()
 
 # %% [markdown]
-# A server of our own, so that we may trace it. `recording` switches Triton's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) on for a moment.
+# A *trace* says when each request came, waited and was computed. Tracing a server of our own disturbs nobody: `recording` switches Triton's [trace extension](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/trace.md) on for a moment. `measure.every(1, 6)` plans six requests, 1 ms apart.
 
 # %%
 lab = laboratory(models)
@@ -138,7 +138,7 @@ single = measure.executions(spans)
 measure.plot_timeline(spans)
 
 # %% [markdown]
-# Above: one row a request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
+# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
 
 # %%
 waits = single["start_ms"] - single["queued_ms"]
@@ -353,7 +353,7 @@ lab.stop()
 # %% [markdown]
 # ## What to remember
 #
-# - One scheduler a model: default, dynamic, sequence or ensemble; the config chooses.
+# - One scheduler per model: default, dynamic, sequence or ensemble; the config chooses.
 # - Direct binds a sequence to a slot. Oldest binds it to an instance only.
 # - An ensemble pipelines by itself. Decoupled is a policy about responses, not about order.
 
@@ -362,7 +362,7 @@ lab.stop()
 #
 # <details><summary>A text generator keeps a cache for each conversation. Which scheduler?</summary>
 #
-# The sequence batcher. Direct if the cache is one array with a row a slot; oldest if the model finds a conversation's cache by its CORRID.
+# The sequence batcher. Direct if the cache is one array with one row per slot; oldest if the model finds a conversation's cache by the sequence's number, which it can ask for as one more control input (<code>CONTROL_SEQUENCE_CORRID</code>).
 #
 # </details>
 #

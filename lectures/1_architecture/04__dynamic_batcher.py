@@ -258,7 +258,9 @@ claim(
 )
 
 # %% [markdown]
-# Compare the two numbers: the release of this server does not count refusals of a full queue as failures. Count them at the client.
+# Usually one goes at once, four wait, and the others find no place: with a queue of 4, no batch of 8 can form.
+#
+# Compare the two numbers above: the release of this server does not count refusals of a full queue as failures. Count them at the client.
 
 # %% [markdown]
 # ## Timeouts
@@ -286,7 +288,7 @@ claim(
 # %% [markdown]
 # ## A real model
 #
-# Now no sleeping: a forest of 100 trees that reads digits. Calling a tree costs far more than one row in it. A GPU's kernels have such a price a call, too; batches share it.
+# Now no sleeping: a forest of 100 trees that reads digits. Calling a tree costs far more than one row in it. A GPU's kernels have such a price per call, too; batches share it.
 
 # %%
 # %%writefile {models}/forest.py

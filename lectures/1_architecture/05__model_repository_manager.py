@@ -31,7 +31,7 @@ models = folder("repository_manager")
 #
 # ![A repository: name, version, files, configuration](../images/repository.svg)
 #
-# A folder a **model name**; in it a number a **model version**, with the **model files**; beside them `config.pbtxt`, the **model configuration**.
+# A folder bears the **model name**. In it, each number is a **model version** and holds the **model files**. Beside them lies `config.pbtxt`, the **model configuration**.
 
 # %%
 home = paths.root() / "model_repository" / "digits_onnx"
@@ -39,6 +39,8 @@ for file in sorted(f for f in home.rglob("*") if f.is_file() and "__pycache__" n
     print(f"{file.relative_to(home.parent)!s:40} {file.stat().st_size:>8,} bytes")
 
 # %% [markdown]
+# `labels.txt` names the classes. The hidden file is the course's note of what it built; Triton passes over it.
+#
 # A Python model may bring its own packages: an archive such as `conda_env.tar.gz` beside `config.pbtxt`, named in the parameter `EXECUTION_ENV_PATH`. Lecture 2 builds one.
 #
 # Our model here answers with the version that answered. The same file serves every version.
@@ -129,6 +131,9 @@ claim(
     "Look at the server's words above.",
 )
 shutil.rmtree(models / "answer/2")
+
+# %% [markdown]
+# The words speak of polling. Mode none refuses commands with the same ones.
 
 # %% [markdown]
 # ### Poll: under way, a new version

@@ -25,7 +25,7 @@ models = folder("metrics")
 # %% [markdown]
 # ## Three patients
 #
-# The same model several times. It works for some milliseconds (here it sleeps, so that no core is needed), and gives its numbers back.
+# The same model several times. It works for some milliseconds (here it sleeps, so that no core is needed), and gives its numbers back. `doris`, the fourth, comes in at the end.
 
 # %%
 # %%writefile {models}/patient.py
@@ -98,6 +98,7 @@ print(
 # %%
 table = measure.metrics(lab)
 families = table[~table.metric.str.contains("summary|cache")]
+pd.set_option("display.max_colwidth", None)
 families.groupby("kind").metric.agg(lambda names: ", ".join(dict.fromkeys(names))).to_frame()
 
 # %% [markdown]
@@ -119,7 +120,7 @@ print("utilization of all cores:", gauges["nv_cpu_utilization"])
 print("GPU metrics:", gpu or "none, no GPU here")
 
 # %% [markdown]
-# With a GPU you would see, one each GPU:
+# With a GPU you would see, for each GPU:
 #
 # | metric | unit |
 # |---|---|

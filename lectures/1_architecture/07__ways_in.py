@@ -15,7 +15,7 @@
 # | generate, OpenAI API | text in, text out |
 # | C, C++, Java, Python API | Triton inside your own process, without a network |
 #
-# You will go through each door, and listen at some of them.
+# You will go through most of these doors, and listen at some.
 
 # %%
 import os
@@ -34,7 +34,7 @@ from tritonclient.utils import InferenceServerException, shared_memory
 
 from workbook import measure, paths
 from workbook.capi import Core
-from workbook.lesson import claim, compare, folder, predict, write
+from workbook.lesson import claim, compare, folder, laboratory, predict, write
 from workbook.server import Triton
 
 server = Triton(models=["square", "countdown"]).start()
@@ -93,7 +93,7 @@ claim(
 # %% [markdown]
 # ## Generate: text in, text out
 #
-# The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) takes flat JSON: a field an input. `generate_stream` sends each response as a server-sent event. `countdown` answers three times.
+# The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) takes flat JSON: one field per input. `generate_stream` sends each response as a server-sent event. `countdown` answers three times.
 
 # %%
 url = f"{server.url}/v2/models/countdown"
@@ -421,13 +421,108 @@ claim(
 # %% [markdown]
 # ## The OpenAI API
 #
-# Container images with vLLM or TensorRT-LLM carry a front end that speaks OpenAI's protocol ([source](https://github.com/triton-inference-server/server/tree/main/python/openai)). It runs Triton in its own process, on a model repository; weights and tokenizers may come from Hugging Face's hub.
+# Many programs speak OpenAI's protocol. Container images with vLLM or TensorRT-LLM carry a front end for it ([source](https://github.com/triton-inference-server/server/tree/main/python/openai)). It runs Triton in its own process; weights and tokenizers may come from Hugging Face's hub.
 #
 # ```console
 # $ python3 openai_frontend/main.py --model-repository models --tokenizer TOKENIZER
 # $ curl -s localhost:9000/v1/chat/completions -H 'Content-Type: application/json' \
 #     -d '{"model": "NAME", "messages": [{"role": "user", "content": "Hello"}]}'
 # ```
+
+# %% [markdown]
+# On this machine, `workbook openai` opens such a door in front of a running server. It serves each model that takes `text_input` and `sampling_parameters` and answers with `text_output`. Ours needs no weights: a parrot repeats the words, one response each.
+
+# %%
+home = folder("ways_in_parrot")
+write(
+    home / "parrot/config.pbtxt",
+    """
+backend: "python"
+max_batch_size: 0
+input { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] }
+input { name: "sampling_parameters" data_type: TYPE_STRING dims: [ 1 ] }
+output { name: "text_output" data_type: TYPE_STRING dims: [ 1 ] }
+model_transaction_policy { decoupled: true }
+instance_group { count: 1 kind: KIND_CPU }
+""",
+)
+(home / "parrot/1").mkdir()
+
+# %%
+# %%writefile {home}/parrot/1/model.py
+import json
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+NAMES = ("text_input", "sampling_parameters")
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            self.repeat(request, request.get_response_sender())
+
+    def repeat(self, request, sender):
+        inputs = [pb_utils.get_input_tensor_by_name(request, name) for name in NAMES]
+        text, sampling = (tensor.as_numpy()[0].decode() for tensor in inputs)
+        for word in text.split()[: json.loads(sampling)["max_tokens"]]:
+            piece = pb_utils.Tensor("text_output", np.array([f"{word} ".encode()], object))
+            sender.send(pb_utils.InferenceResponse([piece]))
+            time.sleep(0.1)  # a language model thinks at each word, too
+        sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+# %% [markdown]
+# The front end is a web application ([workbook/openai.py](../../workbook/openai.py)). Here it runs in a thread of this kernel, on a free port.
+
+# %%
+import socket
+import threading
+
+import uvicorn
+from openai import OpenAI
+
+from workbook.openai import app
+
+lab = laboratory(home)
+ear = socket.create_server(("127.0.0.1", 0))
+front = uvicorn.Server(uvicorn.Config(app(lab), log_level="error"))
+threading.Thread(target=front.run, args=([ear],), daemon=True).start()
+client = OpenAI(base_url=f"http://127.0.0.1:{ear.getsockname()[1]}/v1", api_key="none")
+[model.id for model in client.models.list()]
+
+# %% [markdown]
+# OpenAI's own client asks, and does not notice who answers. A chat first, all at once:
+
+# %%
+words = "one model speaks to many callers"
+asked = {"model": "parrot", "messages": [{"role": "user", "content": words}]}
+whole = client.chat.completions.create(**asked).choices[0].message.content
+short = client.completions.create(model="parrot", prompt=words, max_tokens=2).choices[0].text
+whole, short
+
+# %%
+predict("ways.chunks", "The same six words, streamed. How many chunks will the client get?")
+
+# %%
+pieces = []
+for chunk in client.chat.completions.create(**asked, stream=True):
+    choice = chunk.choices[0]
+    pieces.append(choice.delta.content)
+    print(repr(choice.delta.content), choice.finish_reason or "")
+compare("ways.chunks", float(len(pieces)))
+
+# %%
+claim(
+    "".join(pieces) == whole and pieces[:2] == ["one ", "model "],
+    "The pieces make up the whole answer; an empty one at the end says why it ended.",
+    "Did you change the parrot? Then restart the kernel and run all cells.",
+)
+client.close()
+front.should_exit = True
+lab.stop()
 
 # %% [markdown]
 # ## Without a front end: the C API
