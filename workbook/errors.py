@@ -48,7 +48,7 @@ class Refusal(WorkbookError):
 
     Attributes:
         model: the model's name; "" where none is concerned.
-        message: the server's own words, unchanged.
+        message: the server's own words; of a traceback only the places outside the stand-ins.
         rule: the identifier of the catalogue's entry, or "" where none matched.
     """
 

@@ -314,6 +314,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "output name": ({"output_name": "output"}, "No output with name output__0"),
     "type": ({"type_": "TYPE_FP64"}, "with required type TYPE_FP32"),
     "features": ({"features": 29}, "the model has 30 features: write dims: [ 30 ]"),
+    "features without a batch": ({"size": 0}, "write dims: [ -1, 30 ]"),
     "two columns": ({"out": [2]}, "gives 1 value a row: write dims: [ 1 ]"),
     "one of two probabilities": ({"out": [1], **PROBA}, "gives 2 values a row: write dims: [ 2 ]"),
     "class of ten": (

@@ -99,6 +99,18 @@ def ensemble(
     return config, {"1/.keep": ""}
 
 
+def fil(io: str = "", batch: int = 8, **parameters: str | None) -> tuple[str, Files]:
+    """A forest of two classes and 4 features; a parameter of None is left out."""
+    given = {"model_type": "treelite_checkpoint", "output_class": "true", "threshold": "0.5"}
+    lines = [
+        f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+        for key, value in {**given, **parameters}.items()
+        if value is not None
+    ]
+    config = f'backend: "fil"\nmax_batch_size: {batch}\n{io or FIL_IO}{"".join(lines)}'
+    return config, {"1/checkpoint.tl": "FOREST"}
+
+
 @dataclasses.dataclass
 class Case:
     """A broken model folder, and what must be said of it."""
@@ -434,6 +446,13 @@ CASES: dict[str, Case] = {
         LINE.format(5, "version_policy.specific.versions"),
         "Write versions: [ 1 ]",
     ),
+    "version_list": case(
+        "section-expected",
+        OK + "version_policy: [ 1, 3 ]\n",
+        LINE.format(5, "version_policy"),
+        "version_policy { specific { versions: [ 1, 3 ] } }",
+        what="[ 1, 3 ] is a plain value",
+    ),
     "version_zero": case(
         "no-version",
         OK + "version_policy { latest { num_versions: 0 } }\n",
@@ -446,6 +465,46 @@ CASES: dict[str, Case] = {
         LINE.format(4, "output[0].label_filename"),
         "Put l.txt there, as label/l.txt",
         what="not in the model's folder",
+    ),
+    "label_path": case(
+        "file-unreadable",
+        OK.replace('name: "y"', 'name: "y" label_filename: "models/label_path/l.txt"'),
+        LINE.format(4, "output[0].label_filename"),
+        'Write label_filename: "l.txt"',
+        files={**PYTHON, "l.txt": "a"},
+        what="l.txt is there",
+    ),
+    "label_bare": case(
+        "unquoted-string",
+        OK.replace('name: "y"', 'name: "y" label_filename: my-labels.txt'),
+        LINE.format(4, "output[0].label_filename"),
+        'Write label_filename: "my-labels.txt"',
+    ),
+    "dim": case(
+        "misspelt-field",
+        OK.replace("dims", "dim", 1),
+        LINE.format(3, "input[0].dim"),
+        "Write dims in place of dim",
+    ),
+    "brace": case(
+        "missing-brace",
+        OK + 'parameters { key: "a" value { string_value: "1" }\n\n'
+        'parameters { key: "b" value { string_value: "2" } }\n',
+        "config.pbtxt, line 5",
+        "Write } before line 7.",
+        what="parameters, which begins on line 5, is still open",
+    ),
+    "brace_both": case(
+        "missing-brace",
+        OK + 'parameters { key: "a" value { string_value: "1"\ninstance_group { count: 1 }\n',
+        "config.pbtxt, line 5",
+        "Write } } before line 6.",
+    ),
+    "brace_none": case(
+        "section-expected",
+        OK + 'parameters { key: "a" value: string_value: "one" }\n',
+        LINE.format(5, "parameters.value"),
+        'Write value { string_value: "one" }.',
     ),
     "no_data_type": case(
         "no-data-type",
@@ -781,29 +840,50 @@ CASES: dict[str, Case] = {
         LINE.format(5, "sequence_batching.control_input[0].name"), 'Write name: "START__0"',
     ),
     "fil_threads": case(
-        "backend-refused",
-        (f'backend: "fil"\nmax_batch_size: 8\n{FIL_IO}'
-         + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in
-                   {"model_type": "treelite_checkpoint", "output_class": "true",
-                    "threshold": "0.5", "threads_per_tree": "3"}.items()),
-         {"1/checkpoint.tl": "FOREST"}),
+        "backend-refused", fil(threads_per_tree="3"),
         LINE.format(8, "parameters[3]"), "Mend what this sentence names",
         what="must be a power of 2",
     ),
-    "fil": case(
+    "fil_unbatched": case(
+        "tensor-dims", fil(batch=0), LINE.format(2, "max_batch_size"),
+        "or keep 0 and write dims: [ -1, 4 ]", what="max_batch_size is 0",
+    ),
+    "fil_shap": case(
         "fil-names",
-        (f'backend: "fil"\nmax_batch_size: 8\n{IO}'
-         + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in
-                   {"model_type": "treelite_checkpoint", "output_class": "true",
-                    "threshold": "0.5"}.items()),
-         {"1/checkpoint.tl": "FOREST"}),
-        LINE.format(3, "input[0].name"), 'name: "input__0"',
+        fil(io=FIL_IO + 'output [ { name: "shap" data_type: TYPE_FP32 dims: [ 10 ] } ]\n'),
+        LINE.format(5, "output[1].name"), 'Write name: "treeshap_output"', what='output "shap"',
+    ),
+    "fil_type": case(
+        "missing-file", fil(model_type="xgboost"), LINE.format(5, "parameters[0]"),
+        'Write model_type "treelite_checkpoint"', what='model_type is "xgboost"',
+    ),
+    "fil_key": case(
+        "fil-output-dims", fil(predict_probs="true"),
+        LINE.format(8, "parameters[3]"), 'Write key: "predict_proba" in place of "predict_probs"',
+        what="no parameter predict_probs",
+    ),
+    "fil_key_required": case(
+        "required-parameter", fil(threshold=None, treshold="0.5"),
+        LINE.format(7, "parameters[2]"), 'Write key: "threshold" in place of "treshold"',
+    ),
+    "fil_output": case(
+        "fil-output-dims", fil(), LINE.format(4, "output[0].dims"),
+        'Write dims: [ 1 ]; for probabilities set predict_proba to "true"',
+    ),
+    "fil_word": case(
+        "bad-parameter", fil(threshold="abc"), LINE.format(7, "parameters[2]"),
+        'a number in quotes, e.g. "0.5"',
+    ),
+    "fil_format": case(
+        "fil-format", (fil(model_type="lightgbm")[0], {"1/model.txt": '{"learner": {}}'}),
+        "1/model.txt", 'Write model_type "xgboost_json" and rename the file to xgboost.json',
+        what="not in LightGBM's text format",
+    ),
+    "fil": case(
+        "fil-names", fil(io=IO), LINE.format(3, "input[0].name"), 'name: "input__0"',
     ),
     "fil_parameter": case(
-        "required-parameter",
-        (f'backend: "fil"\nmax_batch_size: 8\n{FIL_IO}'
-         'parameters { key: "model_type" value { string_value: "treelite_checkpoint" } }\n',
-         {"1/checkpoint.tl": "FOREST"}),
+        "required-parameter", fil(output_class=None, threshold=None),
         "field parameters", 'key: "output_class"',
     ),
 }  # fmt: skip
@@ -857,7 +937,7 @@ def weights(repository: Path) -> None:
     trees = RandomForestClassifier(2, max_depth=2, random_state=0)
     trees.fit(np.random.default_rng(0).random((20, 4)), np.arange(20) % 2)
     model = treelite.sklearn.import_model(trees)
-    for name in ("fil", "fil_parameter", "fil_threads"):
+    for name in (name for name in CASES if "1/checkpoint.tl" in CASES[name].files):
         model.serialize(repository / name / "1" / "checkpoint.tl")
 
 
@@ -880,6 +960,8 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
     assert name in error.what
     first = refused.message.splitlines()[0]
     assert error.message.startswith(first)
+    assert "backends/base.py" not in str(error)
+    assert not re.search(r"^;|At:\s*\Z", str(error), re.MULTILINE), str(error)
     # A container's log may be out of reach; the answer alone must do.
     blind = load_error(name, first, folder)
     if "failed to poll" in blind.message and not wanted.log_only:

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from .connection import Server
 
 _POLL_FAILED = "failed to poll from model repository"
+#: A traceback's places in the stand-ins' own code, and the line `At:` where no others follow.
+_STAND_IN = re.compile(
+    r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/\w+/\w+/model)\.py\(\d+\): .*\n?",
+    re.MULTILINE,
+)
+_NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
 _PARSER = re.compile(
     r"^\[libprotobuf ERROR [^\]]*\] (Error parsing text-format inference\.ModelConfig: .*)$"
 )
@@ -44,6 +50,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
     if reason and reason not in message:
         message = f"{message}\n{reason}"
     evidence = Evidence(model, folder, message)
+    shown = _readable(message)
     words = message
     if not reason and (_POLL_FAILED in message or "failed to read text proto" in message):
         words = f"{message}\n{diagnose(evidence)}"
@@ -55,7 +62,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
             return LoadError(
                 f"{model} did not load. {advice.what}",
                 model=model,
-                message=message,
+                message=shown,
                 rule=rule,
                 where=advice.where,
                 todo=advice.todo,
@@ -63,7 +70,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
     return LoadError(
         f"{model} did not load.",
         model=model,
-        message=message,
+        message=shown,
         where=str(folder),
         todo="The server's own words below say why.",
     )
@@ -173,6 +180,11 @@ def _reason(model: str, log: str) -> str:
             break
         said.insert(0, parsed[1])
     return "\n".join(said)
+
+
+def _readable(message: str) -> str:
+    """A refusal without the places in the stand-ins' code, which no reader can mend."""
+    return _NO_PLACES.sub("", _STAND_IN.sub("", message)).rstrip("; \n")
 
 
 def _words(error: BaseException | str) -> str:

@@ -10,7 +10,7 @@ What `output__0` holds, for each row:
 |-----------|--------------|---------------|------|------------------------------------------|
 | one score | false        | false         | [1]  | the prediction, or class 1's probability |
 | one score | true         | false         | [1]  | 1 where the probability > threshold      |
-| one score | any          | true          | [2]  | 1 - p and p; with dims [1] p alone       |
+| one score | any          | true          | [2]  | 1 - p and p                              |
 | K classes | true         | false         | [1]  | the index of the greatest score          |
 | K classes | false        | false         | [K]  | the model's own transform of its scores  |
 | K classes | any          | true          | [K]  | probabilities                            |
@@ -20,7 +20,9 @@ gradient boosting. A scikit-learn random forest has K = 2 for two classes, and s
 Averages over trees (random forests, LightGBM's `boosting: rf`) are part of the model.
 
 The shape is `[rows, *dims]` **without the dimensions that are 1**, as the real backend gives it:
-dims `[1]` comes back as `[rows]`. Dims `[-1]` counts as `[1]`, also as there.
+dims `[1]` comes back as `[rows]`. Dims `[-1]` counts as `[1]`, also as there, and `[1, 2]` and
+`[-1, 2]` as `[2]`. Two probabilities with dims `[1]` are refused: the real backend writes both of
+each row into room for one (`src/tl_model.h`), and so mixes up the rows.
 
 `treeshap_output` has K * (features + 1) values a row: dims `[features + 1]`, or
 `[K, features + 1]`; the last is the bias. They add up to the raw score, before any transform.
@@ -221,28 +223,28 @@ class TritonPythonModel(StandIn):
         if self.config.max_batch_size == 0:
             dims = dims[1:]
         if -1 not in dims and int(np.prod(dims)) != self.features:
+            batch = "" if self.config.max_batch_size else "-1, "
             raise BadModel(
                 f"{INPUT} has dims {list(tensor.model_dims)}, but the model has {self.features} "
-                f"features: write dims: [ {self.features} ]"
+                f"features: write dims: [ {batch}{self.features} ]"
             )
 
     def _check_output(self, output: Tensor) -> None:
         one_class = self.classes == 1
         if one_class:
-            allowed = (2, 1) if self.parameters.predict_proba else (1,)
+            values = 2 if self.parameters.predict_proba else 1
         elif self.parameters.predict_proba or not self.parameters.classifier:
-            allowed = (self.classes,)
+            values = self.classes
         else:
-            allowed = (1,)
+            values = 1
         given = int(np.prod(self.shape))
-        if given not in allowed:
+        if given != values:
             raise BadModel(
                 f"{OUTPUT} has dims {list(output.model_dims)}, but with predict_proba "
                 f"{_lower(self.parameters.predict_proba)} and output_class "
                 f"{_lower(self.parameters.classifier)} this model "
                 f"({'one score' if one_class else f'{self.classes} classes'}) gives "
-                f"{allowed[0]} value{'s' if allowed[0] > 1 else ''} a row: "
-                f"write dims: [ {allowed[0]} ]"
+                f"{values} value{'s' if values > 1 else ''} a row: write dims: [ {values} ]"
             )
         self.two_columns = given == 2 and one_class
 

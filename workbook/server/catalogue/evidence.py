@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import repository
 from ..pbtxt import Document, Field, Message, Place, Scalar, parse
+from .rules import near
 
 CONFIG = "config.pbtxt"
 _FRAME = re.compile(r"^ *(?P<file>\S.*)\((?P<line>\d+)\): (?P<function>.*)$", re.MULTILINE)
@@ -99,6 +100,14 @@ class Evidence:
             if section.text("key") == key:
                 return show(entry)
         return self.at("parameters")
+
+    def parameter_like(self, key: str) -> str:
+        """The key of a parameter that was most likely meant to be `key`, and is not; "" for none.
+
+        Backends pass over keys that they do not know, so a misspelt one shows by its absence.
+        """
+        keys = [section.text("key") for _, section in self.sections("parameters")]
+        return "" if key in keys else near(key, keys, cutoff=0.75)
 
     def dims(self, kind: str, name: str) -> list[str]:
         """The dims of an input or output, as written."""

@@ -81,7 +81,15 @@ def file_unreadable(evidence: Evidence, said: Said) -> Advice:
         )
     for field in evidence.config.walk():
         value = field.value.text if isinstance(field.value, Scalar) else ""
-        if value and name.endswith(value) and field.name.endswith(("filename", "file")):
+        if value and path.endswith(f"/{value}") and field.name.endswith(("filename", "file")):
+            base = value.rpartition("/")[2]
+            if base != value and field.name == "label_filename" and base in evidence.entries():
+                return Advice(
+                    f"There is no file {value} in the model's folder; {base} is there.",
+                    show(field),
+                    f'Write label_filename: "{base}": the path begins in the model\'s folder.',
+                )
+            name = name if name.endswith(value) else value
             home = "the model's folder" if field.name == "label_filename" else name[: -len(value)]
             seen = near(value, evidence.entries())
             return Advice(
@@ -113,6 +121,10 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
     if name.startswith("["):  # pytorch lists the names that it tried
         name = "model.pt"
     files = [f for f in evidence.files() if not f.startswith("__pycache__")]
+    if evidence.value("backend") == "fil" and len(files) == 1:
+        meant = _FIL_TYPES.get(files[0].rpartition(".")[2], "")
+        if meant and meant != _parameter(evidence, "model_type"):
+            return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
     return Advice(
         f"The model's file {version}/{name} is missing"
         + (f"; {version}/ holds {listed(files)}." if files else f": {version}/ is empty."),
@@ -122,6 +134,29 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
         f'Rename {files[0]} to {name}, or write default_model_filename: "{files[0]}".'
         if len(files) == 1 and not files[0].endswith("/")
         else f"Put the model's file there as {name}, or name it in default_model_filename.",
+    )
+
+
+#: What the ending of a forest's file says of its `model_type`.
+_FIL_TYPES = {
+    "json": "xgboost_json",
+    "ubj": "xgboost_ubj",
+    "txt": "lightgbm",
+    "tl": "treelite_checkpoint",
+}
+
+
+def _other_model_type(evidence: Evidence, wanted: str, file: str, meant: str) -> Advice:
+    given = _parameter(evidence, "model_type")
+    misspelt = evidence.parameter_like("model_type")
+    what = f'model_type is "{given}"' if given else "The config names no model_type"
+    return Advice(
+        f"{what}, so the server looks for {wanted}, and finds {file}.",
+        evidence.at_parameter(misspelt or "model_type"),
+        f'Write key: "model_type" in place of "{misspelt}".'
+        if misspelt
+        else f'Write model_type "{meant}" for {file}; or, if the file is of another type, name it '
+        f"{wanted.rpartition('/')[2]}.",
     )
 
 
@@ -189,6 +224,8 @@ def bad_parameter(evidence: Evidence, said: Said) -> Advice:
     elif "serialization format" in evidence.message:
         key = key or "model_type"
         wanted = "xgboost_json, xgboost_ubj, lightgbm or treelite_checkpoint"
+    elif "Bad input for parameter" in evidence.message:
+        wanted = 'a number in quotes, e.g. "0.5",'
     else:
         wanted = "one of the values that the message below names"
     if said.get("wanted", "").startswith("a "):  # a message without the value
@@ -199,6 +236,11 @@ def bad_parameter(evidence: Evidence, said: Said) -> Advice:
         evidence.at_parameter(key),
         f"Write {wanted} as its string_value.",
     )
+
+
+def _parameter(evidence: Evidence, key: str) -> str:
+    sections = [s for _, s in evidence.sections("parameters") if s.text("key") == key]
+    return _string_value(sections[0]) if sections else ""
 
 
 def _string_value(section: object) -> str:

@@ -86,12 +86,23 @@ def tensor_dims(evidence: Evidence, said: Said) -> Advice:
     kind = _kind(evidence, name)
     written = evidence.dims(kind, name)
     batched = evidence.value("max_batch_size", "0") not in ("0", "")
-    if said.get("features"):
+    features = said.get("features", "")
+    if features and not batched and len(written) < 2:
+        return Advice(
+            f'max_batch_size is 0, so the dims of "{name}" must begin with the batch, and '
+            f"[ {', '.join(written)} ] do not.",
+            evidence.at("max_batch_size")
+            if evidence.value("max_batch_size")
+            else evidence.at_tensor(kind, name, "dims"),
+            "Write a max_batch_size above 0, e.g. max_batch_size: 64, with "
+            f"dims: [ {features} ]; or keep 0 and write dims: [ -1, {features} ].",
+        )
+    if features:
         return Advice(
             f'The config gives "{name}" dims [ {", ".join(written)} ], the model has '
-            f"{said['features']} features.",
+            f"{features} features.",
             evidence.at_tensor(kind, name, "dims"),
-            f"Write dims: [ {said['features']} ].",
+            f"Write dims: [ {features if batched else f'{written[0]}, {features}'} ].",
         )
     if not said.get("model"):
         wanted = _after(evidence.message, "Number of dimensions defined in pipeline: ")
@@ -220,12 +231,72 @@ def torch_names(evidence: Evidence, said: Said) -> Advice:
 )
 def fil_names(evidence: Evidence, said: Said) -> Advice:
     """Name the tensors input__0 and output__0 (and treeshap_output)."""
-    name = said["name"].rstrip(".")
+    name, other = said["name"].rstrip("."), said.get("other", "")
+    if other:
+        names = evidence.tensor_names("output")
+        meant = "treeshap_output" if "output__0" in names else name
+        return Advice(
+            f'FIL has no output "{other}": it has output__0 and treeshap_output.',
+            evidence.at_tensor("output", other, "name"),
+            f'Write name: "{meant}", or take this output out.',
+        )
     kind = "input" if name.startswith("input") else "output"
     return Advice(
         f"FIL knows one {kind} by the name of {name}.",
         evidence.at(f"{kind}.name", kind),
         f'Write name: "{name}" (two underscores).',
+    )
+
+
+@FRAMEWORKS.rule(
+    "fil-output-dims",
+    "{name:word} has dims [{dims:rest}], but with predict_proba {proba:id} and output_class "
+    "{classes:id} this model ({scores}) gives {n:int} value",
+)
+def fil_output_dims(evidence: Evidence, said: Said) -> Advice:
+    """Write as many dims as the model gives values a row, or set predict_proba."""
+    name, n = said["name"], said["n"]
+    dims = ", ".join(evidence.dims("output", name))
+    gives = f"the model gives {n} value{'' if n == '1' else 's'} a row"
+    for key, value in (("predict_proba", said["proba"]), ("output_class", said["classes"])):
+        if misspelt := evidence.parameter_like(key):
+            return Advice(
+                f"FIL has no parameter {misspelt} and passes over it. So {key} is {value}, "
+                f'and {gives}; "{name}" has dims [ {dims} ].',
+                evidence.at_parameter(misspelt),
+                f'Write key: "{key}" in place of "{misspelt}".',
+            )
+    return Advice(
+        f'"{name}" has dims [ {dims} ], but with predict_proba {said["proba"]} and output_class '
+        f"{said['classes']} {gives}.",
+        evidence.at_tensor("output", name, "dims"),
+        f"Write dims: [ {n} ]"
+        + ('; for probabilities set predict_proba to "true".' if said["proba"] == "false" else "."),
+    )
+
+
+@FRAMEWORKS.rule(
+    "fil-format",
+    "model_type is {kind:word}, but {file:word} is written as {written:id}",
+)
+def fil_format(evidence: Evidence, said: Said) -> Advice:
+    """Write the model_type that the file has, or save the model in the format meant."""
+    kind, file, written = said["kind"], said["file"], said["written"]
+    names = {
+        "xgboost": "XGBoost's old binary",
+        "xgboost_json": "XGBoost's JSON",
+        "xgboost_ubj": "XGBoost's UBJSON",
+        "lightgbm": "LightGBM's text",
+        "treelite_checkpoint": "Treelite's checkpoint",
+    }
+    usual = _after(evidence.message, "and name the file ").rstrip(".")
+    return Advice(
+        f"{file} is not in {names.get(kind, kind)} format (model_type {kind}); it is in "
+        f"{names.get(written, written)} format.",
+        f"{evidence.version()}/{file}",
+        f'Write model_type "{written}"'
+        + (f" and rename the file to {usual}" if usual and usual != file else "")
+        + f"; or save the model that you mean as {names.get(kind, kind)} format.",
     )
 
 
@@ -243,6 +314,12 @@ def required_parameter(evidence: Evidence, said: Said) -> Advice:
             "The config has no max_batch_size.", evidence.at("backend"), "Write max_batch_size: 64."
         )
     example = examples.get(key, "…")
+    if misspelt := evidence.parameter_like(key):
+        return Advice(
+            f"The config lacks the parameter {key}; it has {misspelt}.",
+            evidence.at_parameter(misspelt),
+            f'Write key: "{key}" in place of "{misspelt}".',
+        )
     return Advice(
         f"The config lacks the parameter {key}.",
         evidence.at("parameters", "backend"),

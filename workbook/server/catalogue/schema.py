@@ -14,6 +14,7 @@ _FIELD_WORDS = {
     "shape": "dims",
     "shapes": "dims",
     "size": "dims",
+    "dim": "dims",
     "batch_size": "max_batch_size",
     "batch": "max_batch_size",
     "model_name": "name",

@@ -5,9 +5,11 @@ Its words reach the server's log only; each begins with a line and a column.
 
 from __future__ import annotations
 
+import re
+
 from ..pbtxt import Field, Place, Scalar
 from . import schema
-from .evidence import CONFIG, Evidence, show
+from .evidence import CONFIG, Evidence, short, show
 from .rules import Advice, Catalogue, Said, listed
 
 TEXT: Catalogue[Evidence] = Catalogue()
@@ -68,6 +70,37 @@ def foreign_character(evidence: Evidence, said: Said) -> Advice:
         f"Write {plain} in its place (a word processor or a web page puts such signs in)."
         if plain
         else "Outside quotes and comments write plain letters only.",
+    )
+
+
+@TEXT.rule(
+    "missing-brace",
+    '{line:int}:{column:int}: Message type "inference.{type:word}" has no field named "{field}"',
+)
+def missing_brace(evidence: Evidence, said: Said) -> Advice | None:
+    """Close the section above: a field of the whole file stands inside it."""
+    name = said["field"]
+    field = evidence.config.before(evidence.place(said), name)
+    section = evidence.config.find(field.path.rpartition(".")[0]) if field else None
+    unclosed = any(p.kind == "unclosed" and p.text in "{<" for p in evidence.config.problems)
+    if field is None or section is None or not unclosed:
+        return None
+    if name not in schema.field_names("ModelConfig"):
+        return None
+    line = max(
+        (
+            i
+            for i, text in enumerate(evidence.config.lines[: field.place.line - 1], 1)
+            if text.strip()
+        ),
+        default=field.place.line,
+    )
+    return Advice(
+        f"A closing brace is missing: {short(section)}, which begins on line "
+        f"{section.place.line}, is still open where line {field.place.line} begins {name}.",
+        f"{CONFIG}, line {line}",
+        f"Write {' '.join('}' * field.path.count('.'))} "
+        f"{_before(evidence.config.lines, field.place)}.",
     )
 
 
@@ -149,7 +182,12 @@ def _enum(evidence: Evidence, said: Said, field: Field | None, value: str, troub
 def unquoted_string(evidence: Evidence, said: Said) -> Advice:
     """Put the text into quotes."""
     field = evidence.config.at(evidence.place(said))
-    name, value = (field.name if field else "the field"), said["value"].strip()
+    name = field.name if field else "the field"
+    place = evidence.place(said)
+    rest = "".join(evidence.config.lines[place.line - 1 : place.line])[place.column - 1 :]
+    # The server names the first word; a file's name goes on after it.
+    whole = re.match(r"[^\s,;{}\[\]<>#\"']+", rest)
+    value = whole[0] if whole else said["value"].strip()
     return Advice(
         f"{name} is text, and text stands in quotes.",
         evidence.at_position(said),
@@ -362,10 +400,12 @@ def section_expected(evidence: Evidence, said: Said) -> Advice:
     raw = field.value.raw if field and isinstance(field.value, Scalar) else '"…"'
     text = field.value.text if field and isinstance(field.value, Scalar) else "…"
     inner = schema.section_names(path)
+    if name == "version_policy":
+        return _version_policy(evidence, said, raw)
+    if text in inner:
+        return _bare_section(evidence, said, name, text)
     if "string_value" in inner:
         written = f'{name} {{ string_value: "{text}" }}'
-    elif name == "version_policy":
-        written = f"{name} {{ {text if text in inner else 'all'} {{ }} }}"
     elif inner:
         written = f"{name} {{ {inner[0]}: … }} (it may hold {', '.join(inner)})"
     else:
@@ -374,6 +414,31 @@ def section_expected(evidence: Evidence, said: Said) -> Advice:
         f"{name} is a section in braces, and {raw} is a plain value.",
         evidence.at_position(said),
         f"Write {written}.",
+    )
+
+
+def _version_policy(evidence: Evidence, said: Said, raw: str) -> Advice:
+    fields = evidence.config.root.all("version_policy")
+    values = [f.value.text for f in fields if isinstance(f.value, Scalar)]
+    numbers = [value for value in values if value.isdigit()] or ["1", "3"]
+    given = f"[ {', '.join(values)} ]" if fields and fields[0].listed else raw
+    return Advice(
+        f"version_policy is a section in braces, and {given} is a plain value.",
+        evidence.at_position(said),
+        "Write one of version_policy { specific { versions: "
+        f"[ {', '.join(numbers)} ] }} }} (these versions), version_policy {{ latest {{ "
+        f"num_versions: {len(numbers)} }} }} (the newest ones) or version_policy {{ all {{ }} }}.",
+    )
+
+
+def _bare_section(evidence: Evidence, said: Said, name: str, inner: str) -> Advice:
+    """A section whose braces are missing around its first field."""
+    line = "".join(evidence.config.lines[int(said["line"]) - 1 : int(said["line"])])
+    found = re.search(rf"\b{inner}\s*:\s*(\"[^\"]*\"|'[^']*'|[\w.+-]+)", line)
+    return Advice(
+        f"{name} is a section, and its braces are missing.",
+        evidence.at_position(said),
+        f"Write {name} {{ {inner}: {found[1] if found else '…'} }}.",
     )
 
 
