@@ -67,9 +67,9 @@ def prompt(server: Server, model: str, messages: Sequence[Mapping[str, str]]) ->
 @functools.cache
 def tokenizer(folder: Path) -> Any | None:
     """The tokenizer in a model's folder, of its newest version; None where there is none."""
-    from transformers import AutoTokenizer
-
     for file in sorted(folder.glob("[1-9]*/**/tokenizer_config.json"), reverse=True):
+        from transformers import AutoTokenizer  # late: it takes seconds to import
+
         return AutoTokenizer.from_pretrained(file.parent)
     return None
 

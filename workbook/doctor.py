@@ -215,17 +215,22 @@ def _ports() -> Iterator[Finding]:
                 yield Finding(f"port {port}", "ok", f"free for {use}")
 
 
+#: Programs that some part of the course needs: the program, Debian's package, what needs it.
+_PROGRAMS = (
+    ("g++", "g++", "torch.compile needs it"),
+    ("curl", "curl", "lecture 1 calls the server with it"),
+    ("openssl", "openssl", "lecture 1 makes a certificate with it"),
+    ("bwrap", "bubblewrap", "submissions are graded in its sandbox"),
+)
+
+
 def _tools() -> Iterator[Finding]:
-    compiler = shutil.which("g++")
-    if compiler:
-        yield Finding("C++ compiler", "ok", compiler)
-    else:
-        yield Finding(
-            "C++ compiler",
-            "note",
-            "no g++; torch.compile needs one",
-            "Debian or Ubuntu: `sudo apt install g++`.",
-        )
+    for program, package, use in _PROGRAMS:
+        if found := shutil.which(program):
+            yield Finding(program, "ok", found)
+        else:
+            todo = f"Debian or Ubuntu: `sudo apt install {package}`."
+            yield Finding(program, "note", f"not there; {use}", todo)
     analyzer = next((ROOT / ".workbook" / "tools").glob("**/perf_analyzer"), None)
     yield Finding(
         "perf_analyzer",
