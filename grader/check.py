@@ -184,8 +184,15 @@ def evaluate(
     missing = [name for name in check.parameters if values.get(name) is None]
     unknown = [name for name in values if name not in check.parameters]
     if missing:
-        what = f"There is no value for {', '.join(missing)} yet."
-        return result("not attempted", 0, what)
+        names = ", ".join(f"`{name}=`" for name in missing)
+        one = len(missing) == 1
+        return result(
+            "not attempted",
+            0,
+            f"{names} {'has' if one else 'have'} no value yet: what this cell hands over there is "
+            "still `...`.",
+            f"Run the cell that sets {'it' if one else 'them'}, once you have written it.",
+        )
     if unknown:
         what = f"This check takes no {', '.join(unknown)}."
         return result("failed", 0, what, f"It takes {', '.join(check.parameters)}.")

@@ -7,8 +7,10 @@ handed to it. It gives no marks: those come from the judge, which runs the check
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import io
 import warnings
+from pathlib import Path
 from typing import Any
 
 from workbook.errors import WorkbookError
@@ -44,10 +46,10 @@ def check(id: str, /, **values: Any) -> Panel:
     # nbgrader scores a cell with anything on stderr as wrong; a framework's warning is no mistake.
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        result = _run(found, values)
+        result, note = _run(found, values)
     _earned[id] = result
     reports.write(id, values, result, reports.folder(id.split(".", maxsplit=1)[0]))
-    return Panel(result, hints=len(found.hints) - _shown.get(id, 0))
+    return Panel(result, hints=len(found.hints) - _shown.get(id, 0), note=note)
 
 
 def hint(id: str, /) -> Hint:
@@ -65,11 +67,12 @@ def _find(id: str) -> Check:
     return checks[id]
 
 
-def _run(found: Check, values: dict[str, Any]) -> CheckResult:
+def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
+    """The result, and a note where the model's folder is not what the server has."""
     try:
         server = connect()
     except WorkbookError as error:
-        return CheckResult(
+        result = CheckResult(
             id=found.id,
             sentence=found.sentence,
             status="failed",
@@ -77,5 +80,27 @@ def _run(found: Check, values: dict[str, Any]) -> CheckResult:
             rationale=error.what,
             help=error.todo,
         )
+        return result, ""
     with server, contextlib.closing(Bench(server)) as bench:
-        return evaluate(found, lambda: bench, values, _earned)
+        result = evaluate(found, lambda: bench, values, _earned)
+        return result, _edited(values.get("model"), server.repository)
+
+
+def _edited(model: Any, repository: Path) -> str:
+    """A line when a file of `models/<model>` was changed after it was deployed, else "".
+
+    After a deploy that failed, too: then the server goes on with what it had.
+    """
+    if not isinstance(model, str):
+        return ""
+    folder = Path("models", model)
+    try:
+        for path in folder.rglob("[!.]*"):
+            copy = repository / model / path.relative_to(folder)
+            if "__pycache__" in path.parts:
+                continue
+            if copy.is_file() and path.is_file() and not filecmp.cmp(path, copy, shallow=False):
+                return f"Note: `{path}` differs from what is deployed. Deploy the folder again."
+    except (OSError, ValueError):  # not readable, or no name of a folder: nothing to say about it
+        return ""
+    return ""

@@ -28,11 +28,13 @@ class Panel:
         result: what the check found.
         hints: how many hints have not been shown yet; 0 in a feedback page.
         points: the points earned and those to be had, where marks are known.
+        note: a line that is no part of the result, such as one about a folder that was edited.
     """
 
     result: CheckResult
     hints: int = 0
     points: tuple[float, float] | None = None
+    note: str = ""
 
     def __str__(self) -> str:
         sign, word, _ = LOOKS[self.result.status]
@@ -40,6 +42,8 @@ class Panel:
         lines += [f"  {line}" for line in self.result.rationale.splitlines()]
         if self.result.help:
             lines += [f"  → {line}" for line in self.result.help.splitlines()]
+        if self.note:
+            lines.append(f"  {self.note}")
         if self._offers_hint():
             lines.append(f'  {self._hint_count()}: hint("{self.result.id}")')
         return "\n".join(lines)
@@ -61,6 +65,8 @@ class Panel:
         if self.result.help:
             text = _marked(self.result.help)
             parts.append(f'<div style="white-space:pre-wrap;margin-top:.4em">→ {text}</div>')
+        if self.note:
+            parts.append(f'<div style="margin-top:.4em">{_marked(self.note)}</div>')
         if self._offers_hint():
             parts.append(
                 f'<div style="margin-top:.4em;opacity:.75">{self._hint_count()}: '
@@ -99,8 +105,7 @@ class Hint:
         if not self.steps:
             return f"{self.check} has no hints."
         lines = [f"{number}. {text}" for number, text in enumerate(self.steps, 1)]
-        left = self.total - len(self.steps)
-        lines.append(f"({left} more: run it again.)" if left else "(That is the last one.)")
+        lines.append(f"({self._foot()})")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -109,9 +114,13 @@ class Hint:
         if not self.steps:
             return f"<p>{escape(str(self))}</p>"
         items = "".join(f"<li>{_marked(text)}</li>" for text in self.steps)
+        return f'<ol style="max-width:60em">{items}</ol><p style="opacity:.7">{self._foot()}</p>'
+
+    def _foot(self) -> str:
         left = self.total - len(self.steps)
-        foot = f"{left} more: run it again." if left else "That is the last one."
-        return f'<ol style="max-width:60em">{items}</ol><p style="opacity:.7">{foot}</p>'
+        if not left:
+            return "That is the last one."
+        return f"{left} more hint{'s' * (left > 1)}: run it again."
 
 
 def _marked(text: str) -> str:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbook import paths
 from workbook.errors import WorkbookError
+from workbook.server import Deployment
 
 from .results import CheckResult
 
@@ -93,7 +94,13 @@ def read(check: str, home: Path) -> Report | None:
 def _plain(name: str, value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     """A value as JSON, with its arrays put aside."""
     if hasattr(value, "to_numpy"):  # pandas
-        value = value.to_numpy()
+        kind, value = type(value).__name__, value.to_numpy()
+        if value.ndim == 2 and value.dtype.kind == "O":
+            raise WorkbookError(
+                f"{name} is a {kind} of mixed columns, which a check cannot take.",
+                todo="Take out of it what the task asks for, such as one number: "
+                'int(table["requests"].iloc[0]).',
+            )
     if hasattr(value, "detach"):  # torch
         value = value.detach().cpu().numpy()
     if isinstance(value, np.generic):
@@ -111,11 +118,21 @@ def _plain(name: str, value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> An
         return value.decode("utf-8", errors="replace")
     if isinstance(value, list | tuple):
         return [_plain(name, item, arrays) for item in value]
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise WorkbookError(
+                f"{name} is a dict whose keys are not all texts, which a check cannot take.",
+                todo="Hand over its values as a list: list(table.values()).",
+            )
         return {key: _plain(name, item, arrays) for key, item in value.items()}
+    if isinstance(value, Deployment):
+        raise WorkbookError(
+            f"{name} is what deploy(…) returns; a check takes the model's name.",
+            todo=f"Hand over its name: deploy(…).name, here {value.name!r}.",
+        )
     raise WorkbookError(
         f"{name} is a {type(value).__name__}, which a check cannot take.",
-        todo="Hand over a text, a number, an array, or a list or dict of these.",
+        todo="Hand over a text, a number, an array, or a list of these.",
     )
 
 

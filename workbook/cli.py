@@ -330,8 +330,9 @@ def submit(
             run=run,
             told=lambda done, total: progress.update(task, completed=done, total=total),
         )
+    signs = {"error": "[bold red]✗[/]", "warning": "[yellow]![/]", "passed": "[green]✓[/]"}
     for finding in submission.findings:
-        sign = "[bold red]✗[/]" if finding.level == "error" else "[yellow]![/]"
+        sign = signs[finding.level]
         err.print(f"{sign} {escape(finding.where)}: {escape(finding.what)}")
         if finding.todo:
             err.print(f"  [dim]to do:[/] {escape(finding.todo)}")

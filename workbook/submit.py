@@ -6,11 +6,12 @@
 
 The zip of the same files has the same bytes each time. An *error* is something that would cost the
 student marks, or that the grader would refuse; a *warning* is worth a look, e.g. a task that was
-left out.
+left out, or a check that did not pass in the run. *Passed* is a check that did.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from . import cells
+from . import cells, paths
 from .assignments import CLUTTER, Assignment, find, named
 from .errors import ServerError, WorkbookError
 from .notebooks import dotted
@@ -37,7 +38,7 @@ Told = Callable[[int, int], None]
 class Finding:
     """Something about a submission: where, what, and what to do about it."""
 
-    level: Literal["error", "warning"]
+    level: Literal["error", "warning", "passed"]
     where: str
     what: str
     todo: str = ""
@@ -51,7 +52,8 @@ class Submission:
         assignment: which one it is.
         files: what goes into the zip: paths relative to the student's folder, sorted. A path that
             ends in / is an empty folder.
-        findings: errors and warnings, in the order in which they were looked for.
+        findings: errors, warnings and checks that passed, in the order in which they were looked
+            for.
     """
 
     assignment: Assignment
@@ -130,7 +132,7 @@ def look(assignment: Assignment, *, run: bool = True, told: Told | None = None) 
         for id in open_tasks
     )
     if run and not changes:
-        findings.extend(_run(assignment, notebook, bool(open_tasks), told))
+        findings.extend(_run(assignment, notebook, manifest, set(open_tasks), told))
     return Submission(assignment, files, tuple(findings))
 
 
@@ -243,9 +245,14 @@ def _untouched(notebook: dict[str, Any], manifest: cells.Manifest) -> list[str]:
 
 
 def _run(
-    assignment: Assignment, notebook: dict[str, Any], unfinished: bool, told: Told | None
+    assignment: Assignment,
+    notebook: dict[str, Any],
+    manifest: cells.Manifest,
+    open_tasks: set[str],
+    told: Told | None,
 ) -> Iterator[Finding]:
-    """Run a copy of the notebook in a fresh kernel; say where it first fails."""
+    """Run a copy of the notebook in a fresh kernel; say where it first fails, and how each check
+    ended."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
@@ -279,6 +286,8 @@ def _run(
         if told:
             told(done, total)
 
+    reports = paths.state("reports", assignment.short)
+    former = {path.name: path.stat().st_mtime_ns for path in reports.glob("*.json")}
     client = NotebookClient(
         clean,
         kernel_name="python3",
@@ -307,16 +316,43 @@ def _run(
             "Run it in JupyterLab; often it takes too much memory, or ends Python.",
         )
         return
+    places = [_place(clean, index) for index in range(len(clean.cells))]
+    kinds = {cell.id: cell.kind for cell in manifest.cells}
     if failed:
         index, message = failed[0]
+        waits = any(id in open_tasks and kinds[id] == "solution" for id in places[: index + 1])
+        # What a student wrote in a cell is the first to look at, whatever came before it.
+        written = kinds.get(places[index]) == "solution" and places[index] not in open_tasks
         yield Finding(
-            "warning" if unfinished else "error",
-            _place(clean, index),
+            "warning" if waits else "error",
+            places[index],
             f"The notebook stops here when it is run from top to bottom: {message}",
             "That may come from a task that is not begun."
-            if unfinished
+            if waits and not written
             else "Restart the kernel, run all cells, and mend this one.",
         )
+    raised = {places[index] for index, _ in failed[1:]}
+    for id in (cell.id for cell in manifest.cells if cell.kind == "check"):
+        path = reports / f"{id}.json"
+        if path.is_file() and path.stat().st_mtime_ns != former.get(path.name):
+            yield from _outcome(id, path)
+        elif id in raised:
+            yield Finding("warning", id, "This check could not run: what it needs is not there.")
+
+
+def _outcome(id: str, path: Path) -> Iterator[Finding]:
+    """How a check ended, from what it wrote down in the run."""
+    try:
+        result = json.loads(path.read_bytes())["result"]
+        status, why, help = (str(result[key]) for key in ("status", "rationale", "help"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # it ended in a way that is no check's
+    if status == "passed":
+        yield Finding("passed", id, "This check passes.")
+    elif status in ("not attempted", "waits"):
+        yield Finding("warning", id, f"{status.capitalize()}: {why}"[:600])
+    else:
+        yield Finding("warning", id, f"This check does not pass: {why}"[:600], help[:600])
 
 
 def _place(notebook: Any, index: int) -> str:

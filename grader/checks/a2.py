@@ -21,9 +21,6 @@ from workbook.zoo import data
 #: What the judge loads; anything else would run a student's code beside the server.
 BACKENDS = ("fil",)
 
-#: What the assignment's models may run on.
-BACKENDS = ("fil",)
-
 INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
 FEATURES = 30
 #: The thresholds that task 4 compares, and the share of false alarms that it allows.
@@ -127,6 +124,12 @@ def probabilities(bench: Bench, model: str, library: Array, served: Array) -> No
     answer = _two_columns(bench, model, rows)
     require_probabilities("library", library, len(rows))
     require_agreement("the server's probabilities", answer, np.asarray(library), "the library's")
+    table = _numbers(served, "served")
+    if table.shape == answer.shape and _near(table[:, ::-1], answer, tolerance(60)):
+        raise Failure(
+            "The two columns of `served` are exchanged.",
+            help="Hand over what ask(…) returns, as it is.",
+        )
     require_close(
         served,
         answer,
@@ -154,12 +157,14 @@ def labels(bench: Bench, model: str, answers: list[str]) -> None:
     rows = cancer().x_test[:10]
     named = require_labels(bench, model, rows)
     given = [a.decode(errors="replace") if isinstance(a, bytes) else a for a in _list(answers)]
-    if given != named:
-        same = sum(a == b for a, b in zip(given, named, strict=False))
+    same = sum(isinstance(a, str) and a == b for a, b in zip(given, named, strict=False))
+    if not same == len(given) == len(named):
         raise Failure(
-            f"`answers` holds {len(given)} texts, of which {same} are what the server answers for "
-            f"the first {len(rows)} test rows.",
-            help="Hand over the label alone, the third part of value:index:label, for 10 rows.",
+            f"`answers` holds {len(given)} {'value' if len(given) == 1 else 'values'}; "
+            f"{same} of the {len(named)} labels that the server answers for the first "
+            f"{len(named)} test rows {'is' if same == 1 else 'are'} at its place there.",
+            help="Hand over the label alone, the third part of value:index:label, for 10 rows. "
+            "Ask again after the last deploy.",
         )
 
 
@@ -178,22 +183,27 @@ def classes(bench: Bench, model: str, library: Array) -> None:
     """The server decides: 1 where the library's probability of benign is above the threshold."""
     served_by_fil(bench, model)
     rows = cancer().x_test
-    if np.shape(library) == (len(rows), 2):
-        library = np.asarray(library)[:, 1]  # the whole table says the same
-    require_close(
-        library,
-        np.clip(_numbers(library, "library"), 0, 1),
-        what="the values in `library`",
-        tolerance=0.0,
-        because="they are probabilities",
-        help="Hand over the probability of benign, not a class.",
-    )
-    if np.shape(library) != (len(rows),):
+    benign = _numbers(library, "library")
+    if benign.shape == (len(rows), 2):
+        benign = benign[:, 1]  # the whole table says the same
+    if benign.shape != (len(rows),):
         raise Failure(
-            f"`library` has the shape {list(np.shape(library))}; there are {len(rows)} test rows.",
+            f"`library` has the shape {list(benign.shape)}; there are {len(rows)} test rows.",
             help="It is column 1 of predict_proba(cancer.x_test): the probability of benign.",
         )
-    require_classes(bench, model, rows, np.asarray(library), "library")
+    if outside := int(((benign < 0) | (benign > 1)).sum()):
+        raise Failure(
+            f"{outside} of {len(rows)} values in `library` lie outside 0 to 1, so they are no "
+            "probabilities.",
+            help="It is column 1 of predict_proba(cancer.x_test); a raw score is something else.",
+        )
+    decided = require_classes(bench, model, rows, benign, "`library`")
+    if len(np.unique(decided)) < 2:
+        raise Failure(
+            f"{model} puts all {len(rows)} test rows into class {decided[0]:g}: with the threshold "
+            f"{_parameter(bench, model):g} it decides nothing.",
+            help="Begin with a threshold of 0.5.",
+        )
 
 
 @define(
@@ -223,6 +233,11 @@ def threshold(
                 f"`{name}` has the shape {list(counts[name].shape)}: there are {len(GRID)} "
                 "thresholds in GRID.",
                 help="One count a threshold, in the order of GRID.",
+            )
+        if (counts[name] % 1 != 0).any():
+            raise Failure(
+                f"`{name}` holds fractions; counts are wanted.",
+                help="How many patients is it at each threshold? Whole numbers, not shares.",
             )
     if (np.diff(counts["missed"]) > 0).any() or (np.diff(counts["alarms"]) < 0).any():
         raise Failure(
@@ -340,12 +355,18 @@ def shap(bench: Bench, model: str, patient: int, values: Array, reasons: list[st
         what="the values in `values`",
         tolerance=UNIT * 4,
         because="the server explains the same row in the same way",
-        help="Hand over the 31 values of treeshap_output for this one patient.",
+        help="Hand over the 31 values of treeshap_output for this one patient. Ask again after the "
+        "last deploy.",
     )
     order = np.argsort(-np.abs(served[:FEATURES]), kind="stable")[:3]
     names = feature_names()
     wanted = [names[place] for place in order]
     given = [str(reason) for reason in _list(reasons)]
+    if any(isinstance(reason, int | float | np.number) for reason in _list(reasons)):
+        raise Failure(
+            "`reasons` holds numbers; the names of the measurements are wanted.",
+            help="names[k] is the name of measurement k.",
+        )
     if sorted(given) != sorted(wanted):
         right = len(set(given) & set(wanted))
         raise Failure(
@@ -474,11 +495,15 @@ def require_labels(bench: Bench, model: str, rows: Array) -> list[str]:
     ]
     names = cancer().labels
     parts = [text.split(":", maxsplit=2) for text in texts]
-    unnamed = sum(len(part) < 3 for part in parts)
-    if len(parts) != len(rows) or unnamed:
+    if len(parts) != len(rows):
+        raise Failure(f"{model} gives {len(parts)} top classes for {len(rows)} rows.")
+    unnamed = [place for place, part in enumerate(parts) if len(part) < 3 or not part[2]]
+    if unnamed:
+        first = texts[unnamed[0]]
         raise Failure(
-            f"{unnamed} of {len(parts)} answers of {model} have no label. One reads: {texts[0]!r}.",
-            help="The config's output names a file of labels: label_filename.",
+            f"{len(unnamed)} of {len(parts)} answers of {model} have no label. The first of them "
+            f"is that to row {unnamed[0]}: {first[:60]!r}.",
+            help=_unlabelled(bench.config(model), first),
         )
     strange = next((part[2] for part in parts if part[2] not in names), None)
     if strange is not None:
@@ -493,6 +518,18 @@ def require_labels(bench: Bench, model: str, rows: Array) -> list[str]:
             help="The first line of labels.txt is the label of class 0.",
         )
     return [part[2] for part in parts]
+
+
+def _unlabelled(config: dict[str, Any], answer: str) -> str:
+    """What to look at when an answer, `value:index`, has no label."""
+    file = next((o.get("label_filename") for o in config["output"] if o["name"] == OUTPUT), "")
+    if not file:
+        return "The config's output names a file of labels: label_filename."
+    index = (*answer.split(":"), "?")[1]
+    return (
+        f"This answer is class {index}. Its label is line {index} of {file}, counted from 0: has "
+        "the file a line for each class?"
+    )
 
 
 def served_classes(bench: Bench, model: str, rows: Array) -> Array:
@@ -513,14 +550,14 @@ def served_classes(bench: Bench, model: str, rows: Array) -> Array:
     return decided
 
 
-def require_classes(bench: Bench, model: str, rows: Array, probability: Array, whose: str) -> None:
-    """Fail unless the served classes follow from probabilities and the served threshold."""
+def require_classes(bench: Bench, model: str, rows: Array, probability: Array, whose: str) -> Array:
+    """The served classes; fails unless they follow from probabilities and the served threshold."""
     decided = served_classes(bench, model, rows)
     limit = np.float32(_parameter(bench, model))
     clear = np.abs(probability - limit) > LIGHTGBM
     wrong = int(((probability > limit) != (decided == 1))[clear].sum())
     if wrong == 0:
-        return
+        return decided
     mirrored = np.abs(1 - probability - limit) > LIGHTGBM
     if ((1 - probability > limit) == (decided == 1))[mirrored].all():
         raise Failure(
@@ -628,12 +665,16 @@ def _tensor_faults(config: dict[str, Any], side: str, name: str, dims: list[int]
 def _parameter(bench: Bench, model: str) -> float:
     text = bench.parameter(model, "threshold")
     try:
-        return float(text or "")
+        threshold = float(text or "")
     except ValueError:
+        threshold = np.nan
+    if not 0 < threshold < 1:
         raise Failure(
             f"The threshold of {model}, as the server parsed it, is {text!r}.",
-            help="Write a number into its string_value.",
-        ) from None
+            help="It is compared with a probability: write a number between 0 and 1 into its "
+            "string_value, with a point.",
+        )
+    return threshold
 
 
 def _numbers(value: Any, name: str) -> Array:
@@ -647,4 +688,8 @@ def _numbers(value: Any, name: str) -> Array:
 
 
 def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    """The items of a value; of a column of single items, such as ask(…) returns, the items too."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    items = value if isinstance(value, list | tuple) else [value]
+    return [i[0] if isinstance(i, list | tuple) and len(i) == 1 else i for i in items]

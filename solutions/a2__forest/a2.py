@@ -13,9 +13,13 @@
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
-# `models/` beside this notebook (double-click one in the file browser). Each task ends with a
-# check. Run it as often as you like. If you are stuck, `hint("a2.forest")` shows one hint at a
-# time. Marks come from the same checks, run again on rows that you have not seen.
+# `models/` beside this notebook (double-click one in the file browser). Tasks 2 to 7 have checks;
+# those of task 2 look at task 1 too. Run them as often as you like. If you are stuck,
+# `hint("a2.forest")` shows one hint at a time.
+#
+# **Marks.** A check here sees whether your answers and your server fit together. For the marks it
+# runs again: on rows that you have not seen, and against a model that follows the recipe exactly.
+# So a model of another recipe may pass here and still lose marks.
 
 # %% kind="given" id="a2.setup"
 import queue
@@ -41,7 +45,7 @@ client = server.grpc_client()
 print(f"{len(cancer.x_train)} rows to train, {len(cancer.x_test)} to test, {server.url}")
 
 # %% [markdown]
-# ## Task 1: train
+# ## Task 1: train (its points are in task 2)
 #
 # Boosting adds up many small trees. The sum is a raw score, and the logistic function makes a
 # probability of it: here the probability of class 1, *benign*. Column 0 of `predict_proba` is the
@@ -69,7 +73,7 @@ save_xgboost(model, "models/forest/1/xgboost.json")
 ### END SOLUTION
 
 # %% [markdown]
-# ## Task 2: serve it
+# ## Task 2: serve it (25 points)
 #
 # What must a server know about a file of trees? Its format, how long a row is, and what an answer
 # should hold: a class, or a probability for each class. FIL reads this from `config.pbtxt`. It
@@ -113,24 +117,38 @@ def ask(model, rows, output="output__0", version="", classes=0):
     return answer.as_numpy(output)
 
 
+def numbers(value, *shape):
+    """A value as an array of floats; None as long as it is not one of this shape."""
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        return None
+    return array if array.shape == shape else None
+
+
 # %% kind="solution" id="a2.ask"
 ### BEGIN SOLUTION
 ### STUB served = ...  # ask(…)
 served = ask(forest, cancer.x_test)
 ### END SOLUTION
 
+# %% kind="given" id="a2.difference"
+tables = [numbers(table, 114, 2) for table in (served, library)]
+if all(table is not None for table in tables):
+    print(f"The greatest difference is {np.abs(tables[0] - tables[1]).max():.2g}.")
+
 # %% kind="check" id="a2.probabilities" points=15
 check("a2.probabilities", model=forest, library=library, served=served)
 
 # %% [markdown]
-# They agree, but perhaps not in the last digit. Both add 60 float32 numbers, in orders of their
+# They agree, but perhaps not to the last digit. Both add 60 float32 numbers, in orders of their
 # own, and each addition rounds. That is no error: it is what the check's tolerance comes from.
 # Now look at the probabilities, and guess where you would put the border.
 
 # %%
-if served is not ...:
+if (table := numbers(served, 114, 2)) is not None:
     for number, label in enumerate(cancer.labels):
-        plt.hist(served[cancer.y_test == number, 1], bins=20, range=(0, 1), alpha=0.6, label=label)
+        plt.hist(table[cancer.y_test == number, 1], bins=20, range=(0, 1), alpha=0.6, label=label)
     plt.axvline(0.5, color="grey", linestyle="--", label="0.5")
     plt.xlabel("probability of benign, as served")
     plt.ylabel("patients")
@@ -138,7 +156,7 @@ if served is not ...:
     plt.show()
 
 # %% [markdown]
-# ## Task 3: answers with names
+# ## Task 3: answers with names (10 points)
 #
 # Is 1 the good news or the bad news? A client should not have to know. Triton can answer with the
 # top classes, as texts `value:index:label`, if the config says where the labels are. The file
@@ -162,7 +180,7 @@ answers = [text.decode().split(":")[2] for text in texts.ravel()]
 check("a2.labels", model=forest, answers=answers)
 
 # %% [markdown]
-# ## Task 4: the server decides
+# ## Task 4: the server decides (25 points)
 #
 # Suppose that clients should get a verdict, not a probability. FIL answers 1 where the
 # probability of class 1 is *above* the threshold, else 0. For two classes nothing else is needed.
@@ -221,17 +239,19 @@ verdict = deploy("models/verdict").name
 check("a2.threshold", model=verdict, missed=missed, alarms=alarms, threshold=threshold)
 
 # %%
-if threshold is not ...:
-    plt.step(GRID, missed, where="mid", label="missed (malignant, called benign)")
-    plt.step(GRID, alarms, where="mid", label="false alarms (benign, called malignant)")
-    plt.axvline(threshold, color="grey", linestyle="--", label=f"your threshold, {threshold:g}")
+curves = [numbers(counts, len(GRID)) for counts in (missed, alarms)]
+chosen = numbers(threshold)
+if chosen is not None and all(curve is not None for curve in curves):
+    plt.step(GRID, curves[0], where="mid", label="missed (malignant, called benign)")
+    plt.step(GRID, curves[1], where="mid", label="false alarms (benign, called malignant)")
+    plt.axvline(chosen, color="grey", linestyle="--", label=f"your threshold, {chosen:g}")
     plt.xlabel("threshold")
     plt.ylabel("patients")
     plt.legend()
     plt.show()
 
 # %% [markdown]
-# ## Task 5: batching, proven
+# ## Task 5: batching, proven (10 points)
 #
 # Many clients send one row each. Run alone, each request pays the whole cost of a call. With
 # `dynamic_batching` the server puts waiting requests together and calls the backend once. Speed
@@ -240,8 +260,9 @@ if threshold is not ...:
 # %% [markdown]
 # Add `dynamic_batching` to `models/forest/config.pbtxt`, with a `max_queue_delay_microseconds` of
 # 5000: so long may a request wait for company. Deploy. Then take `measure.statistics(server,
-# forest)` before and after `ask_together`, and `measure.difference(before, after)`. Hand over its
-# `requests` and `executions`, as whole numbers.
+# forest)` before and after `ask_together`, and `measure.difference(before, after)`. That is a
+# DataFrame with one row a model version. Hand over its `requests` and `executions`, as whole
+# numbers.
 
 
 # %% kind="given" id="a2.together"
@@ -280,7 +301,7 @@ print(f"{requests} requests in {executions} executions, batches {change['batches
 check("a2.batching", model=forest, requests=requests, executions=executions)
 
 # %% [markdown]
-# ## Task 6: one patient, explained
+# ## Task 6: one patient, explained (10 points)
 #
 # Look at the first plot again. A few malignant tumours lie far to the right: the forest is sure,
 # and wrong. What misled it? SHAP values split the raw score of one row into a share for each
@@ -313,22 +334,24 @@ reasons = [names[place] for place in np.argsort(-np.abs(values[:30]))[:3]]
 check("a2.shap", model=forest, patient=patient, values=values, reasons=reasons)
 
 # %%
-if values is not ...:
-    order = np.argsort(np.abs(values[:30]))[-10:]
-    colours = ["tab:green" if value > 0 else "tab:red" for value in values[order]]
-    plt.barh(names[order], values[order], color=colours)
+if (shares := numbers(values, 31)) is not None:
+    order = np.argsort(np.abs(shares[:30]))[-10:]
+    colours = ["tab:green" if share > 0 else "tab:red" for share in shares[order]]
+    plt.barh(names[order], shares[order], color=colours)
     plt.axvline(0, color="grey", linewidth=1)
     plt.title(f"Test row {patient}: towards malignant ←   → towards benign")
     plt.xlabel("SHAP value (raw score)")
     plt.show()
 
 # %% [markdown]
-# ## Task 7: two versions
+# ## Task 7: two versions (10 points)
 #
 # A new model seldom replaces the old one overnight: for a while both must answer. Each version is
 # a folder, and `version_policy` says which are served: `latest` (with a number), `all`, or
-# `specific` (with a list). Without one Triton serves the newest only. A client may name a
-# version; who names none gets the newest one served.
+# `specific` (with a list). The two newest, for example, are
+# `version_policy { latest { num_versions: 2 } }`; the list of `specific` is called `versions`.
+# Without a policy Triton serves the newest only. A client may name a version; who names none gets
+# the newest one served.
 
 # %% [markdown]
 # Here are three versions. Number 1 is small and well tried. Number 2 was a mishap: somebody
@@ -343,8 +366,8 @@ for version, count, y in ((1, 20, right), (2, 60, exchanged), (3, 100, right)):
 
 # %% [markdown]
 # Ask for all test rows three times: version 1 (`first`), version 3 (`third`), and without naming
-# a version (`plain`). `ask` takes the version as a text. Then ask for version 2 yourself, and
-# read the answer.
+# a version (`plain`). `ask` takes the version as a text. The cell after yours asks for version 2:
+# read what the server says to that.
 
 # %% kind="solution" id="a2.releases"
 ### BEGIN SOLUTION
@@ -358,16 +381,23 @@ third = ask(releases, cancer.x_test, version="3")
 plain = ask(releases, cancer.x_test)
 ### END SOLUTION
 
+# %% kind="given" id="a2.mishap"
+if releases is not ...:
+    try:
+        print(f"Version 2 answers {ask(releases, cancer.x_test, version='2')[0]}.")
+    except Exception as error:
+        print(error)
+
 # %% kind="check" id="a2.versions" points=10
 check("a2.versions", model=releases, first=first, third=third, plain=plain)
 
 # %% [markdown]
-# ## A question to answer in words
+# ## A question to answer in words (10 points)
 #
 # A screening test is offered to every woman above fifty. Few of them have cancer, and whoever is
 # called malignant gets a biopsy. Which threshold would you put into production, and why? Use your
 # own counts from task 4. Say what each mistake costs and who bears it, and what your counts
-# cannot tell you. Five to ten sentences (10 points, read by a person).
+# cannot tell you. Five to ten sentences; a person reads them.
 
 # %% [markdown] kind="written" id="a2.why" points=10
 # ### BEGIN SOLUTION

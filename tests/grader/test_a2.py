@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.pyplot
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 from mutants.a2 import MUTANTS, Mutant
 
@@ -135,6 +137,13 @@ def judge(
 def test_points() -> None:
     """The cells' points add up to 100, and each check has its cell, its ladder and its secret."""
     assert sum(cell.points for cell in SOURCE.cells) == 100
+    stated, earned = 0, 0
+    for cell in SOURCE.cells:
+        if cell.source.startswith("## "):
+            assert stated == earned
+            stated, earned = int((*re.findall(r"\((\d+) points\)", cell.source), 0)[0]), 0
+        earned += cell.points
+    assert stated == earned
     cells = {cell.id for cell in SOURCE.cells if cell.kind == "check"}
     checks = load("a2", variants=True)
     assert cells == set(checks)
@@ -262,3 +271,33 @@ def test_odd_values(value: Any, bench: Bench, solved: Run) -> None:
             bench.seed(1)
             result = evaluate(check, lambda: bench, {**solved.handed[check.id], name: value}, {})
             assert result.status in ("failed", "passed", "partial"), (check.id, name, result)
+
+
+PARTS = [..., None, "text", [], [[1], [1, 2]], np.float32([0.5]), np.zeros(114), 0.5]
+
+
+@pytest.mark.parametrize("value", PARTS, ids=repr)
+def test_plots_of_part_answers(value: Any, server: Triton) -> None:
+    """The cells that show what was found run whatever is there, and whatever is still to come."""
+    space: dict[str, Any] = {}
+    given = ("a2.setup", "a2.client", "a2.grid")
+    for cell in SOURCE.cells:
+        if cell.id in given:
+            exec(compile(cell.source, cell.id, "exec"), space)
+    good = {
+        "served": np.full((114, 2), 0.5),
+        "library": np.full((114, 2), 0.5),
+        "missed": [1] * 19,
+        "alarms": [1] * 19,
+        "threshold": 0.5,
+        "patient": 3,
+        "values": np.ones(31),
+        "releases": "nothing",
+    }
+    shown = ("a2.difference", "a2.mishap")
+    cells = [c for c in SOURCE.cells if c.type == "code" and (not c.kind or c.id in shown)]
+    assert len(cells) == 5
+    for name in good:
+        for cell in cells:
+            exec(compile(cell.source, "plot", "exec"), space | good | {name: value})
+    matplotlib.pyplot.close("all")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from grader.failure import Failure, NotAttempted
 from grader.panel import LOOKS, Hint, Panel
 from grader.results import CheckResult
 from workbook.errors import WorkbookError
-from workbook.server import Triton
+from workbook.server import Deployment, Triton
 
 WriteModel = Callable[..., Path]
 FLOATS = stn.arrays(
@@ -198,6 +199,33 @@ def test_check_of_nothing_or_of_what_no_check_takes(nobody: Path) -> None:
         notebook.check("a2.nothing")
     with pytest.raises(WorkbookError, match="model is a set"):
         notebook.check("a2.forest", model={1})
+    with pytest.raises(WorkbookError, match="keys are not all texts"):
+        notebook.check("a2.threshold", missed={0.05: 1})
+    frame = pd.DataFrame({"model": ["forest"], "requests": [114]})
+    with pytest.raises(WorkbookError, match="requests is a DataFrame of mixed columns"):
+        notebook.check("a2.batching", requests=frame)
+    with pytest.raises(WorkbookError, match="takes the model's name") as caught:
+        notebook.check("a2.forest", model=Deployment("forest", (1,), "fil", True, 0.1))
+    assert "'forest'" in caught.value.todo
+
+
+def test_a_folder_that_was_edited_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for home in ("models", "repository"):
+        folder = tmp_path / home / "forest" / "1"
+        folder.mkdir(parents=True)
+        (folder / "xgboost.json").write_text("{}")
+    repository = tmp_path / "repository"
+    assert notebook._edited("forest", repository) == ""
+    assert notebook._edited(["forest"], repository) == ""
+    assert notebook._edited("verdict", repository) == ""
+    (tmp_path / "models/forest/1/xgboost.json").write_text("[]")
+    note = notebook._edited("forest", repository)
+    assert "`models/forest/1/xgboost.json` differs" in note
+    result = CheckResult(id="a2.forest", sentence="It does.", status="passed", credit=1)
+    panel = Panel(result, note=note)
+    assert "differs from what is deployed" in str(panel)
+    assert "differs from what is deployed" in panel._repr_html_()
 
 
 def test_hints_come_one_by_one(nobody: Path) -> None:
@@ -369,6 +397,7 @@ DOUBLE = """
 import time
 
 import numpy as np
+import pandas as pd
 import triton_python_backend_utils as pb_utils
 
 

@@ -195,8 +195,13 @@ MUTANTS = (
     ),
     Mutant(
         "served: pasted from the library of another model",
-        (Edit("a2.ask", "served = ask(forest, cancer.x_test)", "served = 1 - library"),),
+        (Edit("a2.ask", "served = ask(forest, cancer.x_test)", "served = library**2"),),
         {"a2.probabilities": "The values in `served` differ"},
+    ),
+    Mutant(
+        "served: columns exchanged",
+        (Edit("a2.ask", "ask(forest, cancer.x_test)", "ask(forest, cancer.x_test)[:, ::-1]"),),
+        {"a2.probabilities": "columns of `served` are exchanged"},
     ),
     Mutant(
         "forest: another recipe",
@@ -257,7 +262,15 @@ MUTANTS = (
     Mutant(
         "labels: all three parts handed over",
         (Edit("a2.names", '.split(":")[2]', ""),),
-        {"a2.labels": "of which 0 are what the server answers"},
+        {"a2.labels": "holds 10 values; 0 of the 10 labels"},
+    ),
+    Mutant(
+        "labels: one line only",
+        (
+            Edit("models/forest/labels.txt", "malignant\nbenign\n", "malignant\n"),
+            Edit("a2.names", 'text.decode().split(":")[2]', '"benign"'),
+        ),
+        {"a2.labels": "line 1 of labels.txt"},
     ),
     # -- verdict -----------------------------------------------------------------------------------
     Mutant(
@@ -275,10 +288,27 @@ MUTANTS = (
     Mutant(
         "verdict: probabilities",
         (
+            Edit(VERDICT, "dims: [ 1 ]", "dims: [ 2 ]"),
             Edit(
                 VERDICT,
                 '"predict_proba" value: { string_value: "false" }',
                 '"predict_proba" value: { string_value: "true" }',
+            ),
+        ),
+        {"a2.classes": "answers 2 numbers a row", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: raw scores instead of classes",
+        (
+            Edit(
+                VERDICT,
+                '"output_class" value: { string_value: "true" }',
+                '"output_class" value: { string_value: "false" }',
+            ),
+            Edit(
+                VERDICT,
+                '"is_classifier" value: { string_value: "true" }',
+                '"is_classifier" value: { string_value: "false" }',
             ),
         ),
         {"a2.classes": "which are no classes", "a2.threshold": WAITS},
@@ -305,6 +335,32 @@ MUTANTS = (
         (Edit("a2.verdict", "[:, 1]", "[:, 0]"),),
         {"a2.classes": "probability of malignant", "a2.threshold": NOTHING},
         stops="max() arg is an empty sequence",
+    ),
+    Mutant(
+        "verdict: raw scores",
+        (Edit("a2.verdict", "cancer.x_test)[:, 1]", "cancer.x_test, raw_score=True)"),),
+        {"a2.classes": "lie outside 0 to 1", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: a threshold in percent",
+        (Edit(VERDICT, '"0.8"', '"50"'),),
+        {"a2.classes": "a number between 0 and 1", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: all of one class",
+        (Edit(VERDICT, '"0.8"', '"0.99999"'),),
+        {"a2.classes": "all 114 test rows into class 0", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: shares instead of counts",
+        (
+            Edit(
+                "a2.choose",
+                "verdict = deploy(",
+                "alarms = [a / 72 for a in alarms]\nverdict = deploy(",
+            ),
+        ),
+        {"a2.threshold": "`alarms` holds fractions"},
     ),
     Mutant(
         "verdict: the choice is not in the config",
@@ -383,6 +439,11 @@ MUTANTS = (
         "shap: the smallest reasons",
         (Edit("a2.explain", "-np.abs(", "np.abs("),),
         {"a2.shap": "0 of your 3 reasons"},
+    ),
+    Mutant(
+        "shap: numbers as reasons",
+        (Edit("a2.explain", "[names[place] for", "[int(place) for"),),
+        {"a2.shap": "`reasons` holds numbers"},
     ),
     # -- versions ----------------------------------------------------------------------------------
     Mutant(

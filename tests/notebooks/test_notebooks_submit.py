@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -208,6 +209,68 @@ class TestRun:
         tagged(done, "a9.double")["source"] = "def double(number):\n    return root + number"
         save(sample, done)
         assert found(sample, run=True) == [("warning", "a9.root"), ("warning", "a9.doubled")]
+
+    def test_an_error_in_a_task_that_was_begun_is_its_own(
+        self, sample: Assignment, done: dict[str, Any]
+    ) -> None:
+        tagged(done, "a9.root")["source"] = "x = 16\n# Your code here.\nroot = ..."
+        tagged(done, "a9.double")["source"] = "double = 1 / 0"
+        save(sample, done)
+        submission = submit.look(sample)
+        assert [(f.level, f.where) for f in submission.findings] == [
+            ("warning", "a9.root"),
+            ("warning", "a9.double"),
+            ("warning", "a9.doubled"),
+        ]
+        assert "mend this one" in submission.findings[1].todo
+        assert "could not run" in submission.findings[2].what
+
+    def test_an_error_before_all_that_is_not_begun_is_an_error(
+        self, sample: Assignment, release: dict[str, Any]
+    ) -> None:
+        tagged(release, "a9.root")["source"] = "root = 1 / 0"
+        save(sample, release)
+        findings = found(sample, run=True)
+        assert ("warning", "a9.double") in findings
+        assert ("error", "a9.root") in findings
+
+    @pytest.mark.parametrize(
+        ("status", "level", "words"),
+        [
+            ("passed", "passed", "passes"),
+            ("failed", "warning", "does not pass: Row 3 is wrong."),
+            ("not attempted", "warning", "Not attempted: Row 3 is wrong."),
+        ],
+    )
+    def test_each_check_that_ran_is_listed(
+        self,
+        status: str,
+        level: str,
+        words: str,
+        sample: Assignment,
+        done: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("WORKBOOK_HOME", str(sample.home))
+        reports = sample.home / ".workbook/reports/a9"
+        reports.mkdir(parents=True)
+        (reports / "a9.root_is_right.json").write_text("{}")  # of an earlier run
+        result = {"status": status, "rationale": "Row 3 is wrong.", "help": "Look at row 3."}
+        path, report = str(reports / "a9.doubled.json"), json.dumps({"result": result})
+        written = f"from pathlib import Path\nPath({path!r}).write_text({report!r})"
+        own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+        done["cells"].append(own | {"id": "own", "source": written})
+        save(sample, done)
+        submission = submit.look(sample)
+        assert [(f.level, f.where) for f in submission.findings] == [(level, "a9.doubled")]
+        assert words in submission.findings[0].what
+        assert not submission.errors
+
+    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"result": null}', '{"result": {}}'])
+    def test_a_report_that_is_none_is_passed_over(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "a9.doubled.json"
+        path.write_text(text)
+        assert list(submit._outcome("a9.doubled", path)) == []
 
     def test_a_kernel_that_ends_is_an_error(self, sample: Assignment, done: dict[str, Any]) -> None:
         tagged(done, "a9.root")["source"] = "import os\nos._exit(1)"
