@@ -38,7 +38,15 @@ TEXT_STUB = "*Your answer here.*"
 CLUTTER = {"__pycache__", ".ipynb_checkpoints", ".pytest_cache", ".DS_Store", ".git"}
 """Names that belong to tools: never copied, never handed in."""
 FOR_STUDENTS = (
-    *("README.md", "CHANGELOG.md", "LICENSE", "Makefile", "pyproject.toml", ".gitignore"),
+    *(
+        "README.md",
+        "CHANGELOG.md",
+        "BENCHMARKS.md",
+        "LICENSE",
+        "Makefile",
+        "pyproject.toml",
+        ".gitignore",
+    ),
     *("requirements.in", "requirements.txt"),
     *("workbook/", "grader/", "lectures/", "model_repository/", "docker/"),
 )
