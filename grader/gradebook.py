@@ -191,8 +191,9 @@ class Writer:
         except Exception as error:  # nbgrader raises something general, having logged what it was
             words = said.words or str(error)
             locked = "locked" in words
+            what = self._assignment.name if student == "." else student
             raise WorkbookError(
-                f"nbgrader could not write {student} into the gradebook.",
+                f"nbgrader could not write {what} into the gradebook.",
                 where=str(self._desk.gradebook),
                 todo="Close what else has it open, and run this again."
                 if locked
