@@ -370,11 +370,11 @@ with tapped(grpc, server) as (tap, client):
         tap.reset()
         ways[name] = {"ms": timed(call, 5)}
         ways[name]["kB on the wire"] = (tap.sent + tap.received) / 1000 / 6  # one warms up
-    time.sleep(0.5)  # the server lets go of a region a moment after its answer
-    client.unregister_system_shared_memory()
 pd.DataFrame(ways).round(1)
 
 # %%
+time.sleep(0.5)  # the server lets go of a region a moment after its answer
+server.grpc_client().unregister_system_shared_memory()
 got = shared_memory.get_contents_as_numpy(handles[1], np.float32, x.shape)
 claim(np.array_equal(got, x * x), "The answer lies in our memory.", "Run the cell before again.")
 wire = pd.DataFrame(ways).loc["kB on the wire"]
