@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from workbook import terminal
 from workbook.errors import WorkbookError
 
 from .desk import Desk, desk, write
@@ -196,24 +197,8 @@ def bench(
 
 def main() -> None:
     """The entry point: errors are sentences, Ctrl-C is quiet."""
-    try:
-        code = app(standalone_mode=False)  # what a command's typer.Exit holds, else None
-        sys.exit(code)
-    except WorkbookError as error:
-        err.print(f"[bold red]✗[/] {escape(error.what)}")
-        if error.where:
-            err.print(f"  [dim]where:[/] {escape(error.where)}")
-        if error.todo:
-            err.print(f"  [dim]to do:[/] {escape(error.todo)}")
-        sys.exit(1)
-    except (KeyboardInterrupt, typer.Abort):
-        err.print("Stopped. What was graded is kept; the same command goes on from there.")
-        sys.exit(130)
-    except Exception as error:
-        if hasattr(error, "show"):  # an unknown option or a missing argument
-            error.show()
-            sys.exit(2)
-        raise
+    kept = "Stopped. What was graded is kept; the same command goes on from there."
+    terminal.enter(app, err, stopped=kept)
 
 
 def _named(name: str | None) -> Assignment:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import paths
-from .errors import LoadError, ServerError, WorkbookError
+from . import paths, terminal
+from .errors import ServerError, WorkbookError
 from .server import Server, Triton, connect, fleet, runs
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
@@ -112,7 +110,7 @@ def status(
         if as_json:
             out.print_json(json.dumps({"version": 1, "running": False}))
         else:
-            _complain(error)
+            terminal.complain(err, error)
         raise typer.Exit(3) from None
     record = runs.current()
     ours = record is not None and record.url == server.url
@@ -358,20 +356,7 @@ def doctor() -> None:
 
 def main() -> None:
     """The entry point: errors are sentences, Ctrl-C is quiet."""
-    try:
-        code = app(standalone_mode=False)  # what a command's typer.Exit holds, else None
-        sys.exit(code)
-    except WorkbookError as error:
-        _complain(error)
-        sys.exit(1)
-    except (KeyboardInterrupt, typer.Abort):
-        err.print("Stopped.")
-        sys.exit(130)
-    except Exception as error:
-        if hasattr(error, "show"):  # an unknown option or a missing argument
-            error.show()
-            sys.exit(2)
-        raise
+    terminal.enter(app, err, stopped="Stopped.")
 
 
 def _announce(server: Server, how: str) -> None:
@@ -399,7 +384,7 @@ def _load(server: Server, names: Sequence[str]) -> None:
 
         errors = fleet.load_all(server, names, told=told)
     for error in errors.values():
-        _complain(error)
+        terminal.complain(err, error)
     ready = len(names) - len(errors)
     out.print(f"{ready} of {len(names)} models are ready. `workbook status` lists them.")
 
@@ -440,17 +425,6 @@ def _status_json(
         "log": str(record.log) if record else None,
         "models": [dataclasses.asdict(m) for m in models],
     }
-
-
-def _complain(error: WorkbookError) -> None:
-    err.print(f"[bold red]✗[/] {escape(error.what)}")
-    if error.where:
-        err.print(f"  [dim]where:[/] {escape(error.where)}")
-    if error.todo:
-        err.print(f"  [dim]to do:[/] {escape(error.todo)}")
-    if isinstance(error, LoadError):
-        with contextlib.suppress(IndexError):
-            err.print(f"  [dim]server:[/] {escape(error.message.strip())}")
 
 
 if __name__ == "__main__":
