@@ -120,14 +120,10 @@ class _Server:
         await asyncio.to_thread(self._thread.join)
 
     def finish(self) -> bytes:
-        """Unload its models, so that each comes to its own end; returns the end of its log.
-
-        The server itself ends with this process, by its guard, or by the sandbox's end.
-        """
+        """Returns the end of its log; the server itself ends with the sandbox, or by its guard."""
         self._thread.join()
         if self._triton is None or self._triton.log is None:
             return b""
-        self._triton.unload_all()
         with self._triton.log.open("rb") as file:
             file.seek(max(0, self._triton.log_size() - LOG_BYTES))
             return file.read(LOG_BYTES)

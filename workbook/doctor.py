@@ -217,7 +217,7 @@ def _ports() -> Iterator[Finding]:
 
 #: Programs that some part of the course needs: the program, Debian's package, what needs it.
 _PROGRAMS = (
-    ("g++", "g++", "torch.compile needs it"),
+    ("g++", "g++", "torch.compile needs it, and Python models load a second slower without it"),
     ("curl", "curl", "lecture 1 calls the server with it"),
     ("openssl", "openssl", "lecture 1 makes a certificate with it"),
     ("bwrap", "bubblewrap", "submissions are graded in its sandbox"),

@@ -338,3 +338,80 @@ def test_the_thrifty_settings_give_way_to_the_readers_own(
         environment = psutil.Process(server.pid).environ()
     assert environment["EVENT_NOEPOLL"] == "1"
     assert environment["GLIBC_TUNABLES"] == "glibc.malloc.tcache_count=50"
+
+
+LIVES = """
+import os
+from pathlib import Path
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.diary = Path(args["model_repository"]).parent / "diary"
+        with self.diary.open("a") as file:
+            file.write(f"{args['model_instance_name']} {os.environ.get('LD_PRELOAD')}\\n")
+
+    def execute(self, requests):
+        return [
+            pb_utils.InferenceResponse(
+                [pb_utils.Tensor("y", pb_utils.get_input_tensor_by_name(r, "x").as_numpy())]
+            )
+            for r in requests
+        ]
+
+    def finalize(self):
+        with self.diary.open("a") as file:
+            file.write("finalize\\n")
+"""
+
+
+def mapped(server: Triton) -> set[str]:
+    """The names of the files that are mapped into the server's memory."""
+    return {Path(m.path).name for m in psutil.Process(server.pid).memory_maps()}
+
+
+@pytest.mark.parametrize("others", [None, "libm.so.6"])
+def test_loads_are_hastened_and_models_end_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: str | None
+) -> None:
+    """The preloaded library reaches the server, no model, and no instance's end.
+
+    The model's name is that of another's instance, which the library could take for a model.
+    """
+    if others:
+        monkeypatch.setenv("LD_PRELOAD", others)
+    else:
+        monkeypatch.delenv("LD_PRELOAD", raising=False)
+    for name in ("lives", "lives_0_0"):
+        folder = make_square(tmp_path, name)
+        (folder / "1" / "model.py").write_text(LIVES)
+    diary = tmp_path / "diary"
+    with Triton(tmp_path) as server:
+        assert "autocomplete.so" in mapped(server)
+        for _ in range(3):
+            for name in ("lives", "lives_0_0"):
+                (tmp_path / name / "1" / "model.py").write_text(LIVES)  # else it is not reloaded
+                server.load(name)
+                assert square(server, name) == 3.0
+        for name in ("lives", "lives_0_0"):
+            server.unload(name)
+        assert wait_until(lambda: diary.read_text().count("finalize") == 6)
+    begun = [line for line in diary.read_text().splitlines() if line != "finalize"]
+    assert sorted(begun) == sorted(
+        [f"{name}_0_0 {others}" for name in ("lives", "lives_0_0") for _ in range(3)]
+    )
+
+
+def test_without_a_compiler_the_server_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = assemble.find()
+    assert place.preload == place.backends / "autocomplete.so"
+    monkeypatch.setattr(assemble.shutil, "which", lambda name: None)
+    assert assemble._preload(tmp_path) is None
+    monkeypatch.setattr(assemble.shutil, "which", lambda name: "/bin/false")
+    assert assemble._preload(tmp_path) is None
+    assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -25,6 +26,7 @@ from .. import paths
 from ..errors import ServerError
 
 STAND_INS = Path(__file__).resolve().parent.parent / "backends"
+_AUTOCOMPLETE = Path(__file__).with_name("autocomplete.c")
 
 # Triton 24.10 hands the path of the stub and of the model to an unquoted `bash -c`; any other
 # character may be read by the shell or split the word.
@@ -61,13 +63,15 @@ class Installation:
         backends: the assembled directory for --backend-directory.
         caches: the directory for --cache-directory.
         libraries: directories for LD_LIBRARY_PATH, in order.
-        version: the server's version, as the wheel's metadata gives it.
+        preload: a library for LD_PRELOAD that saves each load of a Python-based model a second
+            of waiting (autocomplete.c), or None where there was no C compiler to make it.
     """
 
     binary: Path
     backends: Path
     caches: Path
     libraries: tuple[Path, ...]
+    preload: Path | None
 
 
 def find() -> Installation:
@@ -80,11 +84,13 @@ def find() -> Installation:
     stub = _stub(wheel)
     libpython = _libpython()
     triton = wheel / "tritonserver"
+    backends = _backends(triton / "backends" / "python", stub)
     return Installation(
         binary=triton / "bin" / "tritonserver",
-        backends=_backends(triton / "backends" / "python", stub),
+        backends=backends,
         caches=triton / "caches",
         libraries=(libpython.parent, wheel.parent / "nvidia_pytriton.libs"),
+        preload=_preload(backends),
     )
 
 
@@ -183,7 +189,7 @@ def _backends(python_backend: Path, stub: Path) -> Path:
     digest = hashlib.sha256()
     digest.update(metadata.version("nvidia-pytriton").encode())
     digest.update(sys.version.encode())
-    digest.update((_LOOK_FIRST + _ABSENT).encode())
+    digest.update((_LOOK_FIRST + _ABSENT + _AUTOCOMPLETE.read_text("utf-8")).encode())
     sources = [p for p in sorted(STAND_INS.rglob("*.py")) if p.parent != STAND_INS]
     for source in sources:
         digest.update(str(source.relative_to(STAND_INS)).encode())
@@ -213,3 +219,25 @@ def _backends(python_backend: Path, stub: Path) -> Path:
         if not target.is_dir():  # another process may have been faster
             raise
     return target
+
+
+def _preload(backends: Path) -> Path | None:
+    """The library made from autocomplete.c, compiled where that has not been done."""
+    library = backends / "autocomplete.so"
+    if library.is_file():
+        return library
+    compiler = shutil.which("cc") or shutil.which("g++")
+    if compiler is None:
+        return None
+    build = library.with_suffix(f".{os.getpid()}")
+    command = [compiler, "-O2", "-shared", "-fPIC", "-x", "c", str(_AUTOCOMPLETE)]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        # A read-only folder, or a compiler that does not work: the server does without.
+        subprocess.run(
+            [*command, "-o", str(build), "-ldl"], check=True, capture_output=True, timeout=60
+        )
+        build.rename(library)
+        return library
+    with contextlib.suppress(OSError):
+        build.unlink()
+    return None

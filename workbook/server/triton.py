@@ -293,6 +293,10 @@ class Triton(Server):
         env["LD_LIBRARY_PATH"] = os.pathsep.join(
             [*map(str, place.libraries), *filter(None, [env.get("LD_LIBRARY_PATH")])]
         )
+        if place.preload is not None:
+            env["LD_PRELOAD"] = os.pathsep.join(
+                [str(place.preload), *filter(None, [env.get("LD_PRELOAD")])]
+            )
         for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MPLBACKEND"):
             env.pop(name, None)
         return env

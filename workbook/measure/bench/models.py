@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ Array = npt.NDArray[Any]
 
 FEATURES, CLASSES = 16, 4
 IMAGE = (3, 64, 64)
+#: Seconds that a batch of the network takes on one core.
+CNN_S = 0.010
 
 _CONFIG = """\
 platform: "onnxruntime_onnx"
@@ -66,18 +70,43 @@ def one_layer(folder: Path) -> Path:
 def cnn(folder: Path) -> Path:
     """Write a convolutional network, (n, 3, 64, 64) → (n, 2) float32, seeded; return the file.
 
-    Some 86 million multiplications an image: a batch of eight takes 10 to 15 ms on a core of today.
-    Its weights are random: they do not change the time.
+    It is as wide as makes a batch of eight take some 10 ms on one core of this machine, so that
+    what serving costs is set beside the same work everywhere. Its weights are random: they do not
+    change the time, which grows with the square of the width.
     """
+    width = 1.0
+    for _ in range(2):
+        file = _cnn(folder / "cnn.onnx", width)
+        width *= (CNN_S / batch_seconds(file)) ** 0.5
+    return _cnn(folder / "cnn.onnx", width)
+
+
+def batch_seconds(onnx: Path) -> float:
+    """The median time of a batch of eight images on one thread of this process, in seconds."""
+    run, batch = session(onnx, 1).run, {"x": rows(IMAGE, 8)}
+    for _ in range(5):
+        run(None, batch)
+    times = []
+    for _ in range(30):
+        began = time.perf_counter()
+        run(None, batch)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def _cnn(file: Path, width: float) -> Path:
     import torch
     from torch import nn
 
     torch.manual_seed(0)
     layers: list[nn.Module] = []
-    for before, after in ((3, 48), (48, 96), (96, 128), (128, 128)):
+    before = IMAGE[0]
+    for channels in (48, 96, 128, 128):
+        after = max(8, round(channels * width / 8) * 8)  # the vector units work on eight at a time
         layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
-    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 2)]
-    return _export(nn.Sequential(*layers), IMAGE, folder / "cnn.onnx")
+        before = after
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 2)]
+    return _export(nn.Sequential(*layers), IMAGE, file)
 
 
 def place(
