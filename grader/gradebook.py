@@ -43,6 +43,7 @@ class Mark:
         penalty: the points that lateness costs.
         by_hand: cells that a person still has to read.
         parts: (points, most) of each graded cell, by its id with dots.
+        comments: what a person wrote to a cell, by the same id.
         submitted, due: when, in UTC, where it is known.
         first_name, last_name, email, number: as the gradebook knows the student; mostly empty.
     """
@@ -53,6 +54,7 @@ class Mark:
     penalty: float
     by_hand: int
     parts: dict[str, tuple[float, float]]
+    comments: dict[str, str] = dataclasses.field(default_factory=dict)
     submitted: datetime.datetime | None = None
     due: datetime.datetime | None = None
     first_name: str = ""
@@ -262,6 +264,7 @@ def marks(desk: Desk, assignment: str) -> list[Mark]:
 def _mark(submission: Any) -> Mark:
     student = submission.student
     grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    comments = [comment for notebook in submission.notebooks for comment in notebook.comments]
     return Mark(
         student=student.id,
         score=float(submission.score or 0),
@@ -272,6 +275,7 @@ def _mark(submission: Any) -> Mark:
             dotted(grade.name): (float(grade.score or 0), float(grade.max_score))
             for grade in grades
         },
+        comments={dotted(c.name): c.manual_comment for c in comments if c.manual_comment},
         submitted=submission.timestamp,
         due=submission.duedate,
         first_name=student.first_name or "",

@@ -70,7 +70,9 @@ class FromStore(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries
         if known and known.problem:
             return intake.refused(assignment, known.problem)
         place = desk.submission(about["student"], assignment.name)
-        settings = grading.Settings(secret=desk.secret(), unsandboxed=self.unsandboxed)
+        settings = grading.Settings(
+            secret=desk.secret(), unsandboxed=self.unsandboxed, **desk.limits(assignment.name)
+        )
         key = grading.key(place, assignment.name, settings)
         found = desk.find(assignment.name, key)
         if found is None:

@@ -27,22 +27,21 @@ class Process:
 
 def descendants(root: int) -> list[Process]:
     """The process `root` and all below it; empty when it is gone."""
-    children: dict[int, list[Process]] = {}
-    first: list[Process] = []
+    children: dict[int, list[tuple[int, bytes]]] = {}
+    first: list[tuple[int, bytes]] = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - ten times a second
-        if not name.isdecimal():
+        if not name.isdecimal() or (stat := _stat(name)) is None:
             continue
-        process = _process(int(name))
-        if process is None:
-            continue
-        if process.pid == root:
-            first.append(process)
+        pid = int(name)
+        if pid == root:
+            first.append((pid, stat))
         else:
-            children.setdefault(process.parent, []).append(process)
+            parent = int(stat.split(b" ", 2)[1])
+            children.setdefault(parent, []).append((pid, stat))
     found = first
-    for process in found:  # grows while it is walked
-        found.extend(children.get(process.pid, ()))
-    return found
+    for pid, _ in found:  # grows while it is walked
+        found.extend(children.get(pid, ()))
+    return [_process(pid, stat) for pid, stat in found]
 
 
 def memory(processes: list[Process]) -> int:
@@ -75,12 +74,18 @@ def tmpfs(root: int, places: tuple[str, ...]) -> int:
     return total
 
 
-def _process(pid: int) -> Process | None:
+def _stat(pid: str) -> bytes | None:
+    """What /proc/<pid>/stat holds after the name, which may be anything; None: it is gone."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:  # gone in between
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
+            stat = file.read()
+    except OSError:
         return None
-    words = stat[stat.rindex(b")") + 2 :].split()  # the name before may hold anything
+    return stat[stat.rindex(b")") + 2 :]
+
+
+def _process(pid: int, stat: bytes) -> Process:
+    words = stat.split()
     spent = sum(map(int, words[11:15]))
     return Process(pid, int(words[1]), int(words[17]), spent / _TICK)
 

@@ -30,13 +30,17 @@ from .results import Graded
 
 Format = Literal["nbgrader", "canvas", "moodle"]
 
-#: A line of the server's log that reports an error.
-_COMPLAINT = re.compile(r"^E\d{4} ", re.MULTILINE)
+#: Where an entry of the server's log begins, and one that reports an error. A server without a GPU
+#: always reports one.
+_ENTRY = re.compile(r"^(?=[IWEF]\d{4} )", re.MULTILINE)
+_COMPLAINT = re.compile(r"[EF]\d{4} (?!.*CudaDriverHelper)")
 #: The most lines and characters of a student's own server log that their page shows.
 LOG_LINES, LOG_CHARACTERS = 40, 6_000
 
 #: Flags that a student should hear of. The rest is for a person to look at first.
-_FOR_STUDENTS = re.compile(r".* cell|unreadable.*|not graded|stopped|time.*|native library")
+_FOR_STUDENTS = re.compile(
+    r".* cell|unreadable.*|not graded|stopped|execution|runner ended|native library"
+)
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\b(?:inf|nan)\b)")
 _FORMULA = ("=", "+", "-", "@")
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -90,11 +94,7 @@ def classroom(desk: Desk, assignment: Assignment) -> Path:
         checks=[_check(id, results.values()) for id in points],
         looks=[{"sign": sign, "word": word} for sign, word, _ in LOOKS.values()],
         groups=_groups(results),
-        flags=[
-            {"student": student, "kind": flag.kind, "detail": flag.detail}
-            for student, graded in results.items()
-            for flag in graded.verdict.flags
-        ],
+        flags=_flags(results),
         twins=_twins(results),
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),
@@ -198,13 +198,17 @@ def _page(assignment: Assignment, student: str, graded: Graded, mark: Mark | Non
             )
         ),
         panels=panels,
-        written={id: mark.parts.get(id, (0.0, most)) for id, most in assignment.written.items()},
+        written=[
+            (id, *mark.parts.get(id, (0.0, most)), mark.comments.get(id, ""))
+            for id, most in assignment.written.items()
+        ],
+        comments={id: s for id, s in mark.comments.items() if id not in assignment.written},
         errors=[
             # What follows the first line is often a trace through somebody else's library.
             {"cell": e.cell, "name": e.name, "message": e.message.partition("\n")[0][:300]}
             for e in graded.errors
         ],
-        log=_end(graded.log) if wrong and _COMPLAINT.search(graded.log) else "",
+        log=_complaints(graded.log) if wrong else "",
     )
 
 
@@ -257,6 +261,18 @@ def _groups(results: dict[str, Graded]) -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda group: (-len(group["students"]), group["check"]))
 
 
+def _flags(results: dict[str, Graded]) -> list[dict[str, Any]]:
+    """What a person should look at: one entry for each student and kind of flag."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for student, graded in results.items():
+        for flag in graded.verdict.flags:
+            found.setdefault((student, flag.kind), []).append(flag.detail)
+    return [
+        {"student": student, "kind": kind, "first": first, "more": more}
+        for (student, kind), (first, *more) in found.items()
+    ]
+
+
 def _twins(results: dict[str, Graded]) -> list[list[str]]:
     """Students whose files are the same and earned something."""
     same: dict[str, list[str]] = {}
@@ -281,9 +297,10 @@ def _bins(scores: list[float], most: float) -> list[dict[str, Any]]:
     ]
 
 
-def _end(log: str) -> str:
-    """The end of a server's log, whole lines, in printable characters."""
-    lines = log[-LOG_CHARACTERS:].splitlines()[-LOG_LINES:]
+def _complaints(log: str) -> str:
+    """The last errors of a server's log, whole lines, in printable characters."""
+    errors = "".join(entry for entry in _ENTRY.split(log) if _COMPLAINT.match(entry))
+    lines = errors[-LOG_CHARACTERS:].splitlines()[-LOG_LINES:]
     return "\n".join("".join(c for c in line if c.isprintable() or c == "\t") for line in lines)
 
 

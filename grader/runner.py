@@ -133,9 +133,6 @@ async def _execute(
     orders: Orders, desk: Path, deadline: float, server: _Server
 ) -> tuple[dict[str, Any], int, list[str]]:
     """Run all cells, whatever they do; returns the notebook, how many ran, and what went wrong."""
-    # jsonschema looks for this package, whose import compiles a grammar for a second, to check
-    # formats that no notebook has; told that it is not there, it does without.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import nbformat
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -194,26 +191,28 @@ async def _execute(
             continue
         left = deadline - time.monotonic()
         if left <= 0:
-            notes.append(f"The time was up before cell {index}.")
+            notes.append(f"The time was up before cell {index + 1}.")
             break
         task = asyncio.ensure_future(client.async_execute_cell(cell, index))
         allowed = min(orders["cell_seconds"], left)
         await asyncio.wait({task}, timeout=allowed)
         if not task.done():
-            notes.append(f"Cell {index} was interrupted after {allowed:.0f} s.")
+            notes.append(f"Cell {index + 1} was interrupted after {allowed:.0f} s.")
             await manager.interrupt_kernel()
             await asyncio.wait({task}, timeout=GRACE)
         if not task.done():
-            notes.append(f"Cell {index} did not let itself be interrupted; the kernel was ended.")
+            notes.append(
+                f"Cell {index + 1} did not let itself be interrupted; the kernel was ended."
+            )
             await manager.shutdown_kernel(now=True)
         ran += 1
         try:
             await task
         except DeadKernelError:
-            notes.append(f"The kernel died in cell {index}; the cells after it did not run.")
+            notes.append(f"The kernel died in cell {index + 1}; the cells after it did not run.")
             break
         except Exception as error:  # a message that nbclient cannot read is the student's doing
-            notes.append(f"Cell {index}: {type(error).__name__}: {error}"[:500])
+            notes.append(f"Cell {index + 1}: {type(error).__name__}: {error}"[:500])
     with contextlib.suppress(Exception):  # the kernel may be in any state now
         await client._async_cleanup_kernel()
     return notebook, ran, notes

@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Triton Workbook
 #
-# Triton Inference Server is NVIDIA's server for machine-learning models: programs send it tensors over the network, and it sends predictions back. You will serve real models on it, on this machine, and measure what happens. Nothing here asks you to believe a number: you make it yourself.
+# Triton Inference Server is NVIDIA's open-source server for machine-learning models: programs send it tensors over the network, and it sends predictions back. You will serve real models on this machine, and measure what happens. Nothing here asks you to believe a number: you make it yourself.
 
 # %% [markdown]
 # ## Is the server there?
@@ -31,10 +31,10 @@ print(server.url, server.metadata()["name"], server.metadata()["version"])
 import pandas as pd
 
 models = [m for m in fleet.status(server) if m.state == "READY"]
-pd.DataFrame(
-    [(m.name, m.backend, "stand-in" if m.stand_in else "Triton's own") for m in models],
-    columns=["model", "backend", "served by"],
-)
+rows = [(m.backend, "stand-in" if m.stand_in else "Triton's own", m.name) for m in models]
+table = pd.DataFrame(rows, columns=["backend", "served by", "models"])
+pd.set_option("display.max_colwidth", None)
+table.groupby(["backend", "served by"]).agg(", ".join)
 
 # %% [markdown]
 # ## A first request
@@ -90,7 +90,7 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# Two hours show what Triton does with requests. Four add the inside of the server and an assignment. Eight are for all of the architecture, backends and speed.
+# Two hours show what Triton does with requests. Four add the inside of the server and an assignment. Eight are for the whole architecture, and for the first notebooks on backends and speed once they are there. Time left over is for self-checks.
 
 # %%
 syllabus.routes()
@@ -99,9 +99,9 @@ syllabus.routes()
 # ## Rules of the house
 #
 # - Lectures start servers of their own for experiments. The shared one is never disturbed.
-# - A figure of your own stands beside a published one. Compare ratios, not absolute numbers.
+# - A result of your own stands beside a published one. Compare ratios, not absolute numbers.
 # - **Errata** boxes say what older slides and guides got wrong, or what has changed since.
-# - Broke something? Restart the kernel and run all cells.
+# - Broke something? In the menu: *Kernel*, *Restart Kernel and Run All Cells*.
 
 # %% [markdown]
 # Next: [a first model](1_architecture/01__first_model.ipynb).

@@ -47,7 +47,7 @@ FOR_STUDENTS = (
         "pyproject.toml",
         ".gitignore",
     ),
-    *("requirements.in", "requirements.txt"),
+    *("requirements.in", "requirements.txt", "requirements-vllm.txt"),
     *("workbook/", "grader/", "lectures/", "model_repository/", "docker/"),
 )
 """What a class gets, beside assignments/: files and folders of the checkout."""

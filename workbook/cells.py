@@ -10,6 +10,7 @@ notebook ends in a WorkbookError.
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import json
 import re
@@ -201,7 +202,8 @@ def compare(notebook: object, release: object) -> list[Finding]:
                 + " Hand in the one that you were given for it.",
             )
         )
-    furthest, before = -1, ""
+    before = ""
+    steady = _rising([held[id][0] for id in expected if held.get(id)])
     for cell in expected.values():
         name = f"The {_WORDS.get(cell.kind, 'cell')} {cell.id}"
         places = held.get(cell.id, [])
@@ -210,13 +212,14 @@ def compare(notebook: object, release: object) -> list[Finding]:
             findings.append(Finding("deleted", cell.id, f"{name} is missing. {todo}."))
             continue
         found, place = cells[places[0]], places[0]
+        where = f"below {before}" if before else "before all others"
         if len(places) > 1:
             findings.append(
                 Finding(
                     "copied",
                     cell.id,
-                    f"{name} is there {len(places)} times. Keep the first and delete the copies; "
-                    "for a cell of your own, make a new one with B.",
+                    f"{name} is there {len(places)} times. Keep the one {where}, and delete the "
+                    "copies; for a cell of your own, make a new one with B.",
                 )
             )
         edited = checksum(found.type, found.source) != cell.checksum
@@ -240,11 +243,9 @@ def compare(notebook: object, release: object) -> list[Finding]:
                     "copy of the assignment.",
                 )
             )
-        if place < furthest:
-            findings.append(
-                Finding("moved", cell.id, f"{name} was moved. Move it back below {before}.")
-            )
-        furthest, before = max(furthest, place), cell.id
+        if place not in steady and len(places) == 1:
+            findings.append(Finding("moved", cell.id, f"{name} was moved. Move it back {where}."))
+        before = cell.id
     known = {place for places in held.values() for place in places}
     findings.extend(
         Finding(
@@ -317,6 +318,22 @@ def restore(notebook: object, release: object) -> NotebookNode:
             "nbformat_minor": 5,
         }
     )
+
+
+def _rising(places: list[int]) -> set[int]:
+    """The most of the places that follow one another in rising order: the fewest were moved."""
+    ends: list[int] = []  # the place in which the best row of each length ends
+    before: dict[int, int | None] = {}
+    for place in places:
+        at = bisect.bisect_left(ends, place)
+        before[place] = ends[at - 1] if at else None
+        ends[at : at + 1] = [place]
+    found: set[int] = set()
+    last = ends[-1] if ends else None
+    while last is not None:
+        found.add(last)
+        last = before[last]
+    return found
 
 
 _WORDS = {"check": "check", "solution": "task's cell", "written": "written answer", "given": "cell"}

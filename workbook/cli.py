@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,7 +121,7 @@ def status(
         return
     _announce(server, "is running" + (f" as process {record.pid}" if ours and record else ""))
     if ours and record:
-        out.print(f"  log          {record.log}")
+        out.print(f"  log          {escape(str(record.log))}", soft_wrap=True)
     out.print(_table(models))
 
 
@@ -152,7 +153,8 @@ def models(
 
     taken = dict.fromkeys(names or (), hub) if hub else None
     built = zoo.repository.build(only=names or None, force=rebuild, hub=taken)
-    out.print(f"{len(built)} built; the repository is complete: {paths.repository()}")
+    done = f"{len(built)} built; the repository is complete: {escape(str(paths.repository()))}"
+    out.print(done, soft_wrap=True)
 
 
 @app.command()
@@ -200,7 +202,9 @@ def chat(
         talk.check(server, model)
         turns: list[dict[str, str]] = []
         while True:
-            asked = " ".join(question) if question else talk.ask()
+            asked = " ".join(question).strip() if question else talk.ask()
+            if question and not asked:
+                raise WorkbookError("The question is empty.", todo="Write it, or leave it out.")
             if not asked:
                 return
             turns.append({"role": "user", "content": asked})
@@ -226,8 +230,15 @@ def openai(
     from .openai import app as door
 
     with connect() as server:
+        try:
+            listener = socket.create_server((address, port))
+        except OSError as error:
+            raise WorkbookError(
+                f"Nothing can listen on {address}:{port}: {error.strerror}.",
+                todo="Give another place: --port, --address.",
+            ) from None
         out.print(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
-        uvicorn.run(door(server), host=address, port=port, log_level="warning")
+        uvicorn.Server(uvicorn.Config(door(server), log_level="warning")).run([listener])
 
 
 @app.command()
@@ -287,7 +298,7 @@ def build(
         if isinstance(source, building.Lecture):
             with out.status(f"Running {escape(source.name)} …"):
                 target = executing.write(source.source, executing.run(source.source))
-            out.print(f"[green]✓[/] {escape(str(target))}")
+            out.print(f"[green]✓[/] {escape(str(target))}", soft_wrap=True)
     with out.status("Building …") as shown:
         changed: list[Path] = []
         for source in sources:
@@ -299,7 +310,7 @@ def build(
             todo="Run `workbook build`; delete what the sources no longer make.",
         )
     for path in changed:
-        out.print(f"[green]✓[/] {escape(str(path))}")
+        out.print(f"[green]✓[/] {escape(str(path))}", soft_wrap=True)
     out.print(f"{len(sources)} sources; {len(changed)} files changed.")
 
 
@@ -342,7 +353,8 @@ def submit(
         )
     path = handing_in.write(submission)
     size = path.stat().st_size / 1024
-    out.print(f"[green]✓[/] {escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)")
+    written = f"{escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)"
+    out.print(f"[green]✓[/] {written}", soft_wrap=True)
     out.print("  Hand this file in.")
 
 
@@ -364,7 +376,7 @@ def _announce(server: Server, how: str) -> None:
     out.print(f"  HTTP         {server.url}")
     out.print(f"  gRPC         {server.grpc_url}")
     out.print(f"  metrics      {server.metrics_url}")
-    out.print(f"  repository   {escape(str(server.repository))}")
+    out.print(f"  repository   {escape(str(server.repository))}", soft_wrap=True)
 
 
 def _load(server: Server, names: Sequence[str]) -> None:
@@ -383,6 +395,12 @@ def _load(server: Server, names: Sequence[str]) -> None:
             progress.update(task, advance=1, description=escape(name))
 
         errors = fleet.load_all(server, names, told=told)
+    if errors and not server.live():
+        raise ServerError(
+            "The server ended while it was loading models.",
+            where=server.url,
+            todo="Run the same command again. If it ends again, its log says why.",
+        )
     for error in errors.values():
         terminal.complain(err, error)
     ready = len(names) - len(errors)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 ROOT = Path(__file__).resolve().parent.parent
-SETUP_GIB = 7  # what `make setup` puts on the disk, rounded up
+SETUP_GIB, CUDA_GIB = 7, 10  # what `make setup` needs, with the CPU or the CUDA build of PyTorch
 LEAST_MEMORY_GIB = 6  # the server with every demonstration model, and a notebook
 
 Level = Literal["ok", "note", "fail"]
@@ -80,7 +80,7 @@ def _system() -> Iterator[Finding]:
             "fail",
             machine,
             "The server wheel is made for Linux on x86-64. On Windows use WSL 2; on a Mac, a Linux "
-            "virtual machine or the laptop image in docker/.",
+            "virtual machine.",
         )
     libc, version = platform.libc_ver()
     parts = tuple(int(p) for p in version.split(".")[:2]) if version else ()
@@ -156,12 +156,14 @@ def _room() -> Iterator[Finding]:
     free = shutil.disk_usage(ROOT).free / 2**30
     installed = (ROOT / ".venv").is_dir()
     need = 1 if installed else SETUP_GIB
-    yield Finding(
-        "disk",
-        "ok" if free >= need else "fail",
-        f"{free:.0f} GiB free",
-        "" if free >= need else f"Free {need} GiB on the disk that holds this folder.",
-    )
+    if free < need:
+        todo = f"Free {need} GiB on the disk that holds this folder."
+        yield Finding("disk", "fail", f"{free:.0f} GiB free", todo)
+    elif not installed and free < CUDA_GIB:
+        todo = f"Free {CUDA_GIB} GiB, or take PyTorch's CPU build: `make setup TORCH_INDEX=…`."
+        yield Finding("disk", "note", f"{free:.0f} GiB free", todo)
+    else:
+        yield Finding("disk", "ok", f"{free:.0f} GiB free")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     enough = memory >= LEAST_MEMORY_GIB
     yield Finding(
@@ -217,9 +219,10 @@ def _ports() -> Iterator[Finding]:
 
 #: Programs that some part of the course needs: the program, Debian's package, what needs it.
 _PROGRAMS = (
-    ("g++", "g++", "torch.compile needs it, and Python models load a second slower without it"),
+    ("g++", "g++", "torch.compile needs it; without a C compiler loads take a second more"),
     ("curl", "curl", "lecture 1 calls the server with it"),
     ("openssl", "openssl", "lecture 1 makes a certificate with it"),
+    ("wrk", "wrk", "the HTTP benchmarks of `make bench` ask with it"),
     ("bwrap", "bubblewrap", "submissions are graded in its sandbox"),
 )
 

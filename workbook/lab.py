@@ -17,6 +17,15 @@ _END = (signal.SIGTERM, signal.SIGHUP)
 START = "lectures/00__start.ipynb"
 #: JupyterLab's settings for the course: no news from the network, Markdown shown and not edited.
 SETTINGS = Path(__file__).parent / "jupyter"
+#: Server extensions that installed packages switch on, and a student has no use for. A notebook
+#: paired with a text file (jupytext) could put a solution back into a student's copy.
+_OFF = (
+    "jupyterlab_jupytext",
+    *(
+        f"nbgrader.server_extensions.{name}"
+        for name in ("assignment_list", "course_list", "formgrader", "validate_assignment")
+    ),
+)
 
 
 def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], None]]:
@@ -48,8 +57,8 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
         f"--ServerApp.root_dir={paths.root()}",
         f"--ServerApp.port={port}",
         f"--LabApp.app_settings_dir={SETTINGS}",
-        # A notebook paired with a text file could put a solution back into a student's copy.
-        "--ServerApp.jpserver_extensions=jupyterlab_jupytext=False",
+        "--ServerApp.log_level=WARN",  # the address is shown all the same
+        *(f"--ServerApp.jpserver_extensions={name}=False" for name in _OFF),
         f"--LabApp.default_url=/lab/tree/{first}",
         # A login shell would put the system's own programs before this environment's.
         f"--ServerApp.terminado_settings=shell_command=['{os.environ.get('SHELL', '/bin/sh')}']",

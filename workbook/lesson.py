@@ -47,11 +47,12 @@ __all__ = [
 #: The environment variable that says that nobody sits in front of the notebook.
 UNATTENDED = "WORKBOOK_UNATTENDED"
 
-# A sign that needs no colour, and a colour of JupyterLab's theme with one for other pages.
-_ASKS = ("?", "var(--jp-brand-color1, #2A8FD0)")
-_HOLDS = ("✓", "var(--jp-success-color1, #2e7d32)")
-_FAILS = ("✗", "var(--jp-error-color1, #c62828)")
-_SHOWS = ("⇄", "var(--jp-warn-color1, #b26a00)")
+# A sign that needs no colour, and a colour that can be read on a light and on a dark ground. No
+# variables of a theme: JupyterLab takes them out of pages that were not run here.
+_ASKS = ("?", "#2a8fd0")
+_HOLDS = ("✓", "#2f9445")
+_FAILS = ("✗", "#dc4a41")
+_SHOWS = ("⇄", "#bf7a0a")
 
 
 def unattended() -> bool:

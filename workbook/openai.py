@@ -29,6 +29,12 @@ from .server import Server
 _SAMPLING = ("temperature", "top_p", "seed", "stop")
 
 
+class StreamOptions(BaseModel):
+    """What else a stream tells."""
+
+    include_usage: bool = False
+
+
 class Asked(BaseModel):
     """What both endpoints take; other fields of OpenAI's are ignored."""
 
@@ -39,6 +45,7 @@ class Asked(BaseModel):
     seed: int | None = None
     stop: str | list[str] | None = None
     stream: bool = False
+    stream_options: StreamOptions | None = None
     n: Literal[1] = 1
 
     def sampling(self, most: int) -> dict[str, Any]:
@@ -54,11 +61,24 @@ class Completion(Asked):
     prompt: str
 
 
+class Part(BaseModel):
+    """A part of a turn; these models read text alone."""
+
+    type: Literal["text"]
+    text: str
+
+
 class Message(BaseModel):
     """One turn of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str
+    content: str | list[Part]
+
+    def turn(self) -> dict[str, str]:
+        """What the chat template takes."""
+        parts = self.content
+        text = parts if isinstance(parts, str) else "\n".join(part.text for part in parts)
+        return {"role": self.role, "content": text}
 
 
 class Chat(Asked):
@@ -92,7 +112,7 @@ def app(server: Server) -> FastAPI:
     @made.post("/v1/chat/completions")
     def chats(asked: Chat) -> Any:
         chat.check(server, asked.model)
-        turns = [message.model_dump() for message in asked.messages]
+        turns = [message.turn() for message in asked.messages]
         text = chat.prompt(server, asked.model, turns)
         most = asked.max_completion_tokens or chat.MOST
         return Answer(server, asked, text, asked.sampling(most), "chat.completion").respond()
@@ -131,20 +151,26 @@ class Answer:
             **self.head,
             "object": self.kind,
             "choices": [self.choice(text, reason or "stop", whole=True)],
-            "usage": {
-                "prompt_tokens": self.prompt_tokens,
-                "completion_tokens": tokens,
-                "total_tokens": self.prompt_tokens + tokens,
-            },
+            "usage": self.usage(tokens),
+        }
+
+    def usage(self, tokens: int) -> dict[str, int]:
+        """How many tokens were read and made."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": tokens,
+            "total_tokens": self.prompt_tokens + tokens,
         }
 
     def events(self) -> Iterator[str]:
-        """Server-sent events: one a piece, one with the reason of the end, and `[DONE]`."""
+        """Server-sent events: one a piece, one with the reason of the end, one with the
+        tokens' number where it is asked for, and `[DONE]`."""
         kind = f"{self.kind}.chunk" if self.kind == "chat.completion" else self.kind
-        reason = "stop"
+        reason, tokens = "stop", 0
         try:
             for piece in self.pieces:
                 reason = _reason(piece) or reason
+                tokens += _tokens(piece)
                 choice = self.choice(piece.get("text_output", ""), None, whole=False)
                 yield _event({**self.head, "object": kind, "choices": [choice]})
         except RequestError as error:
@@ -152,6 +178,9 @@ class Answer:
             return
         last = self.choice("", reason, whole=False)
         yield _event({**self.head, "object": kind, "choices": [last]})
+        if self.asked.stream_options is not None and self.asked.stream_options.include_usage:
+            end = {"object": kind, "choices": [], "usage": self.usage(tokens)}
+            yield _event({**self.head, **end})
         yield "data: [DONE]\n\n"
 
     def choice(self, text: str, reason: str | None, *, whole: bool) -> dict[str, Any]:

@@ -199,7 +199,8 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
             files.append(name)
             sizes[name] = path.stat().st_size
     if sum(sizes.values()) > LIMIT:
-        biggest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+        large = [name for name in sizes if sizes[name] >= 2**20]
+        biggest = sorted(large or sizes, key=lambda name: -sizes[name])[:3]
         findings.append(
             Finding(
                 "error",

@@ -14,6 +14,8 @@ from . import notebooks, paths
 
 _ESSENTIALS = ("01__first_model", "03__schedulers", "04__dynamic_batcher", "06__metrics")
 _SPEED = ("01__point_a", "02__instances", "03__batching")
+#: The lectures of the curriculum: what is not there yet is listed as to come.
+LECTURES = ("1_architecture", "2_backends", "3_acceleration")
 #: Hours → what fits into them: lectures, whole folders of them, assignments.
 ROUTES = {
     2: _ESSENTIALS,
@@ -64,24 +66,29 @@ def entries(home: Path | None = None) -> list[Entry]:
 def table() -> Markdown:
     """Every lecture and assignment, with links and the sum of each folder, for a notebook."""
     lines = ["| notebook | minutes |", "|---|---:|"]
-    by_folder: dict[str, list[Entry]] = {}
+    by_folder: dict[str, list[Entry]] = {folder: [] for folder in LECTURES}
     for entry in entries():
         by_folder.setdefault(entry.folder, []).append(entry)
     for folder, own in by_folder.items():
         number, _, name = folder.rpartition("_")
         head = f"Lecture {number}: {name}" if number else name.capitalize()
-        lines.append(f"| **{head}** | **{sum(entry.minutes for entry in own):g}** |")
+        minutes = f"**{sum(entry.minutes for entry in own):g}**" if own else "to come"
+        lines.append(f"| **{head}** | {minutes} |")
         lines += [f"| [{e.title}]({e.link}) | {e.minutes:g} |" for e in own]
     return Markdown("\n".join(lines))  # type: ignore[no-untyped-call]
 
 
 def routes() -> Markdown:
-    """Ways through the course for a given time, for a notebook. What is not there is left out."""
-    lines = ["| you have | take | minutes |", "|---|---|---:|"]
+    """Ways through the course for a given time, for a notebook. What is missing is said to come."""
+    lines = ["| time | take | minutes |", "|---|---|---:|"]
     for hours, names in ROUTES.items():
         way = [entry for entry in entries() if entry.name in names or entry.folder in names]
-        links = ", ".join(f"[{e.title}]({e.link})" for e in way)
-        lines.append(f"| {hours} hours | {links} | {sum(e.minutes for e in way):g} |")
+        links = [f"[{e.title}]({e.link})" for e in way]
+        missing = set(names) - {e.name for e in way} - {e.folder for e in way}
+        if missing:
+            links.append(f"{len(missing)} more to come")
+        minutes = sum(entry.minutes for entry in way)
+        lines.append(f"| {hours}\u00a0hours | {', '.join(links)} | {minutes:g} |")
     return Markdown("\n".join(lines))  # type: ignore[no-untyped-call]
 
 

@@ -41,7 +41,7 @@ def complain(err: Console, error: WorkbookError) -> None:
     """Print an error: what, where, what to do, and for a refused model the server's words."""
     err.print(f"[bold red]✗[/] {escape(error.what)}")
     if error.where:
-        err.print(f"  [dim]where:[/] {escape(error.where)}")
+        err.print(f"  [dim]where:[/] {escape(error.where)}", soft_wrap=True)
     if error.todo:
         err.print(f"  [dim]to do:[/] {escape(error.todo)}")
     if isinstance(error, LoadError):

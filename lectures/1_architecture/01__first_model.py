@@ -29,12 +29,14 @@
 # `make lab` has started one: the real Triton, on this machine. `connect()` finds it.
 
 # %%
+import textwrap
+
 from workbook.server import connect
 
 server = connect()
 about = server.metadata()
 print(about["name"], about["version"])
-print(", ".join(about["extensions"]))
+print(textwrap.fill(", ".join(about["extensions"]), 88))
 
 # %% [markdown]
 # Those words are [protocol extensions](https://github.com/triton-inference-server/server/tree/main/docs/protocol). Each is a set of endpoints; this lecture uses nearly all of them.
@@ -111,7 +113,9 @@ except LoadError as error:
     print(error.message)
 
 # %%
-compare("first.name", verdict)
+compare(
+    "first.name", verdict, published="the name must be the folder's (model configuration guide)"
+)
 claim(verdict.startswith("It refuses"), "A wrong name is refused.", "Read the server's log.")
 
 # %% [markdown]
@@ -180,7 +184,7 @@ bad = body.replace("[1, 4]", "[1, 5]").replace("3, 4]", "3, 4, 5]")
 try:
     lab.request("POST", "/v2/models/cube/infer", content=bad)
 except ServerError as error:
-    print(error.what)
+    print(textwrap.fill(error.what, 88))
 
 # %%
 count = measure.statistics(lab, "cube")
@@ -210,7 +214,7 @@ lab.stop()
 #
 # - A model is a folder: a name, numbered versions, a config.
 # - `execute` gets a *list* of requests. That list is where batching will come in.
-# - HTTP, gRPC and JSON are three doors to one queue; the core checks requests before the model sees them.
+# - JSON over HTTP, binary over HTTP and gRPC lead to one queue; the core checks requests before the model sees them.
 
 # %% [markdown]
 # ## Check yourself

@@ -65,10 +65,10 @@ predict(
 # %%
 server = Triton(models).start()
 deploy(paths.root() / "model_repository" / "square", server=server)
-measure.processes(server)
+measure.processes(server).round(1)
 
 # %% [markdown]
-# The first row is Triton: C++, many threads, hardly any memory of its own. The second is the *stub*, a Python process that Triton started for the model's one instance.
+# The first row is Triton: C++ with many threads. The second is the *stub*, a Python process that Triton started for the model's one instance. `memory_mb` is what a process shares with no other.
 
 
 # %%
@@ -83,16 +83,16 @@ def with_instances(count):
 
 
 grown = pd.DataFrame([with_instances(count) for count in (1, 2, 4)])
-grown
+grown.round(1)
 
 # %%
 each = (grown.memory_mb[2] - grown.memory_mb[0]) / 3
 right = ["still 1, with 4 threads", "4, one per instance"][int(grown.processes[2] == 4)]
-compare("inside.processes", right)
+compare("inside.processes", right, published="a process for each instance (Python backend's guide)")
 print(f"One more instance costs {each:.0f} MB here: Python, numpy and this small model.")
 claim(
     list(grown.processes) == [1, 2, 4],
-    "Each Python instance is a process of its own, so no instance waits for another one's GIL.",
+    "Each Python instance is a process of its own: none waits for another one's interpreter lock.",
     "Run the cell before this one again: an old process may have been about to end.",
 )
 
@@ -229,7 +229,7 @@ try:
     server.load("square", config={**config, "model_repository_agents": {"agents": [agent]}})
     words = "loaded"
 except WorkbookError as error:
-    words = error.message
+    words = error.message.splitlines()[-1]
 claim(
     "repoagent" in words.lower().replace(" ", "").replace("_", ""),
     f"No agent, no model. The server says: {words}",
@@ -354,7 +354,7 @@ pd.set_option("display.max_colwidth", None)
 pd.DataFrame(rows).groupby(["backend", "stand-in"]).models.agg(", ".join).to_frame()
 
 # %% [markdown]
-# In NVIDIA's container onnxruntime, pytorch, openvino, tensorflow, fil and dali are C++ libraries, and tensorrt and tensorrtllm join them. A *stand-in* follows the same rules in Python. [Lecture 2](../00__start.ipynb) visits each of them.
+# In NVIDIA's container onnxruntime, pytorch, openvino, tensorflow, fil and dali are C++ libraries, and tensorrt and tensorrtllm join them. A *stand-in* follows the same rules in Python. Lecture 2 will visit each of them.
 
 # %%
 server.stop()

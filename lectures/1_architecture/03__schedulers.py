@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Schedulers
 #
-# **Question.** Ten requests arrive at once. Who is computed when, where, and together with whom?
+# **Question.** Six requests arrive at once. Who is computed when, where, and together with whom?
 
 # %% [markdown]
 # Every model has one scheduler. Its config decides which. We will *see* each of them work, in traces of a real server.
@@ -138,11 +138,16 @@ single = measure.executions(spans)
 measure.plot_timeline(spans)
 
 # %% [markdown]
-# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did.
+# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did. In the tables, a `lane` is a row of the lower panel: one instance.
 
 # %%
 waits = single["start_ms"] - single["queued_ms"]
 compare("schedulers.last", waits.max(), unit="ms")
+claim(
+    single["lane"].nunique() == 1,
+    "One instance computes one at a time: the last request waited for those before it.",
+    "The config of `alone` must say count: 1.",
+)
 claim(
     (single["size"] == 1).all() and len(single) == 6,
     "The default scheduler never puts two requests into one execution.",
@@ -194,7 +199,7 @@ claim(
 )
 
 # %% [markdown]
-# The first request finds the instance free and goes at once, often alone. The others meet in the queue. Each learns its seat:
+# The first request finds the instance free and goes at once, often alone. The others meet in the queue. Each learns its seat; `ms` is what its client waited:
 
 # %%
 answers.assign(slot=[o["SLOT"].item() for o in answers["outputs"]])[["id", "slot", "ms"]].round(1)
@@ -203,6 +208,9 @@ answers.assign(slot=[o["SLOT"].item() for o in answers["outputs"]])[["id", "slot
 # ## Sequences: a model with a memory
 #
 # A client says *sequence 7, start* and later *sequence 7, end*. All its requests must reach the same instance, in order. That is the sequence batcher's promise.
+
+# %% [markdown]
+# Four clients: A and C send five requests each, B two, D three. D begins when B is done. `measure.Visit` plans one request: its name, its time, its sequence (a number, here the letter's).
 
 
 # %%
@@ -227,6 +235,7 @@ predict(
 
 # %%
 def seats(answers):
+    """One row a sequence, one column a request of it: the slot where that request sat."""
     slots = [o["SLOT"].item() for o in answers["outputs"]]
     table = answers.assign(slot=slots, sequence=answers["id"].str[0], step=answers["id"].str[1])
     return table.pivot(index="sequence", columns="step", values="slot")
@@ -242,7 +251,11 @@ measure.plot_timeline(spans, group=lambda request: f"sequence {request[0]}")
 # %%
 where = direct.loc["D", "1"]
 said = {1: "in slot 1, which B left", 3: "in slot 3, the next one"}
-compare("schedulers.seat", said.get(where, f"in slot {where:.0f}"))
+compare(
+    "schedulers.seat",
+    said.get(where, f"in slot {where:.0f}"),
+    published="a sequence keeps its batch slot (Triton's architecture guide)",
+)
 claim(
     (direct.nunique(axis=1) == 1).all(),
     "Direct: a sequence keeps its slot until it ends.",
@@ -253,7 +266,7 @@ claim(
 # Empty slots are filled with placeholders, `READY` false: A may sit in slot 0 and C in slot 2 with nobody between them. A model with one big state array likes that.
 
 # %% [markdown]
-# Who keeps the state? The model itself, as `running_sum` of this course does. Or the server: with a `state` block in the config it hands the model its last state, or the initial one that the config gives ([implicit state](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#implicit-state-management)).
+# Who keeps the state? The model itself, as `running_sum` of this course does. Or the server, for backends that can do it, such as ONNX Runtime: with a `state` block in the config it hands the model its last state, or the initial one that the config gives ([implicit state](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#implicit-state-management)).
 
 # %% [markdown]
 # ## Oldest
@@ -317,11 +330,14 @@ claim(overlap, "The steps of different requests overlap.", "Run the two cells ab
 from workbook import paths
 from workbook.server import deploy
 
-lab_copy = deploy(paths.root() / "model_repository" / "countdown", server=lab)
+deploy(paths.root() / "model_repository" / "countdown", server=lab)
 lab.config("countdown")["model_transaction_policy"]
 
 # %%
 predict("schedulers.answers", "One request: count down from 5. How many responses will come?")
+
+# %% [markdown]
+# Many answers need gRPC's *stream*: a callback gets each response. By default the client keeps an empty last one to itself; `enable_empty_final_response=True` shows it to us.
 
 # %%
 import numpy as np
@@ -337,8 +353,9 @@ with lab.grpc_client() as client:
 # %%
 final = [r.get_response().parameters["triton_final_response"].bool_param for r in got]
 numbers = [r.as_numpy("count").item() for r, last in zip(got, final) if not last]
-compare("schedulers.answers", float(len(got)))
-numbers, final
+published = "none, one or many to a request (guide to decoupled models)"
+compare("schedulers.answers", float(len(got)), published=published)
+print(*zip(numbers, final), ("nothing", final[-1]), sep="\n")
 
 # %%
 claim(

@@ -41,7 +41,7 @@ for file in sorted(f for f in home.rglob("*") if f.is_file() and "__pycache__" n
 # %% [markdown]
 # `labels.txt` names the classes. The hidden file is the course's note of what it built; Triton passes over it.
 #
-# A Python model may bring its own packages: an archive such as `conda_env.tar.gz` beside `config.pbtxt`, named in the parameter `EXECUTION_ENV_PATH`. Lecture 2 builds one.
+# A Python model may bring its own packages: an archive such as `conda_env.tar.gz` beside `config.pbtxt`, named in the parameter `EXECUTION_ENV_PATH`. Lecture 2 will build one.
 #
 # Our model here answers with the version that answered. The same file serves every version.
 
@@ -221,7 +221,8 @@ add_version(3)
 deadline = time.monotonic() + 20
 while time.monotonic() < deadline and "failed to load 'answer' version 3" not in server.log_text():
     time.sleep(0.2)
-pd.DataFrame(server.index())
+index = pd.DataFrame(server.index()).fillna("")
+index.assign(reason=index["reason"].str.split("\n").str[0])  # a traceback follows
 
 # %%
 claim(
@@ -257,7 +258,7 @@ pd.DataFrame(server.index())
 # %% [markdown]
 # ## Which versions: the version policy
 #
-# `version_policy` chooses among the version folders. The load command may carry a whole config that is used in place of the file: so we try three policies without touching `config.pbtxt`.
+# `version_policy` chooses among the version folders. The load command may carry a whole config that is used in place of the file: so we try four policies without touching `config.pbtxt`.
 
 # %%
 predict(
@@ -289,7 +290,11 @@ table
 
 # %%
 default = table.loc["latest 1 (the default)"]
-compare("repository.policy", "the newest: 5" if default[5] == "ready" else "all of them")
+compare(
+    "repository.policy",
+    "the newest: 5" if default[5] == "ready" else "all of them",
+    published="the latest one (model configuration guide)",
+)
 claim(
     [list(table.loc[name, [1, 2, 3, 5]] == "ready").count(True) for name in policies]
     == [1, 2, 4, 2],
@@ -357,7 +362,7 @@ results = pd.DataFrame(
         "cold": first_request(config),
         "warmed up": first_request({**config, "model_warmup": [warm]}),
     }
-).round(0)
+).astype(int)
 results
 
 # %%

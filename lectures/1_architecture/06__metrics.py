@@ -105,6 +105,8 @@ families.groupby("kind").metric.agg(lambda names: ", ".join(dict.fromkeys(names)
 # ## CPU and GPU
 #
 # CPU metrics come from `/proc/stat` and `/proc/meminfo`, on Linux only; GPU metrics from [DCGM](https://developer.nvidia.com/dcgm). They are read once in an interval (`--metrics-interval-ms`).
+#
+# `nv_cpu_utilization` is the busy part of all cores together: 0 is idle, 1 is every core busy, with whatever program.
 
 # %%
 gauges = measure.metrics(lab).set_index("metric").value
@@ -116,7 +118,7 @@ claim(
     "Does the server run on another machine, or in a container with a limit?",
 )
 gpu = [name for name in gauges.index if name.startswith(("nv_gpu", "nv_energy"))]
-print("utilization of all cores:", gauges["nv_cpu_utilization"])
+print(f"All cores together were {gauges['nv_cpu_utilization']:.0%} busy in the last interval.")
 print("GPU metrics:", gpu or "none, no GPU here")
 
 # %% [markdown]
@@ -169,6 +171,11 @@ compare(
     "{success:.0f}, {inferences:.0f}, {executions:.0f}".format(**grown),
     published="2, 9, 2 (Triton's guide to metrics)",
 )
+claim(
+    list(grown[["success", "inferences", "executions"]]) == [2, 9, 2],
+    "A request of 8 rows is one request, one execution, and eight inferences.",
+    "Run this cell again, without other load.",
+)
 
 # %% [markdown]
 # ## What counts as a failure?
@@ -186,21 +193,30 @@ for name, case in {
     "raises": {"ms": -1},
 }.items():
     before = sample("berta")
-    said = ask("berta", **case)
-    rows.append({"case": name, **(sample("berta") - before), "the client reads": said[:60]})
+    said = ask("berta", **case).splitlines()[0]  # a traceback follows
+    grown = (sample("berta") - before).astype(int)
+    rows.append({"case": name, **grown, "the client reads": said})
 failures = pd.DataFrame(rows).set_index("case")
 failures[["success", "failure", "executions", "the client reads"]]
+
+# %% [markdown]
+# `berta_0_` and a number is an instance's name: the model, its instance group (counted from 0), and the instance in that group. berta has eight.
 
 # %%
 compare("metrics.failures", f"{failures.failure.sum():.0f}")
 claim(
     failures.loc["too many rows", ["success", "failure"]].sum() == 0,
     "What the core refuses reaches no model and is not counted at all.",
-    "Run the cell before this one again, without other load.",
+    "Run the cell with the three cases again, without other load.",
 )
 claim(
     failures.loc["answers with an error", "success"] == 1,
     "A model that answers with an error has answered: Triton 24.10 counts a success.",
+    "A newer server may count differently: look at the table.",
+)
+claim(
+    failures.loc["raises", "failure"] == 1,
+    "A model that raises has failed.",
     "A newer server may count differently: look at the table.",
 )
 
@@ -228,7 +244,7 @@ def load(model, requests=160):
 
 
 # %% [markdown]
-# Watch the first patient under load. The view asks the server a few times a second.
+# Watch the first patient under load. The view asks the server once a second.
 
 # %%
 watched = measure.watch(lab, "anton", lambda: load("anton", 240), title="anton")
@@ -294,7 +310,15 @@ claim(
 # | compute infer | a faster model: precision, compilation, another backend |
 # | compute input, output | smaller tensors, shared memory, preprocessing on the server |
 #
-# clara is the third kind: it only moves tensors. Lecture 3 takes up all three.
+# Which kind is clara? Lecture 3 will take up all three.
+
+# %%
+moves = spans[["compute_input", "compute_output"]].sum(axis=1) / spans.sum(axis=1)
+claim(
+    moves["clara"] > 3 * max(moves["anton"], moves["berta"]),
+    f"clara moves tensors for {moves['clara']:.0%} of its time; the others hardly do.",
+    "Other programs may keep the cores busy: close them, run the notebook again.",
+)
 
 # %% [markdown]
 # ## Means hide, quantiles show
@@ -346,7 +370,7 @@ claim(
 # | waiting now | `nv_inference_pending_request_count` |
 
 # %% [markdown]
-# Two tools measure from the outside. **Performance Analyzer** makes load and finds the latency at each level (`measure.perf` runs it). **Model Analyzer** tries many configs. Lecture 3 uses both.
+# Two tools measure from the outside. **Performance Analyzer** makes load and finds the latency at each level (`measure.perf` runs it). **Model Analyzer** tries many configs. Lecture 3 will use both.
 
 # %%
 client.close()

@@ -293,9 +293,9 @@ def repository() -> Sheet:
         ("└── text_recognition/", "a model: the folder's name is the model's name"),
         ("    ├── config.pbtxt", "the model configuration: inputs, outputs, batching, instances"),
         ("    ├── labels.txt", "what belongs to all versions"),
+        ("    ├── conda_env.tar.gz", "an environment of its own (EXECUTION_ENV_PATH)"),
         ("    ├── 1/", "a version: a number, not 0"),
-        ("    │   ├── model.py", "the model's file; its name is the backend's choice"),
-        ("    │   └── conda_env.tar.gz", "an environment of its own (EXECUTION_ENV_PATH)"),
+        ("    │   └── model.py", "the model's file; its name is the backend's choice"),
         ("    └── 2/", "the next version: version_policy says which are served"),
         ("        └── model.py", ""),
     )

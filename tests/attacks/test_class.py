@@ -1,6 +1,6 @@
 """A class of honest, mistaken and hostile students, graded by the command that instructors use.
 
-The run is killed with -9 in the middle, taken up again, and run once more. Everything that the
+The run is killed with -9 in the middle, taken up again, and run twice more. Everything that the
 tests below look at comes from that: stored results, nbgrader's gradebook, feedback, the machine.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader import gradebook, sandbox
+from grader import autograde, gradebook, sandbox
 from grader.desk import Desk
 from grader.results import Graded
 from tests.mutants.a2 import MUTANTS, Mutant
@@ -36,7 +36,7 @@ IDLE = "zoe"
 #: Some mutants; all of them are tried, faster, in tests/grader/test_a2.py.
 WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 5 == 0}
 #: The whole notebook, and one cell of it.
-LIMITS = ["--notebook-seconds", "200", "--cell-seconds", "40"]
+LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
 TOTAL = 90  # points that a machine gives; 10 more are a person's
 
 
@@ -148,7 +148,7 @@ class Room:
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    """The class, graded: killed in the middle, taken up again, and run a third time."""
+    """The class, graded: killed in the middle, taken up again, and run until nothing is left."""
     if (problem := sandbox.probe().error) is not None:
         pytest.skip(str(problem))
     room = Room(tmp_path_factory.mktemp("class"))
@@ -165,12 +165,25 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
         said, _ = running.communicate(timeout=1_500)
         assert running.returncode in (0, 3), said
         after = room.stored()
-        assert all(after[name] == content for name, content in before.items()), "graded twice"
+        assert settled(before).items() <= after.items(), "graded twice"
         room.graded_later = len(after) - len(before)
+        running = room.start()  # tries once more what may have been the machine's doing
+        running.communicate(timeout=600)
+        final = room.stored()
+        assert settled(after).items() <= final.items(), "graded twice"
         running = room.start()
         room.again, _ = running.communicate(timeout=120)
-        assert room.stored() == after
+        assert room.stored() == final
     return room
+
+
+def settled(stored: dict[str, bytes]) -> dict[str, bytes]:
+    """The results that no later run may touch."""
+    return {
+        name: content
+        for name, content in stored.items()
+        if autograde.settled(Graded.model_validate_json(content))
+    }
 
 
 @contextlib.contextmanager
@@ -230,7 +243,7 @@ def test_the_release_gets_nothing(room: Room) -> None:
 def test_a_mutant_fails_what_it_should(room: Room, student: str) -> None:
     mutant = WRONG[student]
     results = {check.id: check for check in room.of(student).verdict.checks}
-    assert lost(room.of(student)) == set(mutant.fails)
+    assert lost(room.of(student)) == set(mutant.fails), room.of(student).verdict
     for id, words in mutant.fails.items():
         said = f"{results[id].rationale} {results[id].help}"
         assert words in said or results[id].status in ("waits", "not attempted"), said

@@ -1,20 +1,19 @@
 """Deploy many small models at once, for the tests of stand-ins.
 
-A load takes one to three seconds, most of them waiting for Triton's stub; so a test module loads
-everything it needs in parallel, once, and its tests look at the outcome.
+A test module loads everything it needs side by side, once, and its tests look at the outcome.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from loading import load_all
 from tritonclient import http
 
-from workbook.errors import LoadError
 from workbook.server import Triton
 
 _TYPES = {
@@ -36,8 +35,8 @@ class Case:
     files: Mapping[str, str | bytes]
 
 
-def deployed(server: Triton, cases: Mapping[str, Case]) -> Iterator[dict[str, str]]:
-    """Load the cases in parallel, give each one's refusal ("" if it loaded), unload them again."""
+def deployed(server: Triton, cases: Mapping[str, Case]) -> dict[str, str]:
+    """Write the cases into the repository and load them; each one's refusal ("" if it loaded)."""
     for name, case in cases.items():
         for path, content in {**case.files, "config.pbtxt": case.config}.items():
             target = server.repository / name / path
@@ -45,17 +44,7 @@ def deployed(server: Triton, cases: Mapping[str, Case]) -> Iterator[dict[str, st
             if content or path != "config.pbtxt":
                 target.write_bytes(content.encode() if isinstance(content, str) else content)
 
-    def load(name: str) -> str:
-        try:
-            server.load(name)
-        except LoadError as error:
-            return error.message
-        return ""
-
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        refusals = dict(zip(cases, pool.map(load, cases), strict=True))
-        yield refusals
-        list(pool.map(server.unload, [name for name, refusal in refusals.items() if not refusal]))
+    return load_all(server, cases)
 
 
 def infer(

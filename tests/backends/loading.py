@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,29 +12,17 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import np_to_triton_dtype
 
 from workbook.errors import LoadError
-from workbook.server import Triton
+from workbook.server import Triton, fleet
 
 
-@contextmanager
-def server_of_many(repository: Path) -> Iterator[Triton]:
-    """A server that loads many models side by side; it unloads them so when it stops."""
-    options = ["--model-load-thread-count=12", "--http-thread-count=12"]
-    with Triton(repository, options=options) as server:
-        yield server
-
-
-def load_all(server: Triton, names: Iterable[str]) -> dict[str, str]:
-    """Load models side by side; the server's words for each that failed, by name."""
-
-    def load(name: str) -> tuple[str, str]:
-        try:
-            server.load(name)
-        except LoadError as error:
-            return name, error.message
-        return name, ""
-
-    with ThreadPoolExecutor(12) as pool:
-        return {name: message for name, message in pool.map(load, names) if message}
+def load_all(server: Triton, names: Collection[str]) -> dict[str, str]:
+    """Load models side by side; the server's words for each, by name ("" where it loaded)."""
+    said = dict.fromkeys(names, "")
+    for name, error in fleet.load_all(server, names).items():
+        if not isinstance(error, LoadError):  # the server is gone
+            raise error
+        said[name] = error.message
+    return said
 
 
 def counted(server: Triton, model: str, rows: int) -> dict[str, Any]:

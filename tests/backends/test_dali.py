@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 import pytest
-from loading import counted
+from loading import counted, load_all
 from nvidia.dali import Pipeline, fn, pipeline_def, types
 from PIL import Image
 from tritonclient import http
@@ -217,35 +216,22 @@ def _write(server: Triton, name: str, config: str, file: str, content: bytes | s
     (folder.parent / "config.pbtxt").write_text(f'backend: "dali"\n{config}')
 
 
-def _load(server: Triton, name: str) -> str:
-    try:
-        server.load(name)
-    except LoadError as error:
-        return error.message
-    return ""
-
-
 @pytest.fixture(scope="module")
-def served(server: Triton) -> Iterator[Triton]:
+def served(server: Triton) -> Triton:
     """A server with all of GOOD, loaded side by side."""
     for name, plan in GOOD.items():
         _write(server, name, *plan)
-    with ThreadPoolExecutor(4) as pool:
-        messages = dict(zip(GOOD, pool.map(lambda n: _load(server, n), GOOD), strict=True))
-    assert {n: m for n, m in messages.items() if m} == {}
-    yield server
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(server.unload, GOOD))
+    assert load_all(server, GOOD) == dict.fromkeys(GOOD, "")
+    return server
 
 
 @pytest.fixture(scope="module")
 def refusals(server: Triton) -> dict[str, str]:
     """What the server said to each of BAD; empty where it loaded."""
-    for case, (config, file, content, _) in BAD.items():
-        _write(server, f"bad_{case.replace(' ', '_')}", config, file, content)
-    with ThreadPoolExecutor(4) as pool:
-        said = pool.map(lambda case: _load(server, f"bad_{case.replace(' ', '_')}"), BAD)
-        return dict(zip(BAD, said, strict=True))
+    names = {f"bad_{case.replace(' ', '_')}": case for case in BAD}
+    for name, case in names.items():
+        _write(server, name, *BAD[case][:3])
+    return {names[name]: said for name, said in load_all(server, names).items()}
 
 
 def _inputs(**arrays: Array) -> list[http.InferInput]:

@@ -8,8 +8,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import psutil
 import pytest
 import treelite
 import xgboost as xgb
-from loading import counted
+from loading import counted, load_all
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -357,38 +356,24 @@ def _write(server: Triton, name: str, forests: dict[str, Forest], plan: dict[str
     (folder.parent / "config.pbtxt").write_text(config(forest, **plan))
 
 
-def _load(server: Triton, name: str) -> str:
-    try:
-        server.load(name)
-    except LoadError as error:
-        return error.message
-    return ""
-
-
 @pytest.fixture(scope="module")
-def served(server: Triton, forests: dict[str, Forest]) -> Iterator[Triton]:
+def served(server: Triton, forests: dict[str, Forest]) -> Triton:
     """A server with all of GOOD, loaded side by side."""
     middle = np.float32(np.median(_raw_probability(forests["xgb"])[::2][:-1]))
     GOOD["class_equal"]["threshold"] = repr(float(middle))
     for name, plan in GOOD.items():
         _write(server, name, forests, plan)
-    with ThreadPoolExecutor(4) as pool:
-        messages = dict(zip(GOOD, pool.map(lambda n: _load(server, n), GOOD), strict=True))
-    assert {n: m for n, m in messages.items() if m} == {}
-    yield server
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(server.unload, GOOD))
+    assert load_all(server, GOOD) == dict.fromkeys(GOOD, "")
+    return server
 
 
 @pytest.fixture(scope="module")
 def refusals(server: Triton, forests: dict[str, Forest]) -> dict[str, str]:
     """What the server said to each of BAD; empty where it loaded."""
-    names = {case: case.replace(" ", "_").replace(",", "") for case in BAD}
-    for case, (plan, _) in BAD.items():
-        _write(server, f"bad_{names[case]}", forests, plan)
-    with ThreadPoolExecutor(4) as pool:
-        said = pool.map(lambda case: _load(server, f"bad_{names[case]}"), BAD)
-        return dict(zip(BAD, said, strict=True))
+    names = {f"bad_{case.replace(' ', '_').replace(',', '')}": case for case in BAD}
+    for name, case in names.items():
+        _write(server, name, forests, BAD[case][0])
+    return {names[name]: said for name, said in load_all(server, names).items()}
 
 
 def _input(rows: Array) -> http.InferInput:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -268,7 +267,7 @@ def script(module: type[torch.nn.Module]) -> torch.jit.ScriptModule:
 
 
 @pytest.fixture(scope="module")
-def loads(server: Triton, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def loads(server: Triton, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Every model of this module, loaded; each one's refusal, "" for none."""
     folder = tmp_path_factory.mktemp("scripts")
 
@@ -303,7 +302,7 @@ def loads(server: Triton, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         name: Case(RUNTIME + more, {"1/model.py": source})
         for name, (source, more, _) in NOT_COMPILED.items()
     }
-    yield from deployed(server, cases)
+    return deployed(server, cases)
 
 
 def ones(*shape: int) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +273,7 @@ def functions(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def loads(server: Triton, folder: Path, functions: dict[str, Any]) -> Iterator[dict[str, str]]:
+def loads(server: Triton, folder: Path, functions: dict[str, Any]) -> dict[str, str]:
     """Every model of this module, loaded; each one's refusal, "" for none."""
     root = folder / "many"
     saved = {
@@ -296,7 +296,7 @@ def loads(server: Triton, folder: Path, functions: dict[str, Any]) -> Iterator[d
     cases["corrupt"] = Case(SAVED + ONE, {**saved, pb: b"no protobuf"})
     weights = "1/model.savedmodel/variables/variables.index"
     cases["no_weights"] = Case(SAVED + ONE, {k: v for k, v in saved.items() if k != weights})
-    yield from deployed(server, cases)
+    return deployed(server, cases)
 
 
 def normal(*shape: int) -> np.ndarray:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from loading import load_all, server_of_many
+from loading import load_all
 
 from workbook.server import Triton
 
@@ -22,12 +20,6 @@ CASES = {
     "llm": (f'backend: "tensorrtllm" {IO}', "TensorRT-LLM runs on NVIDIA GPUs only"),
     "bare_llm": ('backend: "tensorrtllm"', "TensorRT-LLM runs on NVIDIA GPUs only"),
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
-    with server_of_many(tmp_path_factory.mktemp("models")) as triton:
-        yield triton
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from workbook.server import fleet
+
 MODEL = """
 import triton_python_backend_utils as pb_utils
 
@@ -186,6 +188,42 @@ def test_ctrl_c_while_starting_leaves_nothing(home: Path) -> None:
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not list(runs.iterdir())
+
+
+def make_slow_models(home: Path, count: int) -> Path:
+    """Models whose `initialize` takes long; each writes an x into the file that is returned."""
+    diary = home / "diary"
+    noted = SLOW_START.replace("time.sleep", f"open({str(diary)!r}, 'a').write('x'); time.sleep")
+    for number in range(count):
+        folder = make_model(home / "model_repository" / f"slow{number}")
+        text = MODEL.replace("    def execute", noted + "    def execute")
+        (folder / "1" / "model.py").write_text(text)
+    return diary
+
+
+def test_ctrl_c_while_loading_begins_no_further_model(home: Path) -> None:
+    diary = make_slow_models(home, 2 * fleet.AT_ONCE)
+    with start(home, "serve", "--detach", *FREE_PORTS) as command:
+        wait_for(diary.exists)
+        command.send_signal(signal.SIGINT)
+        output, _ = command.communicate(timeout=60)
+    assert command.returncode == 130
+    assert "Traceback" not in output
+    assert not list((home / ".workbook" / "run").iterdir())
+    assert len(diary.read_text()) <= fleet.AT_ONCE
+
+
+def test_a_server_that_is_killed_while_loading_is_one_error(run: Run, home: Path) -> None:
+    diary = make_slow_models(home, 2)
+    with start(home, "serve", "--detach", *FREE_PORTS) as command:
+        wait_for(diary.exists)
+        os.kill(json.loads(run("status", "--json").stdout)["pid"], signal.SIGKILL)
+        output, _ = command.communicate(timeout=60)
+    assert command.returncode == 1
+    assert "The server ended while it was loading models" in output
+    assert output.count("✗") == 1
+    assert not list((home / ".workbook" / "run").iterdir())
+    assert run("serve", "--detach", "--models", "double", *FREE_PORTS).returncode == 0
 
 
 def test_ctrl_c_while_deploying_changes_nothing(run: Run, home: Path) -> None:

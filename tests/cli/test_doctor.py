@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -44,6 +45,23 @@ def test_what_is_missing_fails_and_says_how_to_mend_it(monkeypatch: pytest.Monke
     assert {"C library", "libpython", "disk", "g++", "bwrap"} <= set(bad)
     assert "enable-shared" in bad["libpython"].todo
     assert "apt install g++" in bad["g++"].todo
+
+
+@pytest.mark.parametrize(
+    ("installed", "free", "level"),
+    [(False, 5, "fail"), (False, 8, "note"), (False, 12, "ok"), (True, 5, "ok"), (True, 0, "fail")],
+)
+def test_room_for_what_is_still_to_be_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool, free: int, level: str
+) -> None:
+    if installed:
+        (tmp_path / ".venv").mkdir()
+    monkeypatch.setattr(doctor, "ROOT", tmp_path)
+    room = shutil.disk_usage("/")._replace(free=free << 30)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: room)
+    found = next(f for f in doctor.examine() if f.subject == "disk")
+    assert found.level == level
+    assert bool(found.todo) == (level != "ok")
 
 
 def test_it_runs_on_a_python_without_any_package() -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ import tritonclient.http
 from onnx import TensorProto, helper, numpy_helper
 from tritonclient.utils import np_to_triton_dtype
 
-from workbook.server import Triton
+from workbook.server import Triton, fleet
 
 MODELS = Path(__file__).with_name("models")
 Copy = Callable[..., None]
@@ -62,6 +61,8 @@ def copy_models(repository: Path, *names: str) -> None:
         version = repository / name / "1"
         shutil.copytree(MODELS / name, repository / name)
         version.mkdir(exist_ok=True)  # git keeps no empty folder, and Triton wants one
+        if name.startswith("total_"):
+            shutil.copy(MODELS / "total.py", version / "model.py")
         if name == "line":
             (version / "model.onnx").write_bytes(line())
 
@@ -106,10 +107,7 @@ def serve(server: Triton) -> Serve:
     def load(*names: str) -> None:
         new = [name for name in names if not (server.repository / name).exists()]
         copy_models(server.repository, *new)
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(server.load, [name for name in new if name != "pipeline"]))
-        if "pipeline" in new:
-            server.load("pipeline")
+        assert not fleet.load_all(server, new)
 
     return load
 

@@ -17,6 +17,7 @@ from a_class import answered, course, desk, pack, stand_in_grade, stand_in_key
 from grader import autograde, gradebook, intake
 from grader.desk import Desk
 from grader.grade import Settings
+from grader.results import Graded
 from workbook.assignments import Assignment
 from workbook.errors import WorkbookError
 
@@ -143,6 +144,54 @@ number = 1"""
     assert set(run(where, toy).graded) == {"kills", "hangs", "breaks"}
 
 
+def test_what_fails_twice_costs_no_more_time(tmp_path: Path, toy: Assignment) -> None:
+    """It is tried once more in the next run, for it may have been the machine's doing."""
+    tried = tmp_path / "tried"
+    counts = f"open({str(tried)!r}, 'a').write('x')\n"
+    where = hand_in(
+        tmp_path,
+        toy,
+        {
+            "breaks": f"{counts}raise RuntimeError('the grader has a bug')",
+            "judge": f"{counts}flags = ['judge ended']\nnumber = 0",
+            "fine": "number = 1",
+        },
+    )
+    assert run(where, toy).graded == ("fine", "judge")
+
+    second = run(where, toy)
+
+    assert second.graded == ("judge",)
+    assert tried.read_text() == "xxxx"
+    for student in ("breaks", "judge"):
+        kinds = [flag.kind for flag in where.results("a9__toy")[student].verdict.flags]
+        assert kinds[-1] == autograde.TWICE, student
+
+    third = run(where, toy)
+
+    assert third.graded == ()
+    assert tried.read_text() == "xxxx"
+    assert list(third.failed) == ["breaks"]  # an instructor hears of it in every run
+    assert "the grader has a bug" in third.failed["breaks"]
+    assert "--force" in third.failed["breaks"]
+
+    assert run(where, toy, force=True).graded == ("fine", "judge")
+    assert tried.read_text() == "xxxxxx"
+
+
+def test_two_graders_never_work_on_one_desk(tmp_path: Path) -> None:
+    where = desk(tmp_path)
+    with (
+        where.alone(),
+        pytest.raises(WorkbookError, match="Another grader") as raised,
+        desk(tmp_path).alone(),
+    ):
+        pass
+    assert str(where.home) in raised.value.where
+    with where.alone():
+        pass
+
+
 def start(where: Desk, toy: Assignment) -> subprocess.Popen[str]:
     """The same run in a process of its own, as the command line has it."""
     code = (
@@ -202,7 +251,8 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     assert 3 <= len(kept) < 8
     if how is signal.SIGINT:
         assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
-        assert said.count("Traceback") == 1
+        chained = "During handling of the above exception"  # nbgrader's, where it was writing
+        assert said.count("Traceback") - said.count(chained) == 1
 
     trace.write_text("")
     outcome = run(where, toy)
@@ -218,11 +268,26 @@ def test_the_same_code_runs_on_a_scheduler_given_by_address(
     tmp_path: Path, toy: Assignment
 ) -> None:
     """The worker lies elsewhere and sees nothing of the desk but what it is sent."""
-    from distributed import LocalCluster
-
     where = hand_in(tmp_path, toy, {"anna": "number = 1", "bob": "number = str(work)"})
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        outcome = run(where, toy, scheduler=cluster.scheduler_address)
+    environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "PYTHONPATH": str(HERE)}
+    told = tmp_path / "scheduler.json"
+    common = ("--scheduler-file", str(told), "--no-dashboard")
+    scheduled = ("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *common)
+    works = ("distributed.cli.dask_worker", "--nthreads", "1", "--nworkers", "1", *common)
+
+    def dask(arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-m", *arguments], env=environment, cwd=tmp_path)
+
+    with dask(scheduled) as scheduler, dask(works) as worker:
+        try:
+            until = time.monotonic() + 60
+            while not (told.exists() and told.read_text()) and time.monotonic() < until:
+                time.sleep(0.05)
+            outcome = run(where, toy, scheduler=json.loads(told.read_text())["address"])
+        finally:
+            worker.terminate()
+            worker.wait(30)
+            scheduler.terminate()
 
     assert outcome.graded == ("anna",)
     assert "could not convert" in outcome.failed["bob"]
@@ -233,6 +298,19 @@ def test_a_scheduler_that_is_not_there_is_said(tmp_path: Path, toy: Assignment) 
     where = hand_in(tmp_path, toy, {"anna": "number = 1"})
     with pytest.raises(WorkbookError, match="no dask scheduler"):
         run(where, toy, scheduler="tcp://127.0.0.1:1")
+
+
+def of_another_version(work: Path, assignment: str, settings: Settings) -> Graded:
+    graded = stand_in_grade(work, assignment, settings)
+    return graded.model_copy(update={"version": 2})
+
+
+def test_a_result_of_another_layout_is_no_result(tmp_path: Path, toy: Assignment) -> None:
+    where = hand_in(tmp_path, toy, {"anna": "number = 1"})
+    outcome = run(where, toy, grader=of_another_version)
+    assert outcome.graded == ()
+    assert "another version of the grader" in outcome.failed["anna"]
+    assert scores(where) == {"anna": 0}
 
 
 def refuses(work: Path, assignment: str, settings: Settings) -> None:

@@ -154,7 +154,7 @@ def test_a_kernel_that_dies_leaves_what_ran_before(run: Run) -> None:
     execution = run(REPORT, "print('before')", "import os; os._exit(1)", "print('after')")
     assert text(execution, 2) == "before\n"
     assert text(execution, 4) == ""
-    assert "The kernel died in cell 3" in said(execution)
+    assert "The kernel died in cell 4" in said(execution)
     assert (execution.reports / "a2.probabilities.json").exists()
 
 

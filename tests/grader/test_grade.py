@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from grader.grade import Settings, grade, key
 from tests.attacks import submissions as s
+from workbook import paths
+from workbook.errors import WorkbookError
 
 
 def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
@@ -23,12 +26,33 @@ def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
     assert key(one, s.ASSIGNMENT, settings) != key(other, s.ASSIGNMENT, settings)
 
 
+def test_git_ignores_what_students_handed_in() -> None:
+    """A checkout's desk holds names, marks and the secret: none of it may be committed."""
+    for name in ("secret", "gradebook.db", "submitted/anna/a2__forest/a2.ipynb"):
+        command = ["git", "check-ignore", "-q", f"grader/work/{name}"]
+        assert subprocess.run(command, cwd=paths.root(), check=False).returncode == 0, name
+
+
 def test_links_do_not_count(tmp_path: Path) -> None:
     """A link is no part of a submission, wherever it points."""
     one, other = s.release(tmp_path / "one"), s.release(tmp_path / "other")
     (other / "models" / "passwd").symlink_to("/etc/passwd")
     settings = Settings()
     assert key(one, s.ASSIGNMENT, settings) == key(other, s.ASSIGNMENT, settings)
+
+
+def test_without_a_sandbox_nothing_of_a_students_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the error names the word that would change that."""
+    work = s.release(tmp_path / "work")
+    ran = tmp_path / "ran"
+    s.first(work, f"open({str(ran)!r}, 'w')")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WorkbookError, match="allows no sandbox") as raised:
+        grade(work, s.ASSIGNMENT, Settings())
+    assert "--unsandboxed" in raised.value.todo
+    assert not ran.exists()
 
 
 @pytest.mark.timeout(600)

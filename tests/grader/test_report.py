@@ -11,6 +11,7 @@ import pytest
 from a_class import answered, course, desk, pack
 from hypothesis import given
 from hypothesis import strategies as st
+from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from grader import gradebook, intake, report
@@ -75,7 +76,9 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Desk:
         flags=(Flag(kind="edited cell", detail=f"a9.first was edited {ATTACK}"),),
         notebook=answered(toy, "number = 0", "Because.").decode(),
         errors=(Stopped(cell=7, name=f"E{ATTACK}", message=ATTACK),),
-        log="E1121 a complaint\n"
+        log='E1121 server.cc:241] "CudaDriverHelper has not been initialized."\n'
+        "I1121 of no interest\n"
+        "E1121 a complaint\n"
         + "".join(f"line {n}\n" for n in range(500))
         + f"\x1b[31mthe end {ATTACK}\n",
     )
@@ -98,6 +101,13 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Desk:
     writer = gradebook.Writer(where, toy)
     for who, item in results.items():
         writer.write(who, item.key)
+    with Gradebook(f"sqlite:///{where.gradebook}") as book:
+        for cell, words in (
+            ("a9-why", "Write what the costs are"),
+            ("a9-number", "It was cut off <b>"),
+        ):
+            book.find_comment(cell, "a9", toy.name, "cmd").manual_comment = words
+        book.db.commit()
     report.feedback(where, toy)
     report.classroom(where, toy)
     return where
@@ -149,12 +159,16 @@ def test_a_student_reads_points_reasons_and_their_own_errors(a_class: Desk) -> N
     assert "line 499" in text
     assert "the end" in text
     assert "line 400\n" not in text
+    assert "Write what the costs are" in text
+    assert "It was cut off &lt;b&gt;" in text
     assert "\x1b" not in text
     assert "hint(" not in text
 
 
 def test_a_student_reads_no_log_where_all_is_well_and_never_the_judges(a_class: Desk) -> None:
-    assert "What your server said" not in page(a_class, "anna")
+    assert "What your server complained of" not in page(a_class, "anna")
+    assert "of no interest" not in page(a_class, "cmd")
+    assert "CudaDriverHelper" not in page(a_class, "cmd")
     everything = "".join(path.read_text() for path in a_class.feedback.rglob("*.html"))
     assert "SECRET INPUTS" not in everything
     assert "read /proc" not in everything  # that is for the instructor

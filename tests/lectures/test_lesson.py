@@ -141,6 +141,19 @@ def test_the_syllabus_lists_what_there_is() -> None:
     assert f"**{sum(own):g}**" in syllabus.table().data
 
 
+def test_what_is_not_there_yet_is_said_to_come(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    lesson.write(tmp_path / "lectures" / "2_backends" / "02__python.py", LECTURE)
+    lines = syllabus.table().data.splitlines()
+    assert "| **Lecture 1: architecture** | to come |" in lines
+    assert "| **Lecture 2: backends** | **10** |" in lines
+    last = syllabus.routes().data.splitlines()[-1]
+    assert f"[Small](2_backends/02__python.ipynb), {len(syllabus.ROUTES[8]) - 1} more" in last
+    assert last.endswith("| 10 |")
+
+
 def test_each_route_fits_into_its_hours() -> None:
     for hours, names in syllabus.ROUTES.items():
         way = [e for e in syllabus.entries() if e.name in names or e.folder in names]

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import queue
+import socket
+import struct
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -23,10 +28,15 @@ class Answer(NamedTuple):
     reason: str
 
 
+def as_text(given: Any) -> str:
+    """Sampling parameters as they are sent: JSON, or text as it is."""
+    return given if isinstance(given, str) else json.dumps(given)
+
+
 def inputs(api: Any, prompt: str | bytes, rows: bool, stream: bool | None, given: Any) -> list[Any]:
     """The input tensors; `given` are sampling parameters, or text that is sent as it is."""
     shape = [1, 1] if rows else [1]
-    text = given if isinstance(given, str) else json.dumps(given)
+    text = as_text(given)
     made = []
     for name, value in (("text_input", prompt), ("sampling_parameters", text)):
         data = value if isinstance(value, bytes) else value.encode()
@@ -49,8 +59,7 @@ def over_http(server: Triton, model: str, prompt: str | bytes, given: Any) -> An
 
 
 def over_generate(server: Triton, model: str, prompt: str, given: Any) -> Answer:
-    text = given if isinstance(given, str) else json.dumps(given)
-    body = {"text_input": prompt, "sampling_parameters": text}
+    body = {"text_input": prompt, "sampling_parameters": as_text(given)}
     answer = httpx.post(f"{server.url}/v2/models/{model}/generate", json=body, timeout=60).json()
     if "error" in answer:
         raise RuntimeError(answer["error"])
@@ -78,8 +87,7 @@ def over_events(server: Triton, model: str, prompt: str, given: Any) -> Answer:
 
 
 def events(server: Triton, model: str, prompt: str, given: Any) -> Iterator[dict[str, Any]]:
-    text = given if isinstance(given, str) else json.dumps(given)
-    body = {"text_input": prompt, "sampling_parameters": text, "stream": True}
+    body = {"text_input": prompt, "sampling_parameters": as_text(given), "stream": True}
     url = f"{server.url}/v2/models/{model}/generate_stream"
     with httpx.stream("POST", url, json=body, timeout=60) as answer:
         for line in answer.iter_lines():
@@ -112,6 +120,39 @@ def grpc_pieces(
             if response.parameters["triton_final_response"].bool_param:
                 break
         client.stop_stream()
+
+
+def cancel_many(server: Triton, model: str, number: int, given: Any) -> None:
+    """Send so many requests at once, and cancel them all while the model is at work on them."""
+    with server.grpc_client() as client:
+        if server.config(model).get("model_transaction_policy", {}).get("decoupled"):
+            first = threading.Event()
+            client.start_stream(lambda result, error: first.set())
+            asked = inputs(grpcclient, PROMPT, False, True, given)
+            for name in range(number):
+                client.async_stream_infer(model, asked, request_id=str(name))
+            assert first.wait(60)
+            client.stop_stream(cancel_requests=True)
+        else:
+            asked = inputs(grpcclient, PROMPT, True, None, given)
+            calls = [
+                client.async_infer(model, asked, lambda result, error: None) for _ in range(number)
+            ]
+            time.sleep(0.1)  # some are at work by then, some wait: either may be cancelled
+            for call in calls:
+                call.cancel()
+
+
+def hang_up(server: Triton, model: str, body: dict[str, Any], road: str, seconds: float) -> None:
+    """Send a whole request over HTTP, and break the connection off after some seconds."""
+    content = json.dumps(body).encode()
+    address = urlsplit(server.url)
+    head = f"POST /v2/models/{model}/{road} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}"
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(f"{head}\r\n\r\n".encode() + content)
+        time.sleep(seconds)
+        # No farewell: the server's next word meets a reset, as when a client's process is killed.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def _answer(result: Any) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from workbook.server import Triton
 
@@ -33,3 +34,9 @@ def cancelled(server: Triton) -> int:
 def pending(server: Triton, model: str) -> float:
     """How many requests wait for a model."""
     return metrics(server, "nv_inference_pending_request_count", model)
+
+
+def shared_memory(server: Triton) -> int:
+    """Bytes of the shared memory through which the server and its models hand requests on."""
+    maps = Path(f"/proc/{server.pid}/maps").read_text()
+    return sum(Path(place).stat().st_size for place in set(re.findall(r"/dev/shm/\S+", maps)))

@@ -51,11 +51,13 @@ def greedy(server: Triton, prompt: str, number: int = 16) -> str:
 # -- workbook chat ---------------------------------------------------------------------------------
 
 
-def workbook(server: Triton, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+def workbook(
+    server: Triton, *words: str, typed: str = "", command: str = "chat"
+) -> subprocess.CompletedProcess[str]:
     import os
 
     return subprocess.run(
-        [sys.executable, "-m", "workbook.cli", "chat", *words],
+        [sys.executable, "-m", "workbook.cli", command, *words],
         input=typed,
         capture_output=True,
         text=True,
@@ -108,6 +110,18 @@ def test_the_command_names_the_models_it_knows(llms: Triton) -> None:
     assert done.returncode == 1
     assert "'llama_onnx' is not a language model that is ready" in done.stderr
     assert "llama_hf" in done.stderr
+
+
+def test_an_empty_question_is_none(llms: Triton) -> None:
+    done = workbook(llms, "llama_stream", " ")
+    assert (done.returncode, "The question is empty" in done.stderr) == (1, True)
+
+
+def test_a_door_on_a_port_that_is_taken(llms: Triton) -> None:
+    done = workbook(llms, "--port", llms.url.rpartition(":")[2], command="openai")
+    assert done.returncode == 1
+    assert "Address already in use" in done.stderr
+    assert "--port" in done.stderr
 
 
 def test_a_refusal_is_the_server_s_own(llms: Triton) -> None:
@@ -209,6 +223,11 @@ def test_the_official_client(llms: Triton, door: str) -> None:
         assert answer.choices[0].message.content == text
         pieces = client.chat.completions.create(**asked, stream=True)
         assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == text
+        parts = [{"role": "user", "content": [{"type": "text", "text": "Coroutines"}]}]
+        more = {"stream": True, "stream_options": {"include_usage": True}}
+        *pieces, last = client.chat.completions.create(**{**asked, "messages": parts}, **more)
+        assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == text
+        assert (last.choices, last.usage) == ([], answer.usage)
         done = client.completions.create(model="llama_hf", prompt=PROMPT, temperature=0)
         assert done.choices[0].text == greedy(llms, PROMPT)
         with pytest.raises(openai.BadRequestError, match="temperature is -1"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import subprocess
 import sys
@@ -12,15 +11,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
-import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 from llm_asking import (
     PROMPT,
     Answer,
+    cancel_many,
     events,
     grpc_pieces,
+    hang_up,
     inputs,
     over_events,
     over_generate,
@@ -28,9 +27,11 @@ from llm_asking import (
     over_grpc_stream,
     over_http,
 )
-from llm_waits import cancelled, pending, wait_until
+from llm_reference import reference, tokenizer
+from llm_waits import cancelled, pending, shared_memory, wait_until
 
-from workbook import zoo
+from workbook.errors import RequestError
+from workbook.measure import generation
 from workbook.server import Triton
 
 Ask = Callable[[Triton, str, str, Any], Answer]
@@ -46,6 +47,7 @@ WAYS: dict[str, tuple[str, Ask]] = {
     "bls-grpc": ("chat_bls", over_grpc),
     "bls-http": ("chat_bls", over_http),
     "bls-generate": ("chat_bls", over_generate),
+    "bls-generate_stream": ("chat_bls", over_events),
 }
 GREEDY = {"temperature": 0, "max_tokens": 24, "ignore_eos": True}
 way = pytest.mark.parametrize(("model", "ask"), WAYS.values(), ids=list(WAYS))
@@ -53,29 +55,6 @@ one_each = pytest.mark.parametrize(
     ("model", "ask"),
     [WAYS[name] for name in ("hf-grpc", "stream-grpc", "bls-http", "hf-generate")],
 )
-
-
-@functools.cache
-def reference(prompt: str, number: int) -> list[int]:
-    """The likeliest tokens by the framework itself, in float32."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    place = zoo.checkpoint("llama_tiny")
-    words, model = (auto.from_pretrained(place) for auto in (AutoTokenizer, AutoModelForCausalLM))
-    ids = words(prompt, return_tensors="pt").input_ids
-    for _ in range(number):
-        with torch.inference_mode():
-            best = model.eval()(ids).logits[0, -1].argmax()
-        ids = torch.cat([ids, best.reshape(1, 1)], 1)
-    return ids[0, -number:].tolist()  # type: ignore[no-any-return]
-
-
-@functools.cache
-def tokenizer() -> Any:
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(zoo.checkpoint("llama_tiny"))
 
 
 @way
@@ -116,6 +95,16 @@ def test_an_answer_ends_before_a_stop_text(llms: Triton, model: str, ask: Ask) -
     answer = ask(llms, model, PROMPT, {**GREEDY, "stop": ["not there", stop]})
     assert answer.text == whole[: whole.index(stop)]
     assert answer.reason == "stop"
+
+
+@way
+def test_an_answer_ends_where_the_model_says_so(llms: Triton, model: str, ask: Ask) -> None:
+    """After the token of the end these weights say the end: such a prompt has no answer."""
+    prompt = PROMPT + tokenizer().eos_token
+    answer = ask(llms, model, prompt, {"temperature": 0, "max_tokens": 24})
+    assert answer == Answer("", [], "stop")
+    on = ask(llms, model, prompt, GREEDY)
+    assert (on.tokens, on.reason) == (reference(prompt, 24), "length")
 
 
 @one_each
@@ -182,6 +171,12 @@ def test_prompts_that_are_not_utf8(llms: Triton) -> None:
         list(grpc_pieces(llms, "llama_stream", b"\xff\xfe", GREEDY))
 
 
+def test_a_model_of_many_answers_is_asked_on_a_stream(llms: Triton) -> None:
+    for ask in (over_grpc, over_http):
+        with pytest.raises(Exception, match="decoupled transaction policy"):
+            ask(llms, "llama_stream", PROMPT, GREEDY)
+
+
 # -- streams ---------------------------------------------------------------------------------------
 
 
@@ -240,6 +235,30 @@ def test_a_cancelled_request_ends_at_the_model_too(llms: Triton, model: str) -> 
     assert over_generate(llms, model, PROMPT, GREEDY).tokens == reference(PROMPT, 24)
 
 
+@pytest.mark.parametrize("model", ["llama_hf", "llama_stream", "chat_bls"])
+def test_cancelled_requests_leave_nothing_behind(llms: Triton, model: str) -> None:
+    """Each fills 200 kB of the memory through which requests go; they are given back."""
+    large = json.dumps(LONG) + " " * 200_000
+    for _ in range(3):
+        cancel_many(llms, model, 8, large)
+    before = shared_memory(llms)
+    for _ in range(10):
+        cancel_many(llms, model, 8, large)
+        assert over_generate(llms, model, PROMPT, GREEDY).tokens == reference(PROMPT, 24)
+    assert pending(llms, model) == 0
+    assert shared_memory(llms) - before < 8_000_000  # of 16,000,000
+
+
+@pytest.mark.parametrize("road", ["generate", "generate_stream"])
+@pytest.mark.parametrize("model", ["llama_hf", "llama_stream", "chat_bls"])
+def test_a_client_that_hangs_up_leaves_the_model_well(llms: Triton, model: str, road: str) -> None:
+    body = {"text_input": PROMPT, "sampling_parameters": json.dumps(LONG)}
+    for seconds in (0.0, 0.05, 0.2):
+        hang_up(llms, model, body, road, seconds)
+    assert over_generate(llms, model, PROMPT, GREEDY).tokens == reference(PROMPT, 24)
+    wait_until(lambda: pending(llms, model) == 0)
+
+
 HANGS_UP = """
 import json, sys, httpx
 body = {"text_input": "The", "stream": True, "sampling_parameters": sys.argv[2]}
@@ -260,44 +279,20 @@ def test_a_client_that_is_killed_leaves_the_model_well(llms: Triton) -> None:
     wait_until(lambda: pending(llms, "llama_stream") == 0)
 
 
-# -- one step: the tokenizer on the server, and on the client --------------------------------------
-
-
-def test_the_tokenizer_on_the_server_and_on_the_client_agree(llms: Triton) -> None:
-    answer = httpx.post(
-        f"{llms.url}/v2/models/llama_next/generate", json={"text_input": PROMPT}, timeout=60
-    ).json()
-    on_server = np.array(answer["logits"], np.float32)
-
-    ids = np.array([tokenizer()(PROMPT).input_ids], np.int64)
-    config = llms.config("llama_onnx")
-    dims = next(t["dims"] for t in config["input"] if t["name"] == "past")
-    past = np.zeros([1, *(1 if int(d) == -1 else int(d) for d in dims)], np.float32)
-    mask = np.array([[0, *[1] * ids.shape[1]]], np.int64)
-    tensors = {"input_ids": ids, "attention_mask": mask, "past": past}
-    with llms.grpc_client() as client:
-        result = client.infer(
-            "llama_onnx",
-            [
-                grpcclient.InferInput(
-                    name, array.shape, "FP32" if name == "past" else "INT64"
-                ).set_data_from_numpy(array)
-                for name, array in tensors.items()
-            ],
-        )
-    on_client = result.as_numpy("logits")[0]
-    np.testing.assert_array_equal(on_server, on_client)
-    assert on_client.argmax() == reference(PROMPT, 1)[0]
-    # The cache that comes back holds the empty column and one for each token.
-    assert result.as_numpy("present").shape[3] == 1 + ids.shape[1]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"), [("", "text 0 of the request is empty"), ("in " * 600, "context length")]
-)
-def test_the_ensemble_refuses_what_has_no_next_token(llms: Triton, text: str, words: str) -> None:
-    url = f"{llms.url}/v2/models/llama_next/generate"
-    assert words in httpx.post(url, json={"text_input": text}, timeout=60).json()["error"]
+def test_a_load_gets_the_same_answers_with_and_without_streaming(llms: Triton) -> None:
+    """What the comparison of ways to serve counts."""
+    lengths, prompts = [3, 9, 5, 12, 4, 7], ("def", "The class statement")
+    whole = generation.load(llms, "llama_stream", prompts, lengths, clients=3)
+    pieces = generation.load(llms, "llama_stream", prompts, lengths, clients=3, stream=True)
+    with pytest.raises(RequestError, match="broke off under load"):
+        generation.load(llms, "llama_stream", ["x " * 600], [3], clients=1)
+    assert list(whole["text"]) == list(pieces["text"])
+    for table in (whole, pieces):
+        assert list(table["tokens"]) == lengths
+        assert set(table["client"]) <= {0, 1, 2}
+        assert ((table["sent"] < table["first"]) & (table["first"] <= table["end"])).all()
+    assert (pieces["first"] < pieces["end"]).all()
+    assert generation.tokens_per_second(whole) == pytest.approx(40 / whole["end"].max(), rel=0.05)
 
 
 def test_a_loop_without_its_model_says_so(llms: Triton) -> None:

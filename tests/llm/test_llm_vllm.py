@@ -7,20 +7,33 @@ import importlib.util
 import json
 import subprocess
 import sys
+import sysconfig
+import time
+import venv
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
-import tritonclient.grpc as grpcclient
 import tritonclient.grpc.aio as aioclient
 from conftest import put_models
-from llm_asking import PROMPT, events, grpc_pieces, inputs
-from llm_waits import cancelled, metrics, wait_until
+from llm_asking import (
+    PROMPT,
+    cancel_many,
+    events,
+    grpc_pieces,
+    hang_up,
+    inputs,
+    over_grpc,
+    over_http,
+)
+from llm_reference import reference, tokenizer
+from llm_waits import cancelled, metrics, pending, shared_memory, wait_until
 
-from workbook.errors import LoadError
+from workbook import paths
 from workbook.server import Triton
 
 needs_vllm = pytest.mark.skipif(
@@ -32,27 +45,45 @@ LONG = {"temperature": 0, "max_tokens": 480, "ignore_eos": True}
 
 @pytest.fixture(scope="module")
 def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
-    """A server with the tiny Llama on vLLM, and on Hugging Face to compare with."""
+    """A server with the tiny Llama on vLLM."""
     repository = tmp_path_factory.mktemp("models")
-    put_models(repository, ("llama_vllm", "llama_hf"))
+    put_models(repository, ("llama_vllm",))
     with Triton(repository) as server:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda name: server.load(name, timeout=280), ("llama_vllm", "llama_hf")))
+        server.load("llama_vllm", timeout=280)
         yield server
 
 
-def generate(server: Triton, model: str = "llama_vllm", **body: Any) -> dict[str, Any]:
+def generate(server: Triton, **body: Any) -> dict[str, Any]:
     if not isinstance(body.get("sampling_parameters", ""), str):
         body["sampling_parameters"] = json.dumps(body["sampling_parameters"])
-    url = f"{server.url}/v2/models/{model}/generate"
+    url = f"{server.url}/v2/models/llama_vllm/generate"
     return httpx.post(url, json=body, timeout=120).json()  # type: ignore[no-any-return]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
-def test_without_vllm_the_load_says_how_to_install_it(tmp_path: Any) -> None:
-    put_models(tmp_path, ("llama_vllm",))
-    with Triton(tmp_path) as server, pytest.raises(LoadError, match="make vllm"):
+LOADS = """
+import sys
+from workbook.errors import LoadError
+from workbook.server import Triton
+with Triton(sys.argv[1]) as server:
+    try:
         server.load("llama_vllm")
+    except LoadError as error:
+        print(error)
+"""
+
+
+def test_without_vllm_the_load_says_how_to_install_it(tmp_path: Path) -> None:
+    """In an environment with all of this one's packages but that."""
+    put_models(tmp_path / "models", ("llama_vllm",))
+    venv.create(tmp_path / "venv", with_pip=False)
+    packages = tmp_path / "venv" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    for found in Path(sysconfig.get_path("purelib")).iterdir():
+        if not (found.name.startswith("vllm") or (packages / found.name).exists()):
+            (packages / found.name).symlink_to(found)
+    python = [str(tmp_path / "venv/bin/python"), "-c", LOADS, str(tmp_path / "models")]
+    done = subprocess.run(python, capture_output=True, text=True, check=False, cwd=paths.root())
+    assert "vLLM is not installed here" in done.stdout, done.stderr
+    assert "run `make vllm`" in done.stdout
 
 
 @needs_vllm
@@ -84,7 +115,7 @@ def test_the_config_is_completed_as_upstream_completes_it(vllm: Triton) -> None:
 
 
 @needs_vllm
-def test_greedy_answers_are_hugging_face_s_token_by_token(vllm: Triton) -> None:
+def test_greedy_answers_are_the_framework_s_token_by_token(vllm: Triton) -> None:
     """Both in float32; eight prompts of other lengths at once on vLLM, one by one on the other."""
     prompts = [PROMPT[: 5 + 4 * i] for i in range(8)]
 
@@ -99,14 +130,12 @@ def test_greedy_answers_are_hugging_face_s_token_by_token(vllm: Triton) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, prompts))
-    assert answers == [
-        generate(vllm, "llama_hf", text_input=prompt, sampling_parameters=GREEDY)["token_ids"]
-        for prompt in prompts
-    ]
+    assert answers == [reference(prompt, 24) for prompt in prompts]
 
 
 @needs_vllm
-def test_nvidia_s_client_shape(vllm: Triton) -> None:
+@pytest.mark.parametrize("streaming", [False, True])
+def test_nvidia_s_client_shape(vllm: Triton, streaming: bool) -> None:
     """Requests as the sample client of NVIDIA's backend makes them: numbers as strings, the same
     parameters as a tensor and as the request's own, several prompts on one asynchronous stream."""
     given = {"temperature": "0.1", "top_p": "0.95", "max_tokens": "10"}
@@ -114,7 +143,7 @@ def test_nvidia_s_client_shape(vllm: Triton) -> None:
     def request(prompt: str, number: int) -> dict[str, Any]:
         return {
             "model_name": "llama_vllm",
-            "inputs": inputs(aioclient, prompt, False, True, given),
+            "inputs": inputs(aioclient, prompt, False, streaming, given),
             "outputs": [aioclient.InferRequestedOutput("text_output")],
             "request_id": str(number),
             "parameters": given,
@@ -140,6 +169,8 @@ def test_nvidia_s_client_shape(vllm: Triton) -> None:
 
     texts = asyncio.run(run())
     assert all(texts.values())
+    for number, text in texts.items():
+        assert text.startswith(PROMPT[: 10 + int(number)].encode()) == (not streaming)
 
 
 @needs_vllm
@@ -186,13 +217,52 @@ def test_an_answer_ends_before_a_stop_text(vllm: Triton) -> None:
 
 
 @needs_vllm
+def test_an_answer_ends_where_the_model_says_so(vllm: Triton) -> None:
+    ask = {"text_input": PROMPT + tokenizer().eos_token, "exclude_input_in_output": True}
+    ask |= {"return_finish_reason": True, "return_num_output_tokens": True}
+    answer = generate(vllm, **ask, sampling_parameters={**GREEDY, "ignore_eos": False})
+    assert (answer["text_output"], answer["finish_reason"]) == ("", "stop")
+    on = generate(vllm, **ask, sampling_parameters=GREEDY)
+    assert (on["num_output_tokens"], on["finish_reason"]) == (24, "length")
+
+
+@needs_vllm
+def test_an_answer_ends_with_the_context(vllm: Triton) -> None:
+    answer = generate(
+        vllm,
+        text_input="in " * 500,
+        sampling_parameters={**GREEDY, "max_tokens": 10_000},
+        return_finish_reason=True,
+        return_num_input_tokens=True,
+        return_num_output_tokens=True,
+    )
+    assert answer["num_input_tokens"] + answer["num_output_tokens"] == 512
+    assert answer["finish_reason"] == "length"
+
+
+@needs_vllm
+def test_a_seed_makes_a_drawn_answer_the_same(vllm: Triton) -> None:
+    def ask(seed: int) -> str:
+        given = {**GREEDY, "temperature": 1.0, "top_p": 0.9, "seed": seed}
+        return str(generate(vllm, text_input=PROMPT, sampling_parameters=given)["text_output"])
+
+    assert ask(1) == ask(1) != ask(2)
+
+
+@needs_vllm
 @pytest.mark.parametrize(
     ("body", "words"),
     [
         ({"text_input": ""}, "The decoder prompt cannot be empty"),
         ({"text_input": "in " * 600}, "maximum context length is 512 tokens"),
         ({"sampling_parameters": {"temperature": -1}}, "temperature must be non-negative"),
-        ({"sampling_parameters": {"temperature": "hot"}}, "temperature is 'hot'"),
+        ({"sampling_parameters": {"temperature": "hot"}}, "temperature is 'hot': Expected"),
+        ({"sampling_parameters": {"max_tokens": True}}, "max_tokens is True: Expected `int"),
+        ({"sampling_parameters": {"max_tokens": 0}}, "max_tokens must be at least 1"),
+        ({"sampling_parameters": {"stop": [3]}}, "stop is [3]: Expected `str`"),
+        ({"sampling_parameters": {"seed": 2**70}}, f"seed is {2**70}: can't serialize ints"),
+        ({"sampling_parameters": {"logit_bias": {"9999": 1}}}, "out-of-vocab"),
+        ({"sampling_parameters": {"structured_outputs": {"regex": "("}}}, "regex"),
         ({"sampling_parameters": {"beams": 4}}, "sampling parameter 'beams' is not one of vLLM's"),
         ({"sampling_parameters": "{"}, "sampling_parameters is not JSON"),
         ({"sampling_parameters": "[]"}, "must be a JSON object"),
@@ -202,7 +272,21 @@ def test_an_answer_ends_before_a_stop_text(vllm: Triton) -> None:
 )
 def test_a_bad_request_says_what_is_wrong(vllm: Triton, body: dict[str, Any], words: str) -> None:
     assert words in generate(vllm, **{"text_input": "x", **body})["error"]
+    if "stream" not in body:
+        given = body.get("sampling_parameters", {})
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - its words are compared
+            list(grpc_pieces(vllm, "llama_vllm", body.get("text_input", "x"), given))
+        assert words in str(caught.value)
     assert "text_output" in generate(vllm, text_input=PROMPT, sampling_parameters=GREEDY)
+
+
+@needs_vllm
+def test_what_only_grpc_can_send_wrongly(vllm: Triton) -> None:
+    with pytest.raises(Exception, match="text_input is not UTF-8"):
+        list(grpc_pieces(vllm, "llama_vllm", b"\xff\xfe", GREEDY))
+    for ask in (over_grpc, over_http):
+        with pytest.raises(Exception, match="decoupled transaction policy"):
+            ask(vllm, "llama_vllm", PROMPT, GREEDY)
 
 
 def running(server: Triton) -> float:
@@ -216,15 +300,40 @@ def running(server: Triton) -> float:
 @needs_vllm
 def test_a_cancelled_stream_ends_in_the_engine_too(vllm: Triton) -> None:
     before = cancelled(vllm)
-    with vllm.grpc_client() as client:
-        client.start_stream(lambda result, error: None)
-        for number in range(4):
-            asked = inputs(grpcclient, PROMPT, False, True, LONG)
-            client.async_stream_infer("llama_vllm", asked, request_id=str(number))
-        wait_until(lambda: running(vllm) > 0)
-        client.stop_stream(cancel_requests=True)
-    wait_until(lambda: cancelled(vllm) >= before + 1)
+
+    def seen() -> bool:  # on a busy machine all may have ended before they could be cancelled
+        cancel_many(vllm, "llama_vllm", 4, LONG)
+        time.sleep(0.3)
+        return cancelled(vllm) > before
+
+    wait_until(seen)
     generate(vllm, text_input=PROMPT, sampling_parameters=GREEDY)  # a step that counts anew
+    wait_until(lambda: running(vllm) == 0)
+
+
+@needs_vllm
+def test_cancelled_requests_leave_nothing_behind(vllm: Triton) -> None:
+    """Neither in the memory through which requests go, 200 kB each, nor in the engine's cache."""
+    large = json.dumps(LONG) + " " * 200_000
+    for _ in range(3):
+        cancel_many(vllm, "llama_vllm", 8, large)
+    before = shared_memory(vllm)
+    for _ in range(10):
+        cancel_many(vllm, "llama_vllm", 8, large)
+        assert "text_output" in generate(vllm, text_input=PROMPT, sampling_parameters=GREEDY)
+    assert shared_memory(vllm) - before < 8_000_000  # of 16,000,000
+    wait_until(lambda: running(vllm) == 0)
+    assert metrics(vllm, "vllm:gpu_cache_usage_perc", "llama_vllm") == 0
+    assert pending(vllm, "llama_vllm") == 0
+
+
+@needs_vllm
+@pytest.mark.parametrize("road", ["generate", "generate_stream"])
+def test_a_client_that_hangs_up_leaves_the_engine_well(vllm: Triton, road: str) -> None:
+    body = {"text_input": PROMPT, "sampling_parameters": json.dumps(LONG)}
+    for seconds in (0.0, 0.05, 0.2):
+        hang_up(vllm, "llama_vllm", body, road, seconds)
+    assert "text_output" in generate(vllm, text_input=PROMPT, sampling_parameters=GREEDY)
     wait_until(lambda: running(vllm) == 0)
 
 
@@ -258,16 +367,13 @@ def test_its_own_figures_are_on_the_metrics_port(vllm: Triton) -> None:
     assert metrics(vllm, "vllm:time_to_first_token_seconds_count", "llama_vllm") > 0
 
 
-@needs_vllm
-def test_unloading_ends_the_engine_s_processes(vllm: Triton) -> None:
-    """Last: it takes the model away."""
-    assert vllm.pid is not None
-    family = psutil.Process(vllm.pid).children(recursive=True)
-    engine = [process for process in family if "VLLM" in process.name() + str(process.cmdline())]
-    assert engine
-    vllm.unload("llama_vllm")
-    wait_until(lambda: not any(lives(process) for process in engine))
-    assert "Segfault" not in vllm.log_text()
+# -- the engine's end: these take the model away, so they come last -------------------------------
+
+
+def engine_processes(server: Triton) -> list[psutil.Process]:
+    assert server.pid is not None
+    family = psutil.Process(server.pid).children(recursive=True)
+    return [process for process in family if "VLLM" in process.name() + str(process.cmdline())]
 
 
 def lives(process: psutil.Process) -> bool:
@@ -275,3 +381,23 @@ def lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@needs_vllm
+def test_unloading_ends_the_engine_s_processes(vllm: Triton) -> None:
+    engine = engine_processes(vllm)
+    assert engine
+    vllm.unload("llama_vllm")
+    wait_until(lambda: not any(lives(process) for process in engine))
+    assert "Segfault" not in vllm.log_text()
+
+
+@needs_vllm
+def test_an_engine_that_dies_is_told_and_its_model_unloaded(vllm: Triton) -> None:
+    vllm.load("llama_vllm", timeout=280)
+    for process in engine_processes(vllm):
+        process.kill()
+    ask = {"text_input": PROMPT, "sampling_parameters": GREEDY}
+    # Whoever asks next is told, and with that the model goes.
+    wait_until(lambda: "error" in generate(vllm, **ask) and not vllm.ready("llama_vllm"))
+    assert "the engine is not healthy" in vllm.log_text()

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from workbook.errors import WorkbookError
 from workbook.measure import bench
-from workbook.measure.bench import machine, services, start, tables, wrk
+from workbook.measure.bench import machine, peers, services, start, tables, wrk
 from workbook.measure.bench.tables import Goal, Section
 
 
@@ -103,11 +103,24 @@ def test_a_crowded_machine_reaches_nothing(
     assert verdict in (tmp_path / "r.md").read_text()
 
 
+@pytest.mark.parametrize(
+    "peer", [peers.FASTAPI, peers.MLSERVER, peers.BENTOML, peers.LITSERVE], ids=lambda p: p.name
+)
+def test_nothing_in_a_peer_s_environment_is_left_to_chance(
+    peer: peers.Peer, tmp_path: Path
+) -> None:
+    text = (services.apps(tmp_path) / f"{peer.program}.txt").read_text()
+    packages = [line for line in text.splitlines() if not line.startswith("#")]
+    assert set(peer.pins) <= set(packages)
+    assert all(package.count("==") == 1 for package in packages)
+
+
 def test_a_service_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     port = services.free_port()
     program = (
         "import http.server, subprocess, sys; "
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], "
+        "start_new_session=True); "
         "print(child.pid, flush=True); "
         f"http.server.HTTPServer(('127.0.0.1', {port}), http.server.SimpleHTTPRequestHandler)"
         ".serve_forever()"
@@ -120,7 +133,10 @@ def test_a_service_is_ended_with_all_its_processes(tmp_path: Path) -> None:
             services.wait_for_answer(f"http://127.0.0.1:{port}/", "{}", timeout=1)
     assert process.poll() is not None
     stat = Path(f"/proc/{child}/stat")
-    assert not stat.exists() or stat.read_text().split()[2] == "Z"
+    deadline = time.monotonic() + 30  # it was killed, which takes a moment on a busy machine
+    while stat.exists() and stat.read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline, "a process was left behind"
+        time.sleep(0.05)
 
 
 def test_a_service_that_ends_says_its_last_words(tmp_path: Path) -> None:

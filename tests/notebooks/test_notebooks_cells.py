@@ -137,9 +137,15 @@ def test_each_trick_is_found_and_undone(
 def test_a_moved_cell_is_found_and_put_back(release: Notebook) -> None:
     mine = work(release)
     move(mine)
-    assert {kind for kind, _ in kinds(mine, release)} == {"moved"}
+    assert kinds(mine, release) == [("moved", "a9.doubled")]  # and none of those that it passed
     clean = cells.restore(mine, release)
     assert cells.compare(clean, release) == []
+
+
+def test_a_copy_above_the_original_moves_nothing(release: Notebook) -> None:
+    mine = work(release)
+    mine["cells"].insert(0, copy.deepcopy(tagged(mine, "a9.doubled")))
+    assert kinds(mine, release) == [("copied", "a9.doubled")]
 
 
 def test_a_deleted_cell_comes_back_where_it_was(release: Notebook) -> None:

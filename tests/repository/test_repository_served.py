@@ -24,7 +24,7 @@ import tritonclient.http as httpclient
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from workbook import paths, zoo
-from workbook.server import Triton
+from workbook.server import Triton, fleet
 from workbook.zoo import data
 from workbook.zoo.repository import LLAMAS, MODELS
 
@@ -37,9 +37,7 @@ def demo() -> Iterator[Triton]:
     zoo.repository.build()
     options = ["--model-load-thread-count=4"]
     with Triton(paths.repository(), options=options) as server:
-        with ThreadPoolExecutor(4) as pool:
-            # An ensemble loads its parts itself.
-            list(pool.map(server.load, [m for m in MODELS if not m.startswith("language_")]))
+        assert not fleet.load_all(server, MODELS)
         yield server
 
 

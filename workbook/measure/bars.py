@@ -13,6 +13,7 @@ def plot_bars(table: pd.DataFrame, *, title: str, below: str = "") -> look.Pictu
 
     Args:
         table: numbers; the index names the bars from top to bottom, the columns their parts.
+            The parts of a request's time (`queue`, `compute_input`, …) have their own colours.
         title: a line above the bars.
         below: what the numbers are, with their unit.
 
@@ -27,8 +28,11 @@ def plot_bars(table: pd.DataFrame, *, title: str, below: str = "") -> look.Pictu
     axes = figure.subplots()
     look.panel(axes, title, below=below, grid="x")
     left = pd.Series(0.0, index=table.index)
-    for colour, part in zip(look.COLOURS, table.columns, strict=False):
-        axes.barh(names, table[part], left=left, color=colour, height=0.62, label=str(part))
+    for other, part in zip(look.COLOURS, table.columns, strict=False):
+        axes.barh(
+            names, table[part], left=left, color=look.PARTS.get(part, other), height=0.62,
+            label=str(part), hatch=look.HATCHES.get(part), edgecolor=look.INK, linewidth=0,
+        )  # fmt: skip
         left = left + table[part]
     for place, end in enumerate(ends):
         text = f"{end:,.0f}" if end >= 100 else f"{end:.3g}"

@@ -7,6 +7,7 @@ be compared: only tokens that somebody asked for count.
 
 from __future__ import annotations
 
+import heapq
 import json
 import queue
 import threading
@@ -95,6 +96,20 @@ def load(
 def tokens_per_second(answers: pd.DataFrame) -> float:
     """Tokens that were asked for, by the time from the first question to the last answer."""
     return float(answers["tokens"].sum() / (answers["end"].max() - answers["sent"].min()))
+
+
+def rows_at_work(lengths: Sequence[int], rows: int) -> tuple[float, float]:
+    """How many rows of a batch make a useful token in a step, on average: static, continuous.
+
+    A static batch takes the next `rows` answers and ends with the longest of them; in a continuous
+    one the next answer takes the row of one that has ended. It follows from the lengths alone, for
+    clients that ask again at once.
+    """
+    steps = sum(max(lengths[i : i + rows]) for i in range(0, len(lengths), rows))
+    ends = [0] * rows
+    for length in lengths:
+        heapq.heapreplace(ends, ends[0] + length)
+    return sum(lengths) / steps, sum(lengths) / max(ends)
 
 
 def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Picture:

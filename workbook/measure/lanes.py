@@ -74,7 +74,7 @@ def plot_timeline(
         for model in models
         for number in range(int(table.loc[table["model"] == model, "lane"].max()) + 1)
     ]
-    lane = max(0.5, min(0.13 * int(table["size"].max()), 1.3))  # inches
+    lane = max(0.5, min(0.17 * int(table["size"].max()), 1.5))  # inches
     above, below = max(1.0, 0.17 * len(rows)), max(0.75, lane * len(lanes))
     figure = look.Picture(8.6, above + below + 1.35, _words(table, lanes))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[above, below])

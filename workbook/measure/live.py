@@ -134,13 +134,12 @@ def _times(axes: Axes, table: pd.DataFrame) -> None:
     look.panel(axes, "A request's time (ms)", below="seconds")
     lengths = table["seconds"].diff().fillna(table["seconds"].iloc[0])
     bottom = pd.Series(0.0, index=table.index)
-    colours = (look.COLOURS[1], look.COLOURS[4], look.COLOURS[2], look.COLOURS[5])
-    hatches = ("///", "", "", "")
-    for (name, label), colour, hatch in zip(_TIMES.items(), colours, hatches, strict=True):
-        part = table[name].fillna(0.0)
+    for name, label in _TIMES.items():
+        part, span = table[name].fillna(0.0), name.removesuffix("_ms")
         axes.bar(
-            table["seconds"] - lengths / 2, part, 0.85 * lengths, bottom=bottom, color=colour,
-            label=label, hatch=hatch, edgecolor=look.INK, linewidth=0,
+            table["seconds"] - lengths / 2, part, 0.85 * lengths, bottom=bottom,
+            color=look.PARTS[span], label=label, hatch=look.HATCHES.get(span), edgecolor=look.INK,
+            linewidth=0,
         )  # fmt: skip
         bottom += part
     axes.set_xlim(left=0)

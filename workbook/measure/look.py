@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#2A8FD0", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
+#: One colour for each part of a request's time, in every figure; the queue is hatched as well.
+PARTS = {
+    "queue": "#E69F00",
+    "compute_input": "#CC79A7",
+    "compute_infer": "#009E73",
+    "compute_output": "#56B4E9",
+}
+HATCHES = {"queue": "///"}
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 GREY = "#858585"
 #: The colour of text on a bar of one of `COLOURS`.

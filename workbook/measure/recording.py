@@ -15,7 +15,9 @@ from ..errors import WorkbookError
 from ..server import Server
 from .timeline import COLUMNS, traces
 
-_PATIENCE = 5.0  # seconds; the server writes a trace some milliseconds after the answer
+# Seconds; the server counts and writes a trace some milliseconds after the answer.
+_PATIENCE = 5.0
+_LOOK = 0.1
 
 
 @dataclass
@@ -52,15 +54,16 @@ def recording(server: Server) -> Iterator[Recording]:
         yield made
     finally:
         _switch(server, trace_level=["OFF"])
-        expected = _answered(server) - before
         deadline = time.monotonic() + _PATIENCE
+        counted = -1
         while time.monotonic() < deadline:
+            earlier, counted = counted, _answered(server) - before
             spans = _read(file)
             made.spans = spans[~spans["trace"].isin(past)].reset_index(drop=True)
             ended = made.spans[made.spans["span"] == "request"]
-            if ended["trace"].nunique() >= expected:
-                break
-            time.sleep(0.05)
+            if earlier == counted <= ended["trace"].nunique():
+                break  # the server counts a moment after it answers: no more came since
+            time.sleep(_LOOK)
 
 
 def _switch(server: Server, **settings: Any) -> None:

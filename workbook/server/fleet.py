@@ -70,7 +70,8 @@ def load_all(
     errors: dict[str, WorkbookError] = {}
     wanted = list(models)
     ensembles = [name for name in wanted if _is_ensemble(server.repository / name)]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
         for group in ([name for name in wanted if name not in ensembles], ensembles):
             jobs = {pool.submit(_load, server, name): name for name in group}
             for job in as_completed(jobs):
@@ -78,6 +79,9 @@ def load_all(
                 if error is not None:
                     errors[name] = error
                 told(name, error)
+    finally:
+        # After Ctrl-C: neither begin the others nor wait for those under way.
+        pool.shutdown(wait=False, cancel_futures=True)
     return errors
 
 

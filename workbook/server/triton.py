@@ -255,7 +255,9 @@ class Triton(Server):
             "exit-on-error": "false",  # one bad model never stops the others
             "strict-readiness": "false",
             # The server waits so long for requests under way, but also for idle connections of
-            # clients. In explicit mode stop() has unloaded the models, so no request is left.
+            # clients. In explicit mode stop() has unloaded the models, so no request is left. (A
+            # server that is told to end with models loaded may not see them end in this time. It
+            # then exits at once: trace files are not written, and it may trap on its way out.)
             "exit-timeout-secs": 1 if self.control == "explicit" else 3,
             "metrics-interval-ms": 500,
         }

@@ -21,7 +21,9 @@ def step(checkpoint: Path) -> Any:
     `past` (n, layers · 2, heads, before, 64) float32. Outputs: `logits` (n, vocabulary) of the
     last token, and `present`, the cache with the new tokens in it.
 
-    `before` is at least 1: an empty cache is one column of zeros that the mask leaves out.
+    `before` is at least 1: an empty cache is one column of zeros that the mask leaves out. A place
+    beyond the context length, and a token beyond the vocabulary, have no row to be looked up: such
+    a request fails.
     """
     import torch
     from torch.nn import functional
@@ -41,7 +43,10 @@ def step(checkpoint: Path) -> Any:
             super().__init__()
             self.model = model.model
             self.head = model.lm_head
-            self.register_buffer("rates", model.model.rotary_emb.inv_freq.float().clone())
+            places = torch.arange(model.config.max_position_embeddings)
+            angles = places[:, None].float() * model.model.rotary_emb.inv_freq.float()
+            self.register_buffer("cos", torch.cat([angles, angles], -1).cos())
+            self.register_buffer("sin", torch.cat([angles, angles], -1).sin())
 
         def forward(
             self, input_ids: torch.Tensor, attention_mask: torch.Tensor, past: torch.Tensor
@@ -50,9 +55,9 @@ def step(checkpoint: Path) -> Any:
             places = (attention_mask.cumsum(1) - 1).clamp(min=0)
             total = attention_mask.shape[1]
             here = places[:, total - new :]
-            angles = here[:, None, :, None].float() * self.rates
-            angles = torch.cat([angles, angles], -1)
-            cos, sin = angles.cos(), angles.sin()
+            cos, sin = (
+                functional.embedding(here, table)[:, None] for table in (self.cos, self.sin)
+            )
             order = torch.arange(total)
             seen = order[None, :] <= order[total - new :, None]
             allowed = seen[None, None] & (attention_mask[:, None, None, :] > 0)

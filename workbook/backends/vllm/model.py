@@ -26,13 +26,15 @@ from workbook.backends.base import BadModel, BadRequest, Config, StandIn
 from workbook.backends.vllm import sampling, tensors
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-#: How often a request that waits for the engine looks whether its client has gone, in seconds.
+#: How often a request that waits for the engine looks whether engine and client are there, in s.
 LOOK = 0.1
+#: Upstream's words.
+UNHEALTHY = "Model is unavailable due to unhealthy vLLM engine"
 #: What the CPU build takes from the environment, where nothing else is set: room for keys and
 #: values in GiB, no look for the hub's server, no reports home. The library's own choice of cores
 #: leaves one of them to the server, which on two cores is half of the machine. Threads that wait
-#: sleep: where they spin, as OpenMP's do, a second program on the same cores slows each step by an
-#: order of magnitude.
+#: sleep, which costs their waking in each of a step's many loops; where they spin, as OpenMP's do,
+#: a second program on the same cores slows each step by an order of magnitude.
 SETTINGS = {
     "OMP_WAIT_POLICY": "passive",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -105,6 +107,7 @@ class TritonPythonModel(StandIn):
         """Let the requests under way finish, then end the engine."""
         self._wait(self._finish())
         self._engine.shutdown()
+        del self._engine  # while there is an interpreter that it can be taken apart in
         self._end_loop()
         for logger in self._loggers:  # else they outlive what Triton keeps them in
             logger.close()
@@ -149,12 +152,8 @@ class TritonPythonModel(StandIn):
             pb_utils.Logger.log_error(f"vllm: the engine is not healthy: {_said(error)}")
             pb_utils.unload_model(self.config.name)
             for request in requests:
-                failure = pb_utils.TritonError(
-                    "Model is unavailable due to unhealthy vLLM engine",
-                    pb_utils.TritonError.UNAVAILABLE,
-                )
-                sender = request.get_response_sender()
-                sender.send(pb_utils.InferenceResponse([], failure), FINAL)
+                failure = _failure(UNHEALTHY, pb_utils.TritonError.UNAVAILABLE)
+                request.get_response_sender().send(failure, FINAL)
             return False
         return True
 
@@ -171,17 +170,24 @@ class TritonPythonModel(StandIn):
         answer = asyncio.ensure_future(self._respond(request, sender))
         while not answer.done():
             await asyncio.wait([answer], timeout=LOOK)
-            if not answer.done() and sender.is_cancelled():
-                pb_utils.Logger.log_info(f"vllm: a request to '{self.config.name}' was cancelled")
+            gone, dead = sender.is_cancelled(), self._engine.errored
+            if not answer.done() and (gone or dead):
                 answer.cancel()  # the engine drops a request whose reader is cancelled
-                await asyncio.wait([answer])
+                await asyncio.wait([answer], timeout=LOOK)  # one that has died may never do so
+                break
         try:
+            if not answer.done():
+                raise asyncio.CancelledError
             response = answer.result()
         except asyncio.CancelledError:
-            response = _failure("Request was cancelled", pb_utils.TritonError.CANCELLED)
+            if dead:  # since the health check
+                response = _failure(UNHEALTHY, pb_utils.TritonError.UNAVAILABLE)
+            else:
+                pb_utils.Logger.log_info(f"vllm: a request to '{self.config.name}' was cancelled")
+                response = _failure("Request was cancelled", pb_utils.TritonError.CANCELLED)
         except Exception as error:
             message = f"Error generating stream: {_said(error)}"  # upstream's words
-            if isinstance(error, self._refusals):
+            if isinstance(_cause(error), self._refusals):
                 response = _failure(message, pb_utils.TritonError.INVALID_ARG)
             else:
                 pb_utils.Logger.log_error(f"vllm: {message}")
@@ -190,8 +196,13 @@ class TritonPythonModel(StandIn):
 
     async def _respond(self, request: Any, sender: Any) -> Any:
         """Send what the engine makes as it makes it; returns the last response, not yet sent."""
+        from vllm.sampling_params import RequestOutputKind
+
         asked = tensors.Asked.read(request)
         parameters = sampling.parameters(asked.parameters)
+        # Where nothing is streamed, a piece for every token would be work that nobody sees.
+        kinds = RequestOutputKind
+        parameters.output_kind = kinds.CUMULATIVE if asked.stream else kinds.FINAL_ONLY
         state, last = tensors.Sent(), None
         async for output in self._engine.generate(
             {"prompt": asked.prompt}, parameters, str(uuid.uuid4())
@@ -234,4 +245,12 @@ def _failure(message: str, code: Any) -> Any:
 
 def _said(error: BaseException) -> str:
     """An error's own words, or its kind where it has none."""
-    return str(error) or type(error).__name__
+    found = _cause(error)
+    return str(found) or type(found).__name__
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What a wordless error was raised for: the engine wraps what goes wrong with a request."""
+    while not str(error) and error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -19,6 +19,8 @@ def parameters(text: str) -> Any:
         BadRequest: not a JSON object, a name that vLLM does not know, or a value of another kind.
         ValueError: a value that vLLM refuses.
     """
+    # Here and not above: this file is read before it is known whether they are installed.
+    from msgspec import structs
     from vllm import SamplingParams
 
     try:
@@ -29,33 +31,28 @@ def parameters(text: str) -> Any:
         raise BadRequest('sampling_parameters must be a JSON object, e.g. {"max_tokens": 64}')
     if given.pop("lora_name", None) is not None:
         raise BadRequest("LoRA feature is not enabled.")
-    kinds = SamplingParams.__annotations__
+    fields = {field.name: field.type for field in structs.fields(SamplingParams)}
     read = {}
     for name, value in given.items():
         if name in _OTHERS:
             continue
-        if name not in kinds or name.startswith("_"):
+        if name not in fields or name.startswith("_"):
             raise BadRequest(f"sampling parameter {name!r} is not one of vLLM's")
-        read[name] = _converted(name, value, str(kinds[name]))
+        read[name] = _converted(name, value, fields[name])
     return SamplingParams(**read)
 
 
-def _converted(name: str, value: Any, kind: str) -> Any:
-    """A string where a number or a truth value belongs, as such; anything else as it is."""
-    if not isinstance(value, str):
-        return value
+def _converted(name: str, value: Any, kind: Any) -> Any:
+    """A value as its kind; a string where a number or a truth value belongs, as such.
+
+    The engine's process reads the parameters by these kinds and has no answer to others: a request
+    that it cannot read is never heard of again.
+    """
+    import msgspec
+
     try:
-        if kind.startswith(("int", "<class 'int'>")):
-            return int(value)
-        if kind.startswith(("float", "<class 'float'>")):
-            return float(value)
-        if kind.startswith(("bool", "<class 'bool'>")):
-            return {"true": True, "false": False}[value.lower()]
-    except (ValueError, KeyError):
-        raise BadRequest(f"sampling parameter {name} is {value!r}; it must be {kind}") from None
-    if "str" not in kind:
-        try:
-            return json.loads(value)
-        except ValueError:
-            raise BadRequest(f"sampling parameter {name} is {value!r}; it must be {kind}") from None
-    return value
+        read = msgspec.convert(value, kind, strict=False, str_keys=True)
+        msgspec.msgpack.encode(read)  # as it will be sent
+    except (msgspec.ValidationError, TypeError, OverflowError) as error:
+        raise BadRequest(f"sampling parameter {name} is {value!r}: {error}") from None
+    return read

@@ -168,7 +168,8 @@ def _peer(peer: peers.Peer, scratch: Path, settings: Settings) -> Iterator[list[
     home.mkdir()
     programs = services.apps(home)
     port = services.free_port()
-    with services.environment(home.name, peer.pins) as python:
+    closure = programs / f"{peer.program}.txt"
+    with services.environment(home.name, peer.pins, closure) as python:
         argv = peer.start(python, programs, onnx, port, CORES)
         env = {"MODEL": str(onnx), "WORKERS": str(CORES), "PORT": str(port), **peer.env}
         with services.running(home.name, argv, port=port, env=env, cwd=programs):

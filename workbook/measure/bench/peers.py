@@ -25,7 +25,8 @@ class Peer:
     """One service.
 
     Attributes:
-        pins: what pip installs for it.
+        pins: what pip installs for it. What those need in turn is in apps/<program>.txt.
+        program: its program in apps/, without "_app.py".
         start: (python, folder of programs, ONNX file, port, workers) → the command line.
         paths: its endpoints.
         body: the request for rows, before it becomes JSON. read: the scores in its answer.
@@ -33,6 +34,7 @@ class Peer:
     """
 
     name: str
+    program: str
     pins: tuple[str, ...]
     start: Callable[[Path, Path, Path, int, int], list[str]]
     paths: tuple[str, ...]
@@ -103,6 +105,7 @@ def _kserve(x: Array) -> dict[str, Any]:
 
 FASTAPI = Peer(
     name="FastAPI",
+    program="fastapi",
     pins=(
         "fastapi==0.165.0",
         "uvicorn==0.54.0",
@@ -118,8 +121,10 @@ FASTAPI = Peer(
 )
 MLSERVER = Peer(
     name="MLServer, worker processes",
+    program="mlserver",
     # Its workers do not start with a newer uvloop ("no current event loop").
-    pins=("mlserver==1.7.1", "uvloop==0.21.0", *_RUNTIME),
+    # httptools: uvicorn reads HTTP in C where it finds it.
+    pins=("mlserver==1.7.1", "uvloop==0.21.0", "httptools==0.6.4", *_RUNTIME),
     start=_mlserver(parallel=True),
     paths=("/v2/models/one_layer/infer",),
     body=_kserve,
@@ -132,6 +137,7 @@ MLSERVER_ALONE = dataclasses.replace(
 )
 BENTOML = Peer(
     name="BentoML",
+    program="bentoml",
     pins=("bentoml==1.4.38", "uvloop==0.21.0", "httptools==0.6.4", *_RUNTIME),
     start=_start_bentoml,
     paths=("/infer",),
@@ -141,6 +147,7 @@ BENTOML = Peer(
 )
 LITSERVE = Peer(
     name="LitServe",
+    program="litserve",
     pins=("litserve==0.2.19", "uvloop==0.21.0", "httptools==0.6.4", *_RUNTIME),
     start=_start_litserve,
     paths=("/predict",),

@@ -15,13 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
+import psutil
 
 from ...errors import WorkbookError
 
 
 @contextlib.contextmanager
-def environment(name: str, pins: Sequence[str]) -> Iterator[Path]:
+def environment(name: str, pins: Sequence[str], closure: Path) -> Iterator[Path]:
     """A virtual environment with these packages, thrown away at the end; yields its Python.
+
+    Args:
+        closure: pip's constraints: the version of everything that the packages need in turn.
+            Without them pip tries hundreds of versions, for minutes.
 
     Raises:
         WorkbookError: it could not be built, for example without a network.
@@ -30,7 +35,10 @@ def environment(name: str, pins: Sequence[str]) -> Iterator[Path]:
         python = Path(home) / "bin" / "python"
         steps = (
             [sys.executable, "-m", "venv", home],
-            [str(python), "-m", "pip", "install", "--quiet", "--only-binary=:all:", *pins],
+            [
+                *(str(python), "-m", "pip", "install", "--quiet", "--only-binary=:all:"),
+                *("--constraint", str(closure), *pins),
+            ],
         )
         for step in steps:
             done = subprocess.run(step, capture_output=True, text=True, check=False)
@@ -133,10 +141,17 @@ def _listens(port: int) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the whole session: ask, wait, then kill what is left."""
+    """End a service and all that it started: ask, wait, then kill what is left."""
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        # BentoML's workers are in sessions of their own.
+        family = psutil.Process(process.pid).children(recursive=True)
     for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=patience)
     process.wait()
+    for child in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()

@@ -62,6 +62,7 @@ class Section:
         how: what was measured, in a few sentences.
         columns, rows: the table of what was seen.
         goals: the figures that are to be reached.
+        picture: a file that shows it, as a path from the project's folder; "" for none.
     """
 
     key: str
@@ -70,6 +71,7 @@ class Section:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     goals: Sequence[Goal] = ()
+    picture: str = ""
 
 
 def show(section: Section, console: Console) -> None:
@@ -120,6 +122,8 @@ def _markdown(section: Section, machine: str) -> str:
     if section.goals:
         goals = [goal.cells() for goal in section.goals]
         parts.append(_table(("figure", "measured", "target", "reached"), goals))
+    if section.picture:
+        parts.append(f"![{section.title}]({section.picture})")
     parts.append(f"*{today}; {machine}.*")
     return "\n\n".join(parts)
 

@@ -14,7 +14,12 @@ import numpy as np
 import onnxruntime
 
 
-@bentoml.service(workers=int(os.environ["WORKERS"]), logging={"access": {"enabled": False}})
+# Neither metrics nor an access log: they take a tenth to a third of a request's processor time.
+@bentoml.service(
+    workers=int(os.environ["WORKERS"]),
+    metrics={"enabled": False},
+    logging={"access": {"enabled": False}},
+)
 class OneLayer:
     """Scores of the rows."""
 
