@@ -6,16 +6,24 @@
    Python-based model waits for that. Nothing hangs on the answer: this stub holds no model, so
    there is no `finalize` to be called.
 
-   Preloaded into tritonserver, this library answers that one sleep at once. It knows it by the
-   children of the calling thread: the stub for auto-completion bears the model's name where the
-   stub of an instance bears the instance's. Any other sleep is libc's own, and so is this one where
-   the kernel does not list a thread's children. */
+   Preloaded into tritonserver, this library lets that one sleep end as soon as every thread of the
+   stub sleeps: it has written its answer then, and holds no lock on the memory that it shares with
+   the server. (Killed with such a lock in its hand it would take the server with it: the next to
+   ask for the lock gets EOWNERDEAD, and throws.) A stub that goes on working is waited for as long
+   as without this library. The sleep is known by the children of the calling thread: the stub for
+   auto-completion bears the model's name where the stub of an instance bears the instance's. Any
+   other sleep is libc's own, and so is this one where the kernel does not list a thread's
+   children. See proc(5). */
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define LOOK_NS 2000000 /* between two looks at a stub; three in a row must find it asleep */
 
 /* Python and the programs that a model starts are to see the environment without this library. */
 __attribute__((constructor)) static void leave_the_environment(void) {
@@ -53,7 +61,8 @@ static int completes(const char *line, size_t size) {
     return strlen(name) == (size_t)(end - start) && strncmp(name, start, strlen(name)) == 0;
 }
 
-static int thread_completes(void) {
+/* The stub for auto-completion that this thread has started, or 0. */
+static int completing_child(void) {
     FILE *children = fopen("/proc/thread-self/children", "re");
     int pid, found = 0;
     if (children == NULL) return 0;
@@ -65,14 +74,45 @@ static int thread_completes(void) {
         size_t size = fread(line, 1, sizeof line - 1, command);
         fclose(command);
         line[size] = '\0';
-        found = completes(line, size);
+        if (completes(line, size)) found = pid;
     }
     fclose(children);
     return found;
 }
 
+/* Whether all threads of a process sleep, or it has ended. */
+static int all_sleep(int pid) {
+    char name[64];
+    snprintf(name, sizeof name, "/proc/%d/task", pid);
+    DIR *tasks = opendir(name);
+    if (tasks == NULL) return 1;
+    int sleep_all = 1;
+    for (struct dirent *task; sleep_all && (task = readdir(tasks)) != NULL;) {
+        char line[512];
+        if (task->d_name[0] == '.') continue;
+        snprintf(name, sizeof name, "/proc/%d/task/%.16s/stat", pid, task->d_name);
+        FILE *stat = fopen(name, "re");
+        if (stat == NULL) continue; /* it has ended meanwhile */
+        size_t size = fread(line, 1, sizeof line - 1, stat);
+        fclose(stat);
+        line[size] = '\0';
+        const char *state = strrchr(line, ')'); /* the name before it may hold anything */
+        sleep_all = state != NULL && (state[2] == 'S' || state[2] == 'Z');
+    }
+    closedir(tasks);
+    return sleep_all;
+}
+
 unsigned int sleep(unsigned int seconds) {
-    if (seconds == 1 && thread_completes()) return 0;
+    const struct timespec look = {0, LOOK_NS};
+    int pid = seconds == 1 ? completing_child() : 0;
+    if (pid != 0) {
+        for (int looks = 0, still = 0; looks < 1000000000 / LOOK_NS && still < 3; looks++) {
+            nanosleep(&look, NULL);
+            still = all_sleep(pid) ? still + 1 : 0;
+        }
+        return 0;
+    }
     unsigned int (*libc)(unsigned int);
     *(void **)&libc = dlsym(RTLD_NEXT, "sleep");
     return libc(seconds);
