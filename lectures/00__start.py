@@ -25,7 +25,7 @@ print(server.url, server.metadata()["name"], server.metadata()["version"])
 # %% [markdown]
 # ## What it serves
 #
-# One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. On a laptop, *stand-ins* take the place of the C++ ones. NVIDIA's GPU container serves the same folder unchanged.
+# One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. Most backends are C++ libraries. On a laptop, Python programs that follow the same rules take their place: we call them *stand-ins*. NVIDIA's GPU container serves the same folder unchanged.
 
 # %%
 import pandas as pd
@@ -49,9 +49,12 @@ answer["outputs"][0]["data"]
 # %% [markdown]
 # ## How a lecture works
 #
-# Each begins with a question. You **predict**, run the experiment, and **compare**. Your predictions are kept on this machine and nowhere else.
+# Each begins with a question. You **predict**, run the experiment, and **compare**. Run the cell of a prediction, then type a number below the question and press Enter, or choose an option.
 #
-# Try one. An *execution* is one call of the model by the server; an *inference* is one row.
+# You may skip it: what was measured is shown all the same. Predictions are kept on this machine and nowhere else.
+
+# %% [markdown]
+# Try one. An *execution* is one call of the model by the server; an *inference* is one row. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
 
 # %%
 from workbook.lesson import claim, compare, predict
@@ -80,7 +83,7 @@ claim(
 # %% [markdown]
 # ## The syllabus
 #
-# Lectures are for reading and measuring, assignments for building. The minutes come from the notebooks themselves.
+# Lectures are for reading and measuring, assignments for building. The minutes come from the notebooks themselves. A number that the table skips is a notebook still to come.
 
 # %%
 from workbook import syllabus
@@ -90,7 +93,7 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# Two hours show what Triton does with requests. Four add the inside of the server and an assignment. Eight are for the whole architecture, and for the first notebooks on backends and speed once they are there. Time left over is for self-checks.
+# Two hours show what Triton does with requests. Four add the inside of the server and an assignment. Eight will cover the whole architecture, and the first notebooks on backends and speed. The table counts the minutes of what is ready today, and how many notebooks are to come. Time left over is for self-checks.
 
 # %%
 syllabus.routes()

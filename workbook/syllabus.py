@@ -80,7 +80,7 @@ def table() -> Markdown:
 
 def routes() -> Markdown:
     """Ways through the course for a given time, for a notebook. What is missing is said to come."""
-    lines = ["| time | take | minutes |", "|---|---|---:|"]
+    lines = ["| time | take | minutes ready today |", "|---|---|---:|"]
     for hours, names in ROUTES.items():
         way = [entry for entry in entries() if entry.name in names or entry.folder in names]
         links = [f"[{e.title}]({e.link})" for e in way]

@@ -12,13 +12,13 @@
 # A server for models has to answer fast, survive a rush, grow, be simple to keep running, and waste neither GPU nor CPU. A function behind a web framework gives you the first of these, perhaps.
 
 # %% [markdown]
-# | you need | Triton brings |
+# | a server has to | Triton brings |
 # |---|---|
-# | many frameworks | [backends](https://github.com/triton-inference-server/backend): TensorRT, PyTorch, ONNX Runtime, OpenVINO, Python, FIL … |
-# | any place | cloud, data centre, laptop; with a GPU or CPU only |
-# | a rush | instances side by side (copies of a model), dynamic batching (requests joined into one call) |
-# | to see | metrics, traces, Performance Analyzer, Model Analyzer |
-# | several models | ensembles (graphs of models) and business logic |
+# | answer fast | [backends](https://github.com/triton-inference-server/backend) for many frameworks: TensorRT, PyTorch, ONNX Runtime, OpenVINO, Python, FIL … |
+# | survive a rush | instances side by side (copies of a model), dynamic batching (requests joined into one call) |
+# | grow | the same folder of models in a cloud, a data centre or on a laptop; ensembles (graphs of models) and business logic |
+# | be simple to keep running | metrics, traces; Performance Analyzer and Model Analyzer (NVIDIA's tools for load tests and for finding a good config) |
+# | waste neither GPU nor CPU | many models in one server, with a GPU or CPU only |
 
 # %% [markdown]
 # ![Clients, front ends, core, backends and the model repository](../images/architecture.svg)
@@ -39,7 +39,7 @@ print(about["name"], about["version"])
 print(textwrap.fill(", ".join(about["extensions"]), 88))
 
 # %% [markdown]
-# Those words are [protocol extensions](https://github.com/triton-inference-server/server/tree/main/docs/protocol). Each is a set of endpoints; this lecture uses nearly all of them.
+# Those words are [protocol extensions](https://github.com/triton-inference-server/server/tree/main/docs/protocol). Each adds endpoints, or fields to a request. The notebooks of lecture 1 use most of them.
 
 # %% [markdown]
 # ## The repository
@@ -88,12 +88,15 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 """
 
 # %% [markdown]
-# > **Errata.** The seminar's config says `name: "add_sub"` for a model that squares. The name is optional; where it stands, it must be the folder's. Some guides write `platform: "python"`: it is `backend: "python"`.
+# `KIND_GPU` would ask for a GPU. The Python backend then tells your model which one; moving the tensors there is your code's work.
+
+# %% [markdown]
+# A config may also name its model. Ours does not; what if it did, and got it wrong?
 
 # %%
 predict(
     "first.name",
-    'The config says name: "add_sub", the folder is called cube. What does Triton do?',
+    'Suppose the config says name: "add_sub", and the folder is called cube. What does Triton do?',
     ["It serves the model as add_sub.", "It serves the model as cube.", "It refuses to load it."],
 )
 
@@ -117,6 +120,9 @@ compare(
     "first.name", verdict, published="the name must be the folder's (model configuration guide)"
 )
 claim(verdict.startswith("It refuses"), "A wrong name is refused.", "Read the server's log.")
+
+# %% [markdown]
+# > **Errata.** The older seminar slides write `name: "add_sub"` into the config of a model that squares. The name is optional; where it stands, it must be the folder's. Some guides write `platform: "python"`: it is `backend: "python"`.
 
 # %% [markdown]
 # With the first line gone, the model loads. In its metadata, -1 stands for the batch dimension: any size up to 8.
@@ -171,7 +177,7 @@ claim(
 # %% [markdown]
 # ## What the server counts
 #
-# Three requests were sent, over three ways. One more is malformed: five numbers for four places.
+# Three requests were sent, one each way. One more is malformed: five numbers for four places.
 
 # %%
 predict("first.count", "How many executions of the model will the server have counted?")
@@ -200,6 +206,8 @@ claim(
 
 # %% [markdown]
 # The *core*, in the middle of the picture above, checks names, types and shapes *before* a request joins its model's queue. A model needs no code for that. All three ways end in the same queue.
+#
+# The refused request is not counted as a failure either: the notebook on [metrics](06__metrics.ipynb) comes back to that.
 
 # %% [markdown]
 # ## Into the shared repository

@@ -53,7 +53,7 @@ pd.Series(
 # %% [markdown]
 # ## One server, how many processes?
 #
-# A backend may be a library inside the server (C++), or start one process per instance (Python). On a laptop all our backends are of the second kind.
+# A backend may be a library inside the server, or start processes of its own. On a laptop all our backends are of the second kind.
 
 # %%
 predict(
@@ -95,6 +95,9 @@ claim(
     "Each Python instance is a process of its own: none waits for another one's interpreter lock.",
     "Run the cell before this one again: an old process may have been about to end.",
 )
+
+# %% [markdown]
+# The Python backend works like this, and so do our stand-ins. C++ backends stay inside the server: there, each instance works on a thread of that one process.
 
 # %% [markdown]
 # ## When instances outnumber the cores
@@ -176,7 +179,10 @@ claim(
 )
 
 # %% [markdown]
-# Eight workers share two cores: about four times as long, and more where other programs want those cores too.
+# Eight workers share two cores: 8 / 2 = 4, about four times as long. A higher number means that other programs, or the server itself, wanted those cores too, or that the two are halves of one physical core.
+
+# %% [markdown]
+# A framework may start threads of its own in each instance. Instances times threads should not exceed the cores.
 
 # %% [markdown]
 # GPUs are shared in the same way: by default every instance of every model may run at once, and the GPU's own scheduler takes turns. Triton's [rate limiter](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md) holds executions back when a resource is taken.
@@ -186,7 +192,7 @@ claim(
 #
 # ![Triton's core between front ends and backends](../images/architecture.svg)
 #
-# The source of the core has a folder or a class for each part: [triton-inference-server/core](https://github.com/triton-inference-server/core). You will meet five of them: Backend, RepoAgent, Server, Cache and Python.
+# The source of the core has a folder or a class for each part: [triton-inference-server/core](https://github.com/triton-inference-server/core). You will meet three parts of the core: repository agents, cache and server. And you will meet what it talks to: backends, above all the Python one.
 
 # %% [markdown]
 # ### Backend: instances, memory, requests
@@ -242,7 +248,7 @@ claim(
 # %% [markdown]
 # ### Cache: the same question twice
 #
-# A model with `response_cache { enable: true }` is asked only when an answer is new. The local cache lies in the server's memory (`--cache-config local,size=…`; our servers have one); another one talks to Redis.
+# With `response_cache { enable: true }` in a model's config, the server keeps the model's answers. The local cache lies in the server's memory (`--cache-config local,size=…`; our servers have one); another one talks to Redis.
 
 # %%
 predict(
@@ -271,7 +277,7 @@ claim(
 # %% [markdown]
 # ### Server: requests, models, metrics, logs
 #
-# The server passes each request to its model's scheduler, keeps statistics, and writes the log. Even logging is an API: change the level of a running server, and back.
+# The server passes each request to its model's scheduler, keeps statistics, and writes the log. Even logging is an API: change the level of a running server, and back. The first line may name one state twice; pass over it.
 
 # %%
 server.request("POST", "/v2/logging", json={"log_verbose_level": 1})
@@ -364,20 +370,27 @@ server.stop()
 #
 # - One tritonserver process serves all models; each Python instance adds a process of its own.
 # - An instance costs memory at once, and a core only while it works. More instances than cores wait.
-# - The core is made of parts with plain tasks: scheduler, backend, cache, agents, statistics.
+# - The core has parts with plain tasks, such as server, cache and repository agents. Backends do the computing.
+#
+# | resource | who decides |
+# |---|---|
+# | cores | the operating system shares them |
+# | memory | each backend takes what its instances need |
+# | GPU | its own scheduler; the rate limiter, if it is on, holds executions back |
+# | disk | the [repository manager](05__model_repository_manager.ipynb) says when a model loads; the backend then reads its weights |
 
 # %% [markdown]
 # ## Check yourself
 #
 # <details><summary>A model has 16 instances on a machine with 4 cores, and throughput is poor. What do you try first?</summary>
 #
-# Fewer instances: about as many as cores, each with one thread.
+# Fewer instances: about as many as cores, if each computes with one thread.
 #
 # </details>
 #
 # <details><summary>A request is answered from the cache. Where does it <em>not</em> appear?</summary>
 #
-# In the executions and in the compute times. It does count as a request.
+# In the executions: the model did not run. It does count as a request.
 #
 # </details>
 #

@@ -71,7 +71,7 @@ variants = {
 }
 
 # %% [markdown]
-# A stateful model also gets *control inputs*: the server tells it where a sequence starts, and which slot is ready.
+# A stateful model also gets *control inputs*. A *slot* is a row of the batch: the server tells the model which slots hold a request (`READY`), and where a sequence starts (`START`).
 
 # %%
 control = """
@@ -138,7 +138,7 @@ single = measure.executions(spans)
 measure.plot_timeline(spans)
 
 # %% [markdown]
-# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did. In the tables, a `lane` is a row of the lower panel: one instance.
+# Above: one row per request. The thin line is its time in the queue, the thick one its computation. Below: what the instance did. In the code, a `lane` is a row of the lower panel: one instance.
 
 # %%
 waits = single["start_ms"] - single["queued_ms"]
@@ -199,7 +199,7 @@ claim(
 )
 
 # %% [markdown]
-# The first request finds the instance free and goes at once, often alone. The others meet in the queue. Each learns its seat; `ms` is what its client waited:
+# The request that reaches the server first finds the instance free and goes at once, often alone. It need not be r1: requests 1 ms apart may overtake each other. The others meet in the queue. Each learns its seat; `ms` is what its client waited:
 
 # %%
 answers.assign(slot=[o["SLOT"].item() for o in answers["outputs"]])[["id", "slot", "ms"]].round(1)
@@ -263,7 +263,7 @@ claim(
 )
 
 # %% [markdown]
-# Empty slots are filled with placeholders, `READY` false: A may sit in slot 0 and C in slot 2 with nobody between them. A model with one big state array likes that.
+# Empty slots are filled with placeholders, `READY` false: A may sit in slot 0 and C in slot 2 with nobody between them. A model with one big state array likes that. *Direct* does not wait for absent sequences, unless `minimum_slot_utilization` says so.
 
 # %% [markdown]
 # Who keeps the state? The model itself, as `running_sum` of this course does. Or the server, for backends that can do it, such as ONNX Runtime: with a `state` block in the config it hands the model its last state, or the initial one that the config gives ([implicit state](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#implicit-state-management)).
@@ -271,7 +271,14 @@ claim(
 # %% [markdown]
 # ## Oldest
 #
-# No fixed seats. A dynamic batcher takes the oldest requests of *distinct* sequences, up to `max_candidate_sequences` at a time.
+# A dynamic batcher takes the oldest requests of *distinct* sequences, up to `max_candidate_sequences` at a time.
+
+# %%
+predict(
+    "schedulers.oldest",
+    "The same plan. D's last request comes when the other sequences are done. Where does it sit?",
+    ["in slot 0, the first one", "in slot 1, as with direct", "in slot 3, the last one"],
+)
 
 # %%
 answers, spans = record("oldest", plan)
@@ -280,6 +287,11 @@ oldest.astype("Int64").astype("string").fillna("")
 
 # %%
 measure.plot_timeline(spans, group=lambda request: f"sequence {request[0]}")
+
+# %%
+where = oldest.loc["D", "3"]
+said = {0: "in slot 0, the first one", 1: "in slot 1, as with direct", 3: "in slot 3, the last one"}
+compare("schedulers.oldest", said.get(where, f"in slot {where:.0f}"))
 
 # %%
 places = measure.executions(spans).merge(answers, left_on="request_id", right_on="id")
@@ -296,6 +308,9 @@ claim(
 )
 
 # %% [markdown]
+# No fixed seats: the model no longer knows a sequence by its slot. It can ask for the sequence's number instead: one more control input, `CONTROL_SEQUENCE_CORRID`.
+
+# %% [markdown]
 # > **Errata.** The slides say that with *oldest* "a large request is divided into smaller ones". It is not: a request is never split. *Oldest* batches the oldest requests of distinct sequences ([source](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#oldest)).
 
 # %% [markdown]
@@ -306,7 +321,7 @@ claim(
 # %%
 predict(
     "schedulers.pipeline",
-    "chain = alone, then pair. While request 2 is in step one, can request 1 be in step two?",
+    "chain = alone, then pair. While one request is in step one, can another be in step two?",
     ["yes", "no, an ensemble does one request at a time"],
 )
 
@@ -334,7 +349,10 @@ deploy(paths.root() / "model_repository" / "countdown", server=lab)
 lab.config("countdown")["model_transaction_policy"]
 
 # %%
-predict("schedulers.answers", "One request: count down from 5. How many responses will come?")
+predict(
+    "schedulers.answers",
+    "One request: count down from 5. How many responses will come? Count an empty one, too.",
+)
 
 # %% [markdown]
 # Many answers need gRPC's *stream*: a callback gets each response. By default the client keeps an empty last one to itself; `enable_empty_final_response=True` shows it to us.
@@ -372,7 +390,7 @@ lab.stop()
 #
 # - One scheduler per model: default, dynamic, sequence or ensemble; the config chooses.
 # - Direct binds a sequence to a slot. Oldest binds it to an instance only.
-# - An ensemble pipelines by itself. Decoupled is a policy about responses, not about order.
+# - An ensemble pipelines by itself. Decoupled means: a request may have no, one or many responses.
 
 # %% [markdown]
 # ## Check yourself

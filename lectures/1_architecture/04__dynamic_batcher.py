@@ -196,7 +196,11 @@ claim(
 predict(
     "batcher.urgent",
     "Sixteen ordinary requests are always waiting. How long does an urgent one wait?",
-    ["two executions at most", "as long as the others", "longer: urgent ones are sent alone"],
+    [
+        "it goes with the next batch or the one after",
+        "as long as the others",
+        "longer than they do",
+    ],
 )
 
 # %%
@@ -213,19 +217,21 @@ measure.plot_timeline(
 
 # %%
 places["waited"] = places["start_ms"] - places["queued_ms"]
+waited = places.groupby("urgent")["waited"].median()
 starts = places["start_ms"].unique()
 passed = [
     ((starts > row.queued_ms) & (starts <= row.start_ms)).sum()
     for row in places[places["urgent"]].itertuples()
 ]
-compare("batcher.urgent", "two executions at most" if max(passed) <= 2 else "as long as the others")
+soon = "it goes with the next batch or the one after"
+late = "as long as the others" if waited[True] < 1.2 * waited[False] else "longer than they do"
+compare("batcher.urgent", soon if np.median(passed) <= 2 else late)
 
 # %%
-waited = places.groupby("urgent")["waited"].median()
 claim(
     waited[True] < waited[False],
     f"Urgent requests waited {waited[True]:.0f} ms, ordinary ones {waited[False]:.0f} ms.",
-    "Run the cell again: the urgent ones must find a queue.",
+    "Run the two cells before this one again: the urgent ones must find a queue.",
 )
 
 # %% [markdown]
@@ -260,7 +266,7 @@ claim(
 )
 
 # %% [markdown]
-# Usually one goes at once, four wait, and the others find no place: with a queue of 4, no batch of 8 can form.
+# Usually one goes at once, four wait, and the others find no place: with a queue of 4, no batch of 8 can form. Thirty requests within 3 ms overtake one another, so the refused ones need not be the last.
 #
 # Compare the two numbers above. Does your alarm see refusals?
 
@@ -386,10 +392,12 @@ claim(
 )
 
 # %% [markdown]
-# A GPU gains twice: a shared price, and thousands of lanes that one row leaves empty.
+# Your gain may be far from the published ones: it depends on the model. Here the price of calling a hundred trees is nearly all of the time, and a batch shares it.
+#
+# On a GPU there is a second gain: thousands of lanes that one row leaves empty.
 
 # %% [markdown]
-# `watch` runs a load and looks at the model meanwhile. On the left the batches, in the middle where a request's time goes. First one by one:
+# `watch` runs a load and looks at the model meanwhile. On the left the batches, in the middle where a request's time goes, on the right the throughput. First one by one:
 
 
 # %%

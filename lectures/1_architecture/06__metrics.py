@@ -91,9 +91,9 @@ print(
 # |---|---|---|
 # | counter | only grows | its growth a second |
 # | gauge | goes up and down | its value |
-# | summary | keeps quantiles | its quantiles |
+# | summary | sums up how long requests took | its quantiles |
 #
-# `measure.metrics` makes a table of it.
+# The 0.99 quantile: 99 of 100 requests took no longer. `measure.metrics` makes a table of it.
 
 # %%
 table = measure.metrics(lab)
@@ -228,7 +228,7 @@ claim(
 #
 # ![A request's way, with its timestamps](../images/request.svg)
 #
-# A request's time is split: **queue**, **compute input** (tensors to the backend), **infer**, **compute output** (tensors back). Each is a counter in microseconds.
+# A request's time is split: **queue**, **compute input** (tensors to the backend), **infer**, **compute output** (tensors back). Each is a counter in microseconds. They see the server only: network and client are not in them.
 
 # %%
 loads = {"anton": (15, 4), "berta": (60, 4), "clara": (0, 2_000_000)}  # ms, numbers
@@ -269,8 +269,9 @@ measure.plot_bars(spans, title="Where a request's time goes", below="ms a reques
 # %%
 predict(
     "metrics.cure",
-    "Each of the three gets twice the instances. Who becomes clearly faster?",
-    ["anton", "berta", "clara", "all of them", "none"],
+    "Each of the three gets twice the instances. Who then serves at least 1.3 times as many "
+    "requests a second?",
+    ["anton alone", "berta alone", "clara alone", "more than one", "none"],
 )
 
 
@@ -290,40 +291,56 @@ gain = after / first
 measure.plot_bars(gain.to_frame(), title="Twice the instances", below="times the throughput")
 
 # %%
+faster = list(gain[gain >= 1.3].index)
+right = f"{faster[0]} alone" if len(faster) == 1 else "more than one" if faster else "none"
+compare("metrics.cure", right)
 queue_part = spans["queue"] / spans.sum(axis=1)
-compare("metrics.cure", str(gain.idxmax()))
 claim(
     queue_part["anton"] > 0.5 and gain["anton"] > 1.4,
-    "anton's requests waited in the queue: more instances help.",
+    f"anton's requests waited in the queue. With twice the instances: ×{gain['anton']:.2f}.",
     "Other programs may keep the cores busy: close them, run the notebook again.",
 )
 claim(
     queue_part["berta"] < 0.2 and gain["berta"] < 1.3,
-    "berta's queue was empty: the model itself is slow, instances change nothing.",
-    "Run the cells again; were there exactly 8 clients?",
+    "berta's queue was nearly empty: the model itself is slow, more instances do not help.",
+    "Were there exactly 8 clients? Was the machine busy? Restart the kernel and run all cells.",
 )
 
 # %% [markdown]
-# | the biggest part | the cure to try first |
-# |---|---|
-# | queue | instances, dynamic batching, a second machine |
-# | compute infer | a faster model: precision, compilation, another backend |
-# | compute input, output | smaller tensors, shared memory, preprocessing on the server |
+# | a big part | says | try, then measure |
+# |---|---|---|
+# | queue | requests wait | instances if cores are free, dynamic batching, a second machine |
+# | compute infer | the model is slow | precision, compilation, another backend |
+# | compute input, output | tensors are moved | smaller tensors, shared memory, preprocessing on the server |
 #
-# Which kind is clara? Lecture 3 will take up all three.
+# Lecture 3 will take up all three.
+
+# %% [markdown]
+# **clara is the trap.** Her bar may show a queue long enough to ask for instances. But a queue says that requests wait, not what a new instance costs. anton's instances sleep: they need no core. clara's copy tensors: they compete for the cores with one another, with the server and with the clients.
 
 # %%
 moves = spans[["compute_input", "compute_output"]].sum(axis=1) / spans.sum(axis=1)
 claim(
     moves["clara"] > 3 * max(moves["anton"], moves["berta"]),
-    f"clara moves tensors for {moves['clara']:.0%} of its time; the others hardly do.",
+    f"clara moves tensors for {moves['clara']:.0%} of a request's time; the others hardly do.",
     "Other programs may keep the cores busy: close them, run the notebook again.",
 )
+claim(
+    gain["clara"] < gain["anton"],
+    f"Twice the instances bring ×{gain['clara']:.2f} to clara, ×{gain['anton']:.2f} to anton.",
+    "Are many cores free? Give clara more numbers in `loads`, restart the kernel, run all cells.",
+)
+
+# %% [markdown]
+# Below ×1, clara's new instances do harm. Much above, this machine had cores to spare. No table knows that beforehand. So look at the next biggest part, too, before you add instances, and measure afterwards.
 
 # %% [markdown]
 # ## Means hide, quantiles show
 #
-# Every tenth request takes 100 ms, the others 2 ms. What does the mean say?
+# Every tenth request takes 100 ms, the others 2 ms.
+
+# %%
+predict("metrics.mean", "What is the mean of all requests' times?", unit="ms")
 
 # %%
 for ms in ([2] * 9 + [100]) * 6:
@@ -336,6 +353,7 @@ recent["mean"] = totals["nv_inference_request_duration_us"] / totals.success / 1
 recent.round(1).to_frame("ms")
 
 # %%
+compare("metrics.mean", float(recent["mean"]), unit="ms")
 claim(
     recent["0.99"] > 3 * recent["0.5"],
     "The slow requests stand in the 0.99 quantile. The median does not know of them, and the mean "
@@ -344,7 +362,7 @@ claim(
 )
 
 # %% [markdown]
-# Summaries are off by default: `--metrics-config summary_latencies=true`. Quantiles of several servers cannot be added up; [histograms](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can. Later releases have one, for the first response of decoupled models.
+# Summaries are off by default: `--metrics-config summary_latencies=true`. Quantiles of several servers cannot be added up; [histograms](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can. Later releases have one histogram: how long decoupled models take to their first response.
 
 # %% [markdown]
 # ## Prometheus
@@ -380,7 +398,7 @@ lab.stop()
 # ## What to remember
 #
 # - Metrics are text at port 8002: counters to divide, gauges to read, summaries for the slow tail.
-# - Queue, input, infer, output: the biggest part names the cure.
+# - Queue, input, infer, output: the parts say where to look. Then try the cure, and measure.
 # - Not all that clients call an error counts as a failure.
 
 # %% [markdown]

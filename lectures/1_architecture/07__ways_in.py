@@ -15,7 +15,7 @@
 # | generate, OpenAI API | text in, text out |
 # | C, C++, Java, Python API | Triton inside your own process, without a network |
 #
-# You will go through most of these doors, and listen at some. Run everything down to *What goes over the wire*; after that each section stands by itself, and you may begin with the door that you need.
+# You will go through most of these doors, and read about the others. Run everything down to *What goes over the wire*; after that each section stands by itself, and you may begin with the door that you need.
 
 # %%
 import os
@@ -110,7 +110,7 @@ claim(
 # %% [markdown]
 # ## Generate: text in, text out
 #
-# The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) takes flat JSON: one field per input. `generate_stream` sends each response as a server-sent event. `countdown` answers three times.
+# The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) takes flat JSON: one field per input. `generate` gives exactly one response, so we count down from 1. `generate_stream` sends each response as a server-sent event, a line `data: …`: counting down from 3, there are three.
 
 # %%
 url = f"{server.url}/v2/models/countdown"
@@ -132,7 +132,7 @@ claim(
 # %% [markdown]
 # ## Keep-alive
 #
-# A connection costs a round trip before the first byte; with TLS, one or two more and some arithmetic. Clients that keep theirs pay once.
+# A connection costs a round trip before the first byte; with TLS, one or two more and some arithmetic.
 
 # %%
 predict("ways.connections", "20 requests through one HTTP client: how many connections?")
@@ -149,7 +149,7 @@ compare("ways.connections", float(kept))
 claim((kept, anew) == (1, 20), "One connection is kept; without it, 20.", "Run the cell again.")
 
 # %% [markdown]
-# gRPC keeps its connection too. But a firewall may drop one that is silent. So a client can send *pings*. We stay silent for three seconds, and count.
+# A client that keeps its connection pays once. gRPC keeps its own, too. But a firewall may drop one that is silent. So a client can send *pings*. We stay silent for three seconds, and count.
 
 
 # %%
@@ -174,17 +174,20 @@ with Triton(options=allowed) as patient:
     idle = {"silent": idle_bytes(patient), "pings": idle_bytes(patient, **pings)}
 claim(
     idle["silent"] == 0 and idle["pings"] >= 34,
-    f"Pings are small: {idle['pings']} bytes in 3 s, 17 each.",
+    f"Pings are small: {idle['pings'] // 17} of them in 3 s, 17 bytes each.",
     "Run the cell again; the machine may have been too busy for a ping in time.",
 )
 
 # %% [markdown]
-# This server was told to allow them. By default Triton allows a ping every five minutes; two strikes more and it closes the connection, with the words `too_many_pings`. Set both sides: [gRPC options](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#grpc-options).
+# We asked for one every 500 ms, six in all. But the gRPC library under Python's client leaves at least a second between two pings ([source](https://github.com/grpc/grpc/blob/master/src/core/ext/transport/chttp2/transport/writing.cc)).
+
+# %% [markdown]
+# This server was told to allow them. By default Triton wants at least five minutes between pings. A client that pings sooner gets a strike. Two strikes are borne; at the third the server closes the connection with the words `too_many_pings`. Set both sides: [gRPC options](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inference_protocols.md#grpc-options).
 
 # %% [markdown]
 # ## Compression
 #
-# Both protocols can compress. Does it pay? It depends on the numbers.
+# Both protocols can compress. Does it pay? It depends on the numbers. We send five requests each way; the time is their median.
 
 # %%
 predict(
@@ -198,12 +201,15 @@ noise = np.random.default_rng(1).random((1, 250_000), dtype=np.float32)
 
 
 def compressed(client, tap, x, how):
-    tap.reset()
-    began = time.perf_counter()
     both = {"request_compression_algorithm": how, "response_compression_algorithm": how}
-    client.infer("square", [tensor(http, x)], **both)
-    ms = (time.perf_counter() - began) * 1000
-    return {"part sent": tap.sent / x.nbytes, "part received": tap.received / x.nbytes, "ms": ms}
+    took = []
+    tap.reset()
+    for _ in range(5):
+        began = time.perf_counter()
+        client.infer("square", [tensor(http, x)], **both)
+        took.append((time.perf_counter() - began) * 1000)
+    sent, received = (count / 5 / x.nbytes for count in (tap.sent, tap.received))
+    return {"part sent": sent, "part received": received, "ms": np.median(took)}
 
 
 # %%
@@ -226,10 +232,12 @@ claim(
 claim(
     table.loc[("random", "gzip"), "ms"] > table.loc[("random", "none"), "ms"],
     "And compressing noise takes time, to and fro.",
-    "Something may have disturbed the request: run the cell before this one again.",
+    "Something may have disturbed the requests: run the two cells before this one again.",
 )
 
 # %% [markdown]
+# JPEG bytes look like noise to gzip: send them as they are, and decode on the server.
+#
 # With gRPC the client compresses its requests (`compression_algorithm="gzip"`). Answers are compressed only where the server says so. We ask two servers.
 
 # %%
@@ -297,7 +305,7 @@ secure = Triton(models=["square"], tls=tls).start()
 secret = listen(secure, **trust)
 claim(
     b"square" in plain and b"square" not in secret and len(secret) > 500,
-    "Without TLS the model's name can be read on the wire; with TLS nothing can.",
+    "Without TLS the model's name can be read on the wire; with TLS it cannot.",
     "Run the section's cells again, in their order.",
 )
 
@@ -334,7 +342,8 @@ with Triton(tls={**tls, "root": papers / "root.pem"}) as mutual:
     doors["shows none"] = comes_in(mutual, **trust)
 claim(
     doors["shows a certificate"] is True and doors["shows none"] is not True,
-    f"The server knows its clients. One without a certificate: {doors['shows none']}.",
+    "The server knows its clients. One without a certificate gets "
+    f"{str(doors['shows none']).rpartition('.')[2]}.",
     "Run the cells of this section again, in their order.",
 )
 
@@ -344,7 +353,7 @@ claim(
 # %% [markdown]
 # ## Shared memory
 #
-# A client on the same machine can leave its tensors in memory that the server reads. The request then carries a name and an offset.
+# A client on the same machine can leave its tensors in memory that the server reads. The request then says where they lie.
 
 # %%
 predict(
@@ -532,7 +541,11 @@ short = client.completions.create(model="parrot", prompt=words, max_tokens=2).ch
 whole, short
 
 # %%
-predict("ways.chunks", "The same six words, streamed. How many chunks will the client get?")
+predict(
+    "ways.chunks",
+    "The same six words, streamed. How many chunks will the client get? "
+    "Count an empty last one, too.",
+)
 
 # %%
 pieces = []
@@ -577,7 +590,7 @@ with core.environment():
 core.yes("ServerIsReady", inner), core.json("ServerMetadata", inner)["version"]
 
 # %% [markdown]
-# No port is open, no process was started but the model's stub. A request is a C object; the answer comes through a callback into memory that we allocate.
+# No port is open, no process was started but the model's stub. A request is a C object; the answer comes through a callback into memory that we allocate. The price: a crash in Triton or in a backend takes your program with it.
 
 # %%
 predict(
@@ -671,7 +684,7 @@ core("ServerOptionsDelete", options)
 # ```
 
 # %% [markdown]
-# > **Errata.** The slides call the C++ API the main way to the core, a wrapper around its C API. That wrapper ([developer_tools](https://github.com/triton-inference-server/developer_tools/tree/main/server)) is no longer built ([source](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inprocess_java_api.md)): use the C API.
+# > **Errata.** The slides recommend a C++ API, a wrapper around the C API. That wrapper ([developer_tools](https://github.com/triton-inference-server/developer_tools/tree/main/server)) is no longer built ([source](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inprocess_java_api.md)): use the C API.
 
 # %% [markdown]
 # ## Kafka and Ray Serve
@@ -728,6 +741,16 @@ server.stop()
 # - HTTP and gRPC carry the same requests. JSON costs bytes; one kept connection saves many.
 # - TLS is gRPC's; restricted APIs want a header; without both, whoever reaches the port is in charge.
 # - Shared memory avoids the wire, the C API avoids the network altogether.
+
+# %% [markdown]
+# And the callers of the question?
+#
+# | caller | way in | cost |
+# |---|---|---|
+# | a shell script | HTTP with JSON | several times the bytes |
+# | a web page | HTTP, or generate for text | a proxy for TLS |
+# | a bank | gRPC with mutual TLS | a certificate for each client |
+# | a program in the same process | C API | a crash takes the whole process |
 
 # %% [markdown]
 # ## Check yourself

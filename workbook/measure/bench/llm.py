@@ -207,7 +207,8 @@ def _served(way: Way) -> Iterator[Triton]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Put a file or folder in its place."""
+    """Put a file or folder in its place; git keeps no empty folder, so a clone may lack that."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(source, target, dirs_exist_ok=True)
     else:
