@@ -27,7 +27,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>\n{% endif %}"
 )
 
-_STEPS, _ROWS, _COLUMNS, _RATE = 700, 4, 256, 3e-3
+_STEPS, _ROWS, _COLUMNS, _RATE = 600, 4, 256, 3e-3
 #: Characters of a section that make an answer in a chat.
 _ANSWER = 700
 
@@ -153,7 +153,7 @@ PACKAGES = ("torch", "transformers", "tokenizers")
 RECIPES = (
     Recipe(
         "llama",
-        "a Llama of 5 million parameters, trained on Python's manual for some 4 minutes",
+        "a Llama of 5 million parameters, trained on Python's manual for less than 4 minutes",
         llama,
         "llama",
         uses=(),
