@@ -269,6 +269,7 @@ class _Task:
         self._peak = 0
         self._stopped: Stopped = ""
         self._group: cgroup.Pids | None = None
+        self._pidfd = -1
         self._private: str | None = None
         self._status: IO[bytes] | None = None  # what bubblewrap itself tells, in lines of JSON
         self._began = time.monotonic()
@@ -341,9 +342,12 @@ class _Task:
             if not told:
                 raise self._refused()
             self.root = int(json.loads(told)["child-pid"])
-            self._pidfd = os.pidfd_open(self.root)
-            if self._group is not None:
-                self._group.add(self.root)
+            try:
+                self._pidfd = os.pidfd_open(self.root)
+                if self._group is not None:
+                    self._group.add(self.root)
+            except ProcessLookupError:  # it could not build its rooms, and was quick to say so
+                raise self._refused() from None
             with contextlib.suppress(BrokenPipeError):  # supervise() tells why
                 os.write(block_write, b"x")
 
@@ -478,6 +482,10 @@ class _Task:
     def _refused(self) -> WorkbookError:
         """Bubblewrap ended before it had a sandbox: its own words, and what mends them."""
         _, said = self._process.communicate()
+        if self._status is not None:
+            self._status.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
         if self._group is not None:
             self._group.close()
         return _no_sandbox(said.decode(errors="replace").strip())

@@ -462,7 +462,18 @@ def test_a_machine_that_forbids_namespaces_is_said_in_its_own_words(
     assert sandbox.probe().error is not None
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delay", [0, 0.3])
+def test_a_missing_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: float
+) -> None:
+    """Also where bubblewrap has given up before its keeper looks (a busy machine)."""
+    look = os.pidfd_open
+
+    def late(pid: int) -> int:
+        time.sleep(delay)
+        return look(pid)
+
+    monkeypatch.setattr(os, "pidfd_open", late)
     with pytest.raises(WorkbookError) as caught:
         sh("true", read_only={"/given": tmp_path / "absent"})
     assert str(tmp_path / "absent") in caught.value.where

@@ -208,6 +208,7 @@ MUTANTS = (
         (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'max_depth': 4}"),),
         {
             "a2.probabilities": "trained by RECIPE",
+            "a2.labels": "of 100 other rows",
             "a2.shap": "SHAP values of other rows differ",
         },
     ),
@@ -222,7 +223,7 @@ MUTANTS = (
         ),
         {
             "a2.probabilities": "trained by RECIPE",
-            "a2.labels": "of 40 other rows",
+            "a2.labels": "of 100 other rows",
             "a2.shap": "SHAP values of other rows differ",
         },
     ),
