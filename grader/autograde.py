@@ -124,7 +124,8 @@ def autograde(
         found = desk.find(assignment.name, key)
         if force or found is None or not settled(found):
             todo[key] = folder
-            again |= {key} if found is not None and not force else set()
+            if found is not None and not force:
+                again.add(key)
         elif NOT_GRADED in (kinds := _kinds(found)):
             failed[student] = f"{kinds[NOT_GRADED]} {kinds[TWICE]}"
     desk.enter(assignment.name, roll)

@@ -11,6 +11,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -119,11 +120,7 @@ class Desk:
 
     def roll(self, assignment: str) -> dict[str, str]:
         """The key of each student's latest result."""
-        try:
-            content = json.loads(self._roll(assignment).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return {str(student): str(key) for student, key in content.items()}
+        return {str(who): str(key) for who, key in _kept(self._roll(assignment)).items()}
 
     def enter(self, assignment: str, roll: dict[str, str]) -> None:
         """Write down which result is whose."""
@@ -132,11 +129,7 @@ class Desk:
 
     def limits(self, assignment: str) -> dict[str, float]:
         """The limits that the class was last graded with, by the names that `Settings` has."""
-        try:
-            content = json.loads(self._limits(assignment).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return {str(name): float(value) for name, value in content.items()}
+        return {str(name): float(x) for name, x in _kept(self._limits(assignment)).items()}
 
     def set_limits(self, assignment: str, limits: dict[str, float]) -> None:
         """Write them down: what grades a single submission later is to use the same."""
@@ -161,6 +154,15 @@ def desk() -> Desk:
     """The desk of this checkout: `GRADER_WORK` where it is set, else `grader/work/`."""
     home = os.environ.get("GRADER_WORK")
     return Desk(Path(home).expanduser().resolve() if home else paths.root() / "grader" / "work")
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty where there is none, or none that can be read."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:

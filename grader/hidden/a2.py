@@ -105,7 +105,7 @@ def secret_probabilities(bench: Bench, model: str, library: Array, served: Array
 def secret_labels(bench: Bench, model: str, answers: list[str]) -> None:
     """The labels of secret rows are those of the recipe's classes."""
     names = a2.cancer().labels
-    # Most rows are easy, whatever the model. Those nearest to the line tell one forest from another.
+    # Most rows are easy for any forest; those nearest to the line tell one from another.
     rows = secret_rows(bench, 5000)
     p = xgboost_model().predict_proba(rows)[:, 1]
     near = np.argsort(np.abs(p - 0.5))

@@ -30,9 +30,8 @@ def plot_bars(table: pd.DataFrame, *, title: str, below: str = "") -> look.Pictu
     left = pd.Series(0.0, index=table.index)
     for other, part in zip(look.COLOURS, table.columns, strict=False):
         axes.barh(
-            names, table[part], left=left, color=look.PARTS.get(part, other), height=0.62,
-            label=str(part), hatch=look.HATCHES.get(part), edgecolor=look.INK, linewidth=0,
-        )  # fmt: skip
+            names, table[part], left=left, height=0.62, label=str(part), **look.fill(part, other)
+        )
         left = left + table[part]
     for place, end in enumerate(ends):
         text = f"{end:,.0f}" if end >= 100 else f"{end:.3g}"

@@ -135,11 +135,10 @@ def _times(axes: Axes, table: pd.DataFrame) -> None:
     lengths = table["seconds"].diff().fillna(table["seconds"].iloc[0])
     bottom = pd.Series(0.0, index=table.index)
     for name, label in _TIMES.items():
-        part, span = table[name].fillna(0.0), name.removesuffix("_ms")
+        part = table[name].fillna(0.0)
         axes.bar(
-            table["seconds"] - lengths / 2, part, 0.85 * lengths, bottom=bottom,
-            color=look.PARTS[span], label=label, hatch=look.HATCHES.get(span), edgecolor=look.INK,
-            linewidth=0,
+            table["seconds"] - lengths / 2, part, 0.85 * lengths, bottom=bottom, label=label,
+            **look.fill(name.removesuffix("_ms")),
         )  # fmt: skip
         bottom += part
     axes.set_xlim(left=0)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 COLOURS = ("#2A8FD0", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
 #: One colour for each part of a request's time, in every figure; the queue is hatched as well.
 PARTS = {
-    "queue": "#E69F00",
-    "compute_input": "#CC79A7",
-    "compute_infer": "#009E73",
-    "compute_output": "#56B4E9",
+    "queue": COLOURS[1],
+    "compute_input": COLOURS[4],
+    "compute_infer": COLOURS[2],
+    "compute_output": COLOURS[5],
 }
 HATCHES = {"queue": "///"}
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -73,6 +73,16 @@ def panel(axes: Axes, title: str, *, below: str = "", grid: str | None = "y") ->
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(GREY)
+
+
+def fill(part: str, otherwise: str = GREY) -> dict[str, Any]:
+    """How a bar is filled that stands for a part of a request's time, or for something else."""
+    return {
+        "color": PARTS.get(part, otherwise),
+        "hatch": HATCHES.get(part),
+        "edgecolor": INK,
+        "linewidth": 0,
+    }
 
 
 def legend(axes: Axes, **where: Any) -> None:

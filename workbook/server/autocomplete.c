@@ -42,7 +42,7 @@ __attribute__((constructor)) static void leave_the_environment(void) {
 }
 
 /* Whether the last words of a stub's command line are those of auto-completion:
-   .../MODEL/VERSION/FILE  (five words)  NAME  LAST, with NAME the same as MODEL. */
+   .../MODEL/VERSION/FILE  …  NAME  LAST, with NAME the same as MODEL. */
 static int completes(const char *line, size_t size) {
     const char *words[32];
     size_t count = 0;

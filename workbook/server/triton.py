@@ -292,13 +292,10 @@ class Triton(Server):
         env = {**_THRIFTY, **os.environ, **self._environment}
         # The stub finds its packages through the `python3` that is first on PATH.
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
-        env["LD_LIBRARY_PATH"] = os.pathsep.join(
-            [*map(str, place.libraries), *filter(None, [env.get("LD_LIBRARY_PATH")])]
-        )
-        if place.preload is not None:
-            env["LD_PRELOAD"] = os.pathsep.join(
-                [str(place.preload), *filter(None, [env.get("LD_PRELOAD")])]
-            )
+        preload = () if place.preload is None else (place.preload,)
+        for name, ours in (("LD_LIBRARY_PATH", place.libraries), ("LD_PRELOAD", preload)):
+            if ours:  # before those of the environment
+                env[name] = os.pathsep.join([*map(str, ours), *filter(None, [env.get(name)])])
         for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MPLBACKEND"):
             env.pop(name, None)
         return env

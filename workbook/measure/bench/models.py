@@ -74,11 +74,10 @@ def cnn(folder: Path) -> Path:
     what serving costs is set beside the same work everywhere. Its weights are random: they do not
     change the time, which grows with the square of the width.
     """
-    width = 1.0
+    width, file = 1.0, folder / "cnn.onnx"
     for _ in range(2):
-        file = _cnn(folder / "cnn.onnx", width)
-        width *= (CNN_S / batch_seconds(file)) ** 0.5
-    return _cnn(folder / "cnn.onnx", width)
+        width *= (CNN_S / batch_seconds(_cnn(file, width))) ** 0.5
+    return _cnn(file, width)
 
 
 def batch_seconds(onnx: Path) -> float:
