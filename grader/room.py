@@ -6,11 +6,14 @@ The checkout's own packages are bound piece by piece, so that what instructors k
 
 from __future__ import annotations
 
+import compileall
+import functools
 import sys
 from pathlib import Path
 
 import workbook
 from workbook.server import assemble
+from workbook.server.triton import SHORT_SPIN
 
 #: A checkout's place inside, for what the student's code and the server write.
 HOME = "/tmp/desk"
@@ -35,6 +38,7 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
     parts = ("checks", "hidden") if hidden else ("checks",)
     places = [base, base.resolve(), prefix, prefix.resolve(), Path(workbook.__file__).parent]
     places += [*sorted(grader.glob("*.py")), *(grader / part for part in parts)]
+    _compile(Path(workbook.__file__).parent, grader)
     bound = {str(p): p for p in places if not p.is_relative_to("/usr")}
     backends = assemble.find().backends
     bound[f"{HOME}/.workbook/server/{backends.name}"] = backends
@@ -44,5 +48,13 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
         "TRITON_REPOSITORY": f"{HOME}/model_repository",
         "JUPYTER_RUNTIME_DIR": "/tmp/jupyter",
         "IPYTHONDIR": "/tmp/home/.ipython",
+        **SHORT_SPIN,
     }
     return bound, environment
+
+
+@functools.cache
+def _compile(*packages: Path) -> None:
+    """Compile the course's modules, once a process: in a sandbox they cannot be written."""
+    for package in packages:
+        compileall.compile_dir(package, quiet=2)

@@ -273,8 +273,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "newer": {"of": "newer", "out": [1], "xgboost_allow_unknown_field": "true"},
     "legacy": {"of": "legacy", "out": [1], "features": 2, "model_type": None},
     "batched": {"of": "xgb", "out": [-1], "features": -1, "more": BATCHING},
-    "one_thread": {"of": "xgb_ten", "out": [10], "cpu_nthread": "1"},
-    "two_threads": {"of": "xgb_ten", "out": [10], "cpu_nthread": "2"},
+    "one_thread": {"of": "xgb_ten", "out": [10], "size": 256, "cpu_nthread": "1"},
+    "two_threads": {"of": "xgb_ten", "out": [10], "size": 256, "cpu_nthread": "2"},
     "two_instances": {
         "of": "xgb",
         "out": [1],
@@ -680,10 +680,10 @@ def _stubs(server: Triton, model: str) -> list[psutil.Process]:
 def test_threads_and_instances_are_those_of_the_config(
     served: Triton, forests: dict[str, Forest]
 ) -> None:
-    rows = DIGITS[:64]
-    for name in ("one_thread", "two_threads"):
-        ask(served, name, rows)
-    ((one,), (two,)) = _stubs(served, "one_thread"), _stubs(served, "two_threads")
-    if len(os.sched_getaffinity(0)) > 1:
-        assert two.num_threads() - one.num_threads() == 1
+    more = int(len(os.sched_getaffinity(0)) > 1)
+    for count, expected in ((64, 0), (256, more)):  # 50 trees: 64 rows are not worth a thread
+        for name in ("one_thread", "two_threads"):
+            ask(served, name, DIGITS[:count])
+        ((one,), (two,)) = _stubs(served, "one_thread"), _stubs(served, "two_threads")
+        assert two.num_threads() - one.num_threads() == expected
     assert len(_stubs(served, "two_instances")) == 2

@@ -36,13 +36,21 @@ from .explain import hazard, start_error
 # What the server prints when it gives up; on a machine without a GPU it always complains of that.
 _COMPLAINT = re.compile(r"^E\d{4} (?!.*CudaDriverHelper)|^error|: unrecognized option")
 
+#: numpy's and scipy's threads for linear algebra keep a core busy for 2^26 ticks, some 25 ms, after
+#: they have started and after each piece of work. Here many processes share few cores: 2^18.
+SHORT_SPIN = {"OPENBLAS_THREAD_TIMEOUT": "18"}
+
 # What makes small requests cheaper, a tenth or two of the server's time for each on two cores:
 # - libevent, under the HTTP endpoint, changes its epoll set twice a request; poll() needs no such
 #   changes, and each of the endpoint's threads has few connections to look through.
 # - What one thread allocates another frees, a whole batch at once; glibc keeps 7 blocks of a size
 #   for a thread to take again, and every other goes back to an arena that threads share.
 # They give way to variables of the same name.
-_THRIFTY = {"EVENT_NOEPOLL": "1", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"}
+_THRIFTY = {
+    "EVENT_NOEPOLL": "1",
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=200",
+    **SHORT_SPIN,
+}
 
 # Trace settings of Triton's own trace files; the others are for every kind of trace.
 _TRACE_FILES = ("file", "log-frequency")
