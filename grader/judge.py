@@ -122,6 +122,7 @@ class Courtroom:
             isolation=isolation,
         )
         self.server = _Served(self._running, repository, self._ports)
+        self._identity: tuple[int, float] | None = None
         self._identity = self._wait()
 
     def _wait(self) -> tuple[int, float]:
@@ -150,8 +151,12 @@ class Courtroom:
         return self._running.log()[-LOG:]
 
     def close(self) -> None:
-        """End the server and everything that it started."""
+        """End the server and everything that it started; what it printed last is kept."""
         self.server.close()
+        with contextlib.suppress(psutil.Error, ServerLost):
+            if self._identity is not None and self._identity == _listener(self._ports[0]):
+                psutil.Process(self._identity[0]).kill()
+                self._running.wait(5)  # the rest of its log comes through the pipe
         self._running.stop()
 
 
@@ -214,8 +219,8 @@ class Hearing:
         if self._bench is not None:
             self._bench.close()
         if self._room is not None:
-            self._logs.append(self._room.log())
             self._room.close()
+            self._logs.append(self._room.log())
         self._room = self._bench = None
 
     def log(self) -> str:

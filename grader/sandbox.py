@@ -558,11 +558,27 @@ def _arguments(
         # a sandbox within, unless an uncovered one is in sight (mount_too_revealing in Linux).
         words += ["--bind", "/proc", "/run/proc"]
     words += ["--perms", "1777", "--size", size, "--tmpfs", "/tmp", "--dir", "/tmp/home"]
+    lent = _lent(read_only, variables.get("WORKBOOK_HOME", ""))
+    for folder in lent:
+        words += ["--tmpfs", folder]
     for inside, outside in read_only.items():
         words += ["--ro-bind", str(outside.absolute()), inside]
+    for folder in lent:
+        words += ["--remount-ro", folder]
     for name, value in variables.items():
         words += ["--setenv", name, value]
     return [*words, "--chdir", cwd]
+
+
+def _lent(read_only: Mapping[str, Path], home: str) -> list[str]:
+    """The folders of /tmp that hold what is seen at its own path, as a checkout in /tmp does.
+
+    Nothing can be written there, as nothing can be beside a checkout elsewhere; but `home`, the
+    checkout that a program in the sandbox has for itself, stays as it is.
+    """
+    places = [Path(p) for p, outside in read_only.items() if p == str(outside.absolute())]
+    tops = {Path("/tmp", p.parts[2]) for p in places if Path("/tmp") in p.parents[1:]}
+    return sorted(str(top) for top in tops if not Path(home).is_relative_to(top))
 
 
 def _bwrap() -> str:

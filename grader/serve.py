@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from pathlib import Path
 
 from workbook.server import Triton
@@ -21,19 +20,26 @@ def main() -> None:
     http, grpc, metrics = map(int, ports)
     with Triton(repository, http=http, grpc=grpc, metrics=metrics) as triton:
         assert triton.log is not None
-        threading.Thread(target=_repeat, args=(triton.log,), daemon=True).start()
+        ended = threading.Event()
+        copier = threading.Thread(target=_repeat, args=(triton.log, ended))
+        copier.start()
         triton.wait()
+        ended.set()
+        copier.join()
 
 
-def _repeat(log: Path) -> None:
-    """Copy to standard output what is written to a file."""
+def _repeat(log: Path, ended: threading.Event) -> None:
+    """Copy to standard output what is written to a file, until all that wrote has ended."""
     with log.open("rb") as file:
         while True:
+            is_last = ended.is_set()
             if text := file.read():
                 sys.stdout.buffer.write(text)
                 sys.stdout.buffer.flush()
+            elif is_last:
+                return
             else:
-                time.sleep(0.05)
+                ended.wait(0.05)
 
 
 if __name__ == "__main__":

@@ -420,7 +420,7 @@ def test_a_state_that_is_an_output_too_is_sent(served: Triton) -> None:
     assert second.as_numpy("new").tolist() == [[102.0, 202.0]]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(st.integers(1, 3), st.floats(0, 6, width=32).map(abs)), min_size=1, max_size=6
@@ -435,7 +435,7 @@ def test_whatever_is_sent_together_comes_back_to_its_sender(
         np.testing.assert_array_equal(answer.as_numpy("a"), request["x"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(st.integers(1, 3), st.integers(1, 2), st.sampled_from([-2, -1, 0, 1, 5, 7])),

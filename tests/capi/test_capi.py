@@ -71,7 +71,7 @@ def test_it_is_ready_and_says_who_it_is(core: Core, server: ctypes.c_void_p) -> 
     assert about["inputs"][0]["shape"] == [-1, -1]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=5, max_size=5), max_size=6)
 )

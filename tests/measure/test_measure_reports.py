@@ -115,7 +115,7 @@ def _cut_and_changed(text: str) -> st.SearchStrategy[str]:
 
 
 @given(_cut_and_changed(CSV))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_report_is_read_or_refused(text: str) -> None:
     try:
         rows = report.rows(text)
@@ -126,7 +126,7 @@ def test_any_report_is_read_or_refused(text: str) -> None:
 
 
 @given(_cut_and_changed(PRINTED))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_printed_counts_are_read_or_refused(text: str) -> None:
     try:
         found = report.counts(text)
@@ -195,7 +195,7 @@ def _with_one_value_lost(draw: Callable[[st.SearchStrategy[Any]], Any]) -> dict[
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_record_is_read_or_refused(data: st.DataObject) -> None:
     record = _with_one_value_lost(data.draw)
     try:
@@ -224,7 +224,7 @@ METRICS = (
 
 
 @given(_cut_and_changed(METRICS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_metrics_are_read_or_refused(text: str) -> None:
     try:
         table = prometheus.from_text(text)
@@ -258,7 +258,7 @@ def test_a_trace_cut_off_anywhere_gives_what_is_whole(tmp_path: Path) -> None:
 
 
 @given(_cut_and_changed(TRACE) | st.text(max_size=50), st.binary(max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_trace_is_read(text: str, tail: bytes) -> None:
     table = timeline._table(list(timeline._records(text.encode() + tail)))
     assert list(table.columns) == timeline.COLUMNS

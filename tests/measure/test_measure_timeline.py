@@ -84,7 +84,7 @@ bars = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), min_size=1, m
 
 
 @given(bars)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bars_of_a_lane_never_overlap(drawn: list[tuple[int, int]]) -> None:
     rows = [(i + 1, 0.0, float(a), float(a + n)) for i, (a, n) in enumerate(drawn)]
     rows = list({begin: row for row in rows for begin in [row[2]]}.values())

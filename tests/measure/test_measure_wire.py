@@ -31,7 +31,7 @@ instance_group {{ count: {count} kind: KIND_CPU }}
 """
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(message=st.binary(min_size=1, max_size=300_000))
 def test_a_tap_passes_on_and_counts_every_byte(message: bytes) -> None:
     """A server that gives everything back, behind a tap."""

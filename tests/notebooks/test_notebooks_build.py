@@ -64,7 +64,7 @@ def test_a_new_cell_leaves_the_ids_of_the_others(tmp_path: Path) -> None:
     assert [c.id for c in before.cells] == [c.id for c in after.cells[1:]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

@@ -265,7 +265,6 @@ SOUND = st.fixed_dictionaries(
 )
 PROPERTY = settings(
     max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

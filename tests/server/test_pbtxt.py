@@ -130,7 +130,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=60).map(" ".join)))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_text_is_read_and_positions_are_right(text: str) -> None:
     document = parse(text)
     assert document.lines == text.split("\n")
@@ -158,7 +158,7 @@ def test_any_text_is_read_and_positions_are_right(text: str) -> None:
 
 
 @given(st.sampled_from("{<["), st.integers(1, 5000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_depth_has_an_end(bracket: str, depth: int) -> None:
     document = parse(f"a {bracket}" * depth)
     assert document.problems
@@ -211,7 +211,7 @@ STYLE = st.fixed_dictionaries(
 
 
 @given(configs(), STYLE)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_generated_configs_come_back(config: Any, style: dict[str, bool]) -> None:
     document = parse(text_format.MessageToString(config, **style))
     assert document.problems == []
