@@ -1,9 +1,8 @@
 """`grader bench`: how long a class takes, beside nbgrader's own way on the same notebooks.
 
 Copies of the solution, each with a cell of its own so that no two are the same, are graded with one
-worker and with two; without a sandbox; and by plain `nbgrader autograde` in one process, with a
-laptop server beside it for what the notebooks deploy. All this twice, with half of the copies each
-time, since a machine is not as fast at every moment. At last the class is graded again, unchanged.
+worker, with two, and once more unchanged; without a sandbox; and by plain `nbgrader autograde` in
+one process, with a laptop server beside it for what the notebooks deploy. All in one run.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ from workbook.errors import WorkbookError
 from workbook.server import Triton
 
 from . import intake
-from .autograde import autograde
+from .autograde import Outcome, autograde
 from .desk import Desk, write
 from .grade import Settings
+from .results import Graded
 
 FILE = Path(__file__).parent / "BENCHMARKS.md"
 
@@ -56,22 +56,22 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="grader-bench-") as folder:
         home = Path(folder)
-        one = two = plain = 0.0
+        inbox = home / "inbox"
         for number in range(submissions):
-            half = f"half {1 + 2 * number // submissions}"
-            _copy(assignment, home / half / f"s{number:02}", number)
-        for inbox in sorted(home.glob("half *")):
-            console.print(f"{inbox.name.capitalize()}: one worker …")
-            one += _class(assignment, home / "w1", inbox, 1, False)
-            console.print("two workers …")
-            two += _class(assignment, home / "w2", inbox, 2, False)
-            console.print("one worker, no sandbox …")
-            _class(assignment, home / "bare", inbox, 1, True)
-            console.print("plain nbgrader autograde …")
-            plain += _plain(assignment, home / f"plain {inbox.name}", inbox)
-        console.print("The same class again, unchanged …")
+            _copy(assignment, inbox / f"s{number:02}", number)
+        sandboxed: dict[int, tuple[Outcome, list[Graded]]] = {}
+        for workers in (1, 2):
+            console.print(f"Grading {submissions} submissions with {workers} worker(s) …")
+            sandboxed[workers] = _class(assignment, home / f"w{workers}", inbox, workers, False)
+        console.print("Grading the same class again, unchanged …")
         again = _again(assignment, home / "w2", inbox)
-        ours, without = (_notebook(assignment, home / name) for name in ("w1", "bare"))
+        console.print("Grading with one worker and no sandbox …")
+        bare = _class(assignment, home / "bare", inbox, 1, True)
+        console.print("plain nbgrader autograde …")
+        plain = _plain(assignment, home / "plain", home / "w1" / "submitted")
+    one, two = (sandboxed[workers][0].seconds for workers in (1, 2))
+    ours = statistics.median(graded.executed for graded in sandboxed[1][1])
+    without = statistics.median(graded.executed for graded in bare[1])
     each = plain / submissions
     figures = [
         Figure("submissions a minute, 1 worker", 60 * submissions / one, "", "", True),
@@ -98,8 +98,7 @@ def _copy(assignment: Assignment, to: Path, number: int) -> None:
 
 def _class(
     assignment: Assignment, home: Path, inbox: Path, workers: int, unsandboxed: bool
-) -> float:
-    """Seconds that it takes to grade what is new in the inbox."""
+) -> tuple[Outcome, list[Graded]]:
     desk = Desk(home)
     intake.take(desk, assignment, inbox)
     settings = Settings(secret=desk.secret(), unsandboxed=unsandboxed)
@@ -112,13 +111,7 @@ def _class(
                 where=", ".join(c.id for c in graded.verdict.checks if c.credit < 1),
                 todo="Mend that first.",
             )
-    return outcome.seconds
-
-
-def _notebook(assignment: Assignment, home: Path) -> float:
-    """The median time of a notebook in a class that has been graded, in seconds."""
-    graded = Desk(home).results(assignment.name).values()
-    return statistics.median(one.executed for one in graded)
+    return outcome, list(results.values())
 
 
 def _again(assignment: Assignment, home: Path, inbox: Path) -> float:
@@ -138,14 +131,13 @@ def _again(assignment: Assignment, home: Path, inbox: Path) -> float:
     return time.monotonic() - began
 
 
-def _plain(assignment: Assignment, home: Path, inbox: Path) -> float:
+def _plain(assignment: Assignment, home: Path, submitted: Path) -> float:
     """Seconds of `nbgrader autograde` as it comes, for all submissions in one process.
 
     A submission's files lie beside its notebook, and a server is there: what costs time in ours
     that plain nbgrader does not have is the judge, which is not part of this comparison.
     """
-    for folder in inbox.iterdir():
-        shutil.copytree(folder, home / "submitted" / folder.name / assignment.name)
+    shutil.copytree(submitted, home / "submitted")
     source = home / "source" / assignment.name
     source.mkdir(parents=True)
     shutil.copy(assignment.instructor, source)
