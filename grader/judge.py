@@ -137,11 +137,12 @@ class Courtroom:
         self.close()
         raise ServerLost(f"The judge's server did not start: {words}")
 
-    def confirm(self) -> None:
-        """Raise `ServerLost` unless the listener is still the process that was started."""
+    def confirm(self) -> int:
+        """The server's process id; `ServerLost` unless the listener is the one that was started."""
         try:
-            if self._running.alive() and _listener(self._ports[0]) == self._identity:
-                return
+            listener = _listener(self._ports[0])
+            if self._running.alive() and listener == self._identity:
+                return listener[0]
         except psutil.Error:
             pass
         raise ServerLost
@@ -154,9 +155,8 @@ class Courtroom:
         """End the server and everything that it started; what it printed last is kept."""
         self.server.close()
         with contextlib.suppress(psutil.Error, ServerLost):
-            if self._identity is not None and self._identity == _listener(self._ports[0]):
-                psutil.Process(self._identity[0]).kill()
-                self._running.wait(5)  # the rest of its log comes through the pipe
+            psutil.Process(self.confirm()).kill()
+            self._running.wait(5)  # the rest of its log comes through the pipe
         self._running.stop()
 
 

@@ -6,13 +6,13 @@ The checkout's own packages are bound piece by piece, so that what instructors k
 
 from __future__ import annotations
 
-import compileall
 import functools
 import sys
 from pathlib import Path
 
 import workbook
 from workbook.server import assemble
+from workbook.server.repository import precompile
 from workbook.server.triton import SHORT_SPIN
 
 #: A checkout's place inside, for what the student's code and the server write.
@@ -57,4 +57,4 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
 def _compile(*packages: Path) -> None:
     """Compile the course's modules, once a process: in a sandbox they cannot be written."""
     for package in packages:
-        compileall.compile_dir(package, quiet=2)
+        precompile(package)

@@ -383,12 +383,7 @@ class _Task:
         seconds = time.monotonic() - self._began
         for pipe in (process.stdout, process.stderr):
             pipe.close()
-        os.close(self._pidfd)
-        self._pidfd = -1
-        if self._group is not None:
-            self._group.close()
-        if self._private is not None:
-            shutil.rmtree(self._private, ignore_errors=True)
+        self._release()
         if self._status is not None:
             with self._status:
                 has_run = b"exit-code" in self._status.read()
@@ -479,15 +474,22 @@ class _Task:
         if self._stderr_size > self.limits.output_bytes:
             self.end("output")
 
+    def _release(self) -> None:
+        """Give back what was held of the system for it."""
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self._group is not None:
+            self._group.close()
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
+
     def _refused(self) -> WorkbookError:
         """Bubblewrap ended before it had a sandbox: its own words, and what mends them."""
         _, said = self._process.communicate()
         if self._status is not None:
             self._status.close()
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-        if self._group is not None:
-            self._group.close()
+        self._release()
         return _no_sandbox(said.decode(errors="replace").strip())
 
 

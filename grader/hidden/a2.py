@@ -108,8 +108,9 @@ def secret_labels(bench: Bench, model: str, answers: list[str]) -> None:
     # Most rows are easy for any forest; those nearest to the line tell one from another.
     rows = secret_rows(bench, 5000)
     p = xgboost_model().predict_proba(rows)[:, 1]
-    near = np.argsort(np.abs(p - 0.5))
-    near = near[np.abs(p[near] - 0.5) > a2.tolerance(60)][:100]
+    distance = np.abs(p - 0.5)
+    near = np.argsort(distance)
+    near = near[distance[near] > a2.tolerance(60)][:100]
     named = a2.require_labels(bench, model, rows[near])
     wrong = sum(name != names[int(x > 0.5)] for name, x in zip(named, p[near], strict=True))
     if wrong:

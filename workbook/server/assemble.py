@@ -8,13 +8,11 @@ since the server refuses links that lead out of a backend's directory.
 
 from __future__ import annotations
 
-import compileall
 import contextlib
 import dataclasses
 import hashlib
 import importlib.util
 import os
-import py_compile
 import re
 import shutil
 import subprocess
@@ -26,6 +24,7 @@ from pathlib import Path
 
 from .. import paths
 from ..errors import ServerError
+from . import repository
 
 STAND_INS = Path(__file__).resolve().parent.parent / "backends"
 _AUTOCOMPLETE = Path(__file__).with_name("autocomplete.c")
@@ -214,9 +213,7 @@ def _backends(python_backend: Path, stub: Path) -> Path:
             copy = build / source.relative_to(STAND_INS)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
-        compileall.compile_dir(  # a sandbox sees the folder read-only
-            build, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-        )
+        repository.precompile(build)  # a sandbox sees the folder read-only
         build.chmod(0o755)
         build.rename(target)
     except OSError:

@@ -178,7 +178,7 @@ def stage(source: Path, staging: Path, name: str, size: int) -> Path:
 
 
 def precompile(folder: Path) -> None:
-    """Compile a model's Python files, as the stub would on import; broken ones are left alone.
+    """Compile a folder's Python files, as an import would; broken ones are left alone.
 
     What is compiled already stays as it is, so that the folder does not count as changed.
     """
