@@ -17,7 +17,7 @@ import pytest
 
 from workbook import paths
 from workbook.errors import LoadError, ServerError
-from workbook.server import Server, Triton, assemble, runs
+from workbook.server import Server, Triton, assemble, native, runs
 from workbook.server.connection import Control
 
 SQUARE = """
@@ -405,13 +405,19 @@ def test_loads_are_hastened_and_models_end_as_ever(
     )
 
 
+@pytest.mark.parametrize("compiler", [None, "/bin/false"])
 def test_without_a_compiler_the_server_does_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | None
 ) -> None:
-    place = assemble.find()
-    assert place.preload == place.backends / "autocomplete.so"
-    monkeypatch.setattr(assemble.shutil, "which", lambda name: None)
-    assert assemble._preload(tmp_path) is None
-    monkeypatch.setattr(assemble.shutil, "which", lambda name: "/bin/false")
-    assert assemble._preload(tmp_path) is None
-    assert not list(tmp_path.iterdir())
+    with_one = assemble.find()
+    assert with_one.preload == with_one.backends / "autocomplete.so"
+    assert (with_one.backends / "python" / "libtriton_python_backend.so").exists()
+    monkeypatch.setattr(native.shutil, "which", lambda name: compiler)
+    without = assemble.find()
+    assert without.preload is None
+    libraries = {p.name for p in without.backends.rglob("*.so")}
+    assert libraries == {"libtriton_python.so"}
+    make_square(tmp_path)
+    with Triton(tmp_path) as server:
+        server.load("square")
+        assert square(server) == 9.0

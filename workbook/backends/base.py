@@ -232,6 +232,7 @@ class StandIn:
     completes_always: ClassVar[bool] = False
 
     config: Config
+    instance: str  # the instance's name
     device: str  # "cpu" or "cuda:N"
     kind: str  # the instance's kind: "CPU", "GPU", "MODEL"
 
@@ -348,6 +349,7 @@ class StandIn:
         self.config = Config(
             json.loads(args["model_config"]), Path(args["model_repository"]), args["model_version"]
         )
+        self.instance = args["model_instance_name"]
         self.kind = args["model_instance_kind"]
         on_gpu = self.kind == "GPU"
         self.device = f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu"

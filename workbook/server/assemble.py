@@ -15,7 +15,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -24,15 +23,15 @@ from pathlib import Path
 
 from .. import paths
 from ..errors import ServerError
-from . import repository
+from . import native, repository
 
 STAND_INS = Path(__file__).resolve().parent.parent / "backends"
-_AUTOCOMPLETE = Path(__file__).with_name("autocomplete.c")
 
 # Triton 24.10 hands the path of the stub and of the model to an unquoted `bash -c`; any other
 # character may be read by the shell or split the word.
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
+_LIBRARIES = "nvidia_pytriton.libs"  # what the wheel's programs need, beside its package
 
 _LOOK_FIRST = """\
 #!/bin/sh
@@ -65,7 +64,7 @@ class Installation:
         caches: the directory for --cache-directory.
         libraries: directories for LD_LIBRARY_PATH, in order.
         preload: a library for LD_PRELOAD that saves each load of a Python-based model a second
-            of waiting (autocomplete.c), or None where there was no C compiler to make it.
+            of waiting (autocomplete.c), or None where there was no compiler to make it.
     """
 
     binary: Path
@@ -85,13 +84,14 @@ def find() -> Installation:
     stub = _stub(wheel)
     libpython = _libpython()
     triton = wheel / "tritonserver"
-    backends = _backends(triton / "backends" / "python", stub)
+    backends = _backends(triton / "backends" / "python", stub, wheel.parent)
+    preload = backends / "autocomplete.so"
     return Installation(
         binary=triton / "bin" / "tritonserver",
         backends=backends,
         caches=triton / "caches",
-        libraries=(libpython.parent, wheel.parent / "nvidia_pytriton.libs"),
-        preload=_preload(backends),
+        libraries=(libpython.parent, wheel.parent / _LIBRARIES),
+        preload=preload if preload.is_file() else None,
     )
 
 
@@ -186,11 +186,11 @@ def _put_stub(stub: Path, folder: Path) -> None:
     absent.write_text(_ABSENT, encoding="utf-8")
 
 
-def _backends(python_backend: Path, stub: Path) -> Path:
+def _backends(python_backend: Path, stub: Path, packages: Path) -> Path:
     digest = hashlib.sha256()
     digest.update(metadata.version("nvidia-pytriton").encode())
     digest.update(sys.version.encode())
-    digest.update((_LOOK_FIRST + _ABSENT + _AUTOCOMPLETE.read_text("utf-8")).encode())
+    digest.update((_LOOK_FIRST + _ABSENT + native.fingerprint()).encode())
     sources = [p for p in sorted(STAND_INS.rglob("*.py")) if p.parent != STAND_INS]
     for source in sources:
         digest.update(str(source.relative_to(STAND_INS)).encode())
@@ -209,6 +209,9 @@ def _backends(python_backend: Path, stub: Path) -> Path:
     try:
         shutil.copytree(python_backend, build / "python")
         _put_stub(stub, build / "python")
+        native.autocomplete(build)
+        for library in (packages / _LIBRARIES).glob("libtritonserver*.so*"):
+            native.fastpath(build / "python", library)
         for source in sources:
             copy = build / source.relative_to(STAND_INS)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -221,25 +224,3 @@ def _backends(python_backend: Path, stub: Path) -> Path:
         if not target.is_dir():  # another process may have been faster
             raise
     return target
-
-
-def _preload(backends: Path) -> Path | None:
-    """The library made from autocomplete.c, compiled where that has not been done."""
-    library = backends / "autocomplete.so"
-    if library.is_file():
-        return library
-    compiler = shutil.which("cc") or shutil.which("g++")
-    if compiler is None:
-        return None
-    build = library.with_suffix(f".{os.getpid()}")
-    command = [compiler, "-O2", "-shared", "-fPIC", "-x", "c", str(_AUTOCOMPLETE)]
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        # A read-only folder, or a compiler that does not work: the server does without.
-        subprocess.run(
-            [*command, "-o", str(build), "-ldl"], check=True, capture_output=True, timeout=60
-        )
-        build.rename(library)
-        return library
-    with contextlib.suppress(OSError):
-        build.unlink()
-    return None

@@ -5,8 +5,10 @@ File names, parameters, validation and words follow triton-inference-server/onnx
 
 - Without `intra_op_thread_count` an instance takes its even share of the cores, where upstream
   takes all of them for each instance; "0" asks for upstream's default.
-- Every instance is a process of its own, so `share_session_between_instances` is read and has no
+- Every instance has a session of its own: `share_session_between_instances` is read and has no
   effect.
+- Every instance is a process of its own. Where there is a C++ compiler, that process reads the
+  config and checks the model; a plain model then runs inside the server, as upstream (fastpath.py).
 - The OpenVINO accelerator is used where this onnxruntime was built with it; else the model runs on
   the default CPU provider, and the log says so.
 
@@ -34,6 +36,7 @@ from workbook.backends.base import (
     to_bytes,
     to_text,
 )
+from workbook.backends.onnxruntime import fastpath
 from workbook.backends.rules import check_allowed, sequence_controls
 
 # ONNX's element types that upstream serves; it has no word for bfloat16 and complex numbers.
@@ -91,20 +94,11 @@ class TritonPythonModel(StandIn):
         """Make the session with the config's options, and check the config against the graph."""
         import onnxruntime as ort
 
-        options = self._options()
-        self.session = _session(_file(self.config), options, self._providers())
+        file = _file(self.config)
+        options, providers = self._options(), self._providers()
+        self.session = _session(file, options, providers)
         self._check_provider()
         self._check()
-        used = self.session.get_session_options()
-        self.say(
-            f"threads {_count(used.intra_op_num_threads)} within an operator, "
-            f"{_count(used.inter_op_num_threads)} across operators, "
-            f"execution mode {_word(used.execution_mode)}, "
-            f"graph level {_word(used.graph_optimization_level)}, "
-            f"memory arena {'on' if used.enable_cpu_mem_arena else 'off'}, "
-            f"memory pattern {'on' if used.enable_mem_pattern else 'off'}, "
-            f"providers {', '.join(self.session.get_providers())}"
-        )
         self._run_options: Any = None
         shrink = self.config.parameters.get("memory.enable_memory_arena_shrinkage")
         if shrink is not None:
@@ -117,6 +111,22 @@ class TritonPythonModel(StandIn):
         self._scalars = [t.name for t in inputs if t.dims == ()]
         outputs = _tensors(self.session.get_outputs())
         self._text_outputs = [t.name for t in outputs if t.data_type == "TYPE_STRING"]
+        scalar = any(t.dims == () for t in (*inputs, *outputs))
+        usual = not scalar and self._run_options is None and len(providers) == 1
+        inside = usual and fastpath.offer(self.config, self.instance, file, options)
+        used = self.session.get_session_options()
+        self.say(
+            f"threads {_count(used.intra_op_num_threads)} within an operator, "
+            f"{_count(used.inter_op_num_threads)} across operators, "
+            f"execution mode {_word(used.execution_mode)}, "
+            f"graph level {_word(used.graph_optimization_level)}, "
+            f"memory arena {'on' if used.enable_cpu_mem_arena else 'off'}, "
+            f"memory pattern {'on' if used.enable_mem_pattern else 'off'}, "
+            f"providers {', '.join(self.session.get_providers())}, "
+            f"requests {'inside the server' if inside else 'in a process of their own'}"
+        )
+        if inside:
+            self.session = None  # no request comes to this process
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Run the session on a batch."""

@@ -1,0 +1,642 @@
+/* Runs plain ONNX models inside tritonserver, as NVIDIA's ONNX Runtime backend does.
+
+   This library takes the place of Triton's Python backend and hands every call on to it, so that
+   Python models and Python-based backends work as ever. Where the ONNX Runtime stand-in has loaded
+   and checked a plain model, it offers it (workbook/backends/onnxruntime/fastpath.py): a few lines
+   in a memory file that both processes hold. From then on that instance's requests do not go to
+   its Python process: they are batched, run and answered here, with the stand-in's words where one
+   of them is wrong. A request of a small model costs a third of the processor time.
+
+   What is declared here are the parts in use of two C interfaces: Triton's backend API
+   (triton-inference-server/core, include/triton/core/tritonbackend.h and tritonserver.h) and ONNX
+   Runtime's table of functions (onnxruntime_c_api.h), whose first places never change. */
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <sstream>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+// -- Triton -----------------------------------------------------------------------------------
+
+struct TRITONSERVER_Error;
+struct TRITONBACKEND_Backend;
+struct TRITONBACKEND_BackendAttribute;
+struct TRITONBACKEND_Model;
+struct TRITONBACKEND_ModelInstance;
+struct TRITONBACKEND_Request;
+struct TRITONBACKEND_Input;
+struct TRITONBACKEND_Response;
+struct TRITONBACKEND_Output;
+
+#define API extern "C" TRITONSERVER_Error*
+
+API TRITONSERVER_ErrorNew(int code, const char* message);
+extern "C" void TRITONSERVER_ErrorDelete(TRITONSERVER_Error*);
+extern "C" const char* TRITONSERVER_ErrorMessage(TRITONSERVER_Error*);
+API TRITONSERVER_LogMessage(int level, const char* file, int line, const char* message);
+API TRITONBACKEND_ModelVersion(TRITONBACKEND_Model*, uint64_t*);
+API TRITONBACKEND_ModelInstanceName(TRITONBACKEND_ModelInstance*, const char**);
+API TRITONBACKEND_ModelInstanceModel(TRITONBACKEND_ModelInstance*, TRITONBACKEND_Model**);
+API TRITONBACKEND_ModelInstanceReportStatistics(TRITONBACKEND_ModelInstance*,
+    TRITONBACKEND_Request*, bool success, uint64_t exec_start, uint64_t compute_start,
+    uint64_t compute_end, uint64_t exec_end);
+API TRITONBACKEND_ModelInstanceReportBatchStatistics(TRITONBACKEND_ModelInstance*, uint64_t rows,
+    uint64_t exec_start, uint64_t compute_start, uint64_t compute_end, uint64_t exec_end);
+API TRITONBACKEND_RequestInput(TRITONBACKEND_Request*, const char* name, TRITONBACKEND_Input**);
+API TRITONBACKEND_RequestOutputCount(TRITONBACKEND_Request*, uint32_t*);
+API TRITONBACKEND_RequestOutputName(TRITONBACKEND_Request*, uint32_t, const char**);
+API TRITONBACKEND_RequestRelease(TRITONBACKEND_Request*, uint32_t flags);
+API TRITONBACKEND_InputProperties(TRITONBACKEND_Input*, const char** name, int* type,
+    const int64_t** shape, uint32_t* dims, uint64_t* bytes, uint32_t* buffers);
+API TRITONBACKEND_InputBuffer(TRITONBACKEND_Input*, uint32_t, const void**, uint64_t* bytes,
+    int* memory, int64_t* device);
+API TRITONBACKEND_ResponseNew(TRITONBACKEND_Response**, TRITONBACKEND_Request*);
+API TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response*);
+API TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response*, TRITONBACKEND_Output**, const char* name,
+    int type, const int64_t* shape, uint32_t dims);
+API TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output*, void**, uint64_t bytes, int* memory,
+    int64_t* device);
+API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSERVER_Error*);
+
+namespace {
+
+constexpr int kInternal = 1;           // TRITONSERVER_ERROR_INTERNAL
+constexpr int kInfo = 0;               // TRITONSERVER_LOG_INFO
+constexpr int kOnGpu = 2;              // TRITONSERVER_MEMORY_GPU; pinned and plain lie below
+constexpr uint32_t kReleaseAll = 1;    // TRITONSERVER_REQUEST_RELEASE_ALL
+constexpr uint32_t kFinal = 1;         // TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+/* An element type of Triton (its place here), as ONNX Runtime counts it, and its size in bytes. */
+struct Type {
+    int onnx;
+    size_t size;
+};
+constexpr Type kTypes[] = {
+    {0, 0},   // invalid
+    {9, 1},   // BOOL
+    {2, 1},   // UINT8
+    {4, 2},   // UINT16
+    {12, 4},  // UINT32
+    {13, 8},  // UINT64
+    {3, 1},   // INT8
+    {5, 2},   // INT16
+    {6, 4},   // INT32
+    {7, 8},   // INT64
+    {10, 2},  // FP16
+    {1, 4},   // FP32
+    {11, 8},  // FP64
+};
+constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
+
+/* Words for whoever sent a request or loads a model. */
+struct Failure {
+    std::string words;
+};
+
+void Check(TRITONSERVER_Error* error) {
+    if (error == nullptr) return;
+    Failure failure{TRITONSERVER_ErrorMessage(error)};
+    TRITONSERVER_ErrorDelete(error);
+    throw failure;
+}
+
+/* For what may fail without anybody who could be told. */
+void Ignore(TRITONSERVER_Error* error) {
+    if (error != nullptr) TRITONSERVER_ErrorDelete(error);
+}
+
+uint64_t Now() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+// -- ONNX Runtime -----------------------------------------------------------------------------
+
+/* Places in ONNX Runtime's table of functions. */
+enum Place {
+    kGetErrorCode = 1,
+    kGetErrorMessage = 2,
+    kCreateEnv = 3,
+    kCreateSession = 7,
+    kRun = 9,
+    kCreateSessionOptions = 10,
+    kSetSessionExecutionMode = 13,
+    kEnableMemPattern = 16,
+    kDisableMemPattern = 17,
+    kEnableCpuMemArena = 18,
+    kDisableCpuMemArena = 19,
+    kSetSessionGraphOptimizationLevel = 23,
+    kSetIntraOpNumThreads = 24,
+    kSetInterOpNumThreads = 25,
+    kCreateTensorWithDataAsOrtValue = 49,
+    kGetTensorMutableData = 51,
+    kGetTensorElementType = 60,
+    kGetDimensionsCount = 61,
+    kGetDimensions = 62,
+    kGetTensorTypeAndShape = 65,
+    kCreateCpuMemoryInfo = 69,
+    kReleaseStatus = 93,
+    kReleaseSession = 95,
+    kReleaseValue = 96,
+    kReleaseTensorTypeAndShapeInfo = 99,
+    kReleaseSessionOptions = 100,
+};
+
+class OnnxRuntime {
+   public:
+    /* The library, opened on first use. Throws Failure where it cannot be. */
+    static OnnxRuntime& Get() {
+        static OnnxRuntime it;
+        return it;
+    }
+
+    /* Calls a function of the table that reports a status. Throws Failure with its message. */
+    template <class... Arguments>
+    void Call(Place place, Arguments... arguments) {
+        using Function = void* (*)(Arguments...);
+        void* status = reinterpret_cast<Function>(table_[place])(arguments...);
+        if (status == nullptr) return;
+        auto code = reinterpret_cast<int (*)(void*)>(table_[kGetErrorCode])(status);
+        auto words = reinterpret_cast<const char* (*)(void*)>(table_[kGetErrorMessage])(status);
+        Failure failure{"onnx runtime error " + std::to_string(code) + ": " + words};
+        Release(kReleaseStatus, status);
+        throw failure;
+    }
+
+    void Release(Place place, void* object) {
+        if (object != nullptr) reinterpret_cast<void (*)(void*)>(table_[place])(object);
+    }
+
+    void* environment = nullptr;
+    void* cpu = nullptr;
+
+   private:
+    OnnxRuntime() {
+        void* library = dlopen(ONNXRUNTIME, RTLD_NOW | RTLD_LOCAL);
+        void* base = library == nullptr ? nullptr : dlsym(library, "OrtGetApiBase");
+        if (base == nullptr) throw Failure{std::string("cannot open ONNX Runtime: ") + dlerror()};
+        using Table = void**;
+        auto get = *reinterpret_cast<Table (**)(uint32_t)>(reinterpret_cast<void* (*)()>(base)());
+        table_ = get(1);  // all that is called here was in the first version
+        const int warning = 2, arena = 0, usual = 0;
+        Call(kCreateEnv, warning, "triton", &environment);
+        Call(kCreateCpuMemoryInfo, arena, usual, &cpu);
+    }
+
+    void** table_ = nullptr;
+};
+
+/* One of ONNX Runtime's objects, released at its end. */
+template <Place release>
+class Owned {
+   public:
+    Owned() = default;
+    Owned(Owned&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
+    ~Owned() { OnnxRuntime::Get().Release(release, object_); }
+    /* Where ONNX Runtime writes a new object. */
+    void** New() { return &object_; }
+    operator void*() const { return object_; }
+
+   private:
+    void* object_ = nullptr;
+};
+using Session = Owned<kReleaseSession>;
+using Options = Owned<kReleaseSessionOptions>;
+using Value = Owned<kReleaseValue>;
+using TypeAndShape = Owned<kReleaseTensorTypeAndShapeInfo>;
+
+// -- what the stand-in offers -----------------------------------------------------------------
+
+/* A plain model: its file, the session's options, whether it batches, its tensors. */
+struct Offer {
+    std::string file;
+    int intra = 0, inter = 0, mode = 0, level = 99, arena = 1, pattern = 1;
+    bool batches = false;
+    std::vector<std::string> inputs, outputs;
+};
+
+/* The memory file in which the stand-ins' processes, which inherit it, write their offers. */
+int Offers() {
+    static const int file = [] {
+        int made = memfd_create("triton-fastpath", 0);
+        if (made >= 0) fcntl(made, F_SETFL, O_APPEND);
+        return made;
+    }();
+    return file;
+}
+
+/* The last offer of an instance: lines of a key and its value, between `offer` and `end`. */
+bool FindOffer(const std::string& instance, Offer* found) {
+    struct stat status;
+    if (Offers() < 0 || fstat(Offers(), &status) != 0) return false;
+    std::string text(status.st_size, '\0');
+    ssize_t size = pread(Offers(), text.data(), text.size(), 0);
+    if (size < 0) return false;
+    text.resize(size);
+    const std::string head = "offer " + instance + "\n";
+    size_t at = text.rfind(head);
+    if (at == std::string::npos) return false;
+    std::istringstream lines(text.substr(at + head.size()));
+    for (std::string line; std::getline(lines, line) && line != "end";) {
+        const size_t space = line.find(' ');
+        if (space == std::string::npos) return false;
+        const std::string key = line.substr(0, space), value = line.substr(space + 1);
+        if (key == "file") found->file = value;
+        if (key == "intra") found->intra = std::atoi(value.c_str());
+        if (key == "inter") found->inter = std::atoi(value.c_str());
+        if (key == "mode") found->mode = std::atoi(value.c_str());
+        if (key == "level") found->level = std::atoi(value.c_str());
+        if (key == "arena") found->arena = std::atoi(value.c_str());
+        if (key == "pattern") found->pattern = std::atoi(value.c_str());
+        if (key == "batches") found->batches = value == "1";
+        if (key == "input") found->inputs.push_back(value);
+        if (key == "output") found->outputs.push_back(value);
+    }
+    return true;
+}
+
+// -- an instance ------------------------------------------------------------------------------
+
+/* An instance of a plain model. Triton calls it from one thread at a time. */
+class Instance {
+   public:
+    Instance(TRITONBACKEND_ModelInstance* handle, Offer offer)
+        : handle_(handle), offer_(std::move(offer)), joined_(offer_.inputs.size()) {
+        OnnxRuntime& ort = OnnxRuntime::Get();
+        Options options;
+        ort.Call(kCreateSessionOptions, options.New());
+        void* o = options;
+        ort.Call(kSetIntraOpNumThreads, o, offer_.intra);
+        ort.Call(kSetInterOpNumThreads, o, offer_.inter);
+        ort.Call(kSetSessionExecutionMode, o, offer_.mode);
+        ort.Call(kSetSessionGraphOptimizationLevel, o, offer_.level);
+        ort.Call(offer_.arena ? kEnableCpuMemArena : kDisableCpuMemArena, o);
+        ort.Call(offer_.pattern ? kEnableMemPattern : kDisableMemPattern, o);
+        ort.Call(kCreateSession, ort.environment, offer_.file.c_str(), o, session_.New());
+    }
+
+    /* Answers every request, and gives each back to the server. */
+    void Execute(TRITONBACKEND_Request** requests, uint32_t count) {
+        start_ = compute_start_ = compute_end_ = Now();
+        computed_ = false;
+        std::vector<Answer> answers(count);
+        for (uint32_t i = 0; i < count; i++) answers[i].request = requests[i];
+        if (count == 1 || !offer_.batches || !Together(answers))
+            for (Answer& answer : answers) Alone(answer);
+        uint64_t rows = 0;
+        for (Answer& answer : answers) {
+            rows += answer.rows;
+            Send(answer);
+        }
+        const uint64_t end = Now();
+        for (Answer& answer : answers) {
+            Ignore(TRITONBACKEND_ModelInstanceReportStatistics(handle_, answer.request,
+                answer.failure.words.empty(), start_, compute_start_, compute_end_, end));
+            Ignore(TRITONBACKEND_RequestRelease(answer.request, kReleaseAll));
+        }
+        Ignore(TRITONBACKEND_ModelInstanceReportBatchStatistics(
+            handle_, rows, start_, compute_start_, compute_end_, end));
+    }
+
+   private:
+    struct Answer {
+        TRITONBACKEND_Request* request = nullptr;
+        TRITONBACKEND_Response* response = nullptr;
+        Failure failure;
+        uint64_t rows = 1;
+        std::vector<bool> wanted;  // by output
+    };
+
+    /* All requests as one batch. False, and nothing answered, where that did not work out: which
+       of them was to blame is found by running each alone. */
+    bool Together(std::vector<Answer>& answers) {
+        try {
+            Run(answers.data(), answers.size());
+            return true;
+        } catch (const Failure&) {
+            for (Answer& answer : answers) Drop(answer);
+            return false;
+        }
+    }
+
+    void Alone(Answer& answer) {
+        try {
+            Run(&answer, 1);
+        } catch (const Failure& failure) {
+            Drop(answer);
+            answer.failure = failure;
+        }
+    }
+
+    void Drop(Answer& answer) {
+        if (answer.response != nullptr) Ignore(TRITONBACKEND_ResponseDelete(answer.response));
+        answer.response = nullptr;
+        answer.failure.words.clear();
+    }
+
+    /* Runs requests as one batch, and makes their responses. */
+    void Run(Answer* answers, size_t count) {
+        OnnxRuntime& ort = OnnxRuntime::Get();
+        const size_t inputs = offer_.inputs.size();
+        std::vector<Value> given(inputs);
+        std::vector<void*> values(inputs);
+        std::vector<const char*> names(inputs);
+        for (size_t i = 0; i < inputs; i++) {
+            Gather(i, answers, count, given[i].New());
+            values[i] = given[i];
+            names[i] = offer_.inputs[i].c_str();
+        }
+        std::vector<const char*> wanted;
+        std::vector<size_t> place(offer_.outputs.size());
+        ReadWanted(answers, count);
+        for (size_t o = 0; o < offer_.outputs.size(); o++) {
+            for (size_t i = 0; i < count; i++) {
+                if (!answers[i].wanted[o]) continue;
+                place[o] = wanted.size();
+                wanted.push_back(offer_.outputs[o].c_str());
+                break;
+            }
+        }
+        std::vector<Value> results(wanted.size());
+        std::vector<void*> raw(wanted.size());
+        if (!computed_) compute_start_ = Now();
+        computed_ = true;
+        if (!wanted.empty()) {
+            void* no_options = nullptr;
+            ort.Call(kRun, static_cast<void*>(session_), no_options, names.data(), values.data(),
+                inputs, wanted.data(), wanted.size(), raw.data());
+        }
+        compute_end_ = Now();
+        for (size_t r = 0; r < raw.size(); r++) *results[r].New() = raw[r];
+        for (size_t i = 0; i < count; i++)
+            Check(TRITONBACKEND_ResponseNew(&answers[i].response, answers[i].request));
+        for (size_t o = 0; o < offer_.outputs.size(); o++)
+            Scatter(o, wanted.empty() ? nullptr : static_cast<void*>(results[place[o]]), answers, count);
+    }
+
+    /* One input of a batch as a tensor: where it lies if it lies in one piece, else a copy. */
+    void Gather(size_t number, Answer* answers, size_t count, void** made) {
+        std::vector<int64_t> shape;
+        std::vector<char>& joined = joined_[number];
+        const void* data = nullptr;
+        uint64_t size = 0;
+        int type = 0;
+        joined.clear();
+        for (size_t i = 0; i < count; i++) {
+            TRITONBACKEND_Input* input;
+            Check(TRITONBACKEND_RequestInput(
+                answers[i].request, offer_.inputs[number].c_str(), &input));
+            const int64_t* its;
+            uint32_t dims, buffers;
+            uint64_t bytes;
+            Check(TRITONBACKEND_InputProperties(
+                input, nullptr, &type, &its, &dims, &bytes, &buffers));
+            if (number == 0 && offer_.batches) answers[i].rows = its[0];
+            if (i == 0)
+                shape.assign(its, its + dims);
+            else if (dims != shape.size() || !std::equal(its + 1, its + dims, shape.begin() + 1))
+                throw Failure{"the requests differ in shape"};
+            else
+                shape[0] += its[0];
+            size += bytes;
+            for (uint32_t b = 0; b < buffers; b++) {
+                const void* piece;
+                uint64_t length;
+                int memory = 0;
+                int64_t device = 0;
+                Check(TRITONBACKEND_InputBuffer(input, b, &piece, &length, &memory, &device));
+                if (memory == kOnGpu) throw Failure{"an input lies in the memory of a GPU"};
+                if (count == 1 && buffers == 1) {
+                    data = piece;
+                } else {
+                    const char* begin = static_cast<const char*>(piece);
+                    joined.insert(joined.end(), begin, begin + length);
+                }
+            }
+        }
+        if (data == nullptr) {
+            joined.reserve(1);  // a tensor without elements lies somewhere, too
+            data = joined.data();
+        }
+        OnnxRuntime& ort = OnnxRuntime::Get();
+        const int onnx = type < kTypeCount ? kTypes[type].onnx : 0;
+        ort.Call(kCreateTensorWithDataAsOrtValue, ort.cpu, const_cast<void*>(data),
+            static_cast<size_t>(size), static_cast<const int64_t*>(shape.data()), shape.size(),
+            onnx, made);
+    }
+
+    /* Which outputs each request asks for. */
+    void ReadWanted(Answer* answers, size_t count) {
+        for (size_t i = 0; i < count; i++) {
+            uint32_t asked;
+            Check(TRITONBACKEND_RequestOutputCount(answers[i].request, &asked));
+            answers[i].wanted.assign(offer_.outputs.size(), false);
+            for (uint32_t a = 0; a < asked; a++) {
+                const char* name;
+                Check(TRITONBACKEND_RequestOutputName(answers[i].request, a, &name));
+                for (size_t o = 0; o < offer_.outputs.size(); o++)
+                    if (offer_.outputs[o] == name) answers[i].wanted[o] = true;
+            }
+        }
+    }
+
+    /* Gives each request that asked for an output its rows of it. */
+    void Scatter(size_t number, void* whole, Answer* answers, size_t count) {
+        OnnxRuntime& ort = OnnxRuntime::Get();
+        const char* name = offer_.outputs[number].c_str();
+        const char* data = nullptr;
+        std::vector<int64_t> shape;
+        int type = 0;
+        uint64_t row = 0, rows = 0, next = 0;
+        for (size_t i = 0; i < count; i++) {
+            Answer& answer = answers[i];
+            if (answer.wanted[number]) {
+                if (data == nullptr) {
+                    TypeAndShape info;
+                    size_t dims;
+                    int onnx;
+                    ort.Call(kGetTensorTypeAndShape, whole, info.New());
+                    ort.Call(kGetTensorElementType, static_cast<void*>(info), &onnx);
+                    ort.Call(kGetDimensionsCount, static_cast<void*>(info), &dims);
+                    shape.resize(dims);
+                    ort.Call(kGetDimensions, static_cast<void*>(info), shape.data(), dims);
+                    ort.Call(kGetTensorMutableData, whole, &data);
+                    while (type < kTypeCount && kTypes[type].onnx != onnx) type++;
+                    if (type == kTypeCount) throw Failure{std::string("output '") + name +
+                        "' has a type that its configuration does not name"};
+                    row = kTypes[type].size;
+                    for (size_t d = offer_.batches ? 1 : 0; d < dims; d++) row *= shape[d];
+                    rows = offer_.batches ? (dims == 0 ? 0 : shape[0]) : 1;
+                }
+                if (next + answer.rows > rows) {
+                    if (answer.failure.words.empty())
+                        answer.failure.words = std::string("failed to split the output tensor '") +
+                            name + "' in responses: expected batch size of atleast " +
+                            std::to_string(next + answer.rows) + " in model output, got " +
+                            std::to_string(shape.empty() ? 1 : rows);
+                    next += answer.rows;
+                    continue;
+                }
+                if (offer_.batches) shape[0] = answer.rows;
+                TRITONBACKEND_Output* output;
+                Check(TRITONBACKEND_ResponseOutput(
+                    answer.response, &output, name, type, shape.data(), shape.size()));
+                void* buffer;
+                int memory = 0;
+                int64_t device = 0;
+                const uint64_t size = row * answer.rows;
+                Check(TRITONBACKEND_OutputBuffer(output, &buffer, size, &memory, &device));
+                if (memory == kOnGpu) throw Failure{"an output is to lie in a GPU's memory"};
+                if (size != 0) std::memcpy(buffer, data + row * next, size);
+            }
+            next += answer.rows;
+        }
+    }
+
+    void Send(Answer& answer) {
+        const std::string& words = answer.failure.words;
+        TRITONSERVER_Error* error =
+            words.empty() ? nullptr : TRITONSERVER_ErrorNew(kInternal, words.c_str());
+        if (answer.response == nullptr)
+            Ignore(TRITONBACKEND_ResponseNew(&answer.response, answer.request));
+        if (answer.response != nullptr)
+            Ignore(TRITONBACKEND_ResponseSend(answer.response, kFinal, error));
+        if (error != nullptr) TRITONSERVER_ErrorDelete(error);
+    }
+
+    TRITONBACKEND_ModelInstance* handle_;
+    Offer offer_;
+    std::vector<std::vector<char>> joined_;  // by input; kept, so that memory is taken once
+    Session session_;
+    uint64_t start_ = 0, compute_start_ = 0, compute_end_ = 0;  // ns, as Triton counts them
+    bool computed_ = false;
+};
+
+/* The instances that run here. */
+std::shared_mutex table_lock;
+std::unordered_map<TRITONBACKEND_ModelInstance*, std::unique_ptr<Instance>> table;
+
+Instance* Find(TRITONBACKEND_ModelInstance* handle) {
+    std::shared_lock<std::shared_mutex> hold(table_lock);
+    auto found = table.find(handle);
+    return found == table.end() ? nullptr : found->second.get();
+}
+
+/* Takes an instance that its process has loaded, where it offers it. */
+void Take(TRITONBACKEND_ModelInstance* handle) {
+    const char* name;
+    TRITONBACKEND_Model* model;
+    uint64_t version;
+    Check(TRITONBACKEND_ModelInstanceName(handle, &name));
+    Check(TRITONBACKEND_ModelInstanceModel(handle, &model));
+    Check(TRITONBACKEND_ModelVersion(model, &version));
+    Offer offer;
+    if (!FindOffer(std::string(name) + " " + std::to_string(version), &offer)) return;
+    auto instance = std::make_unique<Instance>(handle, std::move(offer));
+    std::unique_lock<std::shared_mutex> hold(table_lock);
+    table[handle] = std::move(instance);
+}
+
+/* A function of Triton's own Python backend, whose library lies beside this one. */
+template <class... Arguments>
+auto Theirs(const char* name, TRITONSERVER_Error* (*)(Arguments...)) {
+    static void* library = [] {
+        Dl_info self;
+        dladdr(reinterpret_cast<void*>(&Find), &self);
+        std::string path(self.dli_fname);
+        path = path.substr(0, path.rfind('/') + 1) + PYTHON_BACKEND;
+        return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    }();
+    void* function = library == nullptr ? nullptr : dlsym(library, name);
+    return reinterpret_cast<TRITONSERVER_Error* (*)(Arguments...)>(function);
+}
+
+}  // namespace
+
+// -- what the server calls --------------------------------------------------------------------
+
+#define ENTRY extern "C" __attribute__((visibility("default"))) TRITONSERVER_Error*
+
+/* Hands a call on to the function of the same name. */
+#define HAND_ON(NAME, ...)                                          \
+    [&] {                                                           \
+        static const auto theirs = Theirs(#NAME, &NAME);            \
+        return theirs == nullptr ? Missing() : theirs(__VA_ARGS__); \
+    }()
+
+static TRITONSERVER_Error* Missing() {
+    return TRITONSERVER_ErrorNew(kInternal, "the Python backend's own library is missing");
+}
+
+ENTRY TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
+    Offers();  // before any process starts that is to inherit it
+    return HAND_ON(TRITONBACKEND_Initialize, backend);
+}
+
+ENTRY TRITONBACKEND_Finalize(TRITONBACKEND_Backend* backend) {
+    return HAND_ON(TRITONBACKEND_Finalize, backend);
+}
+
+ENTRY TRITONBACKEND_GetBackendAttribute(
+    TRITONBACKEND_Backend* backend, TRITONBACKEND_BackendAttribute* attributes) {
+    return HAND_ON(TRITONBACKEND_GetBackendAttribute, backend, attributes);
+}
+
+ENTRY TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
+    return HAND_ON(TRITONBACKEND_ModelInitialize, model);
+}
+
+ENTRY TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
+    return HAND_ON(TRITONBACKEND_ModelFinalize, model);
+}
+
+ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance) {
+    std::unique_ptr<Instance> taken;
+    {
+        std::unique_lock<std::shared_mutex> hold(table_lock);
+        auto found = table.find(instance);
+        if (found != table.end()) {
+            taken = std::move(found->second);
+            table.erase(found);
+        }
+    }
+    return HAND_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
+}
+
+ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
+    TRITONSERVER_Error* error = HAND_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
+    if (error != nullptr) return error;
+    try {
+        Take(instance);
+        return nullptr;
+    } catch (const Failure& failure) {
+        Ignore(TRITONBACKEND_ModelInstanceFinalize(instance));
+        return TRITONSERVER_ErrorNew(kInternal, failure.words.c_str());
+    }
+}
+
+ENTRY TRITONBACKEND_ModelInstanceExecute(
+    TRITONBACKEND_ModelInstance* instance, TRITONBACKEND_Request** requests, uint32_t count) {
+    if (Instance* taken = Find(instance)) {
+        taken->Execute(requests, count);
+        return nullptr;
+    }
+    return HAND_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+}
