@@ -50,8 +50,8 @@ def measure(settings: Settings) -> Section:
         "memory",
         "Memory",
         "RSS counts shared pages whole in every process, PSS in parts (- where the system does not "
-        "tell). An instance is a process of its own; `scale` is a Python model with numpy only, "
-        "the others are ONNX Runtime's.",
+        "tell). An instance is a process of its own; `scale` is a Python model with numpy only. "
+        "The others are ONNX Runtime's: their processes check the model, the server runs it.",
         ("process", "RSS (MiB)", "PSS (MiB)"),
         rows,
     )

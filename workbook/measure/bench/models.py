@@ -13,20 +13,26 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-FEATURES, CLASSES = 16, 4
+FEATURES, WIDE, CLASSES = 16, 2048, 4
 IMAGE = (3, 64, 64)
 #: Seconds that a batch of the network takes on one core.
 CNN_S = 0.010
 
 _CONFIG = """\
-platform: "onnxruntime_onnx"
+platform: "{platform}"
 max_batch_size: {batch}
-input [ {{ name: "x" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
-output [ {{ name: "y" data_type: TYPE_FP32 dims: [ {classes} ] }} ]
+input [ {{ name: "{x}" data_type: TYPE_FP32 dims: [ {dims} ] }} ]
+output [ {{ name: "{y}" data_type: TYPE_FP32 dims: [ {classes} ] }} ]
 # One thread in each instance: more threads than cores would only take turns on them.
 instance_group [ {{ count: {instances} kind: KIND_CPU }} ]
-parameters {{ key: "intra_op_thread_count" value: {{ string_value: "1" }} }}
+parameters {{ key: "{threads}" value: {{ string_value: "1" }} }}
 {more}"""
+
+#: By a model file's suffix: the platform, the names of its input and output, of its threads.
+_SERVED_AS = {
+    ".onnx": ("onnxruntime_onnx", "x", "y", "intra_op_thread_count"),
+    ".pt": ("pytorch_libtorch", "INPUT__0", "OUTPUT__0", "INTRA_OP_THREAD_COUNT"),
+}
 
 _SCALE_CONFIG = """\
 backend: "python"
@@ -61,10 +67,30 @@ def scale(folder: Path, *, factor: int) -> None:
 
 def one_layer(folder: Path) -> Path:
     """Write a linear layer, (n, 16) → (n, 4) float32, seeded, as ONNX; return the file."""
+    return _export(_one_layer(), (FEATURES,), folder / "one_layer.onnx")
+
+
+def one_layer_torch(folder: Path) -> Path:
+    """Write the same layer as TorchScript; return the file."""
     import torch
 
+    file = folder / "one_layer.pt"
+    torch.jit.trace(_one_layer(), torch.zeros(1, FEATURES)).save(str(file))
+    return file
+
+
+def three_layers(folder: Path) -> Path:
+    """Write a network of 16 → 2048 → 2048 → 4, seeded, as ONNX; return the file.
+
+    An execution reads its 17 MB of weights, whether for one row or for many.
+    """
+    import torch
+    from torch import nn
+
     torch.manual_seed(0)
-    return _export(torch.nn.Linear(FEATURES, CLASSES), (FEATURES,), folder / "one_layer.onnx")
+    layers = (nn.Linear(FEATURES, WIDE), nn.ReLU(), nn.Linear(WIDE, WIDE), nn.ReLU())
+    network = nn.Sequential(*layers, nn.Linear(WIDE, CLASSES))
+    return _export(network, (FEATURES,), folder / "three_layers.onnx")
 
 
 def cnn(folder: Path) -> Path:
@@ -108,10 +134,15 @@ def _cnn(file: Path, width: float) -> Path:
     return _export(nn.Sequential(*layers), IMAGE, file)
 
 
+def input_name(file: Path) -> str:
+    """What a model file's input is called in its config."""
+    return _SERVED_AS[file.suffix][1]
+
+
 def place(
     repository: Path,
     name: str,
-    onnx: Path,
+    file: Path,
     dims: tuple[int, ...],
     *,
     batch: int,
@@ -119,7 +150,7 @@ def place(
     instances: int,
     more: str = "",
 ) -> None:
-    """Write a model folder that serves an ONNX file.
+    """Write a model folder that serves an ONNX or TorchScript file.
 
     Args:
         dims: of the input, without the batch. batch: max_batch_size.
@@ -127,9 +158,18 @@ def place(
     """
     version = repository / name / "1"
     version.mkdir(parents=True)
-    (version / "model.onnx").write_bytes(onnx.read_bytes())
+    (version / f"model{file.suffix}").write_bytes(file.read_bytes())
+    platform, x, y, threads = _SERVED_AS[file.suffix]
     config = _CONFIG.format(
-        batch=batch, dims=", ".join(map(str, dims)), classes=classes, instances=instances, more=more
+        platform=platform,
+        batch=batch,
+        x=x,
+        dims=", ".join(map(str, dims)),
+        y=y,
+        classes=classes,
+        instances=instances,
+        threads=threads,
+        more=more,
     )
     (version.parent / "config.pbtxt").write_text(config)
 
@@ -146,6 +186,13 @@ def session(onnx: Path, threads: int) -> Any:
 def rows(shape: tuple[int, ...], count: int) -> Array:
     """Seeded inputs in 0..1, float32, shaped (count, *shape)."""
     return np.random.default_rng(0).random((count, *shape), dtype=np.float32)
+
+
+def _one_layer() -> Any:
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Linear(FEATURES, CLASSES)
 
 
 def _export(module: Any, shape: tuple[int, ...], file: Path) -> Path:
