@@ -97,7 +97,7 @@ claim(
 )
 
 # %% [markdown]
-# The Python backend works like this, and so do our stand-ins. C++ backends stay inside the server: there, each instance works on a thread of that one process.
+# The Python backend works like this, and so do our stand-ins. C++ backends stay inside the server: there, each instance works on a thread of that one process. One stand-in does both: where this machine has a C++ compiler, a process of its own checks an ONNX model, and the server then runs it.
 
 # %% [markdown]
 # ## When instances outnumber the cores

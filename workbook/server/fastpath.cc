@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -179,7 +180,7 @@ class OnnxRuntime {
     }
 
     void Release(Place place, void* object) {
-        if (object != nullptr) reinterpret_cast<void (*)(void*)>(table_[place])(object);
+        reinterpret_cast<void (*)(void*)>(table_[place])(object);
     }
 
     void* environment = nullptr;
@@ -209,7 +210,9 @@ class Owned {
     Owned(Owned&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
     Owned(const Owned&) = delete;
     Owned& operator=(const Owned&) = delete;
-    ~Owned() { OnnxRuntime::Get().Release(release, object_); }
+    ~Owned() {
+        if (object_ != nullptr) OnnxRuntime::Get().Release(release, object_);
+    }
     /* Where ONNX Runtime writes a new object. */
     void** New() { return &object_; }
     operator void*() const { return object_; }
@@ -242,12 +245,17 @@ int Offers() {
     return file;
 }
 
-/* The last offer of an instance: lines of a key and its value, between `offer` and `end`. */
-bool FindOffer(const std::string& instance, Offer* found) {
+/* Where the next offer will begin. */
+off_t EndOfOffers() {
     struct stat status;
-    if (Offers() < 0 || fstat(Offers(), &status) != 0) return false;
-    std::string text(status.st_size, '\0');
-    ssize_t size = pread(Offers(), text.data(), text.size(), 0);
+    return fstat(Offers(), &status) == 0 ? status.st_size : 0;
+}
+
+/* The last offer of an instance from a place on: lines of a key and its value, between `offer` and
+   `end`. Before that place are those of models that bore its name earlier. */
+bool FindOffer(const std::string& instance, off_t from, Offer* found) {
+    std::string text(std::max<off_t>(EndOfOffers() - from, 0), '\0');
+    const ssize_t size = pread(Offers(), text.data(), text.size(), from);
     if (size < 0) return false;
     text.resize(size);
     const std::string head = "offer " + instance + "\n";
@@ -331,9 +339,10 @@ class Instance {
             Run(answers.data(), answers.size());
             return true;
         } catch (const Failure&) {
-            for (Answer& answer : answers) Drop(answer);
-            return false;
+        } catch (const std::exception&) {  // the memory does not suffice
         }
+        for (Answer& answer : answers) Drop(answer);
+        return false;
     }
 
     void Alone(Answer& answer) {
@@ -342,6 +351,9 @@ class Instance {
         } catch (const Failure& failure) {
             Drop(answer);
             answer.failure = failure;
+        } catch (const std::exception& error) {
+            Drop(answer);
+            answer.failure.words = error.what();
         }
     }
 
@@ -408,6 +420,7 @@ class Instance {
             uint64_t bytes;
             Check(TRITONBACKEND_InputProperties(
                 input, nullptr, &type, &its, &dims, &bytes, &buffers));
+            if (dims == 0 && offer_.batches) throw Failure{"an input has no dimension for rows"};
             if (number == 0 && offer_.batches) answers[i].rows = its[0];
             if (i == 0)
                 shape.assign(its, its + dims);
@@ -539,8 +552,8 @@ Instance* Find(TRITONBACKEND_ModelInstance* handle) {
     return found == table.end() ? nullptr : found->second.get();
 }
 
-/* Takes an instance that its process has loaded, where it offers it. */
-void Take(TRITONBACKEND_ModelInstance* handle) {
+/* Takes an instance that its process has loaded, where it has offered it from a place on. */
+void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     const char* name;
     TRITONBACKEND_Model* model;
     uint64_t version;
@@ -548,7 +561,7 @@ void Take(TRITONBACKEND_ModelInstance* handle) {
     Check(TRITONBACKEND_ModelInstanceModel(handle, &model));
     Check(TRITONBACKEND_ModelVersion(model, &version));
     Offer offer;
-    if (!FindOffer(std::string(name) + " " + std::to_string(version), &offer)) return;
+    if (!FindOffer(std::string(name) + " " + std::to_string(version), from, &offer)) return;
     auto instance = std::make_unique<Instance>(handle, std::move(offer));
     std::unique_lock<std::shared_mutex> hold(table_lock);
     table[handle] = std::move(instance);
@@ -621,14 +634,16 @@ ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance)
 }
 
 ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
+    const off_t from = EndOfOffers();
     TRITONSERVER_Error* error = HAND_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
     if (error != nullptr) return error;
     try {
-        Take(instance);
+        Take(instance, from);
         return nullptr;
-    } catch (const Failure& failure) {
-        Ignore(TRITONBACKEND_ModelInstanceFinalize(instance));
+    } catch (const Failure& failure) {  // the core finalizes an instance that has failed, too
         return TRITONSERVER_ErrorNew(kInternal, failure.words.c_str());
+    } catch (const std::exception& error) {
+        return TRITONSERVER_ErrorNew(kInternal, error.what());
     }
 }
 
