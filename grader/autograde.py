@@ -153,6 +153,7 @@ def autograde(
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        refresh_per_second=2,  # a submission takes seconds, and the processor has other work
     )
     graded: list[str] = []
     if todo:

@@ -37,6 +37,14 @@ class Pids:
         """Put a process into the group; what it starts from now on is born there."""
         (self.folder / "cgroup.procs").write_text(f"{pid}\n")
 
+    def members(self) -> list[int]:
+        """The processes in it, and in the groups of sandboxes within."""
+        found: list[int] = []
+        for place in (self.folder, *self.folder.glob(f"{_PREFIX}*")):
+            with contextlib.suppress(OSError):  # a group within has just been removed
+                found += map(int, (place / "cgroup.procs").read_text().split())
+        return found
+
     def refused(self) -> bool:
         """Whether the kernel has refused a process or thread because of the limit."""
         with contextlib.suppress(OSError, ValueError):

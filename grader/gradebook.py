@@ -12,10 +12,14 @@ import dataclasses
 import datetime
 import json
 import logging
+import signal
 import sqlite3
 import tempfile
+import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from traitlets.config import Config
@@ -87,12 +91,14 @@ def config(desk: Desk) -> Config:
         f"{_THEIRS}.OverwriteCells",
         f"{_THEIRS}.CheckCellMetadata",
     ]
+    # CheckCellMetadata is not named again: nothing here changes what it has looked at. The notebook
+    # is held against nbformat's schema once, as it comes out, and not after each preprocessor too.
     made.Autograde.autograde_preprocessors = [
         f"{_OURS}.Grade",
         f"{_THEIRS}.SaveAutoGrades",
         f"{_THEIRS}.AssignLatePenalties",
-        f"{_THEIRS}.CheckCellMetadata",
     ]
+    made.NotebookExporter.optimistic_validation = True
     made.Autograde.exclude_overwriting = _instructors_files(home)
     made.FromStore.work = str(desk.home)
     made.HTMLExporter.filters = {"markdown2html": f"{_OURS}.safe_markdown"}
@@ -130,15 +136,16 @@ class Writer:
             WorkbookError: nbgrader did not take it; its own words are in the error. Nothing of this
                 submission is left half written.
         """
-        from nbgrader.converters import Autograde
+        with _without_interruption():
+            from nbgrader.converters import Autograde
 
-        if not self._registered:
-            self._register()
-            self._registered = True
-        chosen = config(self._desk)
-        chosen.FromStore.key = key
-        self._run(Autograde, chosen, student, force=True, create_student=True)
-        self._describe(student)
+            if not self._registered:
+                self._register()
+                self._registered = True
+            chosen = config(self._desk)
+            chosen.FromStore.key = key
+            self._run(Autograde, chosen, student, force=True, create_student=True)
+            self._describe(student)
 
     def _register(self) -> None:
         from nbgrader.converters import GenerateAssignment
@@ -164,7 +171,32 @@ class Writer:
                 f"{_THEIRS}.{name}"
                 for name in ("LockCells", "ComputeChecksums", "SaveCells", "CheckCellMetadata")
             ]
+            self._create()
             self._run(GenerateAssignment, chosen, ".", force=True)
+
+    def _create(self) -> None:
+        """Make the database, where there is none, as nbgrader would: its tables and their version.
+
+        nbgrader asks for the version by starting `alembic`, which takes seconds; this is alembic's
+        own recipe for a new database. The file appears when it is complete.
+        """
+        if self._desk.gradebook.exists():
+            return
+        from alembic.migration import MigrationContext
+        from alembic.script import ScriptDirectory
+        from nbgrader.api import Base
+        from nbgrader.dbutil import ALEMBIC_DIR
+        from sqlalchemy import create_engine
+
+        self._desk.home.mkdir(parents=True, exist_ok=True)
+        aside = self._desk.gradebook.with_suffix(".new")
+        aside.unlink(missing_ok=True)
+        engine = create_engine(f"sqlite:///{aside}")
+        with engine.begin() as connection:
+            Base.metadata.create_all(connection)
+            MigrationContext.configure(connection).stamp(ScriptDirectory(ALEMBIC_DIR), "heads")
+        engine.dispose()
+        aside.replace(self._desk.gradebook)
 
     def _describe(self, student: str) -> None:
         """Tell the gradebook what an entry's name told of the student."""
@@ -178,7 +210,6 @@ class Writer:
     def _run(self, converter: Any, chosen: Config, student: str, **settings: Any) -> None:
         from nbgrader.coursedir import CourseDirectory
 
-        self._desk.home.mkdir(parents=True, exist_ok=True)
         chosen.CourseDirectory.assignment_id = self._assignment.name
         chosen.CourseDirectory.student_id = student
         ready = converter(coursedir=CourseDirectory(config=chosen), config=chosen, **settings)
@@ -201,6 +232,30 @@ class Writer:
                 if locked
                 else f"Its words: {words[-600:]}",
             ) from None
+
+
+@contextlib.contextmanager
+def _without_interruption() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of what is inside.
+
+    Python drops it where it arrives in a destructor, and SQLAlchemy works with many of them.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Ctrl-C goes elsewhere
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+
+    former = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Log(logging.Logger):

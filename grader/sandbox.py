@@ -435,7 +435,10 @@ class _Task:
             return self.end("wall clock")
         if self._group is not None and self._group.refused():
             return self.end("processes")
-        processes = procs.descendants(self.root)
+        if self._group is not None:  # the kernel's own list; else the machine's table is searched
+            processes = procs.those(self._group.members())
+        else:
+            processes = procs.descendants(self.root)
         if sum(p.threads for p in processes) > limits.processes:
             return self.end("processes")
         self._cpu = max(self._cpu, sum(p.cpu_seconds for p in processes))

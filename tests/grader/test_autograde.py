@@ -251,8 +251,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     assert 3 <= len(kept) < 8
     if how is signal.SIGINT:
         assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
-        chained = "During handling of the above exception"  # nbgrader's, where it was writing
-        assert said.count("Traceback") - said.count(chained) == 1
+        assert said.count("Traceback") == 1  # not amid a write, where nbgrader adds its own
 
     trace.write_text("")
     outcome = run(where, toy)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -123,6 +125,34 @@ def test_writing_again_changes_nothing_and_keeps_what_a_person_gave(
     assert mark.by_hand == 1  # the work changed: a person should look again
 
 
+def test_a_new_gradebook_is_as_nbgrader_makes_it(tmp_path: Path, toy: Assignment) -> None:
+    from nbgrader.api import Gradebook
+
+    desk(tmp_path).home.mkdir()
+    (desk(tmp_path).home / "gradebook.new").write_text("left by a run that was killed")
+
+    where = write(tmp_path, toy, "anna", "number = 1")
+    with programs(), Gradebook(f"sqlite:///{tmp_path / 'theirs.db'}"):
+        pass
+
+    assert tables(where.gradebook) == tables(tmp_path / "theirs.db")
+    assert sorted(path.name for path in where.home.glob("gradebook*")) == ["gradebook.db"]
+    done = nbgrader(where, toy, "db", "upgrade")
+    assert done.returncode == 0, done.stderr
+    assert gradebook.marks(where, toy.name)[0].score == 15
+
+
+def tables(path: Path) -> tuple[dict[str, set[tuple[Any, ...]]], list[tuple[str]]]:
+    """The columns of each of a database's tables, and the version that it is marked with."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        columns = {
+            name: {row[1:4] for row in database.execute(f"PRAGMA table_info({name})")}
+            for (name,) in names
+        }
+        return columns, database.execute("SELECT version_num FROM alembic_version").fetchall()
+
+
 def test_late_penalties_and_time_stamps_are_nbgraders(tmp_path: Path, toy: Assignment) -> None:
     from nbgrader.api import Gradebook
 
@@ -233,8 +263,6 @@ def test_instructors_files_never_replace_a_students(toy: Assignment, tmp_path: P
 
 
 def test_a_gradebook_in_use_is_said_and_written_later(tmp_path: Path, toy: Assignment) -> None:
-    import sqlite3
-
     where = write(tmp_path, toy, "anna", "number = 0.5")
     held = sqlite3.connect(where.gradebook, isolation_level=None)
     held.execute("BEGIN EXCLUSIVE")
