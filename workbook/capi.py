@@ -52,7 +52,7 @@ class Core:
 
     def __init__(self) -> None:
         self.place = assemble.find()
-        self.path = _library(self.place.libraries[-1])
+        self.path = assemble.core(self.place.libraries[-1])
         self._library = _load(self.path)
         self._kept: dict[int, tuple[Any, ...]] = {}  # what a request points at, until it is done
         self._buffers: dict[int, Any] = {}
@@ -225,18 +225,6 @@ class Core:
             array = np.frombuffer(content, TYPES[dtype.value])
             found[(name.value or b"").decode()] = array.reshape(shape[: dims.value])
         return found
-
-
-def _library(folder: Path) -> Path:
-    """The one `libtritonserver` of the wheel."""
-    found = sorted(folder.glob("libtritonserver*.so*"))
-    if not found:
-        raise ServerError(
-            "The server wheel holds no libtritonserver.",
-            where=str(folder),
-            todo="Run `make setup` again.",
-        )
-    return found[0]
 
 
 def _load(path: Path) -> ctypes.CDLL:

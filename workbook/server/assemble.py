@@ -100,6 +100,22 @@ def stand_ins() -> list[str]:
     return sorted(folder.parent.name for folder in STAND_INS.glob("*/model.py"))
 
 
+def core(folder: Path) -> Path:
+    """The one `libtritonserver`, Triton's core, among the wheel's libraries.
+
+    Raises:
+        ServerError: there is none.
+    """
+    found = sorted(folder.glob("libtritonserver*.so*"))
+    if not found:
+        raise ServerError(
+            "The server wheel holds no libtritonserver.",
+            where=str(folder),
+            todo="Run `make setup` again.",
+        )
+    return found[0]
+
+
 def shell_safe(path: Path) -> Path:
     """The same place under a name that Triton's unquoted shell command leaves whole.
 
@@ -210,8 +226,7 @@ def _backends(python_backend: Path, stub: Path, packages: Path) -> Path:
         shutil.copytree(python_backend, build / "python")
         _put_stub(stub, build / "python")
         native.autocomplete(build)
-        for library in (packages / _LIBRARIES).glob("libtritonserver*.so*"):
-            native.fastpath(build / "python", library)
+        native.fastpath(build / "python", core(packages / _LIBRARIES))
         for source in sources:
             copy = build / source.relative_to(STAND_INS)
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -22,11 +22,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -48,7 +49,6 @@ struct TRITONBACKEND_Output;
 API TRITONSERVER_ErrorNew(int code, const char* message);
 extern "C" void TRITONSERVER_ErrorDelete(TRITONSERVER_Error*);
 extern "C" const char* TRITONSERVER_ErrorMessage(TRITONSERVER_Error*);
-API TRITONSERVER_LogMessage(int level, const char* file, int line, const char* message);
 API TRITONBACKEND_ModelVersion(TRITONBACKEND_Model*, uint64_t*);
 API TRITONBACKEND_ModelInstanceName(TRITONBACKEND_ModelInstance*, const char**);
 API TRITONBACKEND_ModelInstanceModel(TRITONBACKEND_ModelInstance*, TRITONBACKEND_Model**);
@@ -76,7 +76,6 @@ API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSE
 namespace {
 
 constexpr int kInternal = 1;           // TRITONSERVER_ERROR_INTERNAL
-constexpr int kInfo = 0;               // TRITONSERVER_LOG_INFO
 constexpr int kOnGpu = 2;              // TRITONSERVER_MEMORY_GPU; pinned and plain lie below
 constexpr uint32_t kReleaseAll = 1;    // TRITONSERVER_REQUEST_RELEASE_ALL
 constexpr uint32_t kFinal = 1;         // TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -104,8 +103,8 @@ constexpr Type kTypes[] = {
 constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
 
 /* Words for whoever sent a request or loads a model. */
-struct Failure {
-    std::string words;
+struct Failure : std::runtime_error {
+    using std::runtime_error::runtime_error;
 };
 
 void Check(TRITONSERVER_Error* error) {
@@ -207,7 +206,6 @@ template <Place release>
 class Owned {
    public:
     Owned() = default;
-    Owned(Owned&& other) noexcept : object_(other.object_) { other.object_ = nullptr; }
     Owned(const Owned&) = delete;
     Owned& operator=(const Owned&) = delete;
     ~Owned() {
@@ -230,8 +228,7 @@ using TypeAndShape = Owned<kReleaseTensorTypeAndShapeInfo>;
 /* A plain model: its file, the session's options, whether it batches, its tensors. */
 struct Offer {
     std::string file;
-    int intra = 0, inter = 0, mode = 0, level = 99, arena = 1, pattern = 1;
-    bool batches = false;
+    int intra = 0, inter = 0, mode = 0, level = 99, arena = 1, pattern = 1, batches = 0;
     std::vector<std::string> inputs, outputs;
 };
 
@@ -262,19 +259,18 @@ bool FindOffer(const std::string& instance, off_t from, Offer* found) {
     const std::string head = "offer " + instance + "\n";
     size_t at = text.rfind(head);
     if (at == std::string::npos) return false;
+    const std::map<std::string, int*> numbers = {
+        {"intra", &found->intra}, {"inter", &found->inter}, {"mode", &found->mode},
+        {"level", &found->level}, {"arena", &found->arena}, {"pattern", &found->pattern},
+        {"batches", &found->batches}};
     std::istringstream lines(text.substr(at + head.size()));
     for (std::string line; std::getline(lines, line) && line != "end";) {
         const size_t space = line.find(' ');
         if (space == std::string::npos) return false;
         const std::string key = line.substr(0, space), value = line.substr(space + 1);
+        if (auto number = numbers.find(key); number != numbers.end())
+            *number->second = std::atoi(value.c_str());
         if (key == "file") found->file = value;
-        if (key == "intra") found->intra = std::atoi(value.c_str());
-        if (key == "inter") found->inter = std::atoi(value.c_str());
-        if (key == "mode") found->mode = std::atoi(value.c_str());
-        if (key == "level") found->level = std::atoi(value.c_str());
-        if (key == "arena") found->arena = std::atoi(value.c_str());
-        if (key == "pattern") found->pattern = std::atoi(value.c_str());
-        if (key == "batches") found->batches = value == "1";
         if (key == "input") found->inputs.push_back(value);
         if (key == "output") found->outputs.push_back(value);
     }
@@ -303,7 +299,7 @@ class Instance {
 
     /* Answers every request, and gives each back to the server. */
     void Execute(TRITONBACKEND_Request** requests, uint32_t count) {
-        start_ = compute_start_ = compute_end_ = Now();
+        const uint64_t start = compute_start_ = compute_end_ = Now();
         computed_ = false;
         std::vector<Answer> answers(count);
         for (uint32_t i = 0; i < count; i++) answers[i].request = requests[i];
@@ -317,18 +313,18 @@ class Instance {
         const uint64_t end = Now();
         for (Answer& answer : answers) {
             Ignore(TRITONBACKEND_ModelInstanceReportStatistics(handle_, answer.request,
-                answer.failure.words.empty(), start_, compute_start_, compute_end_, end));
+                answer.failure.empty(), start, compute_start_, compute_end_, end));
             Ignore(TRITONBACKEND_RequestRelease(answer.request, kReleaseAll));
         }
         Ignore(TRITONBACKEND_ModelInstanceReportBatchStatistics(
-            handle_, rows, start_, compute_start_, compute_end_, end));
+            handle_, rows, start, compute_start_, compute_end_, end));
     }
 
    private:
     struct Answer {
         TRITONBACKEND_Request* request = nullptr;
         TRITONBACKEND_Response* response = nullptr;
-        Failure failure;
+        std::string failure;  // what its sender is told, if anything
         uint64_t rows = 1;
         std::vector<bool> wanted;  // by output
     };
@@ -339,29 +335,25 @@ class Instance {
         try {
             Run(answers.data(), answers.size());
             return true;
-        } catch (const Failure&) {
-        } catch (const std::exception&) {  // the memory does not suffice
+        } catch (const std::exception&) {
+            for (Answer& answer : answers) Drop(answer);
+            return false;
         }
-        for (Answer& answer : answers) Drop(answer);
-        return false;
     }
 
     void Alone(Answer& answer) {
         try {
             Run(&answer, 1);
-        } catch (const Failure& failure) {
-            Drop(answer);
-            answer.failure = failure;
         } catch (const std::exception& error) {
             Drop(answer);
-            answer.failure.words = error.what();
+            answer.failure = error.what();
         }
     }
 
     void Drop(Answer& answer) {
         if (answer.response != nullptr) Ignore(TRITONBACKEND_ResponseDelete(answer.response));
         answer.response = nullptr;
-        answer.failure.words.clear();
+        answer.failure.clear();
     }
 
     /* Runs requests as one batch, and makes their responses. */
@@ -500,8 +492,8 @@ class Instance {
                     rows = offer_.batches ? (dims == 0 ? 0 : shape[0]) : 1;
                 }
                 if (next + answer.rows > rows) {
-                    if (answer.failure.words.empty())
-                        answer.failure.words = std::string("failed to split the output tensor '") +
+                    if (answer.failure.empty())
+                        answer.failure = std::string("failed to split the output tensor '") +
                             name + "' in responses: expected batch size of atleast " +
                             std::to_string(next + answer.rows) + " in model output, got " +
                             std::to_string(shape.empty() ? 1 : rows);
@@ -525,7 +517,7 @@ class Instance {
     }
 
     void Send(Answer& answer) {
-        const std::string& words = answer.failure.words;
+        const std::string& words = answer.failure;
         TRITONSERVER_Error* error =
             words.empty() ? nullptr : TRITONSERVER_ErrorNew(kInternal, words.c_str());
         if (answer.response == nullptr)
@@ -539,7 +531,7 @@ class Instance {
     Offer offer_;
     std::vector<std::vector<char>> joined_;  // by input; kept, so that memory is taken once
     Session session_;
-    uint64_t start_ = 0, compute_start_ = 0, compute_end_ = 0;  // ns, as Triton counts them
+    uint64_t compute_start_ = 0, compute_end_ = 0;  // ns, as Triton counts them
     bool computed_ = false;
 };
 
@@ -641,9 +633,7 @@ ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instanc
     try {
         Take(instance, from);
         return nullptr;
-    } catch (const Failure& failure) {  // the core finalizes an instance that has failed, too
-        return TRITONSERVER_ErrorNew(kInternal, failure.words.c_str());
-    } catch (const std::exception& error) {
+    } catch (const std::exception& error) {  // the core finalizes a failed instance, too
         return TRITONSERVER_ErrorNew(kInternal, error.what());
     }
 }

@@ -6,7 +6,6 @@ The server answers the same without them, later: see autocomplete.c and fastpath
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -69,9 +68,8 @@ def _compile(source: Path, target: Path, *words: str | Path) -> bool:
     language = {".c": "c", ".cc": "c++"}[source.suffix]
     command = [compiler, "-O2", "-shared", "-fPIC", "-o", target, "-x", language, source, "-x",
                "none", *words, "-ldl"]  # fmt: skip
-    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=120, env=environment)
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
     except (OSError, subprocess.SubprocessError):
         target.unlink(missing_ok=True)
         return False

@@ -14,6 +14,14 @@ from workbook.backends.base import Config
 
 _MEMORY = "/memfd:triton-fastpath (deleted)"  # as the server names the file that it hands down
 
+#: Settings of a session or a run that an offer has no word for.
+_UNSAID = frozenset(
+    {
+        "memory.enable_memory_arena_shrinkage",
+        "session.use_device_allocator_for_initializers",
+    }
+)
+
 
 def offer(config: Config, instance: str, file: Path, options: Any) -> bool:
     """Offer an instance that is loaded and checked; True where the server takes it.
@@ -25,7 +33,7 @@ def offer(config: Config, instance: str, file: Path, options: Any) -> bool:
         options: the SessionOptions that it was loaded with.
     """
     memory = _memory()
-    if memory is None or not is_plain(config):
+    if memory is None or not _is_plain(config):
         return False
     lines = [
         f"offer {instance} {config.version}",
@@ -47,7 +55,7 @@ def offer(config: Config, instance: str, file: Path, options: Any) -> bool:
     return True
 
 
-def is_plain(config: Config) -> bool:
+def _is_plain(config: Config) -> bool:
     """Whether the server can answer for a model with this config."""
     raw, tensors = config.raw, [*config.inputs.values(), *config.outputs.values()]
     return not (
@@ -55,7 +63,7 @@ def is_plain(config: Config) -> bool:
         or raw.get("model_operations")
         or config.batch_inputs
         or config.batch_outputs
-        or "session.use_device_allocator_for_initializers" in config.parameters
+        or not _UNSAID.isdisjoint(config.parameters)
         or any(t.ragged or t.optional or t.data_type == "TYPE_STRING" for t in tensors)
     )
 

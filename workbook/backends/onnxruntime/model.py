@@ -112,7 +112,7 @@ class TritonPythonModel(StandIn):
         outputs = _tensors(self.session.get_outputs())
         self._text_outputs = [t.name for t in outputs if t.data_type == "TYPE_STRING"]
         scalar = any(t.dims == () for t in (*inputs, *outputs))
-        usual = not scalar and self._run_options is None and len(providers) == 1
+        usual = not scalar and len(providers) == 1
         inside = usual and fastpath.offer(self.config, self.instance, file, options)
         used = self.session.get_session_options()
         self.say(
