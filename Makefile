@@ -94,7 +94,7 @@ bench-peers: setup ## the same beside MLServer, BentoML and LitServe, each in an
 	@$(BIN)/workbook bench peers
 
 doctor: ## say what this machine lacks, and how to mend it
-	@if test -x $(BIN)/workbook; then $(BIN)/workbook doctor; else $(or $(PYTHON),python3) workbook/doctor.py; fi
+	@if test -x $(BIN)/workbook; then $(BIN)/workbook doctor; else $(or $(PYTHON),python3) workbook/lab/doctor.py; fi
 
 lock: ## write requirements.txt anew from requirements.in, in a fresh environment
 	@echo "Installing requirements.in anew, to see which versions fit: 5 to 10 minutes."

@@ -1,4 +1,4 @@
-"""The command line: `grader autograde · feedback · report · export · release · formgrader · bench`.
+"""The command line: `grader autograde · feedback · report · export · release · formgrader`.
 
 Exit status: 0 all went well; 1 an error, said on stderr; 2 the command is not one; 3 the run went
 through, and some submissions could not be graded or written (the table names them); 130 stopped by
@@ -16,16 +16,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from workbook import terminal
-from workbook.errors import WorkbookError
+from workbook.common import terminal
+from workbook.common.errors import WorkbookError
 
-from .desk import Desk, desk, write
+from .classroom.classroom import Classroom, write
 
 if TYPE_CHECKING:
     from workbook.assignments import Assignment
 
-    from .autograde import Outcome
-    from .report import Format
+    from .classroom.autograde import Outcome
+    from .pages.pages import Format
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -73,11 +73,11 @@ def autograde(
     ] = False,
 ) -> None:
     """Take what is in the inbox, grade what is new, and write the gradebook."""
-    from . import intake
-    from .autograde import autograde as run
-    from .grade import Settings
+    from .classroom import intake
+    from .classroom.autograde import autograde as run
+    from .judge.grade import Settings
 
-    here, which = desk(), _named(assignment)
+    here, which = Classroom.default(), _named(assignment)
     inbox = source or here.inbox
     with here.alone():
         if source is not None or inbox.is_dir() or not here.submissions(which.name):
@@ -111,7 +111,7 @@ def autograde(
 @app.command()
 def feedback(assignment: Name = None) -> None:
     """Write a page for each student."""
-    here, which = desk(), _named(assignment)
+    here, which = Classroom.default(), _named(assignment)
     _write(here, which, "feedback")
     out.print(f"  feedback   {here.feedback}/<student>/{which.name}.html", soft_wrap=True)
 
@@ -119,7 +119,7 @@ def feedback(assignment: Name = None) -> None:
 @app.command()
 def report(assignment: Name = None) -> None:
     """Write the class report."""
-    here, which = desk(), _named(assignment)
+    here, which = Classroom.default(), _named(assignment)
     _write(here, which, "report")
     out.print(f"  report     {here.report / f'{which.name}.html'}", soft_wrap=True)
 
@@ -137,17 +137,17 @@ def export(
     """Write the scores as CSV."""
     from typing import get_args
 
-    from . import report as reports
+    from .pages import pages
 
-    here, which = desk(), _named(assignment)
-    if format not in get_args(reports.Format):
+    here, which = Classroom.default(), _named(assignment)
+    if format not in get_args(pages.Format):
         raise WorkbookError(
             f"There is no format {format!r}.",
-            todo=f"Choose one of {', '.join(get_args(reports.Format))}.",
+            todo=f"Choose one of {', '.join(get_args(pages.Format))}.",
         )
     chosen: Format = format  # type: ignore[assignment]  # it is one of them
     path = to or here.report / f"{which.name}.{format}.csv"
-    write(path, reports.table(here, which, chosen).encode())
+    write(path, pages.table(here, which, chosen).encode())
     out.print(f"  scores     {path}", soft_wrap=True)
 
 
@@ -173,7 +173,7 @@ def formgrader(context: typer.Context) -> None:
     """
     import os
 
-    from workbook import paths
+    from workbook.common import paths
 
     program = Path(sys.executable).parent / "jupyter"
     # nbgrader finds its configuration on Jupyter's path; it must not depend on the folder.
@@ -185,17 +185,6 @@ def formgrader(context: typer.Context) -> None:
     }
     arguments = ["lab", f"--ServerApp.root_dir={paths.root()}", "--LabApp.default_url=/formgrader"]
     os.execve(program, [str(program), *arguments, *context.args], environment)
-
-
-@app.command()
-def bench(
-    assignment: Name = None,
-    submissions: Annotated[int, typer.Option(min=2, help="How many copies to grade.")] = 20,
-) -> None:
-    """Measure grading beside nbgrader's own on this machine; writes grader/BENCHMARKS.md."""
-    from . import bench_class
-
-    bench_class.run(_named(assignment), submissions, out)
 
 
 def main() -> None:
@@ -218,29 +207,29 @@ def _named(name: str | None) -> Assignment:
     return known[0]
 
 
-def _write(here: Desk, which: Assignment, what: str) -> None:
+def _write(here: Classroom, which: Assignment, what: str) -> None:
     """Write pages, unless nothing has changed that they show."""
-    from . import report as reports
+    from .pages import pages
 
-    if not here.roll(which.name):
+    if not here.results_index(which.name):
         raise WorkbookError(
             f"Nothing of {which.name} has been graded yet.",
             where=str(here.home),
             todo=f"Grade it first: `grader autograde {which.short}`.",
         )
-    now = reports.fingerprint(here, which).encode()
+    now = pages.fingerprint(here, which).encode()
     mark = here.report / f".{which.name}.{what}"
-    students = here.roll(which.name) if what == "feedback" else {}
-    pages = [here.feedback / who / f"{which.name}.html" for who in students] or [
+    students = here.results_index(which.name) if what == "feedback" else {}
+    written = [here.feedback / who / f"{which.name}.html" for who in students] or [
         here.report / f"{which.name}.html"
     ]
-    if mark.is_file() and mark.read_bytes() == now and all(page.is_file() for page in pages):
+    if mark.is_file() and mark.read_bytes() == now and all(page.is_file() for page in written):
         return
-    (reports.feedback if what == "feedback" else reports.classroom)(here, which)
+    (pages.feedback if what == "feedback" else pages.classroom)(here, which)
     write(mark, now)
 
 
-def _table(here: Desk, which: Assignment, outcome: Outcome) -> Table:
+def _table(here: Classroom, which: Assignment, outcome: Outcome) -> Table:
     points = which.checks
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("student")

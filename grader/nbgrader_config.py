@@ -3,7 +3,7 @@
 Made from the same function that `grader autograde` uses, so that both give the same marks.
 """
 
-from grader import gradebook
-from grader.desk import desk
+from grader.classroom import gradebook
+from grader.classroom.classroom import Classroom
 
-get_config().merge(gradebook.config(desk()))  # type: ignore[name-defined]  # noqa: F821
+get_config().merge(gradebook.config(Classroom.default()))  # type: ignore[name-defined]  # noqa: F821

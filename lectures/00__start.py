@@ -57,7 +57,7 @@ answer["outputs"][0]["data"]
 # Try one. An *execution* is one call of the model by the server; an *inference* is one row. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
 
 # %%
-from workbook.lesson import claim, compare, predict
+from workbook.lessons import claim, compare, predict
 
 predict("start.square", "The square model gets 3 rows at once. How many executions will it count?")
 
@@ -86,7 +86,7 @@ claim(
 # Lectures are for reading and measuring, assignments for building. The minutes come from the notebooks themselves. A number that the table skips is a notebook still to come.
 
 # %%
-from workbook import syllabus
+from workbook.lessons import syllabus
 
 syllabus.table()
 

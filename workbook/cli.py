@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +19,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import paths, terminal
-from .errors import ServerError, WorkbookError
+from .common import paths, terminal
+from .common.errors import ServerError, WorkbookError
 from .server import Server, Triton, connect, fleet, runs
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
@@ -195,21 +197,21 @@ def chat(
     top_p: Annotated[float, typer.Option(help="Draw from the likeliest tokens up to this.")] = 0.9,
 ) -> None:
     """Talk to a language model; the answer appears as it is made."""
-    from . import chat as talk
+    from .llm import chat
 
     parameters = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p}
     with connect() as server:
-        talk.check(server, model)
+        chat.check(server, model)
         turns: list[dict[str, str]] = []
         while True:
-            asked = " ".join(question).strip() if question else talk.ask()
+            asked = " ".join(question).strip() if question else chat.ask()
             if question and not asked:
                 raise WorkbookError("The question is empty.", todo="Write it, or leave it out.")
             if not asked:
                 return
             turns.append({"role": "user", "content": asked})
             said = ""
-            for piece in talk.stream(server, model, talk.prompt(server, model, turns), parameters):
+            for piece in chat.stream(server, model, chat.prompt(server, model, turns), parameters):
                 text = str(piece.get("text_output", ""))
                 said += text
                 out.print(text, end="", markup=False, soft_wrap=True)
@@ -227,7 +229,7 @@ def openai(
     """Answer OpenAI's clients with the language models of the running server, until Ctrl-C."""
     import uvicorn
 
-    from .openai import app as door
+    from .llm import openai
 
     with connect() as server:
         try:
@@ -238,7 +240,7 @@ def openai(
                 todo="Give another place: --port, --address.",
             ) from None
         out.print(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
-        uvicorn.Server(uvicorn.Config(door(server), log_level="warning")).run([listener])
+        uvicorn.Server(uvicorn.Config(openai.app(server), log_level="warning")).run([listener])
 
 
 @app.command()
@@ -250,14 +252,14 @@ def lab(
     metrics_port: Port = DEFAULT_METRICS,
 ) -> None:
     """Start the server, load the models, and run JupyterLab until Ctrl-C."""
-    from . import lab as desk
+    from .lab import jupyter
 
     began = time.monotonic()
-    server, finish = desk.server(http=http_port, grpc=grpc_port, metrics=metrics_port)
+    server, finish = jupyter.server(http=http_port, grpc=grpc_port, metrics=metrics_port)
     try:
         _announce(server, f"is ready after {time.monotonic() - began:.1f} s")
         _load(server, fleet.names(server.repository))
-        code = desk.jupyter(browser=browser, port=port, server=server)
+        code = jupyter.jupyter(browser=browser, port=port, server=server)
     finally:
         finish()
     raise typer.Exit(code)
@@ -266,15 +268,18 @@ def lab(
 @app.command()
 def bench(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Some of them, or peers. Default: all but peers.")
+        list[str] | None,
+        typer.Argument(help="Some of them, peers, llm or grading. Default: all but those."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of a measurement.")] = 4.0,
+    submissions: Annotated[int, typer.Option(min=2, help="Of grading: copies to grade.")] = 20,
 ) -> None:
-    """Measure this server beside its peers on this machine; writes BENCHMARKS.md."""
-    from .measure import bench as benchmarks
-
-    benchmarks.run(names or benchmarks.USUAL, rounds=rounds, seconds=seconds)
+    """Measure this server, and grading, on this machine; writes BENCHMARKS.md."""
+    # A process of its own: `benchmarks/` stands above this package, which does not import it.
+    options = (f"--rounds={rounds}", f"--seconds={seconds}", f"--submissions={submissions}")
+    command = [sys.executable, "-m", "benchmarks", *(names or ()), *options]
+    raise typer.Exit(subprocess.run(command, cwd=paths.root(), check=False).returncode)
 
 
 @app.command()
@@ -291,7 +296,7 @@ def build(
     ] = False,
 ) -> None:
     """Build the notebooks of lectures and assignments from their sources."""
-    from . import building, executing
+    from .notebooks import building, executing
 
     sources = building.sources(names or ())
     for source in sources if run else ():
@@ -323,9 +328,9 @@ def submit(
     force: Annotated[bool, typer.Option(help="Write the zip in spite of errors.")] = False,
 ) -> None:
     """Look your work over, and write the zip that you hand in."""
-    from . import submit as handing_in
+    from .assignments import submit
 
-    assignment = handing_in.here(name, Path.cwd())
+    assignment = submit.here(name, Path.cwd())
     columns = (
         TextColumn(f"Running {escape(assignment.release.name)}"),
         BarColumn(),
@@ -334,7 +339,7 @@ def submit(
     )
     with Progress(*columns, console=err, transient=True) as progress:
         task = progress.add_task("", total=None, visible=run)
-        submission = handing_in.look(
+        submission = submit.look(
             assignment,
             run=run,
             told=lambda done, total: progress.update(task, completed=done, total=total),
@@ -351,7 +356,7 @@ def submit(
             f"{assignment.name} is not ready to be handed in: {count} error{'s' * (count > 1)}.",
             todo="Mend what is listed above, or hand in as it is with --force.",
         )
-    path = handing_in.write(submission)
+    path = submit.write(submission)
     size = path.stat().st_size / 1024
     written = f"{escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)"
     out.print(f"[green]✓[/] {written}", soft_wrap=True)
@@ -361,9 +366,9 @@ def submit(
 @app.command()
 def doctor() -> None:
     """Check this machine for what the course needs, and say how to mend what is missing."""
-    from . import doctor as clinic
+    from .lab import doctor
 
-    raise typer.Exit(clinic.report())
+    raise typer.Exit(doctor.report())
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from grader.bench import Array, Bench
-from grader.check import define, require_close
-from grader.failure import Failure
+from grader.checks.define import define, require_close
+from grader.checks.failure import Failure
+from grader.checks.probe import Array, Probe
 from workbook.zoo import data
 
 #: What the judge loads; anything else would run a student's code beside the server.
@@ -81,9 +81,9 @@ def cancer() -> data.Split:
         "on will do, such as 256.",
     ),
 )
-def forest(bench: Bench, model: str) -> None:
+def forest(probe: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
-    config = served_by_fil(bench, model)
+    config = served_by_fil(probe, model)
     faults = [
         *_tensor_faults(config, "input", INPUT, [FEATURES]),
         *_tensor_faults(config, "output", OUTPUT, [2]),
@@ -92,9 +92,9 @@ def forest(bench: Bench, model: str) -> None:
     if most < rows:
         faults.append(f"max_batch_size is {most}, and the {rows} test rows are one request.")
     for key in ("output_class", "is_classifier"):
-        if bench.parameter(model, key) != "true":
+        if probe.parameter(model, key) != "true":
             faults.append(
-                f"The parameter {key} is {bench.parameter(model, key)!r}. One container reads "
+                f"The parameter {key} is {probe.parameter(model, key)!r}. One container reads "
                 "output_class, a newer one is_classifier: both are to be true."
             )
     if faults:
@@ -117,11 +117,11 @@ def forest(bench: Bench, model: str) -> None:
         'xgboost.XGBClassifier(**RECIPE), and served = ask("forest", cancer.x_test).',
     ),
 )
-def probabilities(bench: Bench, model: str, library: Array, served: Array) -> None:
+def probabilities(probe: Probe, model: str, library: Array, served: Array) -> None:
     """The server gives the probabilities that the library gives."""
-    served_by_fil(bench, model)
+    served_by_fil(probe, model)
     rows = cancer().x_test
-    answer = _two_columns(bench, model, rows)
+    answer = _two_columns(probe, model, rows)
     require_probabilities("library", library, len(rows))
     require_agreement("the server's probabilities", answer, np.asarray(library), "the library's")
     table = _numbers(served, "served")
@@ -151,11 +151,11 @@ def probabilities(bench: Bench, model: str, library: Array, served: Array) -> No
         '[text.decode().split(":")[2] for text in answer.ravel()] takes the labels out.',
     ),
 )
-def labels(bench: Bench, model: str, answers: list[str]) -> None:
+def labels(probe: Probe, model: str, answers: list[str]) -> None:
     """Asked for the top class, the server answers with its name."""
-    served_by_fil(bench, model)
+    served_by_fil(probe, model)
     rows = cancer().x_test[:10]
-    named = require_labels(bench, model, rows)
+    named = require_labels(probe, model, rows)
     given = [a.decode(errors="replace") if isinstance(a, bytes) else a for a in _list(answers)]
     same = sum(isinstance(a, str) and a == b for a, b in zip(given, named, strict=False))
     if not same == len(given) == len(named):
@@ -179,9 +179,9 @@ def labels(bench: Bench, model: str, answers: list[str]) -> None:
         'parameters { key: "threshold" value: { string_value: "0.5" } }.',
     ),
 )
-def classes(bench: Bench, model: str, library: Array) -> None:
+def classes(probe: Probe, model: str, library: Array) -> None:
     """The server decides: 1 where the library's probability of benign is above the threshold."""
-    served_by_fil(bench, model)
+    served_by_fil(probe, model)
     rows = cancer().x_test
     benign = _numbers(library, "library")
     if benign.shape == (len(rows), 2):
@@ -197,11 +197,11 @@ def classes(bench: Bench, model: str, library: Array) -> None:
             "probabilities.",
             help="It is column 1 of predict_proba(cancer.x_test); a raw score is something else.",
         )
-    decided = require_classes(bench, model, rows, benign, "`library`")
+    decided = require_classes(probe, model, rows, benign, "`library`")
     if len(np.unique(decided)) < 2:
         raise Failure(
             f"{model} puts all {len(rows)} test rows into class {decided[0]:g}: with the threshold "
-            f"{_parameter(bench, model):g} it decides nothing.",
+            f"{_parameter(probe, model):g} it decides nothing.",
             help="Begin with a threshold of 0.5.",
         )
 
@@ -220,7 +220,7 @@ def classes(bench: Bench, model: str, library: Array) -> None:
     ),
 )
 def threshold(
-    bench: Bench, model: str, missed: list[int], alarms: list[int], threshold: float
+    probe: Probe, model: str, missed: list[int], alarms: list[int], threshold: float
 ) -> None:
     """Your server uses the highest threshold with at most 10% false alarms."""
     split = cancer()
@@ -262,7 +262,7 @@ def threshold(
             "allowed; but so is the count at the next threshold in GRID.",
             help="Look for the highest one.",
         )
-    decided = served_classes(bench, model, split.x_test)
+    decided = served_classes(probe, model, split.x_test)
     served = {
         "alarms": int((benign & (decided == 0)).sum()),
         "missed": int((~benign & (decided == 1)).sum()),
@@ -271,11 +271,11 @@ def threshold(
         if count != counts[name][place]:
             raise Failure(
                 f"At {chosen:g} your table has {name} = {counts[name][place]:g}; on the same rows "
-                f"the server, whose threshold is {bench.parameter(model, 'threshold')}, has "
+                f"the server, whose threshold is {probe.parameter(model, 'threshold')}, has "
                 f"{count}.",
                 help="Is your threshold in config.pbtxt, and deployed? Is the table right?",
             )
-    require_parameter(bench, model, chosen)
+    require_parameter(probe, model, chosen)
 
 
 @define(
@@ -291,10 +291,10 @@ def threshold(
         'and hand over int(change["requests"].iloc[0]) and the same of executions.',
     ),
 )
-def batching(bench: Bench, model: str, requests: int, executions: int) -> None:
+def batching(probe: Probe, model: str, requests: int, executions: int) -> None:
     """The server batches: many requests, fewer executions."""
-    served_by_fil(bench, model)
-    if "dynamic_batching" not in bench.config(model):
+    served_by_fil(probe, model)
+    if "dynamic_batching" not in probe.config(model):
         raise Failure(
             f"The config of {model}, as the server parsed it, has no dynamic_batching.",
             help="Add it to models/forest/config.pbtxt, and deploy the folder again.",
@@ -309,7 +309,7 @@ def batching(bench: Bench, model: str, requests: int, executions: int) -> None:
             "sends 114 requests, and they must take fewer executions.",
             help="Read the counts before and after ask_together, and subtract.",
         )
-    require_batches(bench, model, cancer().x_train[:TOGETHER])
+    require_batches(probe, model, cancer().x_train[:TOGETHER])
 
 
 @define(
@@ -324,16 +324,16 @@ def batching(bench: Bench, model: str, requests: int, executions: int) -> None:
         "reasons are names[k] for the three largest abs(values[:30]); np.argsort helps.",
     ),
 )
-def shap(bench: Bench, model: str, patient: int, values: Array, reasons: list[str]) -> None:
+def shap(probe: Probe, model: str, patient: int, values: Array, reasons: list[str]) -> None:
     """You can say which measurements misled the forest about one patient."""
-    config = served_by_fil(bench, model)
+    config = served_by_fil(probe, model)
     if faults := _tensor_faults(config, "output", SHAP, [FEATURES + 1]):
         raise Failure(
             f"As the server parsed the config of {model}:\n" + "\n".join(faults),
             help="It is one value for each measurement and one for the bias.",
         )
     split = cancer()
-    benign = _two_columns(bench, model, split.x_test)[:, 1]
+    benign = _two_columns(probe, model, split.x_test)[:, 1]
     row = int(_numbers(patient, "patient").reshape(-1)[:1].sum())
     if not 0 <= row < len(benign):
         raise Failure(f"There is no test row {row}.", help="Rows are counted from 0.")
@@ -348,7 +348,7 @@ def shap(bench: Bench, model: str, patient: int, values: Array, reasons: list[st
             "mistaken about another malignant one.",
             help="Take the highest probability of benign among the malignant rows.",
         )
-    served = require_additive(bench, model, split.x_test[row : row + 1])[0]
+    served = require_additive(probe, model, split.x_test[row : row + 1])[0]
     require_close(
         values,
         served,
@@ -388,10 +388,10 @@ def shap(bench: Bench, model: str, patient: int, values: Array, reasons: list[st
         "models/releases/config.pbtxt; then deploy.",
     ),
 )
-def versions(bench: Bench, model: str, first: Array, third: Array, plain: Array) -> None:
+def versions(probe: Probe, model: str, first: Array, third: Array, plain: Array) -> None:
     """Versions 1 and 3 answer, version 2 does not, and who asks for none gets the newest."""
-    served_by_fil(bench, model)
-    ready = bench.versions(model)
+    served_by_fil(probe, model)
+    ready = probe.versions(model)
     if ready != (1, 3):
         raise Failure(
             f"Of {model}, these versions answer: {', '.join(map(str, ready))}.",
@@ -401,7 +401,7 @@ def versions(bench: Bench, model: str, first: Array, third: Array, plain: Array)
     served: dict[int | None, Array] = {}
     for version, name, value in ((1, "first", first), (3, "third", third), (None, "plain", plain)):
         asked = f"version {version}" if version else "no version"
-        served[version] = _two_columns(bench, model, rows, version)
+        served[version] = _two_columns(probe, model, rows, version)
         right = float(((served[version][:, 1] > 0.5) == truth).mean())
         if right < 0.8:
             raise Failure(
@@ -426,9 +426,9 @@ def versions(bench: Bench, model: str, first: Array, third: Array, plain: Array)
 # -- what the hidden variants use too -------------------------------------------------------------
 
 
-def served_by_fil(bench: Bench, model: str) -> dict[str, Any]:
+def served_by_fil(probe: Probe, model: str) -> dict[str, Any]:
     """A model's configuration as the server parsed it; fails unless FIL serves it."""
-    config = bench.config(model)
+    config = probe.config(model)
     if config.get("backend") != "fil":
         raise Failure(
             f"{model} is served by the backend {config.get('backend')!r}.",
@@ -485,10 +485,10 @@ def _near(one: Array, other: Array, allowed: float) -> bool:
     return bool(np.isfinite(one).all() and np.abs(one - other).max() <= allowed)
 
 
-def require_labels(bench: Bench, model: str, rows: Array) -> list[str]:
+def require_labels(probe: Probe, model: str, rows: Array) -> list[str]:
     """Fail unless the top class comes with its right name; returns the names, one a row."""
-    answer = bench.infer(model, {INPUT: rows}, outputs=[OUTPUT], classes=1)[OUTPUT]
-    places = _two_columns(bench, model, rows).argmax(axis=1)
+    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT], classes=1)[OUTPUT]
+    places = _two_columns(probe, model, rows).argmax(axis=1)
     texts = [
         text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text)
         for text in answer.ravel()
@@ -503,7 +503,7 @@ def require_labels(bench: Bench, model: str, rows: Array) -> list[str]:
         raise Failure(
             f"{len(unnamed)} of {len(parts)} answers of {model} have no label. The first of them "
             f"is that to row {unnamed[0]}: {first[:60]!r}.",
-            help=_unlabelled(bench.config(model), first),
+            help=_unlabelled(probe.config(model), first),
         )
     strange = next((part[2] for part in parts if part[2] not in names), None)
     if strange is not None:
@@ -532,9 +532,9 @@ def _unlabelled(config: dict[str, Any], answer: str) -> str:
     )
 
 
-def served_classes(bench: Bench, model: str, rows: Array) -> Array:
+def served_classes(probe: Probe, model: str, rows: Array) -> Array:
     """The classes that a model answers for rows, one a row; fails where they are none."""
-    answer = bench.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
+    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
     if answer.size != len(rows):
         raise Failure(
             f"{model} answers {answer.size / len(rows):g} numbers a row; a class is one.",
@@ -550,10 +550,10 @@ def served_classes(bench: Bench, model: str, rows: Array) -> Array:
     return decided
 
 
-def require_classes(bench: Bench, model: str, rows: Array, probability: Array, whose: str) -> Array:
+def require_classes(probe: Probe, model: str, rows: Array, probability: Array, whose: str) -> Array:
     """The served classes; fails unless they follow from probabilities and the served threshold."""
-    decided = served_classes(bench, model, rows)
-    limit = np.float32(_parameter(bench, model))
+    decided = served_classes(probe, model, rows)
+    limit = np.float32(_parameter(probe, model))
     clear = np.abs(probability - limit) > LIGHTGBM
     wrong = int(((probability > limit) != (decided == 1))[clear].sum())
     if wrong == 0:
@@ -577,9 +577,9 @@ def require_classes(bench: Bench, model: str, rows: Array, probability: Array, w
 LIGHTGBM = (2 * 61 + 1) * UNIT * 60 * 0.7 / 4
 
 
-def require_parameter(bench: Bench, model: str, chosen: float) -> None:
+def require_parameter(probe: Probe, model: str, chosen: float) -> None:
     """Fail unless the server parsed this threshold."""
-    parsed = _parameter(bench, model)
+    parsed = _parameter(probe, model)
     if abs(parsed - chosen) > 1e-6:
         raise Failure(
             f"You chose {chosen:g}; the server parsed the threshold {parsed:g}.",
@@ -587,15 +587,15 @@ def require_parameter(bench: Bench, model: str, chosen: float) -> None:
         )
 
 
-def require_batches(bench: Bench, model: str, rows: Array) -> None:
+def require_batches(probe: Probe, model: str, rows: Array) -> None:
     """Send each row as a request of its own, all at once; fail unless they were batched."""
-    alone = bench.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
-    before = bench.counts(model)
-    answers = bench.together(model, [{INPUT: row[None]} for row in rows], outputs=[OUTPUT])
+    alone = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
+    before = probe.counts(model)
+    answers = probe.together(model, [{INPUT: row[None]} for row in rows], outputs=[OUTPUT])
     deadline = time.monotonic() + 5
-    change = bench.counts(model) - before
+    change = probe.counts(model) - before
     while change.requests < len(rows) and time.monotonic() < deadline:
-        change = bench.counts(model) - before  # the server counts after it has answered
+        change = probe.counts(model) - before  # the server counts after it has answered
     # Counts of the last executions may be missing still, so that a tenth is no proof.
     if change.executions > 0.9 * change.requests:
         raise Failure(
@@ -613,9 +613,9 @@ def require_batches(bench: Bench, model: str, rows: Array) -> None:
     )
 
 
-def require_additive(bench: Bench, model: str, rows: Array) -> Array:
+def require_additive(probe: Probe, model: str, rows: Array) -> Array:
     """SHAP values of rows; fails unless they add up to the raw score of the served probability."""
-    answer = bench.infer(model, {INPUT: rows}, outputs=[OUTPUT, SHAP])
+    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT, SHAP])
     values, table = answer[SHAP], answer[OUTPUT]
     if values.shape != (len(rows), FEATURES + 1) or table.shape != (len(rows), 2):
         raise Failure(
@@ -643,8 +643,8 @@ def feature_names() -> tuple[str, ...]:
     return tuple(str(name) for name in load_breast_cancer().feature_names)
 
 
-def _two_columns(bench: Bench, model: str, rows: Array, version: int | None = None) -> Array:
-    answer = bench.infer(model, {INPUT: rows}, outputs=[OUTPUT], version=version)[OUTPUT]
+def _two_columns(probe: Probe, model: str, rows: Array, version: int | None = None) -> Array:
+    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT], version=version)[OUTPUT]
     if answer.shape != (len(rows), 2):
         raise Failure(
             f"{model} answers {len(rows)} rows with the shape {list(answer.shape)}; expected is "
@@ -662,8 +662,8 @@ def _tensor_faults(config: dict[str, Any], side: str, name: str, dims: list[int]
     return [] if parsed == dims else [f"{name} has dims {parsed}; one row of it is not that long."]
 
 
-def _parameter(bench: Bench, model: str) -> float:
-    text = bench.parameter(model, "threshold")
+def _parameter(probe: Probe, model: str) -> float:
+    text = probe.parameter(model, "threshold")
     try:
         threshold = float(text or "")
     except ValueError:

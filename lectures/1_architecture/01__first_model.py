@@ -53,7 +53,7 @@ print(textwrap.fill(", ".join(about["extensions"]), 88))
 # We write a model into a folder of our own: one name, one version, two files.
 
 # %%
-from workbook.lesson import claim, compare, folder, predict, write
+from workbook.lessons import claim, compare, folder, predict, write
 
 models = folder("first_model")
 home = models / "cube"
@@ -104,8 +104,8 @@ predict(
 # We try it on a server of our own, so that the shared one is not disturbed. `laboratory` starts one on free ports and loads the folder's models.
 
 # %%
-from workbook.errors import LoadError
-from workbook.lesson import laboratory
+from workbook.common.errors import LoadError
+from workbook.lessons import laboratory
 
 write(home / "config.pbtxt", 'name: "add_sub"\n' + config)
 try:
@@ -184,7 +184,7 @@ predict("first.count", "How many executions of the model will the server have co
 
 # %%
 from workbook import measure
-from workbook.errors import ServerError
+from workbook.common.errors import ServerError
 
 bad = body.replace("[1, 4]", "[1, 5]").replace("3, 4]", "3, 4, 5]")
 try:

@@ -20,9 +20,10 @@ import pandas as pd
 import psutil
 from tritonclient.http import InferInput
 
-from workbook import measure, paths
-from workbook.errors import WorkbookError
-from workbook.lesson import claim, compare, folder, predict, write
+from workbook import measure
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons import claim, compare, folder, predict, write
 from workbook.server import Triton, connect, deploy, fleet
 
 models = folder("inside_the_server")

@@ -32,7 +32,7 @@
 import shutil
 
 from workbook import measure
-from workbook.lesson import claim, compare, folder, laboratory, predict, write
+from workbook.lessons import claim, compare, folder, laboratory, predict, write
 
 models = folder("schedulers")
 
@@ -342,7 +342,7 @@ claim(overlap, "The steps of different requests overlap.", "Run the two cells ab
 # The *model transaction policy* says whether each request has exactly one response. The course's `countdown` is decoupled: we copy it into our server.
 
 # %%
-from workbook import paths
+from workbook.common import paths
 from workbook.server import deploy
 
 deploy(paths.root() / "model_repository" / "countdown", server=lab)

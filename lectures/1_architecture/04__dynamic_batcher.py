@@ -25,7 +25,7 @@ import shutil
 import numpy as np
 
 from workbook import measure
-from workbook.lesson import claim, compare, folder, laboratory, predict, write
+from workbook.lessons import claim, compare, folder, laboratory, predict, write
 
 models = folder("dynamic_batcher")
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from workbook import paths
-from workbook.errors import WorkbookError
-from workbook.lesson import claim, compare, folder, predict, write
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons import claim, compare, folder, predict, write
 from workbook.measure import look
 from workbook.server import Triton
 

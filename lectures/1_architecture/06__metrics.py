@@ -18,7 +18,7 @@ import psutil
 from tritonclient.grpc import InferInput
 
 from workbook import measure
-from workbook.lesson import claim, compare, folder, laboratory, predict, write
+from workbook.lessons import claim, compare, folder, laboratory, predict, write
 
 models = folder("metrics")
 

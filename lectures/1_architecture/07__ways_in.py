@@ -32,10 +32,11 @@ import tritonclient.grpc as grpc
 import tritonclient.http as http
 from tritonclient.utils import InferenceServerException, shared_memory
 
-from workbook import measure, paths
-from workbook.capi import Core
-from workbook.lesson import claim, compare, folder, laboratory, predict, write
+from workbook import measure
+from workbook.common import paths
+from workbook.lessons import claim, compare, folder, laboratory, predict, write
 from workbook.server import Triton
+from workbook.server.capi import Core
 
 server = Triton(models=["square", "countdown"]).start()
 
@@ -512,7 +513,7 @@ class TritonPythonModel:
 
 
 # %% [markdown]
-# The front end is a web application ([workbook/openai.py](../../workbook/openai.py)). Here it runs in a thread of this kernel, on a free port.
+# The front end is a web application ([workbook/llm/openai.py](../../workbook/llm/openai.py)). Here it runs in a thread of this kernel, on a free port.
 
 # %%
 import socket
@@ -521,7 +522,7 @@ import threading
 import uvicorn
 from openai import OpenAI
 
-from workbook.openai import app
+from workbook.llm.openai import app
 
 lab = laboratory(home)
 ear = socket.create_server(("127.0.0.1", 0))
@@ -575,7 +576,7 @@ core = Core()
 print(core.path.name, "· API version", *core.version())
 
 # %% [markdown]
-# `core("Name", …)` calls `TRITONSERVER_Name` and raises its error; `core.new` returns the pointer that a function fills in. Nothing else stands between you and the library ([workbook/capi.py](../../workbook/capi.py)).
+# `core("Name", …)` calls `TRITONSERVER_Name` and raises its error; `core.new` returns the pointer that a function fills in. Nothing else stands between you and the library ([workbook/server/capi.py](../../workbook/server/capi.py)).
 
 # %%
 options = core.new("ServerOptionsNew")

@@ -32,7 +32,7 @@ import tritonclient.grpc as grpc
 import xgboost
 from sklearn.datasets import load_breast_cancer
 
-from grader.notebook import check, hint
+from grader.checks.notebook import check, hint
 from workbook import measure
 from workbook.server import connect, deploy
 from workbook.zoo.data import breast_cancer

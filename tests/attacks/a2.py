@@ -141,13 +141,13 @@ def checks_patched(folder: Path) -> None:
     s.first(
         folder,
         """
-        import grader.check, grader.notebook
+        import grader.checks.define, grader.checks.notebook
         from grader.results import CheckResult
 
         def evaluate(check, *rest):
             return CheckResult(id=check.id, sentence="", status="passed", credit=1)
 
-        grader.check.evaluate = grader.notebook.evaluate = evaluate
+        grader.checks.define.evaluate = grader.checks.notebook.evaluate = evaluate
         print("bent")
         """,
     )
@@ -161,7 +161,7 @@ def reports_forged(folder: Path) -> None:
         """
         import numpy as np
         from grader import reports
-        from grader.check import load
+        from grader.checks.define import load
         from grader.results import CheckResult
 
         table = np.full((114, 2), 0.5)
@@ -170,7 +170,7 @@ def reports_forged(folder: Path) -> None:
             values |= {"model": "forest", "library": table, "served": table}
             result = CheckResult(id=id, sentence="", status="passed", credit=1)
             values = {k: v for k, v in values.items() if k in check.parameters}
-            reports.write(id, values, result, reports.folder("a2"))
+            reported.write(id, values, result, reported.folder("a2"))
         print("bent")
         """,
     )
@@ -186,7 +186,7 @@ def reports_that_explode(folder: Path) -> None:
         import numpy as np
         from grader import reports
 
-        home = reports.folder("a2")
+        home = reported.folder("a2")
 
         class Bomb:
             def __reduce__(self):
@@ -225,7 +225,7 @@ def a_grader_of_its_own(folder: Path) -> None:
 
 @attack("release", says="bent")
 def an_import_hook(folder: Path) -> None:
-    """A finder that gives another numpy.testing, time and grader.check to whoever asks."""
+    """A finder that gives another numpy.testing, time and grader.checks.define to whoever asks."""
     s.first(
         folder,
         """
@@ -233,7 +233,7 @@ def an_import_hook(folder: Path) -> None:
 
         class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             def find_spec(self, name, path, target=None):
-                if name.startswith("grader.check"):
+                if name.startswith("grader.checks.define"):
                     return importlib.machinery.ModuleSpec(name, self)
             def exec_module(self, module):
                 module.load = lambda *a, **k: {}
@@ -275,7 +275,7 @@ def reads_other_files(folder: Path) -> None:
                     except OSError:
                         pass
         print("looked at", seen)
-        for name in ("solutions", "tests", "grader/work", "grader/hidden", "assignments"):
+        for name in ("solutions", "tests", "grader/work", "grader/checks/hidden", "assignments"):
             if os.path.exists(os.path.join(root, name)):
                 print("LEAK", name)
         """,
@@ -290,7 +290,7 @@ def imports_hidden_checks(folder: Path) -> None:
         """
         import importlib
         try:
-            print("LEAK", importlib.import_module("grader.hidden.a2"))
+            print("LEAK", importlib.import_module("grader.checks.hidden.a2"))
         except ModuleNotFoundError as error:
             print(type(error).__name__)
         """,
@@ -327,7 +327,7 @@ def writes_to_the_gradebook(folder: Path) -> None:
         import grader, workbook
         root = pathlib.Path(workbook.__file__).parent.parent
         for path in (root / "grader/work/gradebook.db", root / "gradebook.db",
-                     root / "workbook/errors.py", root / "grader/check.py",
+                     root / "workbook/common/errors.py", root / "grader/checks/define.py",
                      pathlib.Path(sys.prefix) / "lib/x.py", pathlib.Path("/etc/passwd"),
                      pathlib.Path("/usr/bin/env"), pathlib.Path("/proc/sys/kernel/hostname")):
             try:

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import nbformat
 
-from workbook import paths
+from workbook.common import paths
 
 ASSIGNMENT, SHORT = "a2__forest", "a2"
 

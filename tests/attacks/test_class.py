@@ -21,11 +21,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grader import autograde, gradebook, sandbox
-from grader.desk import Desk
-from grader.results import Graded
+from grader import sandbox
+from grader.checks.results import Graded
+from grader.classroom import autograde, gradebook
+from grader.classroom.classroom import Classroom
 from tests.mutants.a2 import MUTANTS, Mutant
-from workbook import paths
+from workbook.common import paths
 
 from . import a2
 from . import submissions as s
@@ -79,10 +80,10 @@ ZIPS = ("zip_climbs", "zip_explodes", "zip_links", "zip_is_none", "folder_links"
 
 
 class Room:
-    """The instructor's desk after the class was graded, and what was seen meanwhile."""
+    """The instructor's classroom after the class was graded, and what was seen meanwhile."""
 
     def __init__(self, home: Path) -> None:
-        self.desk = Desk(home / "work")
+        self.classroom = Classroom(home / "work")
         self.inbox = home / "inbox"
         self.inbox.mkdir(parents=True)
         self.calls: list[str] = []
@@ -91,7 +92,7 @@ class Room:
         self.again = ""
         self._environment = {
             **os.environ,
-            "GRADER_WORK": str(self.desk.home),
+            "GRADER_WORK": str(self.classroom.home),
             "GRADER_TOKEN": CANARY,
         }
 
@@ -100,8 +101,8 @@ class Room:
         for name in HONEST:
             s.solution(self.inbox / name)
         (self.inbox / HONEST[1] / "diary.txt").write_text(CANARY)
-        self.desk.home.mkdir(parents=True)
-        (self.desk.home / "notes.txt").write_text(CANARY)
+        self.classroom.home.mkdir(parents=True)
+        (self.classroom.home / "notes.txt").write_text(CANARY)
         s.release(self.inbox / IDLE)
         for name, mutant in WRONG.items():
             mutate(s.solution(self.inbox / name), mutant)
@@ -127,7 +128,7 @@ class Room:
 
     def stored(self) -> dict[str, bytes]:
         """The stored results by file name."""
-        home = self.desk.home / "results" / s.ASSIGNMENT
+        home = self.classroom.home / "results" / s.ASSIGNMENT
         return {
             path.name: path.read_bytes()
             for path in home.glob("*.json")
@@ -136,13 +137,13 @@ class Room:
 
     def of(self, student: str) -> Graded:
         """One student's result."""
-        return self.desk.results(s.ASSIGNMENT)[student]
+        return self.classroom.results(s.ASSIGNMENT)[student]
 
     def points(self, student: str) -> float:
         """What nbgrader's gradebook says: the points that the machine gave."""
         from nbgrader.api import Gradebook
 
-        with Gradebook(f"sqlite:///{self.desk.gradebook}") as book:
+        with Gradebook(f"sqlite:///{self.classroom.gradebook}") as book:
             return float(book.find_submission(s.ASSIGNMENT, student).score)
 
 
@@ -220,7 +221,7 @@ def test_nothing_is_lost_or_graded_twice(room: Room) -> None:
     assert room.killed_with >= 8
     assert room.graded_later > 0
     everybody = {*HONEST, IDLE, *WRONG, *(attack.name for attack in ATTACKS), *ZIPS}
-    assert set(room.desk.results(s.ASSIGNMENT)) == everybody
+    assert set(room.classroom.results(s.ASSIGNMENT)) == everybody
     assert "0 graded" in room.again
 
 
@@ -272,8 +273,8 @@ def test_a_hostile_entry_earns_nothing_and_says_why(room: Room, student: str) ->
     assert {check.credit for check in graded.verdict.checks} == {0}
     assert graded.verdict.flags
     assert room.points(student) == 0
-    page = (room.desk.submission(student, s.ASSIGNMENT)).resolve()
-    assert page.is_relative_to(room.desk.home.resolve())
+    page = (room.classroom.submission(student, s.ASSIGNMENT)).resolve()
+    assert page.is_relative_to(room.classroom.home.resolve())
 
 
 def test_nobody_called_home(room: Room) -> None:
@@ -286,7 +287,7 @@ def test_nothing_was_left_behind(room: Room) -> None:
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         assert MARK not in words
-        if process.pid != own.pid and str(room.desk.home) in " ".join(words):
+        if process.pid != own.pid and str(room.classroom.home) in " ".join(words):
             pytest.fail(f"{words} still runs")
     assert not Path("/tmp/climbed.txt").exists()
     assert not Path("/tmp/owned").exists()
@@ -295,10 +296,10 @@ def test_nothing_was_left_behind(room: Room) -> None:
 
 def test_the_course_is_as_it_was(room: Room) -> None:
     """No submission wrote into the checkout."""
-    for path in ("workbook/errors.py", "grader/check.py"):
+    for path in ("workbook/common/errors.py", "grader/checks/define.py"):
         assert (paths.root() / path).read_text() != "changed"
     status = subprocess.run(
-        ["git", "status", "--porcelain", "--", "grader/hidden", "solutions", "assignments"],
+        ["git", "status", "--porcelain", "--", "grader/checks/hidden", "solutions", "assignments"],
         cwd=paths.root(),
         capture_output=True,
         text=True,
@@ -311,8 +312,8 @@ def test_the_instructor_sees_no_script(room: Room) -> None:
     """What formgrader shows of a hostile notebook holds nothing that a browser would run."""
     from nbconvert import HTMLExporter
 
-    path = room.desk.autograded / "scripts_for_the_instructor" / s.ASSIGNMENT / "a2.ipynb"
-    exporter = HTMLExporter(config=gradebook.config(room.desk), template_name="basic")
+    path = room.classroom.autograded / "scripts_for_the_instructor" / s.ASSIGNMENT / "a2.ipynb"
+    exporter = HTMLExporter(config=gradebook.config(room.classroom), template_name="basic")
     body, _ = exporter.from_filename(str(path))
     assert "owned" in body  # it is shown, as text
     for tag in ("<script>owned", "<img src=x", "<svg onload", "<b onclick", "<iframe"):
@@ -322,9 +323,9 @@ def test_the_instructor_sees_no_script(room: Room) -> None:
 
 def test_no_result_names_a_hidden_check(room: Room) -> None:
     """Nothing that a student gets to read tells of the hidden checks' code or of the secret."""
-    secret = room.desk.secret()
-    for student, graded in room.desk.results(s.ASSIGNMENT).items():
+    secret = room.classroom.secret()
+    for student, graded in room.classroom.results(s.ASSIGNMENT).items():
         text = graded.verdict.model_dump_json()
         assert secret not in text, student
-        assert "grader/hidden" not in text, student
+        assert "grader/checks/hidden" not in text, student
         assert "Traceback" not in "".join(check.rationale for check in graded.verdict.checks)

@@ -11,7 +11,7 @@ import numpy as np
 import tritonclient.grpc as grpcclient
 from tritonclient.utils import np_to_triton_dtype
 
-from workbook.errors import LoadError
+from workbook.common.errors import LoadError
 from workbook.server import Triton, fleet
 
 

@@ -18,7 +18,7 @@ from tritonclient import http
 from tritonclient.utils import InferenceServerException
 
 from workbook.backends.dali import serialized
-from workbook.errors import LoadError
+from workbook.common.errors import LoadError
 from workbook.server import Triton
 
 Array = npt.NDArray[Any]

@@ -31,7 +31,7 @@ from tritonclient import http
 from tritonclient.utils import InferenceServerException
 
 from workbook.backends.fil.treeshap import NotExplainable, TreeShap
-from workbook.errors import LoadError
+from workbook.common.errors import LoadError
 from workbook.server import Triton
 
 Array = npt.NDArray[Any]

@@ -24,8 +24,9 @@ from loading import Counts, infer, infer_together, load_all, text
 from onnx import TensorProto, helper, numpy_helper
 from tritonclient.utils import InferenceServerException
 
-from workbook.errors import LoadError
-from workbook.server import Triton, native
+from workbook.common.errors import LoadError
+from workbook.server import Triton
+from workbook.server.native import build
 
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 Shape = list[int | str | None]
@@ -448,8 +449,8 @@ def server(
     """A server that runs plain models itself, and one without the library for that."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "apart":
-            made = native._compiler
-            patch.setattr(native, "_compiler", lambda s: made(s) if s.suffix == ".c" else None)
+            made = build._compiler
+            patch.setattr(build, "_compiler", lambda s: made(s) if s.suffix == ".c" else None)
         triton = Triton(tmp_path_factory.mktemp("models")).start()
     with triton:
         yield triton
@@ -710,7 +711,7 @@ def test_a_model_that_the_server_cannot_take_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m" / "1").mkdir(parents=True)
     onnx.save(DENSE, tmp_path / "m" / "1" / "model.onnx")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "_onnxruntime", lambda: Path("/nowhere/libonnxruntime.so.1"))
+        patch.setattr(build, "_onnxruntime", lambda: Path("/nowhere/libonnxruntime.so.1"))
         triton = Triton(tmp_path).start()
     with triton:
         for _ in range(2):

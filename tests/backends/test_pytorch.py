@@ -13,7 +13,7 @@ import torch
 from backend_cases import Case, deployed, infer, io, parameters, together
 from loading import counted
 
-from workbook.errors import LoadError
+from workbook.common.errors import LoadError
 from workbook.server import Triton
 
 # -- tiny models ----------------------------------------------------------------------------------

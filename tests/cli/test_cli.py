@@ -289,20 +289,20 @@ def test_lab_brings_up_server_models_and_jupyterlab_and_takes_them_down(
     run: Run, home: Path
 ) -> None:
     (home / "lectures").mkdir()
-    with start(home, "lab", "--no-browser", "--port", "18888", *FREE_PORTS) as desk:
-        assert desk.stdout is not None
+    with start(home, "lab", "--no-browser", "--port", "18888", *FREE_PORTS) as lab:
+        assert lab.stdout is not None
         try:
             address = ""
             while not address:
-                line = desk.stdout.readline()
+                line = lab.stdout.readline()
                 assert line, "JupyterLab ended before it gave its address"
                 if "/lab/tree/" in line and "token=" in line:
                     address = line[line.index("http://") :].strip()
             wait_for(lambda: "JupyterLab" in page(address))
             state = json.loads(run("status", "--json").stdout)
             assert state["models"][0]["state"] == "READY"
-            family = [p.pid for p in psutil.Process(desk.pid).children(recursive=True)]
+            family = [p.pid for p in psutil.Process(lab.pid).children(recursive=True)]
         finally:
-            desk.terminate()
-            desk.wait(timeout=60)
+            lab.terminate()
+            lab.wait(timeout=60)
     wait_for(lambda: not any(psutil.pid_exists(pid) for pid in [*family, state["pid"]]))

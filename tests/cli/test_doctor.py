@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workbook import doctor
+from workbook.lab import doctor
 
 
 def test_a_machine_that_runs_these_tests_is_well() -> None:

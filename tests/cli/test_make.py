@@ -29,7 +29,7 @@ def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
     environment = {
         k: v for k, v in os.environ.items() if not k.startswith(("TRITON_", "MAKE", "MFLAGS"))
     }
-    desk = subprocess.Popen(
+    lab = subprocess.Popen(
         ["make", "lab", "BROWSER=no", f"OPTIONS={OPTIONS}"],
         cwd=ROOT,
         env=environment,
@@ -39,10 +39,10 @@ def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
         text=True,
         start_new_session=True,
     )
-    assert desk.stdout is not None
+    assert lab.stdout is not None
     printed: list[str] = []
     try:
-        for line in desk.stdout:
+        for line in lab.stdout:
             printed.append(line)
             if "/lab" in line and "token=" in line:
                 break
@@ -54,11 +54,11 @@ def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
         folders = {p.parent for p in (ROOT / "model_repository").glob("*/config.pbtxt")}
         # Language models are built on request; those that are not are left alone.
         assert ready == {p.name for p in folders if not lacking(p)}, "".join(printed)
-        family = psutil.Process(desk.pid).children(recursive=True)
+        family = psutil.Process(lab.pid).children(recursive=True)
         assert any("jupyterlab" in " ".join(p.cmdline()) for p in family)
     finally:
-        os.killpg(desk.pid, signal.SIGTERM)
-        desk.wait(timeout=60)
+        os.killpg(lab.pid, signal.SIGTERM)
+        lab.wait(timeout=60)
     deadline = time.monotonic() + 30
     while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family):
         assert time.monotonic() < deadline, "a process was left behind"

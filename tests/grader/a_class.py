@@ -8,9 +8,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from grader.desk import Desk
-from grader.grade import Settings
-from grader.results import CheckResult, Flag, Graded, Verdict
+from grader.checks.results import CheckResult, Flag, Graded, Verdict
+from grader.classroom.classroom import Classroom
+from grader.judge.grade import Settings
 from workbook import assignments
 from workbook.assignments import Assignment
 
@@ -73,9 +73,9 @@ def pack(path: Path, files: dict[str, bytes | str]) -> Path:
     return path
 
 
-def desk(home: Path) -> Desk:
-    """An empty desk."""
-    return Desk(home / "work")
+def classroom(home: Path) -> Classroom:
+    """An empty classroom."""
+    return Classroom(home / "work")
 
 
 def stand_in_key(work: Path, assignment: str, settings: Settings) -> str:

@@ -18,30 +18,29 @@ import numpy as np
 import pytest
 from mutants.a2 import MUTANTS, Mutant
 
-from grader import reports
-from grader.bench import Bench
-from grader.check import evaluate, load
 from grader.checks import a2
-from grader.hidden import a2 as secret
-from grader.results import CheckResult
+from grader.checks.define import evaluate, load
+from grader.checks.hidden import a2 as secret
+from grader.checks.probe import Probe
+from grader.checks.results import CheckResult
 from workbook import assignments, notebooks
-from workbook.errors import WorkbookError
+from workbook.common.errors import WorkbookError
 from workbook.server import Deployment, Triton, deploy
 
 ASSIGNMENT = assignments.named("a2")
 SOURCE = notebooks.read(ASSIGNMENT.source)
 
 
-def solution(desk: Path) -> Path:
+def solution(handout: Path) -> Path:
     """Make a student's folder that holds the solution's model files."""
-    shutil.copytree(ASSIGNMENT.starter, desk)
-    shutil.copytree(ASSIGNMENT.solution, desk, dirs_exist_ok=True)
-    return desk
+    shutil.copytree(ASSIGNMENT.starter, handout)
+    shutil.copytree(ASSIGNMENT.solution, handout, dirs_exist_ok=True)
+    return handout
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Path:
-    return solution(tmp_path / "desk")
+def handout(tmp_path: Path) -> Path:
+    return solution(tmp_path / "work")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,10 +56,10 @@ def as_the_students(server: Triton) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def bench(server: Triton) -> Iterator[Bench]:
-    bench = Bench(server)
-    yield bench
-    bench.close()
+def probe(server: Triton) -> Iterator[Probe]:
+    probe = Probe(server)
+    yield probe
+    probe.close()
 
 
 Deployed = dict[str, Deployment | WorkbookError]
@@ -124,13 +123,13 @@ def _digest(folder: Path) -> str:
 
 
 def judge(
-    bench: Bench, handed: Mapping[str, dict[str, Any]], *, variants: bool = True, number: int = 7
+    probe: Probe, handed: Mapping[str, dict[str, Any]], *, variants: bool = True, number: int = 7
 ) -> dict[str, CheckResult]:
     """All checks on what was handed over, as the judge runs them, but on the student's server."""
     earned: dict[str, CheckResult] = {}
     for check in load("a2", variants=variants).values():
-        bench.seed(number)
-        earned[check.id] = evaluate(check, lambda: bench, handed.get(check.id), earned)
+        probe.seed(number)
+        earned[check.id] = evaluate(check, lambda: probe, handed.get(check.id), earned)
     return earned
 
 
@@ -161,15 +160,15 @@ def solved(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Run:
     """The solution, run."""
-    with contextlib.chdir(solution(tmp_path_factory.mktemp("solved") / "desk")):
+    with contextlib.chdir(solution(tmp_path_factory.mktemp("solved") / "work")):
         return Run(server, deployed)
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_solution(number: int, bench: Bench, solved: Run) -> None:
+def test_solution(number: int, probe: Probe, solved: Run) -> None:
     """The solution passes every check, whatever the secret rows."""
     assert solved.stops == []
-    results = judge(bench, solved.handed, number=number)
+    results = judge(probe, solved.handed, number=number)
     assert {id: (r.status, r.rationale) for id, r in results.items()} == dict.fromkeys(
         results, ("passed", "")
     )
@@ -179,18 +178,18 @@ def test_solution(number: int, bench: Bench, solved: Run) -> None:
 def test_mutant(
     mutant: Mutant,
     server: Triton,
-    bench: Bench,
+    probe: Probe,
     deployed: Deployed,
-    desk: Path,
+    handout: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A mutant loses exactly the checks that it should, and is told why."""
-    mutant.edit_files(desk)
-    monkeypatch.chdir(desk)
+    mutant.edit_files(handout)
+    monkeypatch.chdir(handout)
     run = Run(server, deployed, mutant)
     assert bool(run.stops) == bool(mutant.stops), run.stops
     assert mutant.stops in "\n".join(run.stops)
-    results = judge(bench, run.handed)
+    results = judge(probe, run.handed)
     said = {
         id: f"{r.status}: {r.rationale} → {r.help}" for id, r in results.items() if r.credit < 1
     }
@@ -207,10 +206,10 @@ def test_mutants_are_many_and_cover_all() -> None:
     assert {id for mutant in MUTANTS for id in mutant.fails} == set(load("a2"))
 
 
-def run_notebook(path: Path, desk: Path) -> list[str]:
+def run_notebook(path: Path, handout: Path) -> list[str]:
     """Execute a notebook in a kernel of its own, past cells that raise; returns what they said."""
     notebook = nbformat.read(path, as_version=4)
-    resources = {"metadata": {"path": str(desk)}}
+    resources = {"metadata": {"path": str(handout)}}
     nbclient.NotebookClient(notebook, timeout=120, allow_errors=True, resources=resources).execute()
     return [
         f"{output.ename}: {output.evalue}"
@@ -221,7 +220,7 @@ def run_notebook(path: Path, desk: Path) -> list[str]:
 
 
 def test_notebooks(
-    server: Triton, bench: Bench, desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Triton, probe: Probe, handout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The built notebooks in real kernels: the instructor's earns all, the release nothing."""
     home = tmp_path / "course"
@@ -231,21 +230,21 @@ def test_notebooks(
     written = home / ".workbook" / "reports" / "a2"
 
     def reported() -> dict[str, CheckResult | None]:
-        found = {id: reports.read(id, written) for id in load("a2")}
+        found = {id: reported.read(id, written) for id in load("a2")}
         return {id: report.result for id, report in found.items() if report}
 
-    assert run_notebook(built.release, built.desk) == []
+    assert run_notebook(built.release, built.handout) == []
     untouched = reported()
     assert set(untouched) == set(load("a2"))
     assert {(r.status, r.credit) for r in untouched.values() if r} == {("not attempted", 0)}
-    handed = {id: report.values for id in load("a2") if (report := reports.read(id, written))}
-    assert {(r.status, r.credit) for r in judge(bench, handed).values()} == {("not attempted", 0)}
+    handed = {id: report.values for id in load("a2") if (report := reported.read(id, written))}
+    assert {(r.status, r.credit) for r in judge(probe, handed).values()} == {("not attempted", 0)}
 
-    assert run_notebook(built.instructor, desk) == []
+    assert run_notebook(built.instructor, handout) == []
     solved = reported()
     assert {id: r and r.status for id, r in solved.items()} == dict.fromkeys(load("a2"), "passed")
-    handed = {id: report.values for id in load("a2") if (report := reports.read(id, written))}
-    assert {id: r.status for id, r in judge(bench, handed).items()} == dict.fromkeys(
+    handed = {id: report.values for id in load("a2") if (report := reported.read(id, written))}
+    assert {id: r.status for id, r in judge(probe, handed).items()} == dict.fromkeys(
         load("a2"), "passed"
     )
 
@@ -264,12 +263,12 @@ def test_leaves() -> None:
 @pytest.mark.parametrize(
     "value", ["text", [], [[]], {}, -1, 1e400, [None], "9" * 5000, True, [[1]]]
 )
-def test_odd_values(value: Any, bench: Bench, solved: Run) -> None:
+def test_odd_values(value: Any, probe: Probe, solved: Run) -> None:
     """Whatever a student hands over, a check answers in words of its own."""
     for check in load("a2", variants=True).values():
         for name in check.parameters:
-            bench.seed(1)
-            result = evaluate(check, lambda: bench, {**solved.handed[check.id], name: value}, {})
+            probe.seed(1)
+            result = evaluate(check, lambda: probe, {**solved.handed[check.id], name: value}, {})
             assert result.status in ("failed", "passed", "partial"), (check.id, name, result)
 
 

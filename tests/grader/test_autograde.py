@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_class import answered, course, desk, pack, stand_in_grade, stand_in_key
+from a_class import answered, classroom, course, pack, stand_in_grade, stand_in_key
 
-from grader import autograde, gradebook, intake
-from grader.desk import Desk
-from grader.grade import Settings
-from grader.results import Graded
+from grader.checks.results import Graded
+from grader.classroom import autograde, gradebook, intake
+from grader.classroom.classroom import Classroom
+from grader.judge.grade import Settings
 from workbook.assignments import Assignment
-from workbook.errors import WorkbookError
+from workbook.common.errors import WorkbookError
 
 HERE = Path(__file__).parent
 
@@ -32,7 +32,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
         yield course(home)
 
 
-def run(where: Desk, toy: Assignment, **options: object) -> autograde.Outcome:
+def run(where: Classroom, toy: Assignment, **options: object) -> autograde.Outcome:
     return autograde.autograde(
         where,
         toy,
@@ -41,15 +41,15 @@ def run(where: Desk, toy: Assignment, **options: object) -> autograde.Outcome:
     )
 
 
-def hand_in(home: Path, toy: Assignment, work: dict[str, str]) -> Desk:
-    where = desk(home)
+def hand_in(home: Path, toy: Assignment, work: dict[str, str]) -> Classroom:
+    where = classroom(home)
     for student, code in work.items():
         pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code)})
     intake.take(where, toy, where.inbox)
     return where
 
 
-def scores(where: Desk) -> dict[str, float]:
+def scores(where: Classroom) -> dict[str, float]:
     return {mark.student: mark.score for mark in gradebook.marks(where, "a9__toy")}
 
 
@@ -180,11 +180,11 @@ def test_what_fails_twice_costs_no_more_time(tmp_path: Path, toy: Assignment) ->
 
 
 def test_two_graders_never_work_on_one_desk(tmp_path: Path) -> None:
-    where = desk(tmp_path)
+    where = classroom(tmp_path)
     with (
         where.alone(),
         pytest.raises(WorkbookError, match="Another grader") as raised,
-        desk(tmp_path).alone(),
+        classroom(tmp_path).alone(),
     ):
         pass
     assert str(where.home) in raised.value.where
@@ -192,7 +192,7 @@ def test_two_graders_never_work_on_one_desk(tmp_path: Path) -> None:
         pass
 
 
-def start(where: Desk, toy: Assignment) -> subprocess.Popen[str]:
+def start(where: Classroom, toy: Assignment) -> subprocess.Popen[str]:
     """The same run in a process of its own, as the command line has it."""
     code = (
         "import signal\n"  # whoever runs the tests in the background has Ctrl-C ignored
@@ -202,7 +202,7 @@ def start(where: Desk, toy: Assignment) -> subprocess.Popen[str]:
         "from grader import autograde, grade\n"
         "from workbook import assignments\n"
         "if __name__ == '__main__':\n"
-        f"    autograde.autograde(Desk(Path({str(where.home)!r})), assignments.named('a9'),\n"
+        f"    autograde.autograde(Classroom(Path({str(where.home)!r})), assignments.named('a9'),\n"
         "        grade.Settings(), workers=2, grader=stand_in_grade, keyer=stand_in_key)\n"
     )
     script = where.home / "run.py"
@@ -213,7 +213,7 @@ def start(where: Desk, toy: Assignment) -> subprocess.Popen[str]:
     )
 
 
-def ours(where: Desk) -> list[int]:
+def ours(where: Classroom) -> list[int]:
     """The processes that this run's script started and that are still there."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
@@ -266,7 +266,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
 def test_the_same_code_runs_on_a_scheduler_given_by_address(
     tmp_path: Path, toy: Assignment
 ) -> None:
-    """The worker lies elsewhere and sees nothing of the desk but what it is sent."""
+    """The worker lies elsewhere and sees nothing of the classroom but what it is sent."""
     where = hand_in(tmp_path, toy, {"anna": "number = 1", "bob": "number = str(work)"})
     environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "PYTHONPATH": str(HERE)}
     told = tmp_path / "scheduler.json"

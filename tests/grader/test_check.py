@@ -1,4 +1,4 @@
-"""Checks, the bench they work on, the reports they leave and the panels that show them."""
+"""Checks, the probe they work on, the reports they leave and the panels that show them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
-from grader import notebook, reports
-from grader.bench import Bench, Counts
-from grader.check import Check, define, evaluate, load, require_close
-from grader.failure import Failure, NotAttempted
-from grader.panel import LOOKS, Hint, Panel
-from grader.results import CheckResult
-from workbook.errors import WorkbookError
+from grader.checks import notebook, reported
+from grader.checks.define import Check, define, evaluate, load, require_close
+from grader.checks.failure import Failure, NotAttempted
+from grader.checks.panel import LOOKS, Hint, Panel
+from grader.checks.probe import Counts, Probe
+from grader.checks.results import CheckResult
+from workbook.common.errors import WorkbookError
 from workbook.server import Deployment, Triton
 
 WriteModel = Callable[..., Path]
@@ -83,7 +83,7 @@ def _check(run: Callable[..., None], *variants: Callable[..., None], **more: Any
     return dataclasses.replace(Check("a9.thing", run), variants=variants, **more)
 
 
-def passes(bench: Bench, value: Any) -> None:
+def passes(probe: Probe, value: Any) -> None:
     """It works,
     on two lines.
 
@@ -91,23 +91,23 @@ def passes(bench: Bench, value: Any) -> None:
     """
 
 
-def fails(bench: Bench, value: Any) -> None:
+def fails(probe: Probe, value: Any) -> None:
     raise Failure("No.", help="Look.")
 
 
-def half(bench: Bench, value: Any) -> None:
+def half(probe: Probe, value: Any) -> None:
     raise Failure("Half.", credit=0.5)
 
 
-def absent(bench: Bench, value: Any) -> None:
+def absent(probe: Probe, value: Any) -> None:
     raise NotAttempted("Nothing there.")
 
 
-def breaks(bench: Bench, value: Any) -> None:
+def breaks(probe: Probe, value: Any) -> None:
     raise KeyError("oops")
 
 
-def explained(bench: Bench, value: Any) -> None:
+def explained(probe: Probe, value: Any) -> None:
     raise WorkbookError("The server is gone.", todo="Start it.")
 
 
@@ -136,23 +136,23 @@ def test_the_least_counts(
     hidden: bool,
     words: str,
 ) -> None:
-    bench: Any = None  # none of these functions asks a server
-    result = evaluate(_check(*functions), lambda: bench, {"value": 1}, {})
+    probe: Any = None  # none of these functions asks a server
+    result = evaluate(_check(*functions), lambda: probe, {"value": 1}, {})
     assert (result.status, result.credit, result.hidden) == (status, credit, hidden)
     assert words in result.rationale
 
 
 def test_what_keeps_a_check_from_running() -> None:
-    bench: Any = None
+    probe: Any = None
     check = _check(breaks, needs=("a9.before",))
-    assert evaluate(check, lambda: bench, None, {}).status == "not attempted"
-    assert evaluate(check, lambda: bench, {}, {}).status == "not attempted"
-    assert "value" in evaluate(check, lambda: bench, {"value": None}, {}).rationale
-    assert "other" in evaluate(check, lambda: bench, {"value": 1, "other": 2}, {}).rationale
+    assert evaluate(check, lambda: probe, None, {}).status == "not attempted"
+    assert evaluate(check, lambda: probe, {}, {}).status == "not attempted"
+    assert "value" in evaluate(check, lambda: probe, {"value": None}, {}).rationale
+    assert "other" in evaluate(check, lambda: probe, {"value": 1, "other": 2}, {}).rationale
     before = DONE.model_copy(update={"id": "a9.before", "status": "failed", "credit": 0.0})
-    assert evaluate(check, lambda: bench, {"value": 1}, {"a9.before": before}).status == "waits"
+    assert evaluate(check, lambda: probe, {"value": 1}, {"a9.before": before}).status == "waits"
     before = before.model_copy(update={"status": "partial", "credit": 0.5})
-    assert evaluate(check, lambda: bench, {"value": 1}, {"a9.before": before}).status == "error"
+    assert evaluate(check, lambda: probe, {"value": 1}, {"a9.before": before}).status == "error"
 
 
 def test_sentence_and_parameters() -> None:
@@ -189,7 +189,7 @@ def test_check_without_a_server(nobody: Path) -> None:
     panel = notebook.check("a2.forest", model="forest")
     assert panel.result.status == "failed"
     assert "No server answers" in str(panel)
-    report = reports.read("a2.forest", nobody)
+    report = reported.read("a2.forest", nobody)
     assert report is not None
     assert report.values == {"model": "forest"}
 
@@ -298,8 +298,8 @@ def test_report_round_trip(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]
 ) -> None:
     home = tmp_path_factory.mktemp("reports")
-    reports.write("a9.thing", values, DONE, home)
-    report = reports.read("a9.thing", home)
+    reported.write("a9.thing", values, DONE, home)
+    report = reported.read("a9.thing", home)
     assert report is not None
     assert report.result == DONE
     assert _same(values, report.values)
@@ -309,7 +309,7 @@ def test_report_takes_what_notebooks_have(tmp_path: Path) -> None:
     import pandas as pd
     import torch
 
-    reports.write(
+    reported.write(
         "a9.thing",
         {
             "frame": pd.DataFrame({"a": [1.0, 2.0]}),
@@ -322,7 +322,7 @@ def test_report_takes_what_notebooks_have(tmp_path: Path) -> None:
         DONE,
         tmp_path,
     )
-    report = reports.read("a9.thing", tmp_path)
+    report = reported.read("a9.thing", tmp_path)
     assert report is not None
     assert report.values["frame"].tolist() == [[1.0], [2.0]]
     assert report.values["tensor"].tolist() == [1.0, 1.0]
@@ -337,8 +337,8 @@ def test_report_takes_what_notebooks_have(tmp_path: Path) -> None:
 
 def test_report_refuses_too_much(tmp_path: Path) -> None:
     with pytest.raises(WorkbookError, match="too large"):
-        reports.write("a9.thing", {"x": np.zeros(reports.LARGEST + 1, np.uint8)}, DONE, tmp_path)
-    assert reports.read("a9.thing", tmp_path) is None
+        reported.write("a9.thing", {"x": np.zeros(reported.LARGEST + 1, np.uint8)}, DONE, tmp_path)
+    assert reported.read("a9.thing", tmp_path) is None
 
 
 def _spoil_pickle(home: Path) -> None:
@@ -347,7 +347,7 @@ def _spoil_pickle(home: Path) -> None:
 
 def _spoil_bomb(home: Path) -> None:
     with zipfile.ZipFile(home / "a9.thing.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x_0.npy", b"\0" * (reports.LARGEST + (2 << 20)))
+        archive.writestr("x_0.npy", b"\0" * (reported.LARGEST + (2 << 20)))
 
 
 def _spoil_json(text: str) -> Callable[[Path], None]:
@@ -377,21 +377,21 @@ def _report(**changes: Any) -> str:
 )
 def test_report_of_a_stranger(tmp_path: Path, spoil: Callable[[Path], Any]) -> None:
     """What cannot be read is refused in words, whatever it is."""
-    reports.write("a9.thing", {"x": np.ones(3)}, DONE, tmp_path)
+    reported.write("a9.thing", {"x": np.ones(3)}, DONE, tmp_path)
     spoil(tmp_path)
     with pytest.raises(WorkbookError, match=r"The report of a9\.thing"):
-        reports.read("a9.thing", tmp_path)
+        reported.read("a9.thing", tmp_path)
 
 
 def test_report_follows_no_link(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    reports.write("a9.thing", {}, DONE, elsewhere)
+    reported.write("a9.thing", {}, DONE, elsewhere)
     (tmp_path / "a9.thing.json").symlink_to(elsewhere / "a9.thing.json")
-    assert reports.read("a9.thing", tmp_path) is None
+    assert reported.read("a9.thing", tmp_path) is None
 
 
-# -- the bench, on a real server -------------------------------------------------------------------
+# -- the probe, on a real server -------------------------------------------------------------------
 
 DOUBLE = """
 import time
@@ -425,42 +425,42 @@ parameters { key: "word" value: { string_value: "hello" } }
 
 
 @pytest.fixture(scope="module")
-def bench(server: Triton) -> Iterator[Bench]:
-    """A bench that loads on demand; `double` and `broken` lie in its repository."""
+def probe(server: Triton) -> Iterator[Probe]:
+    """A probe that loads on demand; `double` and `broken` lie in its repository."""
     for name, config in (("double", CONFIG), ("broken", CONFIG.replace("max_batch_size: 8", "?"))):
         for version in (1, 3):
             folder = server.repository / name / str(version)
             folder.mkdir(parents=True)
             (folder / "model.py").write_text(DOUBLE)
         (server.repository / name / "config.pbtxt").write_text(config)
-    bench = Bench(server, load=True)
-    yield bench
-    bench.close()
+    probe = Probe(server, load=True)
+    yield probe
+    probe.close()
 
 
 def _x(*values: float) -> dict[str, Any]:
     return {"x": np.float32([[value] for value in values])}
 
 
-def test_bench_asks(bench: Bench) -> None:
-    assert bench.infer("double", _x(1, 2))["y"].tolist() == [[2.0], [4.0]]
-    assert bench.infer("double", _x(5), outputs=["y"], version=1)["y"].tolist() == [[10.0]]
-    assert bench.config("double")["max_batch_size"] == 8
-    assert bench.parameter("double", "word") == "hello"
-    assert bench.parameter("double", "nothing") is None
-    assert bench.versions("double") == (1, 3)
+def test_bench_asks(probe: Probe) -> None:
+    assert probe.infer("double", _x(1, 2))["y"].tolist() == [[2.0], [4.0]]
+    assert probe.infer("double", _x(5), outputs=["y"], version=1)["y"].tolist() == [[10.0]]
+    assert probe.config("double")["max_batch_size"] == 8
+    assert probe.parameter("double", "word") == "hello"
+    assert probe.parameter("double", "nothing") is None
+    assert probe.versions("double") == (1, 3)
 
 
-def test_bench_counts(bench: Bench) -> None:
-    before = bench.counts("double")
-    bench.infer("double", _x(1, 2, 3))
-    bench.infer("double", _x(1))
-    change = bench.counts("double") - before
+def test_bench_counts(probe: Probe) -> None:
+    before = probe.counts("double")
+    probe.infer("double", _x(1, 2, 3))
+    probe.infer("double", _x(1))
+    change = probe.counts("double") - before
     assert change == Counts(requests=2, failures=0, inferences=4, executions=2)
 
 
-def test_bench_keeps_the_order(bench: Bench) -> None:
-    answers = bench.together("double", [_x(float(n)) for n in range(100, 150)], outputs=["y"])
+def test_bench_keeps_the_order(probe: Probe) -> None:
+    answers = probe.together("double", [_x(float(n)) for n in range(100, 150)], outputs=["y"])
     assert [answer["y"].item() for answer in answers] == [2.0 * n for n in range(100, 150)]
 
 
@@ -481,26 +481,26 @@ def test_bench_keeps_the_order(bench: Bench) -> None:
     ],
 )
 def test_bench_fails_in_words(
-    bench: Bench, model: Any, inputs: Any, options: dict[str, Any], words: str
+    probe: Probe, model: Any, inputs: Any, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(Failure, match=re.escape(words)):
-        bench.infer(model, inputs, **options)
+        probe.infer(model, inputs, **options)
 
 
-def test_bench_refusal(bench: Bench) -> None:
-    assert bench.refusal("double", _x(1)) == ""
-    assert "no sixty-six" in bench.refusal("double", _x(66))
+def test_bench_refusal(probe: Probe) -> None:
+    assert probe.refusal("double", _x(1)) == ""
+    assert "no sixty-six" in probe.refusal("double", _x(66))
 
 
-def test_bench_loads_no_other_backend(bench: Bench, server: Triton) -> None:
-    strict = Bench(server, load=True, backends=("fil",))
+def test_bench_loads_no_other_backend(probe: Probe, server: Triton) -> None:
+    strict = Probe(server, load=True, backends=("fil",))
     with pytest.raises(Failure, match="names 'python'"):
         strict.config("double")
     strict.close()
 
 
-def test_bench_draws_the_same_again(bench: Bench) -> None:
-    bench.seed(5)
-    first = bench.rng.random(4).tolist()
-    bench.seed(5)
-    assert bench.rng.random(4).tolist() == first
+def test_bench_draws_the_same_again(probe: Probe) -> None:
+    probe.seed(5)
+    first = probe.rng.random(4).tolist()
+    probe.seed(5)
+    assert probe.rng.random(4).tolist() == first

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.grade import Settings, grade, key
+from grader.judge.grade import Settings, grade, key
 from tests.attacks import submissions as s
-from workbook import paths
-from workbook.errors import WorkbookError
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
 
 
 def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
 
 
 def test_git_ignores_what_students_handed_in() -> None:
-    """A checkout's desk holds names, marks and the secret: none of it may be committed."""
+    """A checkout's classroom holds names, marks and the secret: none of it may be committed."""
     for name in ("secret", "gradebook.db", "submitted/anna/a2__forest/a2.ipynb"):
         command = ["git", "check-ignore", "-q", f"grader/work/{name}"]
         assert subprocess.run(command, cwd=paths.root(), check=False).returncode == 0, name

@@ -16,12 +16,13 @@ from typing import Any
 
 import nbformat
 import pytest
-from a_class import answered, course, desk, pack, stand_in_grade
+from a_class import answered, classroom, course, pack, stand_in_grade
 
-from grader import grade, gradebook, intake, preprocessors
-from grader.desk import Desk
+from grader.classroom import gradebook, intake, preprocessors
+from grader.classroom.classroom import Classroom
+from grader.judge import grade
 from workbook.assignments import Assignment, programs
-from workbook.errors import WorkbookError
+from workbook.common.errors import WorkbookError
 
 ROOT = Path(__file__).parents[2]
 PIXEL = (
@@ -39,21 +40,23 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
         yield course(home)
 
 
-def write(home: Path, toy: Assignment, student: str, code: str, text: str = "") -> Desk:
+def write(home: Path, toy: Assignment, student: str, code: str, text: str = "") -> Classroom:
     """Hand in, keep the stand-in's result under the real key, and write it down."""
-    where = desk(home)
+    where = classroom(home)
     pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code, text), "extra.txt": "x"})
     intake.take(where, toy, where.inbox)
     place = where.submission(student, toy.name)
     settings = grade.Settings(secret=where.secret())
     key = grade.key(place, toy.name, settings)
     where.keep(stand_in_grade(place, toy.name, settings).model_copy(update={"key": key}))
-    where.enter(toy.name, {**where.roll(toy.name), student: key})
+    where.save_results_index(toy.name, {**where.results_index(toy.name), student: key})
     gradebook.Writer(where, toy).write(student, key)
     return where
 
 
-def nbgrader(where: Desk, toy: Assignment, *arguments: str) -> subprocess.CompletedProcess[str]:
+def nbgrader(
+    where: Classroom, toy: Assignment, *arguments: str
+) -> subprocess.CompletedProcess[str]:
     """nbgrader's command line in the folder with its configuration."""
     environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "GRADER_WORK": str(where.home)}
     with programs():
@@ -69,7 +72,7 @@ def nbgrader(where: Desk, toy: Assignment, *arguments: str) -> subprocess.Comple
     )
 
 
-def autograded(where: Desk, student: str) -> Any:
+def autograded(where: Classroom, student: str) -> Any:
     return nbformat.read(where.autograded / student / "a9__toy" / "a9.ipynb", as_version=4)
 
 
@@ -90,7 +93,7 @@ def test_points_are_credit_times_points(tmp_path: Path, toy: Assignment) -> None
     # A written answer waits for a person; one that was left as released does not.
     assert {who: mark.by_hand for who, mark in marks.items()} == {"half": 1, "none": 0, "full": 0}
     assert marks["half"].most == 20
-    assert gradebook.written(where, toy.name) == where.roll(toy.name)
+    assert gradebook.written(where, toy.name) == where.results_index(toy.name)
 
 
 def test_each_check_cell_shows_the_judges_panel_and_the_score(
@@ -128,8 +131,8 @@ def test_writing_again_changes_nothing_and_keeps_what_a_person_gave(
 def test_a_new_gradebook_is_as_nbgrader_makes_it(tmp_path: Path, toy: Assignment) -> None:
     from nbgrader.api import Gradebook
 
-    desk(tmp_path).home.mkdir()
-    (desk(tmp_path).home / "gradebook.new").write_text("left by a run that was killed")
+    classroom(tmp_path).home.mkdir()
+    (classroom(tmp_path).home / "gradebook.new").write_text("left by a run that was killed")
 
     where = write(tmp_path, toy, "anna", "number = 1")
     with programs(), Gradebook(f"sqlite:///{tmp_path / 'theirs.db'}"):
@@ -163,12 +166,12 @@ def test_late_penalties_and_time_stamps_are_nbgraders(tmp_path: Path, toy: Assig
     stamp.write_text("2026-11-20 12:00:00 UTC")
     assert gradebook.written(where, toy.name) == {}  # the new time is not in the gradebook yet
 
-    gradebook.Writer(where, toy).write("anna", where.roll(toy.name)["anna"])
+    gradebook.Writer(where, toy).write("anna", where.results_index(toy.name)["anna"])
 
     (mark,) = gradebook.marks(where, toy.name)
     assert mark.submitted == datetime.datetime(2026, 11, 20, 12)
     assert mark.due == datetime.datetime(2026, 11, 20, 10)
-    assert gradebook.written(where, toy.name) == where.roll(toy.name)
+    assert gradebook.written(where, toy.name) == where.results_index(toy.name)
 
 
 def test_nbgraders_command_line_gives_the_same_marks(tmp_path: Path, toy: Assignment) -> None:
@@ -258,7 +261,7 @@ def test_metadata_that_a_template_would_print_is_left_behind() -> None:
 
 
 def test_instructors_files_never_replace_a_students(toy: Assignment, tmp_path: Path) -> None:
-    excluded = gradebook.config(desk(tmp_path)).Autograde.exclude_overwriting
+    excluded = gradebook.config(classroom(tmp_path)).Autograde.exclude_overwriting
     assert set(excluded["a9__toy"]) == {"a9.py", "a9.ipynb"}
 
 
@@ -268,9 +271,9 @@ def test_a_gradebook_in_use_is_said_and_written_later(tmp_path: Path, toy: Assig
     held.execute("BEGIN EXCLUSIVE")
     # Whichever comes first: the assignment is made known to the gradebook before a student is.
     with pytest.raises(WorkbookError, match=f"could not write (anna|{toy.name})") as raised:
-        gradebook.Writer(where, toy).write("anna", where.roll(toy.name)["anna"])
+        gradebook.Writer(where, toy).write("anna", where.results_index(toy.name)["anna"])
     assert "Close what else has it open" in raised.value.todo
     held.execute("ROLLBACK")
     held.close()
-    gradebook.Writer(where, toy).write("anna", where.roll(toy.name)["anna"])
+    gradebook.Writer(where, toy).write("anna", where.results_index(toy.name)["anna"])
     assert gradebook.marks(where, toy.name)[0].score == 7.5

@@ -11,13 +11,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from a_class import answered, course, desk, pack
+from a_class import answered, classroom, course, pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader import archive, intake
+from grader.classroom import archive, intake
 from workbook.assignments import Assignment
-from workbook.errors import WorkbookError
+from workbook.common.errors import WorkbookError
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Assignment:
 
 
 def take(home: Path, toy: Assignment) -> dict[str, intake.Record]:
-    records = intake.take(desk(home), toy, home / "work" / "inbox")
+    records = intake.take(classroom(home), toy, home / "work" / "inbox")
     return {record.source: record for record in records}
 
 
@@ -53,15 +53,15 @@ def test_every_way_of_handing_in_ends_in_the_same_place(tmp_path: Path, toy: Ass
         *("anna", "wrapped", "inner", "plain", "collected"),
         *("okafor_4711", "Ana_Ruiz_12", "Bo_Li_77"),
     }
-    assert set(desk(tmp_path).submissions("a9__toy")) == students
-    for student, folder in desk(tmp_path).submissions("a9__toy").items():
+    assert set(classroom(tmp_path).submissions("a9__toy")) == students
+    for student, folder in classroom(tmp_path).submissions("a9__toy").items():
         assert (folder / "a9.ipynb").read_bytes() == notebook
         assert (folder / "models/m/config.pbtxt").read_text() == "name: 'm'"
         assert (folder / "models/m/1").is_dir()
         stamped = folder / "timestamp.txt"
         assert stamped.exists() == (student == "collected")
     assert (
-        desk(tmp_path).submission("collected", "a9__toy").joinpath("timestamp.txt").read_text()
+        classroom(tmp_path).submission("collected", "a9__toy").joinpath("timestamp.txt").read_text()
         == stamp
     )
     canvas = records["okafor_LATE_4711_90210_a9-2.zip"]
@@ -77,7 +77,7 @@ def test_a_student_cannot_choose_the_time(tmp_path: Path, toy: Assignment) -> No
 
     take(tmp_path, toy)
 
-    for folder in desk(tmp_path).submissions("a9__toy").values():
+    for folder in classroom(tmp_path).submissions("a9__toy").values():
         assert (folder / "a9.ipynb").exists()
         assert not (folder / "timestamp.txt").exists()
 
@@ -88,7 +88,7 @@ def test_what_is_there_already_is_kept_and_what_changed_is_replaced(
     inbox = tmp_path / "work" / "inbox"
     pack(inbox / "anna.zip", {"a9.ipynb": answered(toy, "number = 0"), "old.txt": "x"})
     take(tmp_path, toy)
-    place = desk(tmp_path).submission("anna", "a9__toy")
+    place = classroom(tmp_path).submission("anna", "a9__toy")
     before = place.stat().st_ino
     take(tmp_path, toy)
     assert place.stat().st_ino == before
@@ -98,7 +98,7 @@ def test_what_is_there_already_is_kept_and_what_changed_is_replaced(
 
     assert sorted(p.name for p in place.iterdir()) == ["a9.ipynb"]
     assert b"number = 1" in (place / "a9.ipynb").read_bytes()
-    assert not list(desk(tmp_path).submitted.glob(".*"))
+    assert not list(classroom(tmp_path).submitted.glob(".*"))
 
 
 def test_the_newest_of_several_entries_of_a_student_counts(tmp_path: Path, toy: Assignment) -> None:
@@ -118,7 +118,7 @@ def test_students_whose_names_are_alike_stay_apart(tmp_path: Path, toy: Assignme
 
     take(tmp_path, toy)
 
-    found = desk(tmp_path).submissions("a9__toy")
+    found = classroom(tmp_path).submissions("a9__toy")
     assert len({student.casefold() for student in found}) == len(found) == 5  # ...zip is hidden
     assert all(len(student) < 80 for student in found)
 
@@ -169,7 +169,7 @@ def test_a_hostile_zip_earns_nothing_and_says_why(
     graded = intake.refused(toy, records["eve.zip"].problem)
     assert [check.credit for check in graded.verdict.checks] == [0, 0]
     assert [flag.kind for flag in graded.verdict.flags] == ["unreadable"]
-    notebook = desk(tmp_path).submission("eve", "a9__toy") / "a9.ipynb"
+    notebook = classroom(tmp_path).submission("eve", "a9__toy") / "a9.ipynb"
     assert json.loads(notebook.read_text())["nbformat"] == 4
 
 
@@ -216,7 +216,7 @@ def test_links_and_pipes_in_a_folder_are_refused(tmp_path: Path, toy: Assignment
 
     assert len(records) == 5
     assert all("link" in record.problem or "pipe" in record.problem for record in records.values())
-    assert not list(desk(tmp_path).submitted.rglob("models"))
+    assert not list(classroom(tmp_path).submitted.rglob("models"))
 
 
 def test_clutter_of_operating_systems_is_left_out(tmp_path: Path, toy: Assignment) -> None:
@@ -230,7 +230,7 @@ def test_clutter_of_operating_systems_is_left_out(tmp_path: Path, toy: Assignmen
 
     (record,) = take(tmp_path, toy).values()
 
-    place = desk(tmp_path).submission("anna", "a9__toy")
+    place = classroom(tmp_path).submission("anna", "a9__toy")
     assert record.problem == ""
     assert [path.name for path in place.rglob("*")] == ["a9.ipynb"]
 
@@ -239,7 +239,7 @@ def test_an_inbox_that_is_not_there_is_an_instructors_error(
     tmp_path: Path, toy: Assignment
 ) -> None:
     with pytest.raises(WorkbookError, match="no inbox"):
-        intake.take(desk(tmp_path), toy, tmp_path / "nowhere")
+        intake.take(classroom(tmp_path), toy, tmp_path / "nowhere")
 
 
 @given(st.text(min_size=1))

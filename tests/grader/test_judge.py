@@ -17,47 +17,48 @@ import numpy as np
 import pytest
 
 import grader
-from grader import reports, sandbox
-from grader.execute import course
-from grader.judge import Line, Order
-from grader.results import CheckResult
+from grader import sandbox
+from grader.checks import reported
+from grader.checks.results import CheckResult
+from grader.judge.judge import Line, Order
+from grader.sandbox.execute import course
 
 CHECKS = '''
 import numpy as np
-from grader.check import Failure, define
+from grader.checks.define import Failure, define
 
 @define("zz.first")
-def first(bench, model: str):
+def first(probe, model: str):
     """The model doubles its numbers."""
     x = np.arange(4, dtype=np.float32).reshape(1, 4)
-    answer = bench.infer(model, {"IN": x}, outputs=["OUT"], timeout=5)["OUT"]
+    answer = probe.infer(model, {"IN": x}, outputs=["OUT"], timeout=5)["OUT"]
     if answer.shape != x.shape or not (answer == 2 * x).all():
         raise Failure("It does not.")
 
 @define("zz.number")
-def number(bench, value: float):
+def number(probe, value: float):
     """The value is above 1."""
     if not value > 1:
         raise Failure("It is not.", help="Try 2.", credit=0.5 if value == 1 else 0)
 
 @define("zz.broken")
-def broken(bench, value: float):
+def broken(probe, value: float):
     """A check with a mistake of its own."""
     raise ZeroDivisionError("of its own")
 
 @define("zz.second", needs=("zz.number",))
-def second(bench, model: str):
+def second(probe, model: str):
     """The model doubles its numbers, still."""
-    first(bench, model)
+    first(probe, model)
 '''
 HIDDEN = """
 import numpy as np
-from grader.check import Failure, hidden
+from grader.checks.define import Failure, hidden
 
 @hidden("zz.second")
-def other_numbers(bench, model: str):
-    x = bench.rng.normal(size=(1, 4)).astype(np.float32)
-    if not (bench.infer(model, {"IN": x})["OUT"] == 2 * x).all():
+def other_numbers(probe, model: str):
+    x = probe.rng.normal(size=(1, 4)).astype(np.float32)
+    if not (probe.infer(model, {"IN": x})["OUT"] == 2 * x).all():
         raise Failure("Other numbers are not doubled.", credit=0.25)
 """
 CONFIG = """
@@ -93,7 +94,7 @@ def command(pid):
         return ""
 pids = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in (1, os.getpid())]
 for p in pids:
-    if "grader.serve" in command(p) or "guard.py" in command(p):
+    if "grader.judge.serve" in command(p) or "guard.py" in command(p):
         os.kill(int(p), signal.SIGSTOP)
 for p in pids:
     if command(p).split(chr(0))[0].endswith("tritonserver"):
@@ -137,7 +138,7 @@ class Class:
     def report(self, check: str, **values: Any) -> None:
         """Hand values to a check, as a notebook would."""
         said = CheckResult(id=check, sentence="", status="passed", credit=1)
-        reports.write(check, values, said, self.reports)
+        reported.write(check, values, said, self.reports)
 
     def judge(
         self, *, secret: str = "s", limits: sandbox.Limits | None = None
@@ -155,7 +156,7 @@ class Class:
             str(self.reports): self.reports,
         }
         outcome = sandbox.run(
-            [sys.executable, "-m", "grader.judge"],
+            [sys.executable, "-m", "grader.judge.judge"],
             read_only={**bound, **here},
             stdin=order.model_dump_json().encode(),
             environment=environment,
@@ -302,7 +303,7 @@ def test_nothing_but_the_server_sees_a_model(zz: Class, tmp_path: Path) -> None:
     line = dedent(
         f"""
         seen = [p for p in ({str(zz.hidden)!r}, {str(zz.reports)!r},
-            {str(Path(grader.__file__).parent / "hidden")!r}) if os.path.exists(p)]
+            {str(Path(grader.__file__).parent / "checks/hidden")!r}) if os.path.exists(p)]
         try:
             open(os.path.join({str(zz.repository)!r}, "x"), "w")
             seen.append("wrote")

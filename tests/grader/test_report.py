@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from a_class import answered, course, desk, pack
+from a_class import answered, classroom, course, pack
 from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
-from grader import gradebook, intake, report
+from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
+from grader.classroom import gradebook, intake
+from grader.classroom.classroom import Classroom
 from grader.cli import app
-from grader.desk import Desk
-from grader.results import CheckResult, Flag, Graded, Stopped, Verdict
+from grader.pages import report
 from workbook.assignments import Assignment
 
 ATTACK = "<script>alert(1)</script>"
@@ -59,9 +60,9 @@ def graded(toy: Assignment, key: str, *checks: CheckResult, **more: object) -> G
 
 
 @pytest.fixture(scope="module")
-def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Desk:
+def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classroom:
     """Five students: one right, two with the same mistake, one hostile, one unreadable."""
-    where = desk(tmp_path_factory.mktemp("desk"))
+    where = classroom(tmp_path_factory.mktemp("work"))
     for name in ("anna", "bob_LATE_41_1_a9", "Cy Li_77_assignsubmission_file_a9", "=cmd()"):
         pack(where.inbox / f"{name}.zip", {"a9.ipynb": answered(toy, "number = 1", name)})
     (where.inbox / "eve.zip").write_text("no zip")
@@ -97,7 +98,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Desk:
     }
     for item in results.values():
         where.keep(item)
-    where.enter(toy.name, {who: item.key for who, item in results.items()})
+    where.save_results_index(toy.name, {who: item.key for who, item in results.items()})
     writer = gradebook.Writer(where, toy)
     for who, item in results.items():
         writer.write(who, item.key)
@@ -113,7 +114,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Desk:
     return where
 
 
-def page(where: Desk, student: str) -> str:
+def page(where: Classroom, student: str) -> str:
     return (where.feedback / student / "a9__toy.html").read_text()
 
 
@@ -137,7 +138,7 @@ class Reader(HTMLParser):
             assert self.open.pop() == tag
 
 
-def test_no_page_runs_or_fetches_anything(a_class: Desk) -> None:
+def test_no_page_runs_or_fetches_anything(a_class: Classroom) -> None:
     pages = [*a_class.feedback.rglob("*.html"), *a_class.report.glob("*.html")]
     assert len(pages) == 6
     for path in pages:
@@ -147,7 +148,7 @@ def test_no_page_runs_or_fetches_anything(a_class: Desk) -> None:
         assert reader.open == []
 
 
-def test_a_student_reads_points_reasons_and_their_own_errors(a_class: Desk) -> None:
+def test_a_student_reads_points_reasons_and_their_own_errors(a_class: Classroom) -> None:
     text = page(a_class, "cmd")
     assert "<title>a9__toy: cmd</title>" in text
     assert "A toy" in text
@@ -165,7 +166,7 @@ def test_a_student_reads_points_reasons_and_their_own_errors(a_class: Desk) -> N
     assert "hint(" not in text
 
 
-def test_a_student_reads_no_log_where_all_is_well_and_never_the_judges(a_class: Desk) -> None:
+def test_a_student_reads_no_log_where_all_is_well_and_never_the_judges(a_class: Classroom) -> None:
     assert "What your server complained of" not in page(a_class, "anna")
     assert "of no interest" not in page(a_class, "cmd")
     assert "CudaDriverHelper" not in page(a_class, "cmd")
@@ -174,14 +175,14 @@ def test_a_student_reads_no_log_where_all_is_well_and_never_the_judges(a_class: 
     assert "read /proc" not in everything  # that is for the instructor
 
 
-def test_an_unreadable_submission_gets_its_reason(a_class: Desk) -> None:
+def test_an_unreadable_submission_gets_its_reason(a_class: Classroom) -> None:
     text = page(a_class, "eve")
     assert "0 of 20 points" in text
     assert "It is not a zip file" in text
     assert text.count("not attempted: 0 of") == 2
 
 
-def test_the_class_report_finds_what_wrong_answers_share(a_class: Desk) -> None:
+def test_the_class_report_finds_what_wrong_answers_share(a_class: Classroom) -> None:
     text = (a_class.report / "a9__toy.html").read_text()
     assert "Cy_Li_77, bob_41" in text
     assert "Rows differ in 12 of 50, by up to 1e-3." in text
@@ -191,7 +192,7 @@ def test_the_class_report_finds_what_wrong_answers_share(a_class: Desk) -> None:
     assert "Median 10, mean 8.5, from 0 to 15." in text
 
 
-def test_pages_that_say_the_same_are_not_written_again(a_class: Desk, toy: Assignment) -> None:
+def test_pages_that_say_the_same_are_not_written_again(a_class: Classroom, toy: Assignment) -> None:
     before = {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")}
     report.feedback(a_class, toy)
     assert {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")} == before
@@ -201,7 +202,7 @@ def rows(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
 
 
-def test_tables_have_the_columns_that_others_import(a_class: Desk, toy: Assignment) -> None:
+def test_tables_have_the_columns_that_others_import(a_class: Classroom, toy: Assignment) -> None:
     canvas = rows(report.table(a_class, toy, "canvas"))
     assert canvas[0] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "a9__toy"]
     assert canvas[1] == ["Points Possible", "", "", "", "", "20"]
@@ -221,7 +222,7 @@ def test_tables_have_the_columns_that_others_import(a_class: Desk, toy: Assignme
 
 
 @pytest.mark.parametrize("format", ["nbgrader", "canvas", "moodle"])
-def test_no_cell_of_a_table_is_a_formula(a_class: Desk, toy: Assignment, format: str) -> None:
+def test_no_cell_of_a_table_is_a_formula(a_class: Classroom, toy: Assignment, format: str) -> None:
     text = report.table(a_class, toy, format)  # type: ignore[arg-type]
     assert "cmd" in text
     for row in rows(text):
@@ -238,7 +239,7 @@ def test_figures_do_not_make_another_mistake(words: str, number: float, count: i
 
 
 def test_the_command_line_says_where_the_files_are(
-    a_class: Desk, toy: Assignment, monkeypatch: pytest.MonkeyPatch
+    a_class: Classroom, toy: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRADER_WORK", str(a_class.home))
     run = CliRunner()

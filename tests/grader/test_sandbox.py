@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from grader import sandbox
-from grader.room import course
-from grader.sandbox import Limits
-from workbook.errors import WorkbookError
+from grader.sandbox.bubblewrap import Limits
+from grader.sandbox.mounts import course
+from workbook.common.errors import WorkbookError
 
 PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
@@ -178,10 +178,10 @@ for base, folders, files in os.walk("/"):
         print(base)
     """
     places = set(python(code).stdout.decode().split())
-    assert places - {"/tmp/desk/.workbook", "/tmp/desk/.workbook/server"} == {
+    assert places - {"/tmp/course/.workbook", "/tmp/course/.workbook/server"} == {
         "/tmp",
         "/tmp/home",
-        "/tmp/desk",
+        "/tmp/course",
         "/dev/shm",
         "/dev/pts",  # terminals, not files
     }
@@ -224,10 +224,11 @@ def test_hidden_checks_and_what_instructors_keep_are_not_there() -> None:
     root = Path(sandbox.__file__).parent.parent
     code = f"""
 import os, grader, workbook
-print([n for n in ("grader/hidden", "grader/work", "solutions", "assignments", "tests", ".git")
+print([n for n in ("grader/checks/hidden",
+                   "grader/work", "solutions", "assignments", "tests", ".git")
        if os.path.exists(os.path.join({str(root)!r}, n))])
 try:
-    import grader.hidden
+    import grader.checks.hidden
 except ImportError:
     print("no hidden checks")
     """
@@ -358,7 +359,7 @@ def test_a_sandbox_within_a_sandbox_shares_the_loopback_and_nothing_else() -> No
     code = """
 import os, socket
 from grader import sandbox
-from grader.room import course
+from grader.sandbox.mounts import course
 open("/tmp/secret", "w").write("expected answers")
 server = socket.create_server(("127.0.0.1", 8000))
 bound, environment = course()

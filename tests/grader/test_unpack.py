@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.unpack import FILES, FOLDERS, unpack
+from grader.sandbox.unpack import FILES, FOLDERS, unpack
 
 Member = tuple[str, bytes, bytes]  # name, type, content or the target of a link
 

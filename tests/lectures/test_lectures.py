@@ -15,9 +15,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from workbook import building, executing, notebooks, paths, zoo
+from workbook import notebooks, zoo
 from workbook.cli import app
-from workbook.notebooks import Cell, Source
+from workbook.common import paths
+from workbook.notebooks import Cell, Source, building, executing
 from workbook.server import Triton, fleet
 
 HOME = paths.root() / "lectures"

@@ -9,15 +9,18 @@ from xml.etree import ElementTree
 
 import pytest
 
-from workbook import building, executing, lesson, notebooks, paths, syllabus
-from workbook.errors import WorkbookError
+from workbook import lessons, notebooks
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons import lesson, syllabus
+from workbook.notebooks import building, executing
 
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """What is displayed; with a home of its own, and a reader in front of it."""
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
-    monkeypatch.delenv(lesson.UNATTENDED, raising=False)
+    monkeypatch.delenv(lessons.UNATTENDED, raising=False)
     things: list[Any] = []
     monkeypatch.setattr(lesson, "_show", things.append)
     return things
@@ -29,19 +32,19 @@ def _field(box: Any) -> Any:
 
 
 def test_a_number_is_remembered_and_compared(shown: list[Any]) -> None:
-    lesson.predict("a.gain", "How much?", unit="×")
+    lessons.predict("a.gain", "How much?", unit="×")
     field, note = _field(shown[1]), shown[1].children[1]
     field.value = "much"
     assert "is not a number" in note.value
-    assert lesson.remembered("a.gain") is None
+    assert lessons.remembered("a.gain") is None
     field.value = "×2,5"
     assert "remembered: ×2.5" in note.value
-    lesson.compare("a.gain", 5.0, unit="×", published="×3.3 elsewhere")
+    lessons.compare("a.gain", 5.0, unit="×", published="×3.3 elsewhere")
     assert str(shown[-1]) == (
         "⇄ Compare: You were off by a factor of 2.0.\n"
         "  you said: ×2.5\n  measured here: ×5\n  published: ×3.3 elsewhere"
     )
-    lesson.predict("a.gain", "How much?", unit="×")
+    lessons.predict("a.gain", "How much?", unit="×")
     assert _field(shown[-1]).value == "2.5"
 
 
@@ -51,24 +54,24 @@ def test_a_number_is_remembered_and_compared(shown: list[Any]) -> None:
      ("-2", 4.0, "Not what you said"), ("8", 4.0, "factor of 2.0")],
 )  # fmt: skip
 def test_how_near_a_number_came(shown: list[Any], said: str, measured: float, verdict: str) -> None:
-    lesson.predict("n", "How many?")
+    lessons.predict("n", "How many?")
     _field(shown[1]).value = said
-    lesson.compare("n", measured)
+    lessons.compare("n", measured)
     assert verdict in str(shown[-1])
 
 
 def test_a_choice_is_remembered(shown: list[Any]) -> None:
-    lesson.predict("choice", "Which?", ["this", "that"])
+    lessons.predict("choice", "Which?", ["this", "that"])
     assert _field(shown[1]).value is None
     _field(shown[1]).value = "that"
-    lesson.compare("choice", "that")
+    lessons.compare("choice", "that")
     assert "You were right." in str(shown[-1])
-    lesson.compare("choice", "this")
+    lessons.compare("choice", "this")
     assert "Not what you said" in str(shown[-1])
 
 
 def test_what_was_not_predicted_is_said(shown: list[Any]) -> None:
-    lesson.compare("nothing", 3.0, unit="ms")
+    lessons.compare("nothing", 3.0, unit="ms")
     assert "you said: nothing yet" in str(shown[-1])
     assert "measured here: 3 ms" in str(shown[-1])
 
@@ -76,12 +79,12 @@ def test_what_was_not_predicted_is_said(shown: list[Any]) -> None:
 def test_unattended_nothing_is_read_or_asked(
     shown: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lesson.predict("c", "Which?", ["this", "that"])
+    lessons.predict("c", "Which?", ["this", "that"])
     _field(shown[1]).value = "that"
-    monkeypatch.setenv(lesson.UNATTENDED, "1")
+    monkeypatch.setenv(lessons.UNATTENDED, "1")
     del shown[:]
-    lesson.predict("c", "Which?", ["this", "that"])
-    lesson.compare("c", "this")
+    lessons.predict("c", "Which?", ["this", "that"])
+    lessons.compare("c", "this")
     assert [str(card) for card in shown] == [
         "? Predict: Which?\n  ○ this\n  ○ that",
         "⇄ Compare\n  measured here: this",
@@ -91,32 +94,32 @@ def test_unattended_nothing_is_read_or_asked(
 def test_a_claim_that_fails_says_what_to_try(
     shown: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lesson.claim(True, "It is so.", "Nothing.")
-    lesson.claim(False, "It is <so>.", "Try again.")
+    lessons.claim(True, "It is so.", "Nothing.")
+    lessons.claim(False, "It is <so>.", "Try again.")
     assert [str(card) for card in shown] == [
         "✓ Holds: It is so.", "✗ Does not hold here: It is <so>.\n  → Try again."
     ]  # fmt: skip
     assert "It is &lt;so&gt;." in shown[1]._repr_html_()
-    monkeypatch.setenv(lesson.UNATTENDED, "1")
+    monkeypatch.setenv(lessons.UNATTENDED, "1")
     with pytest.raises(WorkbookError, match="does not hold") as caught:
-        lesson.claim(False, "It is so.", "Try again.")
+        lessons.claim(False, "It is so.", "Try again.")
     assert caught.value.todo == "Try again."
 
 
 @pytest.mark.parametrize("name", ["../up", "", "A", "a/b", ".hidden"])
 def test_names_that_are_none(shown: list[Any], name: str) -> None:
     with pytest.raises(WorkbookError, match="not a name"):
-        lesson.folder(name)
+        lessons.folder(name)
     with pytest.raises(WorkbookError, match="not a name"):
-        lesson.predict(name, "?")
+        lessons.predict(name, "?")
 
 
 def test_a_lectures_folder_is_fresh_and_relative(shown: list[Any], tmp_path: Path) -> None:
-    made = lesson.folder("own")
-    lesson.write(made / "cube" / "config.pbtxt", "x")
+    made = lessons.folder("own")
+    lessons.write(made / "cube" / "config.pbtxt", "x")
     assert not made.is_absolute()
     assert made.resolve().is_relative_to(tmp_path / ".workbook")
-    again = lesson.folder("own")
+    again = lessons.folder("own")
     assert (again, list(again.iterdir())) == (made, [])
 
 
@@ -128,7 +131,7 @@ def test_a_laboratory_refuses_what_the_server_refuses(
     (models / "broken" / "1").mkdir(parents=True)
     (models / "broken" / "config.pbtxt").write_text('backend: "nonesuch"')
     with pytest.raises(WorkbookError, match="broken"):
-        lesson.laboratory(models)
+        lessons.laboratory(models)
 
 
 def test_the_syllabus_lists_what_there_is() -> None:
@@ -145,7 +148,7 @@ def test_what_is_not_there_yet_is_said_to_come(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
-    lesson.write(tmp_path / "lectures" / "2_backends" / "02__python.py", LECTURE)
+    lessons.write(tmp_path / "lectures" / "2_backends" / "02__python.py", LECTURE)
     lines = syllabus.table().data.splitlines()
     assert "| **Lecture 1: architecture** | to come |" in lines
     assert "| **Lecture 2: backends** | **10** |" in lines
@@ -188,7 +191,7 @@ print(os.environ["WORKBOOK_UNATTENDED"], os.environ["GREETING"], os.path.basenam
 
 def test_a_lecture_is_run_in_its_folder_and_its_page_is_up_to_date(tmp_path: Path) -> None:
     source = tmp_path / "lectures" / "01__small.py"
-    lesson.write(source, LECTURE)
+    lessons.write(source, LECTURE)
     node = executing.run(source, {"GREETING": "hello"})
     assert node.cells[0].outputs[0].text == "1 hello lectures\n"
     target = executing.write(source, node)
@@ -199,7 +202,7 @@ def test_a_lecture_is_run_in_its_folder_and_its_page_is_up_to_date(tmp_path: Pat
 
 def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
     source = tmp_path / "01__small.py"
-    lesson.write(source, LECTURE)
+    lessons.write(source, LECTURE)
     with pytest.raises(WorkbookError, match="01__small failed") as caught:
         executing.run(source)
     assert "GREETING" in caught.value.todo

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from workbook import paths, zoo
+from workbook import zoo
+from workbook.common import paths
 from workbook.server import Triton
 
 #: All but vLLM's, whose engine takes half a minute to start.

@@ -17,9 +17,9 @@ import pytest
 import uvicorn
 from llm_asking import PROMPT, over_generate
 
-from workbook import chat
-from workbook.errors import RequestError, WorkbookError
-from workbook.openai import app
+from workbook.common.errors import RequestError, WorkbookError
+from workbook.llm import chat
+from workbook.llm.openai import app
 from workbook.server import Triton
 
 GREEDY = {"temperature": 0, "max_tokens": 16}

@@ -30,7 +30,7 @@ from llm_asking import (
 from llm_reference import reference, tokenizer
 from llm_waits import cancelled, pending, shared_memory, wait_until
 
-from workbook.errors import RequestError
+from workbook.common.errors import RequestError
 from workbook.measure import generation
 from workbook.server import Triton
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbook import paths
+from workbook.common import paths
 
 HOME = paths.root() / "model_repository"
 FILES = sorted(HOME.glob("*/1/sampling.py"))

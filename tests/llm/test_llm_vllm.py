@@ -33,7 +33,7 @@ from llm_asking import (
 from llm_reference import reference, tokenizer
 from llm_waits import cancelled, metrics, pending, shared_memory, wait_until
 
-from workbook import paths
+from workbook.common import paths
 from workbook.server import Triton
 
 needs_vllm = pytest.mark.skipif(

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbook.errors import WorkbookError
-from workbook.measure import counts, plot_load, prometheus, report, timeline
+from workbook.common.errors import WorkbookError
+from workbook.measure import counts, perf_output, plot_load, prometheus, timeline
 
 CSV = """\
 Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute \
@@ -72,7 +72,7 @@ TRACE = json.dumps(
 
 
 def test_a_report_becomes_rows_in_milliseconds() -> None:
-    (row,) = report.rows(CSV)
+    (row,) = perf_output.rows(CSV)
     assert row["concurrency"] == 2
     assert row["throughput"] == 2806.97
     assert (row["p50_ms"], row["p99_ms"], row["mean_ms"]) == (0.622, 3.269, 0.707)
@@ -81,7 +81,7 @@ def test_a_report_becomes_rows_in_milliseconds() -> None:
 
 
 def test_the_printed_counts_are_those_of_the_model_and_not_of_an_ensembles_parts() -> None:
-    assert report.counts(PRINTED) == {"requests": 5104, "inferences": 5107, "executions": 4581}
+    assert perf_output.counts(PRINTED) == {"requests": 5104, "inferences": 5107, "executions": 4581}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_printed_counts_are_those_of_the_model_and_not_of_an_ensembles_parts
 )
 def test_a_damaged_report_says_what_is_wrong(damage: Callable[[str], str], words: str) -> None:
     with pytest.raises(WorkbookError, match=words):
-        report.rows(damage(CSV))
+        perf_output.rows(damage(CSV))
 
 
 def _cut_and_changed(text: str) -> st.SearchStrategy[str]:
@@ -118,7 +118,7 @@ def _cut_and_changed(text: str) -> st.SearchStrategy[str]:
 @settings(max_examples=150)
 def test_any_report_is_read_or_refused(text: str) -> None:
     try:
-        rows = report.rows(text)
+        rows = perf_output.rows(text)
     except WorkbookError:
         return
     assert rows
@@ -129,7 +129,7 @@ def test_any_report_is_read_or_refused(text: str) -> None:
 @settings(max_examples=100)
 def test_any_printed_counts_are_read_or_refused(text: str) -> None:
     try:
-        found = report.counts(text)
+        found = perf_output.counts(text)
     except WorkbookError:
         return
     assert set(found) == {"requests", "inferences", "executions"}

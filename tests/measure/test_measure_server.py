@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbook import measure, paths
-from workbook.errors import ServerError, WorkbookError
+from workbook import measure
+from workbook.common import paths
+from workbook.common.errors import ServerError, WorkbookError
 from workbook.measure import analyzer
 from workbook.server import Triton
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbook import measure
-from workbook.errors import WorkbookError
+from workbook.common.errors import WorkbookError
 from workbook.measure import timeline
 from workbook.server import Triton
 

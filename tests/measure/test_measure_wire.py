@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbook import measure
-from workbook.errors import WorkbookError
+from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
 MODEL = """

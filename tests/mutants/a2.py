@@ -52,11 +52,11 @@ class Mutant:
     fails: dict[str, str]
     stops: str = ""
 
-    def edit_files(self, desk: Path) -> None:
+    def edit_files(self, classroom: Path) -> None:
         """Edit the model files of a student's folder that holds the solution's."""
         for edit in self.edits:
             if "/" in edit.where:
-                path = desk / edit.where
+                path = classroom / edit.where
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(edit.apply(path.read_text() if edit.old else ""))
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from notebook_sample import CONFIG, SOURCE
 
-from workbook import assignments, cells
-from workbook.assignments import Assignment
+from workbook import assignments
+from workbook.assignments import Assignment, cells
 
 NAME = "a9__sample"
 

@@ -14,9 +14,10 @@ import nbformat
 import pytest
 from notebook_sample import CONFIG, SOURCE, save, tagged
 
-from workbook import assignments, building, cells
-from workbook.assignments import Assignment
-from workbook.errors import WorkbookError
+from workbook import assignments
+from workbook.assignments import Assignment, cells
+from workbook.common.errors import WorkbookError
+from workbook.notebooks import building
 
 
 def run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -71,22 +72,22 @@ def test_the_instructors_notebook_keeps_the_solution_and_runs(sample: Assignment
 
 
 def test_starter_files_keep_run_bits_and_empty_folders(sample: Assignment) -> None:
-    assert os.access(sample.desk / "run.sh", os.X_OK)
-    assert not os.access(sample.desk / "models/forest/config.pbtxt", os.X_OK)
-    assert (sample.desk / "models/forest/1/.gitkeep").read_bytes() == b""
-    assert (sample.desk / "models/forest/config.pbtxt").read_text() == CONFIG
+    assert os.access(sample.handout / "run.sh", os.X_OK)
+    assert not os.access(sample.handout / "models/forest/config.pbtxt", os.X_OK)
+    assert (sample.handout / "models/forest/1/.gitkeep").read_bytes() == b""
+    assert (sample.handout / "models/forest/config.pbtxt").read_text() == CONFIG
     assert set(sample.manifest.files) == {
         "models/forest/1/.gitkeep",
         "models/forest/config.pbtxt",
         "run.sh",
     }
-    assert not list(sample.desk.rglob("solution"))
+    assert not list(sample.handout.rglob("solution"))
 
 
 def test_two_processes_with_other_hash_seeds_build_the_same_bytes(sample: Assignment) -> None:
     before = contents(sample.home)
     for seed in ("1", "2"):
-        for path in (*sample.home.rglob("*.ipynb"), sample.desk / "run.sh"):
+        for path in (*sample.home.rglob("*.ipynb"), sample.handout / "run.sh"):
             path.unlink()
         done = run(sample.home, "build", "a9", PYTHONHASHSEED=seed)
         assert done.returncode == 0, done.stderr
@@ -104,13 +105,13 @@ def test_a_build_leaves_nothing_behind(sample: Assignment, tmp_path: Path) -> No
 
 def test_check_names_what_is_not_up_to_date(sample: Assignment) -> None:
     assert run(sample.home, "build", "--check").returncode == 0
-    (sample.desk / "run.sh").chmod(0o644)
-    (sample.desk / "old.txt").write_text("left over")
+    (sample.handout / "run.sh").chmod(0o644)
+    (sample.handout / "old.txt").write_text("left over")
     sample.source.write_text(SOURCE.replace("# A sample", "# Another sample"))
     before = contents(sample.home)
     done = run(sample.home, "build", "--check")
     assert done.returncode == 1
-    for path in (sample.release, sample.instructor, sample.desk / "run.sh"):
+    for path in (sample.release, sample.instructor, sample.handout / "run.sh"):
         assert str(path) in done.stderr
     assert "old.txt" in done.stderr
     assert "config.pbtxt" not in done.stderr
@@ -176,8 +177,8 @@ def test_an_id_of_another_assignment_is_refused(sample: Assignment) -> None:
         ("models/forest/1/model.py", "### STUB x = 1\n", "a solution marker"),
         ("notes.md", "### BEGIN HIDDEN TESTS\n", "a hidden test"),
         ("notes.md", "=== BEGIN MARK SCHEME ===\n", "a hidden test"),
-        ("helper.py", "from grader.hidden import a9\n", "hidden checks"),
-        ("helper.py", "from grader import check, hidden\n", "hidden checks"),
+        ("helper.py", "from grader.checks.hidden import a9\n", "hidden checks"),
+        ("helper.py", "from grader.checks import define, hidden\n", "hidden checks"),
         ("helper.py", 'open("/home/ada/data.csv")\n', "an absolute path"),
         ("helper.py", 'open("C:\\\\data")\n', "an absolute path"),
         ("solution/config.pbtxt", "", "belongs to instructors"),
@@ -191,12 +192,12 @@ def test_the_gate_refuses(sample: Assignment, name: str, text: str, what: str) -
     path = sample.starter / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    before = contents(sample.desk)
+    before = contents(sample.handout)
     with pytest.raises(WorkbookError) as caught:
         assignments.build(sample)
     assert what in caught.value.what
     assert name in caught.value.what
-    assert contents(sample.desk) == before
+    assert contents(sample.handout) == before
 
 
 def test_the_gate_refuses_links(sample: Assignment) -> None:
@@ -210,7 +211,7 @@ def test_the_gate_reads_the_notebook(sample: Assignment, release: dict[str, Any]
         notebook = copy.deepcopy(release)
         tagged(notebook, "a9.doubled").update(changes)
         save(sample, notebook)
-        return "\n".join(map(str, assignments.leaks(sample.desk)))
+        return "\n".join(map(str, assignments.leaks(sample.handout)))
 
     assert found() == ""
     assert "an output" in found(outputs=[{"output_type": "stream", "name": "stdout", "text": "1"}])
@@ -221,7 +222,7 @@ def test_the_gate_reads_the_notebook(sample: Assignment, release: dict[str, Any]
     assert "manifest has a cell" in found(metadata={})
     assert "solution marker" in found(source="### END SOLUTION")
     sample.release.write_text("{}")
-    assert "not a notebook" in "\n".join(map(str, assignments.leaks(sample.desk)))
+    assert "not a notebook" in "\n".join(map(str, assignments.leaks(sample.handout)))
 
 
 def git(home: Path, *words: str) -> None:
@@ -249,8 +250,8 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
             "README.md": "Hello\n",
             "Makefile": "lab:\n",
             "workbook/cli.py": "BEGIN = '### BEGIN SOLUTION'\n",
-            "grader/check.py": "",
-            "grader/hidden/a9.py": "secret = 1\n",
+            "grader/checks/define.py": "",
+            "grader/checks/hidden/a9.py": "secret = 1\n",
             "grader/work/gradebook.db": "",
             "tests/mutants/a9.py": "",
             "lectures/00__start.py": "# %%\n1\n",
@@ -264,7 +265,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
         "README.md",
         "Makefile",
         "workbook/cli.py",
-        "grader/check.py",
+        "grader/checks/define.py",
         "lectures/00__start.py",
         "model_repository/square/config.pbtxt",
         "assignments/a9__sample/a9.ipynb",
@@ -278,7 +279,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
 
 
 def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_path: Path) -> None:
-    (sample.starter / "notes.md").write_text("grader.hidden\n")
+    (sample.starter / "notes.md").write_text("grader.checks.hidden\n")
     commit(sample.home, {"README.md": "Hello\n"})
     with pytest.raises(WorkbookError, match="hidden checks"):
         assignments.release(tmp_path / "out" / "class")

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from notebook_sample import SOURCE
 
-from workbook import building, notebooks
-from workbook.errors import WorkbookError
+from workbook import notebooks
+from workbook.common.errors import WorkbookError
+from workbook.notebooks import building
 
 
 def write(folder: Path, text: str, name: str = "a9.py") -> Path:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from notebook_sample import tagged
 
-from workbook import cells
-from workbook.errors import WorkbookError
+from workbook.assignments import cells
+from workbook.common.errors import WorkbookError
 
 Notebook = dict[str, Any]
 

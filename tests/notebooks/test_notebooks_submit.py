@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from notebook_sample import save, tagged
 
-from workbook import submit
-from workbook.assignments import Assignment
-from workbook.errors import WorkbookError
+from workbook.assignments import Assignment, submit
+from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
 
@@ -47,7 +46,7 @@ def found(sample: Assignment, *, run: bool = False) -> list[tuple[str, str]]:
 def test_finished_work_is_zipped_with_notebook_and_models(
     sample: Assignment, done: dict[str, Any]
 ) -> None:
-    models = sample.desk / "models"
+    models = sample.handout / "models"
     (models / "forest/1/xgboost.json").write_text("{}")
     (models / "forest/2").mkdir()
     (models / "forest/run.sh").write_text("")
@@ -56,9 +55,9 @@ def test_finished_work_is_zipped_with_notebook_and_models(
     (models / ".ipynb_checkpoints/config.pbtxt").write_text("")
     (models / "forest/1/__pycache__").mkdir()
     (models / "forest/1/__pycache__/model.pyc").write_text("")
-    finished = command(sample, sample.desk, "--no-run")
+    finished = command(sample, sample.handout, "--no-run")
     assert finished.returncode == 0, finished.stderr
-    path = sample.desk / "a9__sample.zip"
+    path = sample.handout / "a9__sample.zip"
     assert str(path) in finished.stdout
     with zipfile.ZipFile(path) as packed:
         assert packed.namelist() == [
@@ -81,7 +80,7 @@ def test_finished_work_is_zipped_with_notebook_and_models(
 
 
 def test_the_folder_says_which_assignment_is_meant(sample: Assignment) -> None:
-    assert submit.here(None, sample.desk / "models") == sample
+    assert submit.here(None, sample.handout / "models") == sample
     assert submit.here("a9", Path("/")) == sample
     with pytest.raises(WorkbookError, match="Which assignment") as caught:
         submit.here(None, sample.home)
@@ -94,7 +93,7 @@ def test_what_is_not_begun_is_a_warning(sample: Assignment) -> None:
         ("warning", "a9.double"),
         ("warning", "a9.why"),
     ]
-    assert command(sample, sample.desk, "--no-run").returncode == 0
+    assert command(sample, sample.handout, "--no-run").returncode == 0
 
 
 def test_a_deleted_check_stops_the_zip_unless_forced(
@@ -102,19 +101,19 @@ def test_a_deleted_check_stops_the_zip_unless_forced(
 ) -> None:
     done["cells"].remove(tagged(done, "a9.doubled"))
     save(sample, done)
-    finished = command(sample, sample.desk, "--no-run")
+    finished = command(sample, sample.handout, "--no-run")
     assert finished.returncode == 1
     assert "a9.doubled is missing" in finished.stderr
     assert "--force" in finished.stderr
     assert not submit.Submission(sample).zip.exists()
-    assert command(sample, sample.desk, "--no-run", "--force").returncode == 0
+    assert command(sample, sample.handout, "--no-run", "--force").returncode == 0
     assert submit.Submission(sample).zip.exists()
 
 
 def test_missing_files_links_and_odd_names_are_errors(
     sample: Assignment, done: dict[str, Any]
 ) -> None:
-    models = sample.desk / "models"
+    models = sample.handout / "models"
     (models / "forest/config.pbtxt").unlink()
     (models / "forest/link").symlink_to("/etc/passwd")
     (models / "folder").symlink_to("/etc")
@@ -135,7 +134,7 @@ def test_missing_files_links_and_odd_names_are_errors(
 def test_too_large_names_the_limit_and_the_biggest_files(
     sample: Assignment, done: dict[str, Any]
 ) -> None:
-    big = sample.desk / "models/forest/1/xgboost.json"
+    big = sample.handout / "models/forest/1/xgboost.json"
     with big.open("wb") as file:
         file.truncate(submit.LIMIT)
     (error,) = submit.look(sample, run=False).errors

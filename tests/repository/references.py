@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from workbook import paths
+from workbook.common import paths
 
 Tensors = dict[str, Any]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from workbook import paths, zoo
+from workbook import zoo
+from workbook.common import paths
 from workbook.server import fleet
 from workbook.zoo.builder import BuildError
 from workbook.zoo.repository import LLAMAS, MODELS

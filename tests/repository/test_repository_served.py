@@ -23,7 +23,8 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from workbook import paths, zoo
+from workbook import zoo
+from workbook.common import paths
 from workbook.server import Triton, fleet
 from workbook.zoo import data
 from workbook.zoo.repository import LLAMAS, MODELS

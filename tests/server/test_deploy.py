@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workbook.errors import LoadError, RepositoryError, ServerError
+from workbook.common.errors import LoadError, RepositoryError, ServerError
 from workbook.server import Triton, deploy, repository, undeploy, versions
 
 MODEL = """

@@ -21,7 +21,7 @@ import tritonclient.http as httpclient
 from onnx import TensorProto, helper
 from tritonclient.utils import InferenceServerException
 
-from workbook.errors import LoadError, RequestError, ServerError
+from workbook.common.errors import LoadError, RequestError, ServerError
 from workbook.server import Triton
 from workbook.server.assemble import find
 from workbook.server.catalogue import LOADS, REQUESTS, STARTS
@@ -1167,7 +1167,7 @@ ROW = np.ones((1, 4), np.float32)
 
 
 @pytest.fixture(scope="module")
-def desk(server: Triton, shelf: Shelf) -> Triton:
+def loaded(server: Triton, shelf: Shelf) -> Triton:
     """A server with models to ask wrongly."""
     two = 'backend: "python"\n' + IO.replace(
         "] } ]\noutput", '] }, { name: "w" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput'
@@ -1256,23 +1256,23 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize(("rule", "model", "request_", "said"), ASKED)
 def test_failed_requests(
-    desk: Triton, protocol: str, rule: str, model: str, request_: dict[str, Any], said: str
+    loaded: Triton, protocol: str, rule: str, model: str, request_: dict[str, Any], said: str
 ) -> None:
     if rule == "model-not-ready":
         with pytest.raises(LoadError):
-            desk.load(model)
+            loaded.load(model)
     http = protocol == "http"
     request = dict(request_)
     options: dict[str, Any] = {}
     if http and "client_timeout" in request:
         options["network_timeout"] = request.pop("client_timeout")
-    client = desk.http_client(**options) if http else desk.grpc_client()
+    client = loaded.http_client(**options) if http else loaded.grpc_client()
     try:
         with pytest.raises((InferenceServerException, TimeoutError)) as caught:
             ask(client, httpclient if http else grpcclient, model, **request)
     finally:
         client.close()
-    error = explain(caught.value, desk, model)
+    error = explain(caught.value, loaded, model)
     assert isinstance(error, RequestError)
     assert error.rule == rule, str(error)
     assert said in str(error), str(error)
@@ -1390,32 +1390,32 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
 
 
 @pytest.mark.parametrize("rule", SAID)
-def test_failed_requests_of_other_kinds(desk: Triton, rule: str) -> None:
+def test_failed_requests_of_other_kinds(loaded: Triton, rule: str) -> None:
     model, provoke, said = SAID[rule]
-    error = explain(provoke(desk), desk, model)
+    error = explain(provoke(loaded), loaded, model)
     assert isinstance(error, RequestError)
     assert error.rule == rule, str(error)
     assert said in str(error), str(error)
 
 
-def test_bad_json_says_what_is_lacking(desk: Triton) -> None:
+def test_bad_json_says_what_is_lacking(loaded: Triton) -> None:
     for body, said in (
         (tensor(shape=None), "lacks shape"),
         (tensor(data=[1, 2, 3]), "Let shape and data agree"),
         (tensor(data=["a", 2, 3, 4]), "data cannot be read"),
         ({"input": []}, "lacks inputs"),
     ):
-        assert said in str(explain(post(desk, "good/infer", body)))
+        assert said in str(explain(post(loaded, "good/infer", body)))
 
 
-def test_streams_deliver_errors_that_can_be_explained(desk: Triton) -> None:
+def test_streams_deliver_errors_that_can_be_explained(loaded: Triton) -> None:
     answers: queue.Queue[Any] = queue.Queue()
-    with desk.grpc_client() as client:
+    with loaded.grpc_client() as client:
         client.start_stream(lambda result, error: answers.put(error))
         x = grpcclient.InferInput("X", [1, 4], "FP32")
         x.set_data_from_numpy(ROW)
         client.async_stream_infer("stream", [x])
-        error = explain(answers.get(timeout=10), desk, "stream")
+        error = explain(answers.get(timeout=10), loaded, "stream")
         client.stop_stream()
     assert 'Write "x"' in str(error)
 

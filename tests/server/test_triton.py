@@ -15,10 +15,11 @@ import numpy as np
 import psutil
 import pytest
 
-from workbook import paths
-from workbook.errors import LoadError, ServerError
-from workbook.server import Server, Triton, assemble, native, runs
+from workbook.common import paths
+from workbook.common.errors import LoadError, ServerError
+from workbook.server import Server, Triton, assemble, runs
 from workbook.server.connection import Control
+from workbook.server.native import build
 
 SQUARE = """
 import time
@@ -412,7 +413,7 @@ def test_without_a_compiler_the_server_does_without(
     with_one = assemble.find()
     assert with_one.preload == with_one.backends / "autocomplete.so"
     assert (with_one.backends / "python" / "libtriton_python_backend.so").exists()
-    monkeypatch.setattr(native.shutil, "which", lambda name: compiler)
+    monkeypatch.setattr(build.shutil, "which", lambda name: compiler)
     without = assemble.find()
     assert without.preload is None
     libraries = {p.name for p in without.backends.rglob("*.so")}

@@ -18,8 +18,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from .. import paths
-from ..errors import WorkbookError
+from ..common import paths
+from ..common.errors import WorkbookError
 from ..server import assemble
 
 VERSION = "2.51.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from . import look
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from ..server import Server
 from .reach import reach
 

@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import pandas as pd
 
-from ..errors import RequestError
+from ..common.errors import RequestError
 from ..server import Server
 from .look import COLOURS, GREY, Picture, panel
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from . import look, timeline
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from ..server import Server
 from . import counts, look, plots
 from .reach import reach
@@ -60,7 +60,7 @@ def watch(
     """
     from IPython import display
 
-    from ..lesson import unattended
+    from ..lessons.lesson import unattended
 
     connection = reach(server)
     look.Picture(1, 1)._repr_mimebundle_()  # fonts are loaded now, and not beside the load

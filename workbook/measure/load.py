@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from ..server import Server
-from . import analyzer, report
+from . import analyzer, perf_output
 from .reach import reach
 
 Example = Mapping[str, npt.NDArray[Any]]
@@ -191,8 +191,8 @@ def _measure(words: Sequence[str], scratch: str, timeout: float) -> dict[str, An
             todo="Does the model answer at all? Try one request; else give a larger timeout.",
         ) from None
     if done.returncode != 0 or not result.is_file():
-        if report.is_unstable(done.stdout + done.stderr):
+        if perf_output.is_unstable(done.stdout + done.stderr):
             return None
-        raise report.failure(done.stdout, done.stderr, done.returncode, words)
-    (row,) = report.rows(result.read_text(encoding="utf-8"))
-    return {**row, **report.counts(done.stdout)}
+        raise perf_output.failure(done.stdout, done.stderr, done.returncode, words)
+    (row,) = perf_output.rows(result.read_text(encoding="utf-8"))
+    return {**row, **perf_output.counts(done.stdout)}

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from ..server import Triton
 
 COLUMNS = ["pid", "process", "model", "threads", "memory_mb", "cpu_s"]

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 from prometheus_client.parser import text_string_to_metric_families
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from ..server import Server
 from .reach import reach
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 
 #: span: (the timestamp it begins with, the one it ends with), in the order of a request's life.
 SPANS = {

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
-from ..errors import WorkbookError
+from ..common.errors import WorkbookError
 from ..server import Server
 from .reach import reach
 

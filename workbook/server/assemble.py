@@ -21,8 +21,8 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from .. import paths
-from ..errors import ServerError
+from ..common import paths
+from ..common.errors import ServerError
 from . import native, repository
 
 STAND_INS = Path(__file__).resolve().parent.parent / "backends"
@@ -207,7 +207,7 @@ def _backends(python_backend: Path, stub: Path, packages: Path) -> Path:
     digest.update(metadata.version("nvidia-pytriton").encode())
     digest.update(sys.version.encode())
     digest.update((_LOOK_FIRST + _ABSENT + native.fingerprint()).encode())
-    sources = [p for p in sorted(STAND_INS.rglob("*.py")) if p.parent != STAND_INS]
+    sources = sorted(STAND_INS.glob("*/model.py"))
     for source in sources:
         digest.update(str(source.relative_to(STAND_INS)).encode())
         digest.update(source.read_bytes())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import ServerError
+from ..common.errors import ServerError
 from . import runs
 from .connection import Server
 

@@ -20,8 +20,8 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from .. import paths
-from ..errors import ServerError, WorkbookError
+from ..common import paths
+from ..common.errors import ServerError, WorkbookError
 from .explain import hazard, load_error
 from .repository import check_name
 

@@ -8,7 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
-from ..errors import LoadError, RepositoryError, ServerError
+from ..common.errors import LoadError, RepositoryError, ServerError
 from . import repository
 from .connect import connect
 from .connection import Server

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import LoadError, RequestError, ServerError, WorkbookError
+from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
 from .catalogue import LOADS, REQUESTS, STARTS, Evidence, Question
 from .catalogue.evidence import CONFIG
 from .diagnose import diagnose

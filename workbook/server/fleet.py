@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from ..errors import RepositoryError, WorkbookError
+from ..common.errors import RepositoryError, WorkbookError
 from ..zoo import repository as zoo
 from . import repository
 from .connection import Server

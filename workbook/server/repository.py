@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import RepositoryError
+from ..common.errors import RepositoryError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
 _SKIP = ("__pycache__", ".ipynb_checkpoints", ".git", ".DS_Store")

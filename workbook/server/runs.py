@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .. import paths
+from ..common import paths
 from .connection import Control, Server
 
 LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"

@@ -27,8 +27,8 @@ from typing import Self
 
 import psutil
 
-from .. import paths
-from ..errors import ServerError
+from ..common import paths
+from ..common.errors import ServerError
 from . import assemble, repository, runs
 from .connection import Control, Server
 from .explain import hazard, start_error

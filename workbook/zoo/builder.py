@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import IO
 
-from .. import paths
-from ..errors import WorkbookError
+from ..common import paths
+from ..common.errors import WorkbookError
 from .recipe import Recipe, place
 from .registry import RECIPES
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from .. import paths
+from ..common import paths
 
 _HERE = Path(__file__).resolve().parent
 

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from .. import paths
+from ..common import paths
 from . import builder
 from .builder import BuildError
 from .recipe import place

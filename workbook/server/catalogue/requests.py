@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...errors import WorkbookError
+from ...common.errors import WorkbookError
 from .evidence import Evidence
 from .rules import Advice, Catalogue, Said, listed, near
 

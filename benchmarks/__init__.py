@@ -1,0 +1,104 @@
+"""The benchmarks: `workbook bench`, `make bench`, `make bench-peers`.
+
+    python -m benchmarks            every benchmark but the other inference servers
+    python -m benchmarks peers      those
+    python -m benchmarks cnn start  some of them
+    python -m benchmarks grading    grading a class, beside nbgrader's own way
+
+Each result is printed, and put into its section of BENCHMARKS.md; that of grading into
+grader/BENCHMARKS.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+
+from . import cnn, http, llm, machine, memory, second_start, start, tables
+from .settings import Settings
+
+#: Name → benchmark, in the order in which they run.
+BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
+    "start": start.measure,
+    "lab": second_start.measure,
+    "memory": memory.measure,
+    "cnn": cnn.measure,
+    "batching": http.batching,
+    "fastapi": http.fastapi,
+    "peers": http.others,
+    "llm": llm.measure,
+}
+#: What runs where nothing is named: the peers build three environments from the network, and the
+#: language models need vLLM.
+USUAL = ("start", "lab", "memory", "cnn", "batching", "fastapi")
+
+
+def run(
+    names: Sequence[str] = USUAL,
+    *,
+    output: Path | None = None,
+    rounds: int = 5,
+    seconds: float = 4.0,
+    console: Console | None = None,
+) -> list[tables.Section]:
+    """Run benchmarks, print each result and write it to a Markdown file.
+
+    A benchmark that cannot run says why; the others go on.
+
+    Args:
+        names: keys of `BENCHMARKS`.
+        output: the file; by default BENCHMARKS.md in the checkout.
+        rounds: how often the two sides of a comparison alternate.
+        seconds: how long each is measured in a round.
+
+    Returns:
+        The sections that were measured.
+
+    Raises:
+        WorkbookError: an unknown name, or at the end, if a benchmark could not run.
+    """
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown or rounds < 1 or seconds <= 0:
+        raise WorkbookError(
+            f"There is no benchmark {unknown[0]!r}." if unknown else "There is nothing to measure.",
+            todo=f"The benchmarks are {', '.join(BENCHMARKS)}; rounds and seconds are above zero.",
+        )
+    console = console or Console()
+    output = output or paths.root() / "BENCHMARKS.md"
+    done, failed = [], []
+    with machine.pinned(), console.status("") as status:
+        settings = Settings(rounds, seconds, status.update)
+        for name in names:
+            status.update(name)
+            crowd = machine.Crowd()
+            try:
+                section = BENCHMARKS[name](settings)
+            except WorkbookError as error:
+                console.print(
+                    f"\n[red]{name} could not be measured.[/red] {error}", highlight=False
+                )
+                failed.append(name)
+                continue
+            others = crowd.share()
+            note = f"other programs took {others:.0%} of these cores meanwhile"
+            if others > machine.CROWDED:
+                goals = [dataclasses.replace(goal, judged=False) for goal in section.goals]
+                section = dataclasses.replace(section, goals=goals)
+                note += ", too much to judge"
+            tables.show(section, console)
+            console.print(f"  ({note})")
+            tables.write(section, output, f"{machine.describe()}; {note}")
+            done.append(section)
+    console.print(f"\nWritten to {output}" if done else "\nNothing was measured.")
+    if failed:
+        raise WorkbookError(
+            f"Not measured: {', '.join(failed)}.",
+            todo=f"Mend what is said above, then `workbook bench {' '.join(failed)}`.",
+        )
+    return done

@@ -1,0 +1,35 @@
+"""`python -m benchmarks [NAME …]`: run benchmarks (see this package's docstring)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from workbook import assignments
+from workbook.common import terminal
+
+from . import USUAL, grading, run
+
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command()
+def main(
+    names: Annotated[list[str] | None, typer.Argument()] = None,
+    rounds: Annotated[int, typer.Option(min=1)] = 5,
+    seconds: Annotated[float, typer.Option(min=0.5)] = 4.0,
+    submissions: Annotated[int, typer.Option(min=2)] = 20,
+) -> None:
+    """Run benchmarks and write their results."""
+    wanted = list(names or USUAL)
+    if "grading" in wanted:
+        wanted.remove("grading")
+        grading.run(assignments.named("a2"), submissions, Console())
+    if wanted:
+        run(wanted, rounds=rounds, seconds=seconds)
+
+
+if __name__ == "__main__":
+    terminal.enter(app, Console(stderr=True), stopped="Stopped.")

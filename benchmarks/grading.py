@@ -1,0 +1,211 @@
+"""`grader bench`: how long a class takes, beside nbgrader's own way on the same notebooks.
+
+Copies of the solution, each with a cell of its own so that no two are the same, are graded with one
+worker, with two, with one again, and once more unchanged; without a sandbox; and by plain
+`nbgrader autograde` in one process, with a laptop server beside it for what the notebooks deploy.
+All in one run. A machine's speed may drift by a third meanwhile: two workers are set beside the
+mean of what one did before and after them, the sandbox beside what follows it at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from grader.checks.results import Graded
+from grader.classroom import intake
+from grader.classroom.autograde import Outcome, autograde
+from grader.classroom.classroom import Classroom, write
+from grader.judge.grade import Settings
+from workbook.assignments import Assignment, programs
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.server import Triton
+
+FILE = paths.root() / "grader" / "BENCHMARKS.md"
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """One line of the table: what it is, what was measured, and what it should be."""
+
+    name: str
+    measured: float
+    unit: str
+    target: str
+    reached: bool
+
+
+def run(assignment: Assignment, submissions: int, console: Console) -> None:
+    """Measure, print a table, and write it to `grader/BENCHMARKS.md`.
+
+    Raises:
+        WorkbookError: a submission did not get full marks; then the times mean nothing.
+    """
+    with tempfile.TemporaryDirectory(prefix="grader-bench-") as folder:
+        home = Path(folder)
+        inbox = home / "inbox"
+        for number in range(submissions):
+            _copy(assignment, inbox / f"s{number:02}", number)
+        seconds = []
+        for turn, workers in enumerate((1, 2, 1)):
+            console.print(f"Grading {submissions} submissions with {workers} worker(s) …")
+            outcome, graded = _class(assignment, home / f"turn{turn}", inbox, workers, False)
+            seconds.append(outcome.seconds)
+        console.print("Grading the same class again, unchanged …")
+        again = _again(assignment, home / "turn2", inbox)
+        console.print("Grading with one worker and no sandbox …")
+        bare = _class(assignment, home / "bare", inbox, 1, True)
+        console.print("plain nbgrader autograde …")
+        plain = _plain(assignment, home / "plain", home / "turn2" / "submitted")
+    before, two, after = seconds
+    one = (before + after) / 2
+    ours = statistics.median(result.executed for result in graded)
+    without = statistics.median(result.executed for result in bare[1])
+    each = plain / submissions
+    figures = [
+        Figure("submissions a minute, 1 worker", 60 * submissions / one, "", "", True),
+        Figure("submissions a minute, 2 workers", 60 * submissions / two, "", "", True),
+        Figure("2 workers beside 1", one / two, "×", "at least ×1.7", one / two >= 1.7),
+        Figure("a notebook in the sandbox", ours, "s", "", True),
+        Figure("a notebook in plain nbgrader", each, "s", "not less", each >= ours),
+        Figure("sandbox over none", ours / without, "×", "at most ×1.10", ours / without <= 1.1),
+        Figure("an unchanged class again", again, "s", "", True),
+        Figure("that beside grading it", two / again, "×", "at least ×50", two / again >= 50),
+    ]
+    _show(figures, submissions, assignment, console)
+
+
+def _copy(assignment: Assignment, to: Path, number: int) -> None:
+    """The solution as a student would hand it in, with a text of its own."""
+    shutil.copytree(assignment.handout, to)
+    shutil.copytree(assignment.solution, to, dirs_exist_ok=True)
+    notebook = json.loads(assignment.instructor.read_text("utf-8"))
+    text = {"cell_type": "markdown", "id": "own", "metadata": {}, "source": f"Copy {number}"}
+    notebook["cells"].append(text)
+    (to / assignment.release.name).write_text(json.dumps(notebook), "utf-8")
+
+
+def _class(
+    assignment: Assignment, home: Path, inbox: Path, workers: int, unsandboxed: bool
+) -> tuple[Outcome, list[Graded]]:
+    classroom = Classroom(home)
+    intake.take(classroom, assignment, inbox)
+    settings = Settings(secret=classroom.secret(), unsandboxed=unsandboxed)
+    outcome = autograde(classroom, assignment, settings, workers=workers)
+    results = classroom.results(assignment.name)
+    for student, graded in results.items():
+        if any(check.credit < 1 for check in graded.verdict.checks):
+            raise WorkbookError(
+                f"The solution of {assignment.name} did not get full marks as {student}.",
+                where=", ".join(c.id for c in graded.verdict.checks if c.credit < 1),
+                todo="Mend that first.",
+            )
+    return outcome, list(results.values())
+
+
+def _again(assignment: Assignment, home: Path, inbox: Path) -> float:
+    """The command as an instructor gives it, from its start to its end."""
+    command = [
+        sys.executable,
+        "-m",
+        "grader.cli",
+        "autograde",
+        assignment.name,
+        "--from",
+        str(inbox),
+    ]
+    began = time.monotonic()
+    environment = {**os.environ, "GRADER_WORK": str(home)}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    return time.monotonic() - began
+
+
+def _plain(assignment: Assignment, home: Path, submitted: Path) -> float:
+    """Seconds of `nbgrader autograde` as it comes, for all submissions in one process.
+
+    A submission's files lie beside its notebook, and a server is there: what costs time in ours
+    that plain nbgrader does not have is the judge, which is not part of this comparison.
+    """
+    shutil.copytree(submitted, home / "submitted")
+    source = home / "source" / assignment.name
+    source.mkdir(parents=True)
+    shutil.copy(assignment.instructor, source)
+    (home / "nbgrader_config.py").write_text(
+        f"c = get_config()\nc.CourseDirectory.root = {str(home)!r}\n"
+        "c.Execute.timeout = 300\nc.ClearSolutions.code_stub = {'python': '...'}\n"
+    )
+    (home / "models").mkdir()
+    with Triton(home / "models") as server, programs():
+        environment = {
+            **os.environ,
+            "TRITON_URL": server.url,
+            "TRITON_GRPC_URL": server.grpc_url,
+            "TRITON_METRICS_URL": server.metrics_url,
+            "TRITON_REPOSITORY": str(server.repository),
+        }
+
+        def nbgrader(step: str) -> float:
+            began = time.monotonic()
+            command = [sys.executable, "-m", "nbgrader", step, assignment.name]
+            done = subprocess.run(
+                command, cwd=home, env=environment, capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise WorkbookError(
+                    f"nbgrader {step} failed.", where=str(home), todo=done.stderr[-800:]
+                )
+            return time.monotonic() - began
+
+        nbgrader("generate_assignment")
+        return nbgrader("autograde")
+
+
+def _show(
+    figures: list[Figure], submissions: int, assignment: Assignment, console: Console
+) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("figure", "measured", "target", "reached"):
+        table.add_column(column, justify="right" if column == "measured" else "left")
+    lines = [
+        "# Grading a class",
+        "",
+        f"Written by `grader bench`: {submissions} copies of the solution of {assignment.name}.",
+        "",
+        "| figure | measured | target | reached |",
+        "| --- | ---: | --- | --- |",
+    ]
+    for figure in figures:
+        measured = f"{figure.unit}{figure.measured:.2f}"
+        if figure.unit == "s":
+            measured = f"{figure.measured:.2f} s"
+        reached = ("yes" if figure.reached else "no") if figure.target else ""
+        table.add_row(figure.name, measured, figure.target, reached)
+        lines.append(f"| {figure.name} | {measured} | {figure.target} | {reached} |")
+    cores = len(os.sched_getaffinity(0))
+    today = datetime.datetime.now(datetime.UTC).date()
+    lines += [
+        "",
+        "The notebook's time is a median; in the sandbox it includes the start of a server of its "
+        "own. Plain nbgrader's is the whole command's time by the number of submissions, with one "
+        "server for all.",
+        "",
+        f"*{today}; {cores} cores, Linux {platform.release().split('-')[0]}, "
+        f"Python {platform.python_version()}.*",
+    ]
+    console.print(table)
+    write(FILE, ("\n".join(lines) + "\n").encode())
+    console.print(f"  written to {FILE.relative_to(paths.root())}")

@@ -1,0 +1,217 @@
+"""One language model served in every way of the course, side by side, in one run."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from workbook import zoo
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.measure import generation
+from workbook.server import Triton
+
+from .settings import Settings
+from .tables import Goal, Section
+
+#: The zoo's Llama of 40 million random weights, in float32.
+WEIGHTS = "llama_large"
+CLIENTS = 8
+#: Tokens of each answer where all are as long: document 004 measured such batches.
+EQUAL = 32
+PROMPTS = ('The "with" statement is used', "A class definition", "def f(x):", "An empty list")
+#: So many that the end, when fewer than eight are left, weighs little.
+MIXED = generation.mixed_lengths(48)
+#: Where the timeline goes; BENCHMARKS.md shows it.
+PICTURE = Path("lectures/images/llm_timeline.svg")
+
+
+class Way(NamedTuple):
+    """A way of serving.
+
+    Attributes:
+        title: as the table shows it. model: the folder of the repository that it is made from.
+        config: what takes the place of its config's instances and batching; "" to keep them.
+        clients: how many ask at a time; mixed lengths are for many. streams: whether tokens come
+            one by one.
+        published: what document 004 measured, with Llama 2 7B on an A10G.
+    """
+
+    title: str
+    model: str
+    config: str
+    clients: int
+    streams: bool
+    published: str
+
+
+_ONE = "max_batch_size: 1\ninstance_group { count: 1 }\n"
+_TWO = "max_batch_size: 1\ninstance_group { count: 2 }\n"
+_THREAD = 'parameters { key: "threads" value: { string_value: "1" } }\n'
+WAYS = {
+    "one": Way("Hugging Face, one on one core", "llama_hf", _ONE + _THREAD, CLIENTS, False, "10.6"),
+    "two": Way(
+        "Hugging Face, two on a core each", "llama_hf", _TWO + _THREAD, CLIENTS, False, "15.5"
+    ),
+    "both": Way("Hugging Face, one on two cores", "llama_hf", _ONE, CLIENTS, False, ""),
+    "static": Way("Hugging Face, dynamic batching", "llama_hf", "", CLIENTS, False, "66.5"),
+    "loop": Way("token loop in BLS", "chat_bls", "", CLIENTS, False, ""),
+    "vllm1": Way("vLLM, one client", "llama_vllm", "", 1, True, "50"),
+    "vllm8": Way("vLLM", "llama_vllm", "", CLIENTS, True, "363"),
+}
+
+
+class Found(NamedTuple):
+    """What was seen of one way: answers of one length, of mixed lengths, and streamed."""
+
+    equal: pd.DataFrame
+    mixed: pd.DataFrame | None
+    gaps: pd.DataFrame | None
+
+    @property
+    def tables(self) -> list[pd.DataFrame]:
+        """Those that every way was asked for."""
+        return [self.equal] if self.mixed is None else [self.equal, self.mixed]
+
+
+def measure(settings: Settings) -> Section:
+    """Tokens a second, time to the first token and between tokens, of every way.
+
+    Raises:
+        WorkbookError: two ways do not give the same tokens, or vLLM is missing.
+    """
+    if importlib.util.find_spec("vllm") is None:
+        raise WorkbookError("vLLM is not installed.", todo="Run `make vllm`, then this again.")
+    found: dict[str, Found] = {}
+    for _, group in itertools.groupby(WAYS.items(), lambda item: (item[1].model, item[1].config)):
+        ways = dict(group)
+        with _served(next(iter(ways.values()))) as server:
+            for key, way in ways.items():
+                settings.say(f"llm: {way.title}")
+                found[key] = _measured(server, way)
+    for key, some in found.items():
+        # A way that was asked for less is compared in that.
+        for table, alone in zip(some.tables, found["one"].tables, strict=False):
+            if _texts(table) != _texts(alone):
+                raise WorkbookError(f"{WAYS[key].title}: not the answers of Hugging Face alone.")
+    mixed = {key: some.mixed for key, some in found.items() if some.mixed is not None}
+    generation.plot_answers(
+        {"Hugging Face, static": mixed["static"], "vLLM, continuous": mixed["vllm8"]},
+        title=f"{CLIENTS} clients, answers of {min(MIXED)} to {max(MIXED)} tokens",
+    ).savefig(paths.root() / PICTURE)
+    rates = {key: generation.tokens_per_second(table) for key, table in mixed.items()}
+    return Section(
+        "llm",
+        "Language models",
+        f"One Llama of 40 million random weights in float32, {CLIENTS} clients, the likeliest "
+        f"tokens, which all ways agree on; one round, a server for each way. Useful tokens a "
+        f"second: {CLIENTS} answers of {EQUAL} tokens, and {len(MIXED)} of {min(MIXED)} to "
+        f"{max(MIXED)}. Beside them document 004: Llama 2 7B on one A10G (instances with 8 bit "
+        f"weights). {_reason(found)} In the timeline a bar is an answer; where it is pale, its row "
+        "was computed and thrown away.",
+        (
+            "way",
+            "equal, tokens/s",
+            "mixed, tokens/s",
+            "first token, ms",
+            "between tokens, ms",
+            "document 004, tokens/s",
+        ),
+        [_row(WAYS[key], f) for key, f in found.items()],
+        [
+            Goal("mixed: vLLM against dynamic batching", rates["vllm8"] / rates["static"], 1.5),
+            Goal("mixed: vLLM against one at a time", rates["vllm8"] / rates["both"], 4.0),
+            Goal("mixed: two instances against one, a core each", rates["two"] / rates["one"], 1.3),
+        ],
+        str(PICTURE),
+    )
+
+
+def _reason(found: dict[str, Found]) -> str:
+    """What bounds the figures: what a step costs, and how many of its rows are of use."""
+
+    def step(key: str, rows: int) -> str:
+        return f"{1000 * rows / generation.tokens_per_second(found[key].equal):.1f} ms"
+
+    static, continuous = generation.rows_at_work(MIXED, CLIENTS)
+    return (
+        f"A step of Hugging Face takes {step('both', 1)} for one row and "
+        f"{step('static', CLIENTS)} for {CLIENTS}, one of vLLM {step('vllm1', 1)} and "
+        f"{step('vllm8', CLIENTS)}, all that serves it included; of the {CLIENTS} rows, the mixed "
+        f"lengths keep {static:.1f} at useful work in static batches and {continuous:.1f} in "
+        "continuous ones: that bounds what batching can win."
+    )
+
+
+def _measured(server: Triton, way: Way) -> Found:
+    clients = way.clients
+
+    def load(lengths: list[int], stream: bool = False) -> pd.DataFrame:
+        return generation.load(server, way.model, PROMPTS, lengths, clients=clients, stream=stream)
+
+    load([4] * CLIENTS)  # warm
+    equal = load([EQUAL] * CLIENTS)
+    mixed = load(MIXED) if clients > 1 else None
+    return Found(equal, mixed, load([EQUAL] * CLIENTS, True) if way.streams else None)
+
+
+def _texts(table: pd.DataFrame) -> list[str]:
+    """The answers; the first bytes of a letter that was cut off are no difference."""
+    return [text.rstrip("\ufffd") for text in table["text"]]
+
+
+def _row(way: Way, found: Found) -> tuple[str, ...]:
+    rates = [f"{generation.tokens_per_second(table):.0f}" for table in found.tables]
+    rates += ["–"] * (2 - len(rates))
+    table = found.equal if found.gaps is None else found.gaps
+    first = statistics.median(table["first"] - table["sent"]) * 1000
+    gap = "–"
+    if found.gaps is not None:
+        spans = (table["end"] - table["first"]) / (table["tokens"] - 1)
+        gap = f"{statistics.median(spans) * 1000:.1f}"
+    return (way.title, *rates, f"{first:.0f}", gap, way.published)
+
+
+@contextlib.contextmanager
+def _served(way: Way) -> Iterator[Triton]:
+    """A server with the models of one way, their weights the large ones."""
+    source = paths.root() / "model_repository"
+    needed = [way.model, *(["llama_onnx"] if way.model == "chat_bls" else [])]
+    with tempfile.TemporaryDirectory() as home:
+        for name in needed:
+            folder = Path(home) / name
+            shutil.copytree(source / name, folder, ignore=shutil.ignore_patterns("checkpoint"))
+            for file, artefact in zoo.repository.LLAMAS[name].items():
+                recipe, _, inner = artefact.replace("llama", WEIGHTS, 1).partition("/")
+                _link(zoo.checkpoint(recipe) / inner, folder / file)
+            if way.config:
+                config = (folder / "config.pbtxt").read_text(encoding="utf-8")
+                kept = [
+                    line
+                    for line in config.splitlines()
+                    if not line.startswith(("max_batch_size", "instance_group", "dynamic_batching"))
+                ]
+                text = "\n".join([*kept, way.config])
+                (folder / "config.pbtxt").write_text(text, encoding="utf-8")
+        with Triton(home) as server:
+            for name in reversed(needed):
+                server.load(name)
+            yield server
+
+
+def _link(source: Path, target: Path) -> None:
+    """Put a file or folder in its place; git keeps no empty folder, so a clone may lack that."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copyfile(source, target)

@@ -1,0 +1,106 @@
+"""What an assignment's notebook calls: `check(...)` and `hint(...)`.
+
+`check` runs the public part of a check at once, shows what it found, and writes down what was
+handed to it. It gives no marks: those come from the judge, which runs the check again elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+from workbook.common.errors import WorkbookError
+from workbook.server import connect
+
+from . import reported
+from .define import Check, evaluate, load
+from .panel import Hint, Panel
+from .probe import Probe
+from .results import CheckResult
+
+#: Results of this kernel's checks, for those that need them, and how many hints were shown.
+_earned: dict[str, CheckResult] = {}
+_shown: dict[str, int] = {}
+
+
+def check(id: str, /, **values: Any) -> Panel:
+    """Run a check on what you have, and show what it found.
+
+    Args:
+        id: the check's name, such as `a2.probabilities`.
+        values: what the task asks you to hand over: names of models, arrays, numbers, texts.
+            A value that is still `...` or None counts as not attempted.
+
+    Returns:
+        The panel; it shows itself where it is the last line of a cell.
+
+    Raises:
+        WorkbookError: there is no such check, or a value is of a type that no check takes.
+    """
+    found = _find(id)
+    values = {name: None if value is ... else value for name, value in values.items()}
+    # nbgrader scores a cell with anything on stderr as wrong; a framework's warning is no mistake.
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        result, note = _run(found, values)
+    _earned[id] = result
+    reported.write(id, values, result, reported.folder(id.split(".", maxsplit=1)[0]))
+    return Panel(result, hints=len(found.hints) - _shown.get(id, 0), note=note)
+
+
+def hint(id: str, /) -> Hint:
+    """Show the next hint of a check: first a nudge, then more, at last nearly the answer."""
+    found = _find(id)
+    step = min(_shown.get(id, 0) + 1, len(found.hints))
+    _shown[id] = step
+    return Hint(id, found.hints[:step], len(found.hints))
+
+
+def _find(id: str) -> Check:
+    checks = load(id.split(".", maxsplit=1)[0])
+    if id not in checks:
+        raise WorkbookError(f"There is no check {id!r}.", todo=f"There are: {', '.join(checks)}.")
+    return checks[id]
+
+
+def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
+    """The result, and a note where the model's folder is not what the server has."""
+    try:
+        server = connect()
+    except WorkbookError as error:
+        result = CheckResult(
+            id=found.id,
+            sentence=found.sentence,
+            status="failed",
+            credit=0,
+            rationale=error.what,
+            help=error.todo,
+        )
+        return result, ""
+    with server, contextlib.closing(Probe(server)) as probe:
+        result = evaluate(found, lambda: probe, values, _earned)
+        return result, _edited(values.get("model"), server.repository)
+
+
+def _edited(model: Any, repository: Path) -> str:
+    """A line when a file of `models/<model>` was changed after it was deployed, else "".
+
+    After a deploy that failed, too: then the server goes on with what it had.
+    """
+    if not isinstance(model, str):
+        return ""
+    folder = Path("models", model)
+    try:
+        for path in folder.rglob("[!.]*"):
+            copy = repository / model / path.relative_to(folder)
+            if "__pycache__" in path.parts:
+                continue
+            if copy.is_file() and path.is_file() and not filecmp.cmp(path, copy, shallow=False):
+                return f"Note: `{path}` differs from what is deployed. Deploy the folder again."
+    except (OSError, ValueError):  # not readable, or no name of a folder: nothing to say about it
+        return ""
+    return ""

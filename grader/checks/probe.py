@@ -1,0 +1,326 @@
+"""`Probe`: what a check may ask of a server.
+
+The same object stands in the student's notebook, on their own server, and in the judge, on a
+sandboxed one. What comes back from a model is a student's product: it may be late, huge, of the
+wrong type or no answer at all, and each of these is a `Failure` with a sentence, never another
+exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import queue
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from workbook.common.errors import WorkbookError
+from workbook.server import Server
+from workbook.server.catalogue.evidence import CONFIG
+from workbook.server.explain import explain
+from workbook.server.pbtxt import Scalar, parse
+from workbook.server.repository import check_name
+
+from .failure import Failure
+
+Array = npt.NDArray[Any]
+Inputs = Mapping[str, Any]
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What the statistics extension has counted for a model, all versions together.
+
+    Attributes:
+        requests: requests that succeeded.
+        failures: requests that failed.
+        inferences: rows, that is requests times their batch size.
+        executions: times that the backend was called; fewer than `requests` if it batched.
+    """
+
+    requests: int
+    failures: int
+    inferences: int
+    executions: int
+
+    def __sub__(self, before: Counts) -> Counts:
+        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(before), strict=True)
+        return Counts(*(a - b for a, b in pairs))
+
+
+class Probe:
+    """A server on which a check works.
+
+    Args:
+        server: where the student's models are.
+        load: load a model when it is first asked for (the judge's server begins empty).
+        backends: load no model whose config names another backend; empty: any. Where none but
+            the course's own backends may run, no code of the student's runs beside the server.
+    """
+
+    def __init__(
+        self, server: Server, *, load: bool = False, backends: Collection[str] = ()
+    ) -> None:
+        self.server = server
+        self.rng = np.random.default_rng(0)
+        self._backends = backends
+        self._load = load
+        self._loaded: dict[str, Failure | None] = {}
+        self._client: Any = None
+
+    def seed(self, number: int) -> None:
+        """Begin the random numbers of `rng` anew; in the judge, from a secret."""
+        self.rng = np.random.default_rng(number)
+
+    def require(self, model: str) -> None:
+        """Fail unless a model is ready.
+
+        Raises:
+            Failure: it is not; where loading it failed, with the explanation.
+        """
+        if not isinstance(model, str):
+            raise Failure(
+                f"{_short(model)} is not the name of a model.", help="Hand over its name, a str."
+            )
+        if self._load and model not in self._loaded:
+            self._loaded[model] = self._refuse_backend(model)
+            if self._loaded[model] is None:
+                try:
+                    self.server.load(model, timeout=60.0)
+                except WorkbookError as error:
+                    self._loaded[model] = Failure(str(error))
+        if failure := self._loaded.get(model):
+            raise Failure(failure.rationale, help=failure.help)
+        try:
+            ready = self.server.ready(model)
+        except WorkbookError as error:
+            raise Failure(error.what, help=error.todo) from None
+        if not ready:
+            raise Failure(
+                f"The server has no model {model!r} that is ready.",
+                help="deploy(…) its folder first, and read what deploy answers.",
+            )
+
+    def config(self, model: str) -> dict[str, Any]:
+        """A model's configuration as the server parsed it: `ModelConfig` as JSON."""
+        self.require(model)
+        return self._ask(lambda: self.server.config(model))
+
+    def parameter(self, model: str, key: str) -> str | None:
+        """The `string_value` of a parameter in the parsed configuration; None where it is not."""
+        entry = self.config(model).get("parameters", {}).get(key, {})
+        return entry.get("string_value") if isinstance(entry, dict) else None
+
+    def versions(self, model: str) -> tuple[int, ...]:
+        """The versions of a model that answer, in order."""
+        self.require(model)
+        index = self._ask(lambda: self.server.index(ready_only=True))
+        return tuple(sorted(int(entry["version"]) for entry in index if entry["name"] == model))
+
+    def counts(self, model: str) -> Counts:
+        """What the server has counted for a model since it was loaded.
+
+        The server counts a request after it has sent the answer, and an execution after that, so
+        this waits (up to a second) until two looks agree.
+        """
+        self.require(model)
+        counts = self._count(model)
+        for _ in range(50):
+            time.sleep(0.02)
+            before, counts = counts, self._count(model)
+            if counts == before:
+                break
+        return counts
+
+    def _count(self, model: str) -> Counts:
+        records = self._ask(lambda: self.server.statistics(model))
+        return Counts(
+            requests=sum(r["inference_stats"]["success"]["count"] for r in records),
+            failures=sum(r["inference_stats"]["fail"]["count"] for r in records),
+            inferences=sum(r["inference_count"] for r in records),
+            executions=sum(r["execution_count"] for r in records),
+        )
+
+    def infer(
+        self,
+        model: str,
+        inputs: Inputs,
+        *,
+        outputs: Iterable[str] = (),
+        version: int | None = None,
+        classes: int = 0,
+        timeout: float = 20.0,
+    ) -> dict[str, Array]:
+        """Send one request and return the outputs by name.
+
+        Args:
+            inputs: arrays by name, the batch first where the model has one; their dtypes decide
+                the tensors' data types.
+            outputs: the outputs that must be there; by default whatever comes.
+            version: by default the one that the version policy prefers.
+            classes: ask each of `outputs` for this many top classes (`value:index:label`).
+            timeout: seconds.
+
+        Raises:
+            Failure: the server refused, or the answer is late, unreadable or lacks an output.
+        """
+        (answer,) = self.together(
+            model, [inputs], outputs=outputs, version=version, classes=classes, timeout=timeout
+        )
+        return answer
+
+    def together(
+        self,
+        model: str,
+        requests: Sequence[Inputs],
+        *,
+        outputs: Iterable[str] = (),
+        version: int | None = None,
+        classes: int = 0,
+        timeout: float = 20.0,
+    ) -> list[dict[str, Array]]:
+        """Send many requests at once, without waiting between them; answers in their order.
+
+        This is what gives a dynamic batcher something to batch. Arguments as for `infer`.
+        """
+        import tritonclient.grpc as client
+        from tritonclient.utils import np_to_triton_dtype
+
+        declared = {
+            str(output.get("name")): str(output.get("data_type", ""))
+            for output in self.config(model).get("output", ())
+        }
+        wanted = list(outputs)
+        answers: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
+        for number, inputs in enumerate(requests):
+            tensors = []
+            for name, value in inputs.items():
+                array = np.ascontiguousarray(value)
+                tensor = client.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+                tensor.set_data_from_numpy(array)
+                tensors.append(tensor)
+            self._connection().async_infer(
+                model,
+                tensors,
+                callback=lambda result, error, n=number: answers.put((n, result, error)),
+                model_version="" if version is None else str(version),
+                outputs=[client.InferRequestedOutput(name, class_count=classes) for name in wanted]
+                or None,
+                client_timeout=timeout,
+            )
+        found: dict[int, dict[str, Array]] = {}
+        for _ in requests:
+            try:
+                number, result, error = answers.get(timeout=timeout + 5)
+            except queue.Empty:
+                raise Failure(f"{model} did not answer within {timeout:.0f} s.") from None
+            if error is not None:
+                raise _refused(model, error, timeout)
+            found[number] = _tensors(model, result, wanted, {} if classes else declared)
+        return [found[number] for number in range(len(requests))]
+
+    def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
+        """The server's words when it refuses a request; "" when it answers as if all were well."""
+        try:
+            self.infer(model, inputs, timeout=timeout)
+        except Failure as failure:
+            return failure.rationale
+        return ""
+
+    def close(self) -> None:
+        """Give the connection back; the server goes on."""
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                self._client.close()
+            self._client = None
+
+    def _refuse_backend(self, model: str) -> Failure | None:
+        """Why a model may not even be loaded, from its config.pbtxt; None where it may."""
+        if not self._backends:
+            return None
+        try:
+            folder = self.server.repository / check_name(model)
+            document = parse((folder / CONFIG).read_text("utf-8", errors="replace"))
+        except WorkbookError as error:
+            return Failure(error.what, help=error.todo)
+        except OSError:
+            return Failure(f"There is no model {model!r} with a {CONFIG}.")
+        # Without either the server looks at the files, and would run a model.py.
+        named = {
+            field.value.text if isinstance(field.value, Scalar) else "?"
+            for field in (*document.root.all("backend"), *document.root.all("platform"))
+        }
+        if named and named <= {*self._backends}:
+            return None
+        stated = " and ".join(repr(name) for name in sorted(named)) or "no backend"
+        return Failure(
+            f"The {CONFIG} of {model} names {stated}.",
+            help=f"The models of this assignment run on {' or '.join(self._backends)}.",
+        )
+
+    def _connection(self) -> Any:
+        if self._client is None:
+            self._client = self.server.grpc_client()
+        return self._client
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        try:
+            return question()
+        except WorkbookError as error:
+            raise Failure(error.what, help=error.todo) from None
+
+
+def _tensors(
+    model: str, result: Any, wanted: list[str], declared: Mapping[str, str]
+) -> dict[str, Array]:
+    """The outputs of an answer by name; fails where one is missing, unreadable or of a wrong type.
+
+    Args:
+        declared: the data type that the config states for an output, e.g. `TYPE_FP32`.
+    """
+    from tritonclient.utils import InferenceServerException
+
+    kinds = {output.name: output.datatype for output in result.get_response().outputs}
+    found: dict[str, Array] = {}
+    for name in wanted or kinds:
+        if name not in kinds:
+            raise Failure(
+                f"The answer of {model} has no output {name!r}.",
+                help="Compare the names in your config.pbtxt with those in the task.",
+            )
+        stated = declared.get(name, "").removeprefix("TYPE_").replace("STRING", "BYTES")
+        if stated and stated != kinds[name]:
+            raise Failure(
+                f"{model} answers {name} as {kinds[name]}; its config says TYPE_{stated}.",
+                help="Make the array of the type that the config states.",
+            )
+        try:
+            value = result.as_numpy(name)
+        except (InferenceServerException, ValueError, TypeError, UnicodeError) as problem:
+            raise Failure(f"The answer of {model} could not be read: {problem}") from None
+        if value is None:
+            raise Failure(f"The answer of {model} holds no data for {name!r}.")
+        found[name] = value
+    return found
+
+
+def _refused(model: str, error: Any, timeout: float) -> Failure:
+    message = str(error.message() if hasattr(error, "message") else error)
+    if "Deadline Exceeded" in message:
+        return Failure(
+            f"{model} did not answer within {timeout:.0f} s.",
+            help="Call it yourself with one row: does it answer? Its log may tell more.",
+        )
+    known = explain(message, model=model)
+    words = f" The server's words: {message[:500]}"
+    return Failure(f"A request to {model} failed. {known.what}{words}", help=known.todo)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,1 @@
+"""A class: submissions come in, are graded side by side, and go into nbgrader's gradebook."""

@@ -1,0 +1,186 @@
+"""`Classroom`: where the files of a class lie, and the store of its results."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+
+from ..checks.results import Graded
+
+
+@dataclasses.dataclass(frozen=True)
+class Classroom:
+    """The folder `grader/work/` and what lies in it; nothing in it is committed.
+
+    Attributes:
+        home: the folder itself, absolute. nbgrader's own files (`gradebook.db`, `autograded/`,
+            `feedback/<student>/<assignment>/`) lie in it too.
+    """
+
+    home: Path
+
+    @classmethod
+    def default(cls) -> Self:
+        """The classroom of this checkout: `GRADER_WORK` where it is set, else `grader/work/`."""
+        home = os.environ.get("GRADER_WORK")
+        return cls(Path(home).expanduser().resolve() if home else paths.root() / "grader" / "work")
+
+    @property
+    def inbox(self) -> Path:
+        """One entry a student, as an instructor drops it in."""
+        return self.home / "inbox"
+
+    @property
+    def submitted(self) -> Path:
+        """`<student>/<assignment>/`: what came in, unpacked; nbgrader's submitted_directory."""
+        return self.home / "submitted"
+
+    @property
+    def autograded(self) -> Path:
+        """`<student>/<assignment>/`: the notebooks that formgrader shows."""
+        return self.home / "autograded"
+
+    @property
+    def feedback(self) -> Path:
+        """`<student>/<assignment>.html`: what a student gets to read."""
+        return self.home / "feedback"
+
+    @property
+    def report(self) -> Path:
+        """The class report and the tables for other systems."""
+        return self.home / "report"
+
+    @property
+    def gradebook(self) -> Path:
+        """nbgrader's database."""
+        return self.home / "gradebook.db"
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only one who grades here; the kernel lets go of it when this process ends.
+
+        Raises:
+            WorkbookError: somebody else grades here at the moment.
+        """
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WorkbookError(
+                    "Another grader is at work here.",
+                    where=str(self.home),
+                    todo="Let it finish, or stop it; then run this again.",
+                ) from None
+            yield
+
+    def submission(self, student: str, assignment: str) -> Path:
+        """The folder with the files that a student handed in."""
+        return self.submitted / student / assignment
+
+    def submissions(self, assignment: str) -> dict[str, Path]:
+        """The folders of all who handed something in, by student, in order."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError):
+            for entry in sorted(self.submitted.iterdir()):
+                folder = entry / assignment
+                if not entry.name.startswith(".") and folder.is_dir() and not folder.is_symlink():
+                    found[entry.name] = folder
+        return found
+
+    def secret(self) -> str:
+        """What this class's hidden inputs are drawn from; made once, for the instructor only."""
+        path = self.home / "secret"
+        if not path.exists():
+            write(path, secrets.token_hex(16).encode(), mode=0o600)
+        return path.read_text().strip()
+
+    def find(self, assignment: str, key: str) -> Graded | None:
+        """A stored result; None where there is none, or none that this version can read."""
+        try:
+            return Graded.model_validate_json(self._result(assignment, key).read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def has(self, assignment: str, key: str) -> bool:
+        """Whether a result is stored, without reading it."""
+        return self._result(assignment, key).is_file()
+
+    def keep(self, graded: Graded) -> None:
+        """Store a result, all of it or nothing."""
+        text = graded.model_dump_json().encode()
+        write(self._result(graded.assignment, graded.key), text)
+
+    def results_index(self, assignment: str) -> dict[str, str]:
+        """The key of each student's latest result."""
+        return {str(who): str(key) for who, key in _kept(self._index(assignment)).items()}
+
+    def save_results_index(self, assignment: str, index: dict[str, str]) -> None:
+        """Record the key of each student's result.
+
+        A submission whose key is the same as before is not graded again.
+        """
+        text = json.dumps(dict(sorted(index.items())), indent=1)
+        write(self._index(assignment), text.encode())
+
+    def limits(self, assignment: str) -> dict[str, float]:
+        """The limits that the class was last graded with, by the names that `Settings` has."""
+        return {str(name): float(x) for name, x in _kept(self._limits(assignment)).items()}
+
+    def set_limits(self, assignment: str, limits: dict[str, float]) -> None:
+        """Write them down: what grades a single submission later is to use the same."""
+        write(self._limits(assignment), json.dumps(limits).encode())
+
+    def results(self, assignment: str) -> dict[str, Graded]:
+        """The latest result of each student, by student, in order."""
+        found = {
+            who: self.find(assignment, key) for who, key in self.results_index(assignment).items()
+        }
+        return {who: graded for who, graded in found.items() if graded is not None}
+
+    def _result(self, assignment: str, key: str) -> Path:
+        return self.home / "results" / assignment / f"{key}.json"
+
+    def _limits(self, assignment: str) -> Path:
+        return self.home / "limits" / f"{assignment}.json"
+
+    def _index(self, assignment: str) -> Path:
+        return self.home / "results" / assignment / "class.json"
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty where there is none, or none that can be read."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content
+
+
+def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a file so that a kill at any moment leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,347 @@
+"""nbgrader's gradebook: the one place where results are written to it, and read from it.
+
+Everything goes through nbgrader's own converters and its Gradebook, so that `nbgrader autograde`,
+formgrader and `nbgrader export` find what they would have written themselves. nbgrader is imported
+where something is written or read: that takes seconds, and an unchanged class needs none of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import logging
+import signal
+import sqlite3
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from traitlets.config import Config
+
+from workbook.assignments import Assignment, programs
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.notebooks import dotted
+
+from . import intake
+from .classroom import Classroom
+
+_OURS = "grader.classroom.preprocessors"
+_THEIRS = "nbgrader.preprocessors"
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """What the gradebook has for one student and one assignment.
+
+    Attributes:
+        student: nbgrader's id of the student.
+        score: the points, by hand where a person gave some, before the penalty.
+        most: the points that could be had.
+        penalty: the points that lateness costs.
+        by_hand: cells that a person still has to read.
+        parts: (points, most) of each graded cell, by its id with dots.
+        comments: what a person wrote to a cell, by the same id.
+        submitted, due: when, in UTC, where it is known.
+        first_name, last_name, email, number: as the gradebook knows the student; mostly empty.
+    """
+
+    student: str
+    score: float
+    most: float
+    penalty: float
+    by_hand: int
+    parts: dict[str, tuple[float, float]]
+    comments: dict[str, str] = dataclasses.field(default_factory=dict)
+    submitted: datetime.datetime | None = None
+    due: datetime.datetime | None = None
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    number: str = ""
+
+    @property
+    def total(self) -> float:
+        """The points that count."""
+        return max(0.0, self.score - self.penalty)
+
+
+def config(classroom: Classroom) -> Config:
+    """nbgrader's configuration for a classroom: its folders, and our preprocessors in its chain."""
+    home = paths.root()
+    made = Config()
+    course = made.CourseDirectory
+    course.root = str(home)
+    course.source_directory = "solutions"
+    # nbgrader's own button must not write past the release gate: assignments/ is not its business.
+    course.release_directory = str(classroom.home / "released")
+    course.submitted_directory = str(classroom.submitted)
+    course.autograded_directory = str(classroom.autograded)
+    course.feedback_directory = str(classroom.feedback)
+    course.db_url = f"sqlite:///{classroom.gradebook}"
+    made.Autograde.sanitize_preprocessors = [
+        f"{_OURS}.Restore",
+        f"{_THEIRS}.OverwriteKernelspec",
+        f"{_THEIRS}.OverwriteCells",
+        f"{_THEIRS}.CheckCellMetadata",
+    ]
+    # CheckCellMetadata is not named again: nothing here changes what it has looked at. The notebook
+    # is held against nbformat's schema once, as it comes out, and not after each preprocessor too.
+    made.Autograde.autograde_preprocessors = [
+        f"{_OURS}.Grade",
+        f"{_THEIRS}.SaveAutoGrades",
+        f"{_THEIRS}.AssignLatePenalties",
+    ]
+    made.NotebookExporter.optimistic_validation = True
+    made.Autograde.exclude_overwriting = _instructors_files(home)
+    made.FromStore.work = str(classroom.home)
+    made.HTMLExporter.filters = {"markdown2html": f"{_OURS}.safe_markdown"}
+    return made
+
+
+def _instructors_files(home: Path) -> dict[str, list[str]]:
+    """Every file of every source folder: none of them may replace what a student handed in."""
+    return {
+        folder.name: [
+            str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()
+        ]
+        for folder in sorted((home / "solutions").glob("a*__*/"))
+    }
+
+
+class Writer:
+    """The one writer: puts stored results into nbgrader's gradebook.
+
+    Args:
+        classroom: whose gradebook.
+        assignment: it is made known to the gradebook as it is released, by nbgrader's own
+            GenerateAssignment.
+    """
+
+    def __init__(self, classroom: Classroom, assignment: Assignment) -> None:
+        self._classroom = classroom
+        self._assignment = assignment
+        self._registered = False
+
+    def write(self, student: str, key: str) -> None:
+        """Write a student's result, through nbgrader's Autograde.
+
+        Raises:
+            WorkbookError: nbgrader did not take it; its own words are in the error. Nothing of this
+                submission is left half written.
+        """
+        with _without_interruption():
+            from nbgrader.converters import Autograde
+
+            if not self._registered:
+                self._register()
+                self._registered = True
+            chosen = config(self._classroom)
+            chosen.FromStore.key = key
+            self._run(Autograde, chosen, student, force=True, create_student=True)
+            self._describe(student)
+
+    def _register(self) -> None:
+        from nbgrader.converters import GenerateAssignment
+
+        with tempfile.TemporaryDirectory(prefix="grader-register-") as folder:
+            # The release as it is: its markers are gone, so nothing is left to be cleared.
+            source = Path(folder) / "source" / self._assignment.name
+            source.mkdir(parents=True)
+            release = self._assignment.release
+            try:
+                (source / release.name).write_bytes(release.read_bytes())
+            except FileNotFoundError:
+                raise WorkbookError(
+                    f"The assignment {self._assignment.name} has not been released.",
+                    where=str(release),
+                    todo="Build it: `workbook build`.",
+                ) from None
+            chosen = config(self._classroom)
+            chosen.CourseDirectory.root = folder
+            chosen.CourseDirectory.source_directory = "source"
+            chosen.CourseDirectory.release_directory = "release"
+            chosen.GenerateAssignment.preprocessors = [
+                f"{_THEIRS}.{name}"
+                for name in ("LockCells", "ComputeChecksums", "SaveCells", "CheckCellMetadata")
+            ]
+            self._create()
+            self._run(GenerateAssignment, chosen, ".", force=True)
+
+    def _create(self) -> None:
+        """Make the database, where there is none, as nbgrader would: its tables and their version.
+
+        nbgrader asks for the version by starting `alembic`, which takes seconds; this is alembic's
+        own recipe for a new database. The file appears when it is complete.
+        """
+        if self._classroom.gradebook.exists():
+            return
+        from alembic.migration import MigrationContext
+        from alembic.script import ScriptDirectory
+        from nbgrader.api import Base
+        from nbgrader.dbutil import ALEMBIC_DIR
+        from sqlalchemy import create_engine
+
+        self._classroom.home.mkdir(parents=True, exist_ok=True)
+        aside = self._classroom.gradebook.with_suffix(".new")
+        aside.unlink(missing_ok=True)
+        engine = create_engine(f"sqlite:///{aside}")
+        with engine.begin() as connection:
+            Base.metadata.create_all(connection)
+            MigrationContext.configure(connection).stamp(ScriptDirectory(ALEMBIC_DIR), "heads")
+        engine.dispose()
+        aside.replace(self._classroom.gradebook)
+
+    def _describe(self, student: str) -> None:
+        """Tell the gradebook what an entry's name told of the student."""
+        from nbgrader.api import Gradebook
+
+        known = intake.record(self._classroom, self._assignment.name, student)
+        if known and known.number:
+            with Gradebook(f"sqlite:///{self._classroom.gradebook}") as gradebook:
+                gradebook.update_or_create_student(student, lms_user_id=known.number)
+
+    def _run(self, converter: Any, chosen: Config, student: str, **settings: Any) -> None:
+        from nbgrader.coursedir import CourseDirectory
+
+        chosen.CourseDirectory.assignment_id = self._assignment.name
+        chosen.CourseDirectory.student_id = student
+        ready = converter(coursedir=CourseDirectory(config=chosen), config=chosen, **settings)
+        said = _Log()
+        ready.log = said
+        try:
+            with programs(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # SQLAlchemy's, about how nbgrader uses it
+                ready.start()
+        except WorkbookError:
+            raise
+        except Exception as error:  # nbgrader raises something general, having logged what it was
+            words = said.words or str(error)
+            locked = "locked" in words
+            what = self._assignment.name if student == "." else student
+            raise WorkbookError(
+                f"nbgrader could not write {what} into the gradebook.",
+                where=str(self._classroom.gradebook),
+                todo="Close what else has it open, and run this again."
+                if locked
+                else f"Its words: {words[-600:]}",
+            ) from None
+
+
+@contextlib.contextmanager
+def _without_interruption() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of what is inside.
+
+    Python drops it where it arrives in a destructor, and SQLAlchemy works with many of them.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Ctrl-C goes elsewhere
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+
+    former = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+class _Log(logging.Logger):
+    """nbgrader's log, kept instead of shown: what it says of a failure."""
+
+    def __init__(self) -> None:
+        super().__init__("grader.gradebook", logging.ERROR)
+        self.words = ""
+
+    def handle(self, record: logging.LogRecord) -> None:
+        self.words += record.getMessage() + "\n"
+
+
+def written(classroom: Classroom, assignment: str) -> dict[str, str]:
+    """Which result of each student the gradebook has, by student; fast, without nbgrader.
+
+    A student counts only where the gradebook has the submission, and the autograded notebook is of
+    that result and of the same time stamp.
+    """
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{classroom.gradebook.as_uri()}?mode=ro", uri=True)
+        ) as database:
+            rows = database.execute(
+                "SELECT submitted_assignment.student_id FROM submitted_assignment JOIN assignment "
+                "ON assignment.id = submitted_assignment.assignment_id WHERE assignment.name = ?",
+                (assignment,),
+            ).fetchall()
+    except sqlite3.Error:
+        return {}
+    found = {}
+    for (student,) in rows:
+        folder = classroom.autograded / student / assignment
+        theirs = classroom.submission(student, assignment) / "timestamp.txt"
+        try:
+            (notebook,) = folder.glob("*.ipynb")
+            key = json.loads(notebook.read_bytes())["metadata"]["grader"]["key"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if _content(theirs) == _content(folder / "timestamp.txt"):
+            found[student] = key
+    return found
+
+
+def marks(classroom: Classroom, assignment: str) -> list[Mark]:
+    """What the gradebook has of an assignment, by student; empty where it knows none."""
+    from nbgrader.api import Gradebook, MissingEntry
+
+    if not classroom.gradebook.exists():
+        return []
+    with Gradebook(f"sqlite:///{classroom.gradebook}") as gradebook:
+        try:
+            entry = gradebook.find_assignment(assignment)
+        except MissingEntry:
+            return []
+        return sorted(
+            (_mark(submission) for submission in entry.submissions), key=lambda mark: mark.student
+        )
+
+
+def _mark(submission: Any) -> Mark:
+    student = submission.student
+    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
+    comments = [comment for notebook in submission.notebooks for comment in notebook.comments]
+    return Mark(
+        student=student.id,
+        score=float(submission.score or 0),
+        most=float(submission.max_score or 0),
+        penalty=float(submission.late_submission_penalty or 0),
+        by_hand=sum(bool(grade.needs_manual_grade) for grade in grades),
+        parts={
+            dotted(grade.name): (float(grade.score or 0), float(grade.max_score))
+            for grade in grades
+        },
+        comments={dotted(c.name): c.manual_comment for c in comments if c.manual_comment},
+        submitted=submission.timestamp,
+        due=submission.duedate,
+        first_name=student.first_name or "",
+        last_name=student.last_name or "",
+        email=student.email or "",
+        number=student.lms_user_id or "",
+    )
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,195 @@
+"""Where the verdict enters nbgrader: two preprocessors and a filter, named in its configuration.
+
+`Restore` stands first among the sanitizing preprocessors: from here on the notebook is the one that
+was run in the sandbox, with the released cells put back. `Grade` stands where nbgrader would run
+the notebook: nothing runs here; what the judge found is written into each check's cell, so that
+nbgrader's own SaveAutoGrades reads the points from it. Whatever a student's code printed stays only
+as text and as PNG images, since formgrader shows it in an instructor's browser.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bleach
+import nbformat
+from nbconvert.filters import markdown2html
+from nbformat import NotebookNode, from_dict
+from nbformat.v4 import new_output
+from nbgrader import utils
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Bool, Unicode
+
+from workbook import assignments
+from workbook.notebooks import dotted
+
+from ..checks.panel import Panel
+from ..checks.results import CheckResult, Graded
+from ..judge import grade as grading
+from . import intake
+from .classroom import Classroom
+
+#: The most characters of one output, and of one cell's outputs, that formgrader shows.
+MOST_TEXT = 20_000
+MOST_IMAGE = 4 << 20
+
+_CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_TAGS = {
+    *("p", "br", "hr", "em", "strong", "code", "pre", "blockquote", "ul", "ol", "li", "del"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "a", "table", "thead", "tbody", "tr", "th", "td"),
+    *("div", "span", "sub", "sup", "b", "i"),
+}
+
+
+class FromStore(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries no types
+    """What both preprocessors know: where results are stored, and which one is meant."""
+
+    work = Unicode(help="The instructor's classroom, as grader.classroom.Classroom has it.").tag(
+        config=True
+    )
+    key = Unicode("", help="The result to take. Default: what the submission calls for.").tag(
+        config=True
+    )
+    unsandboxed = Bool(False, help="Grade what has no result without a sandbox.").tag(config=True)
+
+    def graded(self, resources: dict[str, Any]) -> Graded:
+        """The stored result of the submission at hand; graded now where there is none.
+
+        Raises:
+            WorkbookError: the grader cannot grade here: no sandbox, no release.
+        """
+        about = resources["nbgrader"]
+        classroom = Classroom(Path(self.work))
+        assignment = assignments.named(about["assignment"])
+        if self.key and (found := classroom.find(assignment.name, self.key)):
+            return found
+        known = intake.record(classroom, assignment.name, about["student"])
+        if known and known.problem:
+            return intake.refused(assignment, known.problem)
+        place = classroom.submission(about["student"], assignment.name)
+        settings = grading.Settings(
+            secret=classroom.secret(),
+            unsandboxed=self.unsandboxed,
+            **classroom.limits(assignment.name),
+        )
+        key = grading.key(place, assignment.name, settings)
+        found = classroom.find(assignment.name, key)
+        if found is None:
+            self.log.info("Grading %s: there is no result yet", place)
+            found = grading.grade(place, assignment.name, settings)
+            classroom.keep(found)
+        return found
+
+
+class Restore(FromStore):
+    """Put the notebook that was run in place of the one that was handed in."""
+
+    def preprocess(
+        self, nb: NotebookNode, resources: dict[str, Any]
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Whatever `nb` holds is left behind."""
+        graded = self.graded(resources)
+        restored = nbformat.reads(graded.notebook, as_version=4)  # type: ignore[no-untyped-call]
+        harmless(restored)
+        restored.metadata["grader"] = {"key": graded.key}
+        return restored, resources
+
+
+class Grade(FromStore):
+    """Write the judge's results into the cells of the checks; it takes the place of Execute."""
+
+    def preprocess(
+        self, nb: NotebookNode, resources: dict[str, Any]
+    ) -> tuple[NotebookNode, dict[str, Any]]:
+        """Each check's cell gets its panel and its score, and no other output."""
+        graded = self.graded(resources)
+        for cell in nb.cells:
+            if cell.cell_type == "code" and utils.is_grade(cell) and not utils.is_solution(cell):
+                id = dotted(cell.metadata.nbgrader["grade_id"])
+                most = float(cell.metadata.nbgrader["points"])
+                cell.outputs = list(_shown(graded.verdict.of(id), id, most))
+        return nb, resources
+
+
+def safe_markdown(source: str) -> str:
+    """Markdown as HTML without anything that runs: nbconvert's filter, cleaned."""
+    cleaned: str = bleach.clean(
+        markdown2html(source),
+        tags=_TAGS,
+        attributes={"a": ["href", "title"], "th": ["align"], "td": ["align"]},
+        protocols={"http", "https", "mailto"},
+    )
+    return cleaned
+
+
+def harmless(nb: NotebookNode) -> None:
+    """Leave of a stranger's notebook what can be shown: rebuilt, not searched for what is bad."""
+    nb.metadata = from_dict({"language_info": {"name": "python"}})  # type: ignore[no-untyped-call]
+    for number, cell in enumerate(nb.cells):
+        nbgrader = cell.metadata.get("nbgrader")
+        cell.metadata = from_dict({"nbgrader": nbgrader} if nbgrader else {})  # type: ignore[no-untyped-call]
+        cell.pop("attachments", None)
+        if not _CELL_ID.fullmatch(str(cell.get("id", ""))):
+            cell.id = f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.execution_count = _number(cell.get("execution_count"))
+            cell.outputs = list(_outputs(cell.get("outputs", [])))
+
+
+def _shown(result: CheckResult | None, id: str, most: float) -> Iterator[NotebookNode]:
+    result = result or CheckResult(id=id, sentence="", status="not attempted", credit=0)
+    score = min(most, result.credit * most)
+    panel = Panel(result, points=(score, most))
+    yield new_output(  # type: ignore[no-untyped-call]
+        "display_data", {"text/plain": str(panel), "text/html": panel._repr_html_()}
+    )
+    # nbgrader's determine_grade takes the first execute_result for the score.
+    yield new_output("execute_result", {"text/plain": repr(score)}, execution_count=None)  # type: ignore[no-untyped-call]
+
+
+def _outputs(outputs: Any) -> Iterator[NotebookNode]:
+    left = MOST_TEXT
+    for output in outputs if isinstance(outputs, list) else ():
+        kind = output.get("output_type")
+        data = output.get("data") if isinstance(output.get("data"), dict) else {}
+        image = _png(data.get("image/png"))
+        if kind == "stream":
+            text = _text(output.get("text"))
+        elif kind == "error":
+            text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
+        else:
+            text = "" if image else _text(data.get("text/plain"))
+        if image:
+            yield new_output("display_data", {"image/png": image})  # type: ignore[no-untyped-call]
+        if text and left > 0:
+            name = "stderr" if kind == "error" or output.get("name") == "stderr" else "stdout"
+            yield new_output("stream", name=name, text=text[:left])  # type: ignore[no-untyped-call]
+            left -= len(text)
+
+
+def _text(value: Any) -> str:
+    """nbformat's multi-line text, joined; "" for what is none."""
+    if isinstance(value, list):
+        value = "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _png(value: Any) -> str | None:
+    """A PNG in base64, written anew; None for what is none."""
+    text = _text(value)
+    if not text or len(text) > MOST_IMAGE:
+        return None
+    try:
+        content = base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return None
+    return base64.b64encode(content).decode() if content.startswith(b"\x89PNG\r\n") else None
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,286 @@
+"""One submission → `Graded`: restore its cells, run its notebook, judge its models.
+
+A submission is a folder with the notebook (`a2.ipynb`) and its files (`models/…`). Whatever is in
+it, `grade` gives a result: what could not be read, run or judged is a flag and costs the checks
+that depended on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from workbook import assignments
+from workbook.assignments import Assignment, cells
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+
+from .. import sandbox
+from ..checks.define import Check, load
+from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
+from ..sandbox.execute import CELL_S, Execution, course, execute
+from .judge import Line, Order
+
+#: What the notebook, with the server that it deploys to, may use.
+EXECUTION = sandbox.Limits()
+#: What the judge may use: it holds the checks' own references and what the models answer.
+JUDGE = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=6 << 30, output_bytes=4 << 20)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What an instructor decides for a whole class.
+
+    Attributes:
+        secret: what the hidden inputs are drawn from; the same secret gives the same inputs.
+        wall_s: the most that one notebook may take, in seconds.
+        cell_s: the most that one cell of it may take.
+        unsandboxed: run submissions without protection; only ever by an explicit word.
+    """
+
+    secret: str = "open"
+    wall_s: float = 300.0
+    cell_s: float = CELL_S
+    unsandboxed: bool = False
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits among the settings, by name."""
+        return {"wall_s": self.wall_s, "cell_s": self.cell_s}
+
+    @property
+    def isolation(self) -> sandbox.Isolation:
+        """The same as the sandbox's word for it."""
+        return "unsandboxed" if self.unsandboxed else "sandbox"
+
+
+def key(work: Path, assignment: str, settings: Settings) -> str:
+    """The hash of all that a result depends on, as 64 hexadecimal digits.
+
+    That is: every file of the submission, the release, the course's and the grader's code with its
+    hidden checks, the pinned packages, and the settings.
+
+    Args:
+        work: the submission's folder.
+        assignment: e.g. `a2__forest`.
+    """
+    digest = hashlib.sha256()
+    for part in (_course(), _of(_released(assignment).release), repr(settings), assignment):
+        digest.update(f"{part}\n".encode())
+    for name, content in _files(work):
+        if name == "timestamp.txt":  # when it was handed in changes nothing about the work
+            continue
+        digest.update(f"{name}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def grade(work: Path, assignment: str, settings: Settings) -> Graded:
+    """Grade one submission; never raises for what a student handed in.
+
+    The result's key is made of the files at hand and not taken from the caller, so that a worker
+    with another state of the course is found out.
+
+    Args:
+        work: the submission's folder; only read.
+        assignment: e.g. `a2__forest`.
+
+    Raises:
+        WorkbookError: the grader's own side is not in order: no release, no sandbox, no checks.
+    """
+    meant = _released(assignment)
+    checks = load(meant.short, variants=True)
+    release = cells.read(meant.release)
+    flags: list[Flag] = []
+
+    def graded(verdict: Verdict, **more: object) -> Graded:
+        return Graded.model_validate(
+            {
+                "key": key(work, assignment, settings),
+                "assignment": assignment,
+                "verdict": verdict.model_copy(update={"flags": (*flags, *verdict.flags)}),
+                "notebook": _json(release),
+                "sandbox": "none" if settings.unsandboxed else _protection(),
+                **more,
+            }
+        )
+
+    try:
+        theirs = cells.read(work / meant.release.name)
+        flags += [
+            Flag(kind=f"{finding.kind} cell", detail=finding.sentence[:4_000])
+            for finding in cells.compare(theirs, release)
+        ]
+        notebook = cells.restore(theirs, release)
+    except WorkbookError as error:
+        flags.append(Flag(kind="unreadable", detail=f"{error.what} {error.todo}"))
+        return graded(_nothing(assignment, checks, "There is no notebook to run."))
+
+    with tempfile.TemporaryDirectory(prefix="grade-") as scratch:
+        ran = execute(
+            notebook,
+            work,
+            assignment,
+            to=Path(scratch),
+            limits=dataclasses.replace(EXECUTION, wall_s=settings.wall_s),
+            cell_s=settings.cell_s,
+            isolation=settings.isolation,
+        )
+        flags += [Flag(kind=f.kind, detail=f.detail[:4_000]) for f in ran.findings]
+        flags += _without_libraries(ran.repository)
+        verdict = _judge(meant, checks, ran, settings)
+    return graded(
+        verdict,
+        notebook=_json(ran.notebook),
+        errors=tuple(
+            Stopped(cell=e.cell + 1, name=e.name[:200], message=e.message[:4_000])
+            for e in ran.errors
+        ),
+        log=ran.server_log[-20_000:],
+        executed=ran.seconds,
+        judged=verdict.seconds,
+    )
+
+
+def _judge(
+    assignment: Assignment, checks: dict[str, Check], ran: Execution, settings: Settings
+) -> Verdict:
+    """Have the judge look at what a notebook left behind; assembles what it says."""
+    order = Order(
+        assignment=assignment.short,
+        repository=ran.repository,
+        reports=ran.reports,
+        secret=settings.secret,
+        isolation=settings.isolation,
+    )
+    bound, environment = course(hidden=True)
+    outcome = sandbox.run(
+        [sys.executable, "-m", "grader.judge.judge"],
+        read_only={
+            **bound,
+            str(ran.repository): ran.repository,
+            str(ran.reports): ran.reports,
+        },
+        stdin=order.model_dump_json().encode(),
+        environment=environment,
+        limits=JUDGE,
+        network="own",
+        nesting=True,
+        isolation=settings.isolation,
+    )
+    results: dict[str, CheckResult] = {}
+    flags: list[Flag] = []
+    log = ""
+    ended = False
+    for text in outcome.stdout.splitlines():
+        try:
+            line = Line.model_validate_json(text)
+        except ValidationError:
+            break
+        if line.check is not None:
+            results[line.check.id] = line.check
+        if line.flag is not None:
+            flags.append(line.flag)
+        log = line.log or log
+        ended = line.kind == "end"
+    if not ended:
+        why = f"stopped by its limit ({outcome.stopped})" if outcome.stopped else "ended early"
+        words = outcome.stderr[-1_500:].strip()
+        flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {words}"))
+    missing = _nothing(assignment.name, checks, "The judge did not get to this check.", "error")
+    return Verdict(
+        assignment=assignment.name,
+        checks=tuple(results.get(result.id, result) for result in missing.checks),
+        flags=tuple(flags),
+        log=log,
+        seconds=outcome.seconds,
+    )
+
+
+def _without_libraries(repository: Path) -> list[Flag]:
+    """Take shared libraries out of a repository.
+
+    For a backend X the server looks for libtriton_X.so in the model's own folders first, and would
+    run it as a part of itself: then nothing that it says is the server's word any more.
+    """
+    flags = []
+    for path in sorted(repository.rglob("*")):
+        if path.is_file() and (".so" in path.suffixes or path.read_bytes()[:4] == b"\x7fELF"):
+            path.unlink()
+            name = path.relative_to(repository)
+            flags.append(Flag(kind="native library", detail=f"{name} was taken out."))
+    return flags
+
+
+def _nothing(
+    assignment: str, checks: Mapping[str, Check], why: str, status: str = "not attempted"
+) -> Verdict:
+    """A verdict that gives no points, for the same reason everywhere."""
+    return Verdict.model_validate(
+        {
+            "assignment": assignment,
+            "checks": [
+                {
+                    "id": check.id,
+                    "sentence": check.sentence,
+                    "status": status,
+                    "credit": 0,
+                    "rationale": why,
+                }
+                for check in checks.values()
+            ],
+        }
+    )
+
+
+def _released(assignment: str) -> Assignment:
+    """The assignment of this name, whose notebook students were given."""
+    meant = assignments.named(assignment)
+    if not meant.release.is_file():
+        raise WorkbookError(
+            f"There is no release of {assignment}.",
+            where=str(meant.release),
+            todo="Build it with `workbook build`.",
+        )
+    return meant
+
+
+@functools.cache
+def _protection() -> str:
+    """The level of protection that this machine allows, in words; asked once a process."""
+    return sandbox.probe().level
+
+
+def _files(folder: Path) -> Iterable[tuple[str, str]]:
+    """The regular files below a folder: relative name and hash, in order of their names."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            yield path.relative_to(folder).as_posix(), _of(path)
+
+
+def _of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@functools.cache
+def _course() -> str:
+    """The hash of the code that grades: both packages and the pinned list."""
+    root = paths.root()
+    digest = hashlib.sha256(_of(root / "requirements.txt").encode())
+    for package in ("workbook", "grader"):
+        for path in sorted((root / package).rglob("*.py")):
+            if "work" not in path.relative_to(root / package).parts[:1]:
+                digest.update(f"{path.relative_to(root)}\0{_of(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _json(notebook: Mapping[str, object]) -> str:
+    return json.dumps(notebook, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,46 @@
+"""`python -m grader.judge.serve REPOSITORY HTTP GRPC METRICS`: a Triton on these ports.
+
+Its log comes on standard output.
+
+This is what runs in the sandbox of the judge's server. It loads nothing until it is asked.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+from workbook.server import Triton
+
+
+def main() -> None:
+    """Serve until the server ends or this process is ended."""
+    repository, *ports = sys.argv[1:]
+    http, grpc, metrics = map(int, ports)
+    with Triton(repository, http=http, grpc=grpc, metrics=metrics) as triton:
+        assert triton.log is not None
+        ended = threading.Event()
+        copier = threading.Thread(target=_repeat, args=(triton.log, ended))
+        copier.start()
+        triton.wait()
+        ended.set()
+        copier.join()
+
+
+def _repeat(log: Path, ended: threading.Event) -> None:
+    """Copy to standard output what is written to a file, until all that wrote has ended."""
+    with log.open("rb") as file:
+        while True:
+            is_last = ended.is_set()
+            if text := file.read():
+                sys.stdout.buffer.write(text)
+                sys.stdout.buffer.flush()
+            elif is_last:
+                return
+            else:
+                ended.wait(0.05)
+
+
+if __name__ == "__main__":
+    main()

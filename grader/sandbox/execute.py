@@ -1,0 +1,236 @@
+"""Execute a submission's notebook in a sandbox, beside a Triton of its own.
+
+What happens inside is runner.py's part. Here is the outside: the sandbox is started, what it
+delivers is unpacked with care, and only what a notebook may show is taken from it. Nothing that
+comes out is trusted: outputs are for reading, reports and repository for the judge to try.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .. import sandbox
+from .mounts import course
+from .runner import GRACE, LOG_BYTES, Orders
+from .unpack import unpack
+
+__all__ = ["CellError", "Execution", "Finding", "course", "execute"]
+
+#: Bytes of output kept of one cell.
+CELL_OUTPUT = 1 << 20
+#: Seconds one cell may take.
+CELL_S = 120.0
+_NOTEBOOK_BYTES = 64 << 20
+_SUBMISSION = "/submission"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """Something out of the ordinary: what kind, and a sentence about it."""
+
+    kind: str
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class CellError:
+    """A cell that raised: its index, the exception's name and what it said."""
+
+    cell: int
+    name: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Execution:
+    """What came of a notebook.
+
+    Attributes:
+        notebook: the notebook that was given, with the outputs of its cells.
+        repository: the folder of the models that it deployed; may be empty.
+        reports: the folder of what its checks wrote down; may be empty.
+        server_log: the end of the server's log.
+        cells_run: how many code cells were started.
+        errors: the cells that raised.
+        seconds: from start to end, wall clock.
+        outcome: the sandbox's own account, without the bytes it delivered.
+        findings: what went wrong, or is odd.
+    """
+
+    notebook: dict[str, Any]
+    repository: Path
+    reports: Path
+    server_log: str
+    cells_run: int
+    errors: tuple[CellError, ...]
+    seconds: float
+    outcome: sandbox.Outcome
+    findings: tuple[Finding, ...]
+
+
+class _Run(BaseModel):
+    """run.json, as runner.py writes it, or anybody else."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cells_run: int = Field(ge=0, le=10_000)
+    notes: list[str] = Field(max_length=100)
+    seconds: float
+
+
+def execute(
+    notebook: dict[str, Any],
+    files: Path,
+    assignment: str,
+    *,
+    to: Path,
+    limits: sandbox.Limits | None = None,
+    cell_s: float = CELL_S,
+    isolation: sandbox.Isolation = "sandbox",
+) -> Execution:
+    """Execute a notebook, all its cells whatever they raise; never raises for what it does.
+
+    Args:
+        notebook: nbformat JSON, with its locked cells restored.
+        files: the submission's folder; the notebook runs in a copy of it.
+        assignment: e.g. `a2__forest`; the part before `__` names its reports.
+        to: an empty folder for what comes out.
+        limits: the whole sandbox's. The notebook is stopped a little before the wall clock ends,
+            so that what there is can still be delivered.
+        cell_s: the most seconds for one cell.
+        isolation: `unsandboxed` runs it without protection, on free ports and with the caller's
+            own rights.
+
+    Raises:
+        WorkbookError: this machine allows no sandbox, or has no laptop server.
+    """
+    limits = limits or sandbox.Limits()
+    bound, environment = course()
+    is_isolated = isolation == "sandbox"
+    orders: Orders = {
+        "notebook": notebook,
+        "submission": _SUBMISSION if is_isolated else str(files.absolute()),
+        "assignment": assignment,
+        "ports": (8000, 8001, 8002) if is_isolated else (0, 0, 0),
+        "seconds": limits.wall_s - min(GRACE + 10.0, limits.wall_s / 3),
+        "cell_seconds": cell_s,
+        "cell_output": CELL_OUTPUT,
+    }
+    outcome = sandbox.run(
+        [sys.executable, "-I", "-m", "grader.sandbox.runner"],
+        read_only={**bound, _SUBMISSION: files},
+        stdin=json.dumps(orders).encode(),
+        environment=environment,
+        limits=limits,
+        isolation=isolation,
+    )
+    findings = [Finding("archive", wrong) for wrong in _unpacked(outcome, to, limits)]
+    if outcome.stopped:
+        findings.insert(0, Finding("stopped", _stop_sentence(outcome, limits)))
+    elif outcome.code != 0:
+        words = outcome.stderr.strip().splitlines()[-1:] or [""]
+        findings.insert(
+            0,
+            Finding(
+                "runner ended",
+                f"What runs the notebook was ended (status {outcome.code}). {words[0]}"[:500],
+            ),
+        )
+    complete = not outcome.stopped and outcome.code == 0  # else it is clear why parts are missing
+    run, complaint = _read_run(to / "run.json")
+    if complaint and complete:
+        findings.append(Finding("archive", complaint))
+    findings += [Finding("execution", note[:500]) for note in run.notes]
+    shown, complaint = _with_outputs(notebook, to / "executed.ipynb")
+    if complaint and complete:
+        findings.append(Finding("archive", complaint))
+    return Execution(
+        notebook=shown,
+        repository=to / "repository",
+        reports=to / "reports",
+        server_log=_read(to / "server.log", LOG_BYTES).decode(errors="replace"),
+        cells_run=run.cells_run,
+        errors=tuple(_errors(shown)),
+        seconds=outcome.seconds,
+        outcome=dataclasses.replace(outcome, stdout=b""),
+        findings=tuple(findings),
+    )
+
+
+def _unpacked(outcome: sandbox.Outcome, to: Path, limits: sandbox.Limits) -> list[str]:
+    wrong = unpack(outcome.stdout, to, most_bytes=limits.output_bytes)
+    return [] if outcome.stopped and not outcome.stdout else wrong
+
+
+def _stop_sentence(outcome: sandbox.Outcome, limits: sandbox.Limits) -> str:
+    allowed = {
+        "wall clock": f"{limits.wall_s:.0f} s",
+        "cpu": f"{limits.cpu_s:.0f} s of processor time",
+        "memory": f"{limits.memory_bytes >> 20} MiB of memory",
+        "processes": f"{limits.processes} processes and threads",
+        "output": f"{limits.output_bytes >> 20} MiB of results",
+    }
+    return (
+        f"Stopped after {outcome.seconds:.0f} s: the limit is "
+        f"{allowed.get(outcome.stopped, outcome.stopped)}."
+    )
+
+
+def _read(file: Path, most: int) -> bytes:
+    """A file's first `most` bytes; nothing where there is no such file."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(most)
+    except OSError:
+        return b""
+
+
+def _read_run(file: Path) -> tuple[_Run, str]:
+    try:
+        return _Run.model_validate_json(_read(file, 1 << 20)), ""
+    except ValidationError:
+        return _Run(cells_run=0, notes=[], seconds=0), "There is no account of the run."
+
+
+def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any], str]:
+    """The given notebook with the outputs of the executed one, and what was wrong with those.
+
+    Only outputs and execution counts are taken: sources and metadata stay the ones that we sent.
+    """
+    shown = copy.deepcopy(notebook)
+    for cell in shown["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    empty = copy.deepcopy(shown)
+    import nbformat  # late: it takes a second to import
+
+    try:
+        cells = json.loads(_read(file, _NOTEBOOK_BYTES))["cells"]
+        if len(cells) != len(shown["cells"]):
+            raise ValueError("it has other cells")
+        for ours, theirs in zip(shown["cells"], cells, strict=True):
+            if ours["cell_type"] == "code":
+                ours["outputs"] = theirs["outputs"]
+                ours["execution_count"] = theirs["execution_count"]
+        nbformat.validate(nbformat.from_dict(shown))  # type: ignore[no-untyped-call]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return empty, f"There are no readable outputs: {error}"[:300]
+    except nbformat.ValidationError:
+        return empty, "The outputs are not a notebook's."
+    return shown, ""
+
+
+def _errors(notebook: dict[str, Any]) -> list[CellError]:
+    return [
+        CellError(index, str(output["ename"])[:200], str(output["evalue"])[:4_000])
+        for index, cell in enumerate(notebook["cells"])
+        for output in cell.get("outputs", ())
+        if output["output_type"] == "error"
+    ]

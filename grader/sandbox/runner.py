@@ -1,0 +1,272 @@
+"""Inside the sandbox: execute a notebook beside a Triton of its own, and deliver what came of it.
+
+`python -m grader.sandbox.runner` reads its orders as JSON from standard input and writes one tar to
+standard output: run.json, executed.ipynb, server.log, reports/, repository/. Everything here
+shares the sandbox with the student's code, so nothing that it delivers is trusted by anybody.
+It imports little and late, so that kernel and server start at once and side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import io
+import json
+import os
+import shutil
+import stat
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from workbook.server import Triton
+
+GRACE = 5.0  # seconds that an interrupted cell has to end
+LOG_BYTES = 1 << 20  # of the server's log: the last ones
+_PR_SET_DUMPABLE = 4
+
+
+class Orders(TypedDict):
+    """What the runner is asked to do.
+
+    Attributes:
+        notebook: nbformat JSON.
+        submission: the folder with the student's files.
+        assignment: e.g. `a2__forest`; names the folder the notebook runs in, and its reports.
+        ports: for HTTP, gRPC and metrics; 0 for free ones.
+        seconds: for the whole notebook, from the runner's start.
+        cell_seconds: for one cell.
+        cell_output: bytes of output kept of one cell.
+    """
+
+    notebook: dict[str, Any]
+    submission: str
+    assignment: str
+    ports: tuple[int, int, int]
+    seconds: float
+    cell_seconds: float
+    cell_output: int
+
+
+def main() -> int:
+    """Do what the orders on standard input say; returns the exit status."""
+    began = time.monotonic()
+    # The way out is ours alone: children inherit no copy, and being "not dumpable" closes
+    # /proc/<us>/fd to other processes of this user (see proc(5), PR_SET_DUMPABLE in prctl(2)).
+    out = os.dup(1)
+    os.dup2(2, 1)
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    orders: Orders = json.load(sys.stdin)
+    home = Path(os.environ["WORKBOOK_HOME"])
+    classroom = home / "assignments" / orders["assignment"]
+    reports = home / ".workbook" / "reports" / orders["assignment"].split("__")[0]
+    repository = Path(os.environ["TRITON_REPOSITORY"])
+    repository.mkdir(parents=True)
+    server = _Server(repository, orders["ports"])
+    server.start()
+    skipped = _copy(Path(orders["submission"]), classroom)
+    notebook, ran, notes = asyncio.run(
+        _execute(orders, classroom, began + orders["seconds"], server)
+    )
+    notes += [f"{name} was left out: not a file or folder." for name in skipped]
+    log = server.finish()
+    notes += server.notes
+    run = {"cells_run": ran, "notes": notes, "seconds": time.monotonic() - began}
+    with (
+        os.fdopen(out, "wb") as pipe,
+        tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        _add(tar, "run.json", json.dumps(run).encode())
+        _add(tar, "executed.ipynb", json.dumps(notebook).encode())
+        _add(tar, "server.log", log)
+        _add_tree(tar, "reports", reports)
+        _add_tree(tar, "repository", repository)
+    return 0
+
+
+class _Server:
+    """The Triton beside the notebook, started in a thread while the kernel starts."""
+
+    def __init__(self, repository: Path, ports: tuple[int, int, int]) -> None:
+        self.notes: list[str] = []
+        self._repository = repository
+        self._ports = ports
+        self._triton: Triton | None = None
+        self._thread = threading.Thread(target=self._start)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _start(self) -> None:
+        from workbook.common.errors import WorkbookError
+        from workbook.server import Triton
+
+        http, grpc, metrics = self._ports
+        triton = Triton(self._repository, http=http, grpc=grpc, metrics=metrics)
+        try:
+            triton.start(remember=True)
+        except WorkbookError as error:
+            self.notes.append(f"The server did not start: {error.what}")
+        else:
+            self._triton = triton
+
+    async def ready(self) -> None:
+        """Wait until it answers, or has failed to start."""
+        await asyncio.to_thread(self._thread.join)
+
+    def finish(self) -> bytes:
+        """Returns the end of its log; the server itself ends with the sandbox, or by its guard."""
+        self._thread.join()
+        if self._triton is None or self._triton.log is None:
+            return b""
+        with self._triton.log.open("rb") as file:
+            file.seek(max(0, self._triton.log_size() - LOG_BYTES))
+            return file.read(LOG_BYTES)
+
+
+async def _execute(
+    orders: Orders, classroom: Path, deadline: float, server: _Server
+) -> tuple[dict[str, Any], int, list[str]]:
+    """Run all cells, whatever they do; returns the notebook, how many ran, and what went wrong."""
+    import nbformat
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient import NotebookClient
+    from nbclient.exceptions import DeadKernelError
+
+    budget = orders["cell_output"]
+
+    class Client(NotebookClient):
+        """Counts a cell's output while it arrives and keeps no more than its share."""
+
+        _cell = -1
+        _left = 0
+
+        def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
+            if cell_index != self._cell:
+                self._cell, self._left = cell_index, budget
+            if msg["msg_type"] not in _OUTPUTS:
+                return super().process_message(msg, cell, cell_index)
+            if self._left <= 0:
+                return None
+            size = _size(msg["content"])
+            left, self._left = self._left, self._left - size
+            if size <= left:
+                return super().process_message(msg, cell, cell_index)
+            note = f"\n[output cut: a cell may show {budget >> 10} KiB]\n"
+            text = msg["content"]["text"][:left] if msg["msg_type"] == "stream" else ""
+            cut = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": text + note}}
+            cut["header"] = {**msg["header"], "msg_type": "stream"}
+            return super().process_message(cut, cell, cell_index)
+
+    notebook = nbformat.reads(  # type: ignore[no-untyped-call]
+        json.dumps(orders["notebook"]), as_version=4
+    )
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    sockets = tempfile.mkdtemp(prefix="kernel-")
+    manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/ipc")
+    client = Client(
+        notebook,
+        km=manager,
+        allow_errors=True,
+        resources={"metadata": {"path": str(classroom)}},
+        shutdown_kernel="immediate",
+    )
+    ran = 0
+    notes: list[str] = []
+    try:
+        await client.async_start_new_kernel()
+        await client.async_start_new_kernel_client()
+    except Exception as error:
+        return notebook, 0, [f"The kernel did not start: {error}"]
+    await server.ready()
+    for index, cell in enumerate(notebook.cells):
+        if cell.cell_type != "code" or not cell.source.strip():
+            continue
+        left = deadline - time.monotonic()
+        if left <= 0:
+            notes.append(f"The time was up before cell {index + 1}.")
+            break
+        task = asyncio.ensure_future(client.async_execute_cell(cell, index))
+        allowed = min(orders["cell_seconds"], left)
+        await asyncio.wait({task}, timeout=allowed)
+        if not task.done():
+            notes.append(f"Cell {index + 1} was interrupted after {allowed:.0f} s.")
+            await manager.interrupt_kernel()
+            await asyncio.wait({task}, timeout=GRACE)
+        if not task.done():
+            notes.append(
+                f"Cell {index + 1} did not let itself be interrupted; the kernel was ended."
+            )
+            await manager.shutdown_kernel(now=True)
+        ran += 1
+        try:
+            await task
+        except DeadKernelError:
+            notes.append(f"The kernel died in cell {index + 1}; the cells after it did not run.")
+            break
+        except Exception as error:  # a message that nbclient cannot read is the student's doing
+            notes.append(f"Cell {index + 1}: {type(error).__name__}: {error}"[:500])
+    with contextlib.suppress(Exception):  # the kernel may be in any state now
+        await client._async_cleanup_kernel()
+    return notebook, ran, notes
+
+
+_OUTPUTS = ("stream", "display_data", "execute_result", "update_display_data", "error")
+
+
+def _size(content: dict[str, Any]) -> int:
+    text = content.get("text")
+    return len(text) if isinstance(text, str) else len(json.dumps(content, default=str))
+
+
+def _copy(source: Path, target: Path) -> list[str]:
+    """Copy regular files and folders; returns the names of what is neither."""
+    skipped: list[str] = []
+    target.mkdir(parents=True)
+    for path, relative, mode in _walk(source):
+        if stat.S_ISDIR(mode):
+            (target / relative).mkdir()
+        elif stat.S_ISREG(mode):
+            shutil.copy(path, target / relative)
+        else:
+            skipped.append(relative)
+    return skipped
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, str, int]]:
+    """Everything below a folder, parents first: path, name relative to it, mode."""
+    for base, folders, files in os.walk(folder):
+        for name in sorted([*folders, *files]):
+            path = Path(base, name)
+            yield path, str(path.relative_to(folder)), path.lstat().st_mode
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    tar.addfile(member, io.BytesIO(data))
+
+
+def _add_tree(tar: tarfile.TarFile, name: str, folder: Path) -> None:
+    """Add the files and folders below a folder; links and the like are left out."""
+    for path, relative, mode in _walk(folder) if folder.is_dir() else ():
+        if stat.S_ISDIR(mode):
+            member = tarfile.TarInfo(f"{name}/{relative}")
+            member.type = tarfile.DIRTYPE
+            tar.addfile(member)
+        elif stat.S_ISREG(mode):
+            with contextlib.suppress(OSError):
+                _add(tar, f"{name}/{relative}", path.read_bytes())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Unpack what a sandbox delivered: a tar that anybody may have written, so nothing in it is obeyed.
+
+Regular files and folders only, below known names, at most so many and so large; whatever else is
+in it is left out and said. Modes, owners and times are not taken over. See tar(5).
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+from workbook.common.errors import RepositoryError
+from workbook.server import repository
+
+FILES = ("run.json", "executed.ipynb", "server.log")
+FOLDERS = ("reports", "repository")
+
+_ENTRIES = 10_000
+_DEPTH = 12
+_SAID = 10  # complaints kept; the rest is counted
+#: What reading a broken or hostile archive may raise.
+_BROKEN = (
+    tarfile.TarError,
+    OSError,
+    EOFError,
+    ValueError,  # UnicodeError too
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
+
+
+def unpack(data: bytes, to: Path, *, most_bytes: int) -> list[str]:
+    """Write an archive's files below the empty folder `to`; returns what was wrong with it.
+
+    Args:
+        most_bytes: the files' sizes together.
+
+    The folders of `FOLDERS` exist afterwards, whatever the archive held.
+    """
+    wrong: list[str] = []
+    for name in FOLDERS:
+        (to / name).mkdir()
+    left = most_bytes
+    count = 0
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r|") as tar:
+            for member in tar:
+                count += 1
+                if count > _ENTRIES:
+                    wrong.append(f"More than {_ENTRIES} entries; the rest was left out.")
+                    break
+                reason = refusal(member)
+                if not reason and member.size > left:
+                    reason = "the files are too large together"
+                if not reason:
+                    left -= member.size
+                    reason = _write(tar, member, to)
+                if reason:
+                    wrong.append(f"{member.name[:200]!r} was left out: {reason}.")
+    except _BROKEN as error:
+        wrong.append(f"The archive breaks off or is not one: {error}"[:300])
+    if len(wrong) > _SAID:
+        wrong[_SAID:] = [f"{len(wrong) - _SAID} more were left out."]
+    return wrong
+
+
+def refusal(member: tarfile.TarInfo) -> str:
+    """Why an entry may not be unpacked; "" if it may."""
+    if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE):
+        return "neither a file nor a folder"
+    if member.sparse is not None or member.size < 0:
+        return "its size is not that of its content"
+    parts = member.name.split("/")
+    if any(
+        part in ("", ".", "..") or not part.isprintable() or len(part.encode()) > 255
+        for part in parts
+    ):
+        return "its name is none"
+    if len(parts) > _DEPTH:
+        return "too deep"
+    if len(parts) == 1:
+        return "" if parts[0] in FILES and member.isreg() else "not expected"
+    if parts[0] not in FOLDERS:
+        return "not expected"
+    if parts[0] == "repository" and not parts[1].startswith("."):
+        try:
+            repository.check_name(parts[1])
+        except RepositoryError as error:
+            return error.what.rstrip(".")
+    return ""
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path) -> str:
+    """Write one entry below `to`, in which we alone have made all there is; "" or what failed."""
+    target = to / member.name
+    try:
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+            return ""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source = tar.extractfile(member)
+        assert source is not None
+        content = source.read()
+        with target.open("xb") as file:
+            file.write(content)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        return "there is another of this name"
+    return ""

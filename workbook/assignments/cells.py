@@ -1,0 +1,489 @@
+"""A student's notebook beside the release: what was changed, and how it is put right.
+
+The release is the truth. It says in its metadata (`metadata.workbook`, the *manifest*) which cells
+carry a tag, what they are worth and what was in them, so that a student's own notebook can be
+looked at where no other copy of the release is at hand.
+
+Everything here takes notebooks as JSON gave them, and trusts nothing in them: whatever is not a
+notebook ends in a WorkbookError.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..common.errors import WorkbookError
+from ..notebooks.source import dotted, grade_id
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+VERSION = 1
+"""Version of the manifest."""
+LIMIT = 100 * 2**20
+"""The largest notebook that is read, in bytes."""
+
+Kind = Literal["edited", "deleted", "copied", "moved", "metadata", "foreign"]
+_CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_FLAGS = ("grade", "locked", "solution", "task")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A tagged cell as the manifest has it.
+
+    `id` has dots; `kind` is one of `notebooks.KINDS`; `checksum` is of type and source as released.
+    """
+
+    id: str
+    kind: str
+    points: float
+    type: str
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release says of itself; `files` are the starter files, relative to its folder."""
+
+    assignment: str
+    cells: tuple[Expected, ...]
+    files: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest as it stands in `metadata.workbook`."""
+        return {
+            "version": VERSION,
+            "assignment": self.assignment,
+            "cells": [vars(cell) for cell in self.cells],
+            "files": list(self.files),
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something in a student's notebook that differs from the release.
+
+    Attributes:
+        kind: what was done: a cell was edited, deleted, copied, moved, had its metadata changed,
+            or belongs to another assignment.
+        cell: the cell's id with dots; "" where the whole notebook is meant.
+        sentence: what is the matter and what to do, for the student.
+    """
+
+    kind: Kind
+    cell: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell after everything in it was looked at: only what has the right type is left."""
+
+    type: str
+    source: str
+    id: str
+    nbgrader: Mapping[str, Any]
+    attachments: dict[str, dict[str, str]]
+
+    @property
+    def grade_id(self) -> str:
+        return self.nbgrader["grade_id"] if self.nbgrader else ""
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A notebook's JSON.
+
+    Raises:
+        WorkbookError: the file is missing, larger than `LIMIT`, or not a JSON object.
+    """
+    todo = "Save the notebook in JupyterLab, or begin again with the one that you were given."
+    try:
+        if path.stat().st_size > LIMIT:
+            raise WorkbookError(
+                f"The notebook is larger than {LIMIT >> 20} MB.",
+                where=str(path),
+                todo="Clear its outputs (Edit, Clear Outputs of All Cells) and save it.",
+            )
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        what = "The notebook is not there." if isinstance(error, FileNotFoundError) else ""
+        raise WorkbookError(
+            what or f"The notebook cannot be read: {error}.", where=str(path), todo=todo
+        ) from None
+    if not isinstance(content, dict):
+        raise WorkbookError("The file is not a notebook.", where=str(path), todo=todo)
+    return content
+
+
+def checksum(type: str, source: str) -> str:
+    """A cell's type and source in 64 hexadecimal digits."""
+    return hashlib.sha256(f"{type}\n{_text(source)}".encode()).hexdigest()
+
+
+def describe(assignment: str, notebook: object, files: Iterable[str] = ()) -> Manifest:
+    """The manifest of a release notebook, from its cells."""
+    cells = tuple(
+        Expected(
+            dotted(cell.grade_id),
+            _kind(cell.nbgrader),
+            cell.nbgrader.get("points", 0),
+            cell.type,
+            checksum(cell.type, cell.source),
+        )
+        for cell in _cells(notebook)
+        if cell.grade_id
+    )
+    return Manifest(assignment, cells, tuple(files))
+
+
+def manifest(notebook: object) -> Manifest:
+    """The manifest that a notebook carries.
+
+    Raises:
+        WorkbookError: there is none, or it is damaged.
+    """
+    _cells(notebook)
+    try:
+        found: Any = notebook["metadata"]["workbook"]  # type: ignore[index]
+        if found["version"] != VERSION:
+            raise ValueError("version")
+        cells = tuple(
+            Expected(
+                _str(c["id"]),
+                _str(c["kind"]),
+                _points(c["points"]),
+                _str(c["type"]),
+                _str(c["checksum"]),
+            )
+            for c in found["cells"]
+        )
+        files = tuple(_str(name) for name in found["files"])
+        return Manifest(_str(found["assignment"]), cells, files)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise WorkbookError(
+            "The notebook does not say which assignment it is.",
+            where="metadata.workbook",
+            todo="Use the notebook that you were given: copy your answers into a fresh one.",
+        ) from None
+
+
+def compare(notebook: object, release: object) -> list[Finding]:
+    """What differs in a student's notebook from the release, in the order of the release.
+
+    Args:
+        notebook: the student's, as JSON.
+        release: the release notebook as JSON; its manifest counts. The student's own notebook will
+            do where there is no other.
+
+    Raises:
+        WorkbookError: one of them is not a notebook, or the release carries no manifest.
+    """
+    wanted = manifest(release)
+    cells = _cells(notebook)
+    findings: list[Finding] = []
+    own = _own_assignment(notebook)
+    expected = {cell.id: cell for cell in wanted.cells}
+    held = _match(cells, list(expected), _release_ids(release))
+    if own != wanted.assignment and (own or not held):
+        findings.append(
+            Finding(
+                "foreign",
+                "",
+                f"This is not the notebook of {wanted.assignment}"
+                + (f" but that of {own[:80]}." if own else ".")
+                + " Hand in the one that you were given for it.",
+            )
+        )
+    before = ""
+    steady = _rising([held[id][0] for id in expected if held.get(id)])
+    for cell in expected.values():
+        name = f"The {_WORDS.get(cell.kind, 'cell')} {cell.id}"
+        places = held.get(cell.id, [])
+        if not places:
+            todo = "Copy it back from a fresh copy of the assignment"
+            findings.append(Finding("deleted", cell.id, f"{name} is missing. {todo}."))
+            continue
+        found, place = cells[places[0]], places[0]
+        where = f"below {before}" if before else "before all others"
+        if len(places) > 1:
+            findings.append(
+                Finding(
+                    "copied",
+                    cell.id,
+                    f"{name} is there {len(places)} times. Keep the one {where}, and delete the "
+                    "copies; for a cell of your own, make a new one with B.",
+                )
+            )
+        edited = checksum(found.type, found.source) != cell.checksum
+        if found.type != cell.type or (edited and cell.kind in ("check", "given")):
+            findings.append(
+                Finding(
+                    "edited",
+                    cell.id,
+                    f"{name} was changed. Copy its text back from a fresh copy of the assignment; "
+                    "try things out in cells of your own."
+                    if found.type == cell.type
+                    else f"{name} is a {found.type} cell now; make it a {cell.type} cell again.",
+                )
+            )
+        if not _same_metadata(found.nbgrader, cell):
+            findings.append(
+                Finding(
+                    "metadata",
+                    cell.id,
+                    f"The grading information of {cell.id} was changed. Take the cell from a fresh "
+                    "copy of the assignment.",
+                )
+            )
+        if place not in steady and len(places) == 1:
+            findings.append(Finding("moved", cell.id, f"{name} was moved. Move it back {where}."))
+        before = cell.id
+    known = {place for places in held.values() for place in places}
+    findings.extend(
+        Finding(
+            "foreign",
+            dotted(cell.grade_id)[:80],
+            f"A graded cell {dotted(cell.grade_id)[:80]} does not belong to this assignment. "
+            "Delete it.",
+        )
+        for place, cell in enumerate(cells)
+        if cell.grade_id and place not in known
+    )
+    return findings
+
+
+def restore(notebook: object, release: object) -> NotebookNode:
+    """A clean notebook, ready to run: the release's own cells with the student's answers in them.
+
+    Checks and given cells are the release's. Solution and written cells have the student's text
+    and the release's metadata; a deleted one comes back as released. Tagged cells stand in the
+    release's order, each followed by the student's own cells that followed it; copies are plain
+    cells. Outputs, and all metadata but the release's, are gone.
+
+    Raises:
+        WorkbookError: one of them is not a notebook.
+    """
+    originals = _cells(release)
+    cells = _cells(notebook)
+    ranks = {cell.id: rank for rank, cell in enumerate(originals) if not cell.grade_id}
+    tagged = {dotted(c.grade_id): rank for rank, c in enumerate(originals) if c.grade_id}
+    chosen = {
+        places[0]: id for id, places in _match(cells, list(tagged), _release_ids(release)).items()
+    }
+    released: list[Mapping[str, Any]] = release["cells"]  # type: ignore[index]
+
+    # Each entry is (rank in the release or None, cell): a tagged cell with the plain ones after it.
+    head: list[tuple[int | None, dict[str, Any]]] = []
+    chunks: dict[str, list[tuple[int | None, dict[str, Any]]]] = {}
+    current = head
+    taken = {cell.id for cell in originals if cell.grade_id}
+    for place, cell in enumerate(cells):
+        if place in chosen:
+            id = chosen[place]
+            rank = tagged[id]
+            current = chunks[id] = [(rank, _released(originals[rank], released[rank], cell))]
+        else:
+            name = cell.id if _CELL_ID.fullmatch(cell.id) else ""
+            while not name or name in taken:
+                name = hashlib.sha256(f"{place}\n{name}".encode()).hexdigest()[:16]
+            taken.add(name)
+            current.append((ranks.get(cell.id), _plain(cell, name)))
+
+    result = head
+    begin = 0  # where the chunk that is being filled begins in the result
+    for id, rank in tagged.items():
+        if id in chunks:
+            begin = len(result)
+            result.extend(chunks[id])
+            continue
+        later = (i for i in range(begin, len(result)) if (result[i][0] or -1) > rank)
+        place = next(later, len(result))
+        result.insert(place, (rank, _released(originals[rank], released[rank], None)))
+        begin = place
+    import nbformat  # late: it takes a second to import
+
+    return nbformat.from_dict(  # type: ignore[no-untyped-call,no-any-return]
+        {
+            "cells": [cell for _, cell in result],
+            "metadata": release["metadata"],  # type: ignore[index]
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )
+
+
+def _rising(places: list[int]) -> set[int]:
+    """The most of the places that follow one another in rising order: the fewest were moved."""
+    ends: list[int] = []  # the place in which the best row of each length ends
+    before: dict[int, int | None] = {}
+    for place in places:
+        at = bisect.bisect_left(ends, place)
+        before[place] = ends[at - 1] if at else None
+        ends[at : at + 1] = [place]
+    found: set[int] = set()
+    last = ends[-1] if ends else None
+    while last is not None:
+        found.add(last)
+        last = before[last]
+    return found
+
+
+_WORDS = {"check": "check", "solution": "task's cell", "written": "written answer", "given": "cell"}
+
+
+def _text(value: str) -> str:
+    """The text with everything that UTF-8 cannot hold replaced."""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _str(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return _text(value)
+
+
+def _points(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError("not a number")
+    return value
+
+
+def _cells(notebook: object) -> list[_Cell]:
+    """The cells of a notebook in format 4, or a WorkbookError that says why it is none."""
+    todo = "Save it in JupyterLab, or begin again with the notebook that you were given."
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        if isinstance(notebook, dict) and "worksheets" in notebook:
+            what = "The notebook is in an old format; format 4 is needed."
+            raise WorkbookError(what, where="nbformat", todo=todo)
+        raise WorkbookError("This is not a notebook.", where="cells", todo=todo)
+    version = notebook.get("nbformat")
+    if isinstance(version, bool) or version != 4:
+        raise WorkbookError("The notebook is not in format 4.", where="nbformat", todo=todo)
+    if not isinstance(notebook.get("metadata"), dict):
+        raise WorkbookError("The notebook has no metadata.", where="metadata", todo=todo)
+    return [_one(cell, place, todo) for place, cell in enumerate(notebook["cells"])]
+
+
+def _one(cell: object, place: int, todo: str) -> _Cell:
+    def wrong(what: str, field: str) -> WorkbookError:
+        return WorkbookError(what, where=f"cells[{place}]{field}", todo=todo)
+
+    if not isinstance(cell, dict):
+        raise wrong("A cell is not an object.", "")
+    if cell.get("cell_type") not in ("code", "markdown", "raw"):
+        raise wrong("A cell is neither code nor text.", ".cell_type")
+    source = cell.get("source")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = "".join(source)
+    if not isinstance(source, str):
+        raise wrong("A cell has no source.", ".source")
+    metadata = cell.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise wrong("A cell's metadata is not an object.", ".metadata")
+    tag = metadata.get("nbgrader")
+    nbgrader = {}
+    if isinstance(tag, dict) and isinstance(tag.get("grade_id"), str) and tag["grade_id"]:
+        nbgrader = tag | {"grade_id": _text(tag["grade_id"])}
+    id = cell.get("id")
+    attachments = cell.get("attachments")
+    return _Cell(
+        cell["cell_type"],
+        _text(source),
+        _text(id) if isinstance(id, str) else "",
+        nbgrader,
+        {
+            _text(name): {_text(k): _text(v) for k, v in bundle.items() if isinstance(v, str)}
+            for name, bundle in (attachments if isinstance(attachments, dict) else {}).items()
+            if isinstance(bundle, dict)
+        },
+    )
+
+
+def _kind(nbgrader: Mapping[str, Any]) -> str:
+    if nbgrader.get("grade"):
+        return "written" if nbgrader.get("solution") else "check"
+    return "solution" if nbgrader.get("solution") else "given"
+
+
+def _same_metadata(nbgrader: Mapping[str, Any], cell: Expected) -> bool:
+    wanted = {
+        "grade": cell.kind in ("check", "written"),
+        "locked": cell.kind in ("check", "given"),
+        "solution": cell.kind in ("solution", "written"),
+        "task": False,
+    }
+    points = nbgrader.get("points", 0)
+    return (
+        bool(nbgrader)
+        and nbgrader["grade_id"] == grade_id(cell.id)
+        and all(nbgrader.get(flag, False) is wanted[flag] for flag in _FLAGS)
+        and not isinstance(points, bool)
+        and (points == cell.points or not wanted["grade"])
+    )
+
+
+def _own_assignment(notebook: Any) -> str:
+    """The assignment that a notebook says it is; "" where it says nothing that makes sense."""
+    held = notebook["metadata"].get("workbook")
+    name = held.get("assignment") if isinstance(held, dict) else None
+    return _text(name) if isinstance(name, str) else ""
+
+
+def _release_ids(release: object) -> dict[str, str]:
+    """Jupyter's cell id → our id, of the tagged cells of a release."""
+    return {c.id: dotted(c.grade_id) for c in _cells(release) if c.id and c.grade_id}
+
+
+def _match(cells: list[_Cell], wanted: list[str], ids: Mapping[str, str]) -> dict[str, list[int]]:
+    """The places of each wanted cell in a notebook, the one that counts first.
+
+    A cell is known by its grade id; where that is no known one, by Jupyter's cell id. Of several
+    the one with the release's cell id counts: a copy made in JupyterLab gets a new one.
+    """
+    names = set(wanted)
+    found: dict[str, list[int]] = {}
+    for place, cell in enumerate(cells):
+        id = dotted(cell.grade_id)
+        if id not in names:
+            id = ids.get(cell.id, "")
+        if id in names:
+            found.setdefault(id, []).append(place)
+    for id, places in found.items():
+        places.sort(key=lambda place: (ids.get(cells[place].id) != id, place))
+    return found
+
+
+def _released(original: _Cell, release: Mapping[str, Any], student: _Cell | None) -> dict[str, Any]:
+    """A cell of the release; a solution or a written answer with the student's text in it."""
+    answered = student is not None and original.nbgrader.get("solution")
+    source = student.source if student and answered else original.source
+    cell: dict[str, Any] = {
+        "cell_type": original.type,
+        "id": original.id,
+        "metadata": release["metadata"],
+        "source": source,
+    }
+    if original.type == "code":
+        return cell | {"execution_count": None, "outputs": []}
+    attachments = student.attachments if student and answered else original.attachments
+    return cell | ({"attachments": attachments} if attachments else {})
+
+
+def _plain(cell: _Cell, id: str) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "cell_type": cell.type,
+        "id": id,
+        "metadata": {},
+        "source": cell.source,
+    }
+    if cell.type == "code":
+        return plain | {"execution_count": None, "outputs": []}
+    return plain | ({"attachments": cell.attachments} if cell.attachments else {})

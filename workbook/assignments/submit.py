@@ -1,0 +1,367 @@
+"""`workbook submit a2`: look a submission over, run it once, and write the zip to hand in.
+
+    a2__forest.zip
+        a2.ipynb                the notebook, as it is saved
+        models/forest/…         the model repository of the assignment
+
+The zip of the same files has the same bytes each time. An *error* is something that would cost the
+student marks, or that the grader would refuse; a *warning* is worth a look, e.g. a task that was
+left out, or a check that did not pass in the run. *Passed* is a check that did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..common import paths
+from ..common.errors import ServerError, WorkbookError
+from ..notebooks.source import dotted
+from . import cells
+from .assignment import CLUTTER, Assignment, find, named
+
+LIMIT = 100 * 2**20
+"""What a submission may weigh before it is packed, in bytes."""
+CELL_SECONDS = 600
+"""How long one cell may take."""
+
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a submission: where, what, and what to do about it."""
+
+    level: Literal["error", "warning", "passed"]
+    where: str
+    what: str
+    todo: str = ""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What is to be handed in, and what was found in it.
+
+    Attributes:
+        assignment: which one it is.
+        files: what goes into the zip: paths relative to the student's folder, sorted. A path that
+            ends in / is an empty folder.
+        findings: errors, warnings and checks that passed, in the order in which they were looked
+            for.
+    """
+
+    assignment: Assignment
+    files: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.level == "error")
+
+    @property
+    def zip(self) -> Path:
+        """Where the zip is written: in the student's folder."""
+        return self.assignment.handout / f"{self.assignment.name}.zip"
+
+
+def here(name: str | None, folder: Path) -> Assignment:
+    """The assignment that is meant: the named one, else the one whose folder this is.
+
+    Raises:
+        WorkbookError: there is no such assignment, or none is named outside of its folder.
+    """
+    if name:
+        return named(name)
+    folder = folder.resolve()
+    for assignment in find():
+        if folder.is_relative_to(assignment.handout.resolve()):
+            return assignment
+    raise WorkbookError(
+        "Which assignment do you want to hand in?",
+        where=str(folder),
+        todo=f"Name it: workbook submit {' | '.join(a.short for a in find()) or 'a2'}.",
+    )
+
+
+def look(assignment: Assignment, *, run: bool = True, told: Told | None = None) -> Submission:
+    """Look a submission over.
+
+    Args:
+        assignment: its notebook and files lie in `assignment.handout`.
+        run: run the notebook from top to bottom too, in a fresh kernel, against the running
+            server. The file is not changed by it.
+        told: called with (cells done, cells in all) while it runs.
+    """
+    files, findings = _pack(assignment)
+    try:
+        notebook = cells.read(assignment.release)
+        manifest = cells.manifest(notebook)
+        changes = cells.compare(notebook, notebook)
+    except WorkbookError as error:
+        findings.append(Finding("error", assignment.release.name, error.what, error.todo))
+        return Submission(assignment, files, tuple(findings))
+    if manifest.assignment != assignment.name:
+        findings.append(
+            Finding(
+                "error",
+                assignment.release.name,
+                f"This is the notebook of {manifest.assignment[:80]}.",
+                f"Put your notebook of {assignment.name} in its place.",
+            )
+        )
+    findings.extend(Finding("error", change.cell, change.sentence) for change in changes)
+    findings.extend(
+        Finding(
+            "error",
+            name,
+            "A file of the assignment is missing.",
+            "Bring it back from the assignment that you were given.",
+        )
+        for name in manifest.files
+        if not name.endswith(".gitkeep") and not (assignment.handout / name).is_file()
+    )
+    open_tasks = _untouched(notebook, manifest)
+    findings.extend(
+        Finding("warning", id, "This is not begun.", "It earns no points as it is.")
+        for id in open_tasks
+    )
+    if run and not changes:
+        findings.extend(_run(assignment, notebook, manifest, set(open_tasks), told))
+    return Submission(assignment, files, tuple(findings))
+
+
+def write(submission: Submission) -> Path:
+    """Write the zip, the same bytes for the same files, and return its path.
+
+    Raises:
+        WorkbookError: a file went away or cannot be read or written.
+    """
+    draft = submission.zip.with_suffix(".zip.new")
+    try:
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as packed:
+            for name in submission.files:
+                entry = zipfile.ZipInfo(name)  # dated 1980, so that the date changes nothing
+                entry.create_system = 3  # Unix, wherever it is written
+                if name.endswith("/"):
+                    entry.external_attr = (stat.S_IFDIR | 0o755) << 16
+                    packed.writestr(entry, b"")
+                    continue
+                path = submission.assignment.handout / name
+                runs = path.stat().st_mode & 0o100
+                entry.external_attr = (stat.S_IFREG | (0o755 if runs else 0o644)) << 16
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.file_size = path.stat().st_size
+                with path.open("rb") as source, packed.open(entry, "w") as target:
+                    while block := source.read(1 << 20):
+                        target.write(block)
+        draft.replace(submission.zip)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise WorkbookError(
+            f"The zip cannot be written: {error.strerror}.",
+            where=str(error.filename or submission.zip),
+            todo="Make room, or mend the file's permissions; then submit again.",
+        ) from None
+    return submission.zip
+
+
+def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
+    """What goes into the zip, and what is wrong with it."""
+    findings: list[Finding] = []
+    files: list[str] = []
+    sizes: dict[str, int] = {}
+    for path in _walk(assignment.handout, assignment.release.name):
+        name = path.relative_to(assignment.handout).as_posix()
+        if path.is_symlink():
+            findings.append(
+                Finding("error", name, "This is a link.", "Put the file itself in its place.")
+            )
+        elif path.is_dir():
+            files.append(name + "/")
+        elif not path.is_file():
+            findings.append(Finding("error", name, "This is no ordinary file.", "Delete it."))
+        elif not re.fullmatch(r"[^\x00-\x1f\\:\ud800-\udfff]+", name):
+            shown = name.encode("unicode_escape").decode()
+            findings.append(
+                Finding("error", shown, "The name has odd characters in it.", "Rename the file.")
+            )
+        elif not os.access(path, os.R_OK):
+            findings.append(
+                Finding("error", name, "The file cannot be read.", f"Run: chmod u+r {name}")
+            )
+        else:
+            files.append(name)
+            sizes[name] = path.stat().st_size
+    if sum(sizes.values()) > LIMIT:
+        large = [name for name in sizes if sizes[name] >= 2**20]
+        biggest = sorted(large or sizes, key=lambda name: -sizes[name])[:3]
+        findings.append(
+            Finding(
+                "error",
+                assignment.name,
+                f"The submission has {sum(sizes.values()) / 2**20:.0f} MB; {LIMIT >> 20} MB are "
+                "allowed.",
+                "Take out what the models do not need. The biggest files: "
+                + ", ".join(f"{name} ({sizes[name] / 2**20:.0f} MB)" for name in biggest)
+                + ".",
+            )
+        )
+    return tuple(sorted(files)), findings
+
+
+def _walk(handout: Path, notebook: str) -> Iterator[Path]:
+    """The notebook, and all of models/ but clutter: files, links, and folders that are empty."""
+    for top in (handout / notebook, handout / "models"):
+        if top.is_symlink() or top.is_file():
+            yield top
+        elif top.is_dir():
+            yield from _below(top)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    held = [p for p in sorted(folder.iterdir()) if p.name not in CLUTTER and p.suffix != ".pyc"]
+    if not held:
+        yield folder
+    for path in held:
+        if path.is_dir() and not path.is_symlink():
+            yield from _below(path)
+        else:
+            yield path
+
+
+def _untouched(notebook: dict[str, Any], manifest: cells.Manifest) -> list[str]:
+    """Tasks and written answers that are as they were released."""
+    now = {c.id: c.checksum for c in cells.describe(manifest.assignment, notebook).cells}
+    return [
+        cell.id
+        for cell in manifest.cells
+        if cell.kind in ("solution", "written") and now.get(cell.id) == cell.checksum
+    ]
+
+
+def _run(
+    assignment: Assignment,
+    notebook: dict[str, Any],
+    manifest: cells.Manifest,
+    open_tasks: set[str],
+    told: Told | None,
+) -> Iterator[Finding]:
+    """Run a copy of the notebook in a fresh kernel; say where it first fails, and how each check
+    ended."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    from ..server import connect
+
+    try:
+        connect().close()
+    except ServerError as error:
+        yield Finding(
+            "error",
+            assignment.release.name,
+            "The notebook was not run, because no server answers.",
+            f"{error.todo} Or hand in without a run: --no-run.",
+        )
+        return
+    clean = cells.restore(notebook, notebook)  # without tags that hide errors from nbclient
+    total = sum(cell.cell_type == "code" for cell in clean.cells)
+    place = done = 0
+    failed: list[tuple[int, str]] = []
+
+    def begun(cell: Any, cell_index: int) -> None:
+        nonlocal place
+        place = cell_index
+
+    def executed(cell: Any, cell_index: int, execute_reply: dict[str, Any]) -> None:
+        nonlocal done
+        done += 1
+        content = execute_reply["content"]
+        if content["status"] == "error":
+            failed.append((cell_index, f"{content.get('ename')}: {content.get('evalue')}"[:300]))
+        if told:
+            told(done, total)
+
+    reports = paths.state("reports", assignment.short)
+    former = {path.name: path.stat().st_mtime_ns for path in reports.glob("*.json")}
+    client = NotebookClient(
+        clean,
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],  # its warnings are no concern of a student's
+        timeout=CELL_SECONDS,
+        allow_errors=True,
+        on_cell_start=begun,
+        on_cell_executed=executed,
+        resources={"metadata": {"path": str(assignment.handout)}},
+    )
+    try:
+        client.execute()
+    except CellTimeoutError:
+        yield Finding(
+            "error",
+            _place(clean, place),
+            f"The cell took more than {CELL_SECONDS // 60} minutes.",
+            "Look for a loop without an end, or do less in it.",
+        )
+        return
+    except DeadKernelError:
+        yield Finding(
+            "error",
+            _place(clean, place),
+            "The notebook's kernel ended in this cell.",
+            "Run it in JupyterLab; often it takes too much memory, or ends Python.",
+        )
+        return
+    places = [_place(clean, index) for index in range(len(clean.cells))]
+    kinds = {cell.id: cell.kind for cell in manifest.cells}
+    if failed:
+        index, message = failed[0]
+        waits = any(id in open_tasks and kinds[id] == "solution" for id in places[: index + 1])
+        # What a student wrote in a cell is the first to look at, whatever came before it.
+        written = kinds.get(places[index]) == "solution" and places[index] not in open_tasks
+        yield Finding(
+            "warning" if waits else "error",
+            places[index],
+            f"The notebook stops here when it is run from top to bottom: {message}",
+            "That may come from a task that is not begun."
+            if waits and not written
+            else "Restart the kernel, run all cells, and mend this one.",
+        )
+    raised = {places[index] for index, _ in failed[1:]}
+    for id in (cell.id for cell in manifest.cells if cell.kind == "check"):
+        path = reports / f"{id}.json"
+        if path.is_file() and path.stat().st_mtime_ns != former.get(path.name):
+            yield from _outcome(id, path)
+        elif id in raised:
+            yield Finding("warning", id, "This check could not run: what it needs is not there.")
+
+
+def _outcome(id: str, path: Path) -> Iterator[Finding]:
+    """How a check ended, from what it wrote down in the run."""
+    try:
+        result = json.loads(path.read_bytes())["result"]
+        status, why, help = (str(result[key]) for key in ("status", "rationale", "help"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # it ended in a way that is no check's
+    if status == "passed":
+        yield Finding("passed", id, "This check passes.")
+    elif status in ("not attempted", "waits"):
+        yield Finding("warning", id, f"{status.capitalize()}: {why}"[:600])
+    else:
+        yield Finding("warning", id, f"This check does not pass: {why}"[:600], help[:600])
+
+
+def _place(notebook: Any, index: int) -> str:
+    """How a student finds a cell: by its id, else by its number and first line."""
+    cell = notebook.cells[index]
+    tag = cell.metadata.get("nbgrader")
+    if tag:
+        return dotted(tag["grade_id"])
+    first = next((line.strip() for line in cell.source.splitlines() if line.strip()), "")
+    return f"cell {index + 1} ({first[:40]})"

@@ -1,0 +1,86 @@
+"""One place to work in: a server with the shared repository's models, and JupyterLab."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ..common import paths
+from ..common.errors import ServerError, WorkbookError
+from ..server import Server, Triton, connect
+
+_END = (signal.SIGTERM, signal.SIGHUP)
+START = "lectures/00__start.ipynb"
+#: JupyterLab's settings for the course: no news from the network, Markdown shown and not edited.
+SETTINGS = Path(__file__).parent / "settings"
+#: Server extensions that installed packages switch on, and a student has no use for. A notebook
+#: paired with a text file (jupytext) could put a solution back into a student's copy.
+_OFF = (
+    "jupyterlab_jupytext",
+    *(
+        f"nbgrader.server_extensions.{name}"
+        for name in ("assignment_list", "course_list", "formgrader", "validate_assignment")
+    ),
+)
+
+
+def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], None]]:
+    """The server to work with, and what to call when the work is over.
+
+    A server that is there already (TRITON_URL, the checkout's own, the container on the default
+    port) is used and left alone; otherwise the laptop server is started on the given ports and
+    stopped later.
+    """
+    try:
+        return connect(), lambda: None
+    except ServerError:
+        if os.environ.get("TRITON_URL"):
+            raise
+        triton = Triton(http=http, grpc=grpc, metrics=metrics)
+        triton.start(remember=True)
+        return triton, triton.stop
+
+
+def jupyter(*, browser: bool, port: int, server: Server) -> int:
+    """Run JupyterLab until it is ended; returns its exit status."""
+    if not 0 < port < 65536:
+        raise WorkbookError(f"{port} is not a port.", todo="Ports go from 1 to 65535.")
+    first = START if (paths.root() / START).is_file() else "README.md"
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        f"--ServerApp.root_dir={paths.root()}",
+        f"--ServerApp.port={port}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        "--ServerApp.log_level=WARN",  # the address is shown all the same
+        *(f"--ServerApp.jpserver_extensions={name}=False" for name in _OFF),
+        f"--LabApp.default_url=/lab/tree/{first}",
+        # A login shell would put the system's own programs before this environment's.
+        f"--ServerApp.terminado_settings=shell_command=['{os.environ.get('SHELL', '/bin/sh')}']",
+    ]
+    if not browser:
+        command.append("--no-browser")
+    if os.getuid() == 0:
+        command.append("--allow-root")
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "TRITON_URL": server.url,
+        "TRITON_GRPC_URL": server.grpc_url,
+        "TRITON_METRICS_URL": server.metrics_url,
+        "TRITON_REPOSITORY": str(server.repository),
+    }
+    with subprocess.Popen(command, env=environment) as process:
+        # Ctrl-C reaches JupyterLab too, which asks before it ends; so only it decides.
+        asked = signal.signal(signal.SIGINT, lambda *_: None)
+        others = {n: signal.signal(n, lambda *_: process.terminate()) for n in _END}
+        try:
+            return process.wait()
+        finally:
+            for number, handler in {signal.SIGINT: asked, **others}.items():
+                signal.signal(number, handler)

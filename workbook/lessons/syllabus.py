@@ -1,0 +1,97 @@
+"""The syllabus: what there is to read and to build, with the minutes that its own header names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from IPython.display import Markdown
+
+from .. import notebooks
+from ..common import paths
+
+_ESSENTIALS = ("01__first_model", "03__schedulers", "04__dynamic_batcher", "06__metrics")
+_SPEED = ("01__point_a", "02__instances", "03__batching")
+#: The lectures of the curriculum: what is not there yet is listed as to come.
+LECTURES = ("1_architecture", "2_backends", "3_acceleration")
+#: Hours → what fits into them: lectures, whole folders of them, assignments.
+ROUTES = {
+    2: _ESSENTIALS,
+    4: (*_ESSENTIALS, "02__inside_the_server", "a2__forest"),
+    8: ("1_architecture", "a2__forest", "02__python", "05__onnxruntime", "08__fil", *_SPEED),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A lecture or an assignment.
+
+    Attributes:
+        folder: e.g. `1_architecture`; for an assignment `assignments`.
+        name: e.g. `01__first_model`, or `a2__forest`.
+        title: as its header says.
+        minutes: what it takes.
+        link: its notebook, relative to `lectures/`.
+    """
+
+    folder: str
+    name: str
+    title: str
+    minutes: float
+    link: str
+
+
+def entries(home: Path | None = None) -> list[Entry]:
+    """The lectures and assignments of a checkout, in their order.
+
+    Raises:
+        WorkbookError: a source cannot be read.
+    """
+    home = home or paths.root()
+    found = []
+    for path in sorted(home.glob("lectures/[0-9]_*/[0-9][0-9]__*.py")):
+        folder = path.parent.name
+        link = f"{folder}/{path.stem}.ipynb"
+        found.append(_entry(notebooks.read(path).header, folder, path.stem, link))
+    for path in sorted(home.glob("assignments/a[0-9]__*/a[0-9].ipynb")):
+        # Students have no source of it; the builder keeps the header in the notebook.
+        header = json.loads(path.read_text("utf-8"))["metadata"].get("workbook", {})
+        link = f"../assignments/{path.parent.name}/{path.name}"
+        found.append(_entry(header, "assignments", path.parent.name, link))
+    return found
+
+
+def table() -> Markdown:
+    """Every lecture and assignment, with links and the sum of each folder, for a notebook."""
+    lines = ["| notebook | minutes |", "|---|---:|"]
+    by_folder: dict[str, list[Entry]] = {folder: [] for folder in LECTURES}
+    for entry in entries():
+        by_folder.setdefault(entry.folder, []).append(entry)
+    for folder, own in by_folder.items():
+        number, _, name = folder.rpartition("_")
+        head = f"Lecture {number}: {name}" if number else name.capitalize()
+        minutes = f"**{sum(entry.minutes for entry in own):g}**" if own else "to come"
+        lines.append(f"| **{head}** | {minutes} |")
+        lines += [f"| [{e.title}]({e.link}) | {e.minutes:g} |" for e in own]
+    return Markdown("\n".join(lines))  # type: ignore[no-untyped-call]
+
+
+def routes() -> Markdown:
+    """Ways through the course for a given time, for a notebook. What is missing is said to come."""
+    lines = ["| time | take | minutes ready today |", "|---|---|---:|"]
+    for hours, names in ROUTES.items():
+        way = [entry for entry in entries() if entry.name in names or entry.folder in names]
+        links = [f"[{e.title}]({e.link})" for e in way]
+        missing = set(names) - {e.name for e in way} - {e.folder for e in way}
+        if missing:
+            links.append(f"{len(missing)} more to come")
+        minutes = sum(entry.minutes for entry in way)
+        lines.append(f"| {hours}\u00a0hours | {', '.join(links)} | {minutes:g} |")
+    return Markdown("\n".join(lines))  # type: ignore[no-untyped-call]
+
+
+def _entry(header: Mapping[str, Any], folder: str, name: str, link: str) -> Entry:
+    return Entry(folder, name, str(header.get("title", name)), header.get("minutes", 0), link)

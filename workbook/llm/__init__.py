@@ -1,0 +1,1 @@
+"""The language models of a running server: a chat in the terminal, and OpenAI's API."""
