@@ -32,7 +32,7 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## install everything into .venv and build the models; start nothing
-	@$(BIN)/python -c "from workbook.measure import analyzer; analyzer.install()"
+	@$(BIN)/python -c "from workbook.measure import perf_install; perf_install.install()"
 	@$(BIN)/workbook models
 
 $(STAMP): requirements.txt pyproject.toml

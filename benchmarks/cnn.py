@@ -12,7 +12,7 @@ import numpy as np
 from tritonclient import grpc
 
 from workbook.common.errors import WorkbookError
-from workbook.measure import load
+from workbook.measure import perf_analyzer
 from workbook.server import Triton
 
 from . import models
@@ -59,7 +59,7 @@ def measure(settings: Settings) -> Section:
                     settings.say(f"CNN, round {number + 1}: {name}")
                     found[name].append(_in_process(onnx, sessions, threads, settings.seconds))
                 settings.say(f"CNN, round {number + 1}: {served}")
-                row = load.perf(
+                row = perf_analyzer.perf(
                     server,
                     MODEL,
                     concurrency=UNDER_WAY,

@@ -30,7 +30,7 @@ from grader.classroom import intake
 from grader.classroom.autograde import Outcome, autograde
 from grader.classroom.classroom import Classroom, write
 from grader.judge.grade import Settings
-from workbook.assignments import Assignment, programs
+from workbook.assignments import Assignment, programs_on_path
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
@@ -149,7 +149,7 @@ def _plain(assignment: Assignment, home: Path, submitted: Path) -> float:
         "c.Execute.timeout = 300\nc.ClearSolutions.code_stub = {'python': '...'}\n"
     )
     (home / "models").mkdir()
-    with Triton(home / "models") as server, programs():
+    with Triton(home / "models") as server, programs_on_path():
         environment = {
             **os.environ,
             "TRITON_URL": server.url,

@@ -24,7 +24,7 @@ from typing import Any
 
 from traitlets.config import Config
 
-from workbook.assignments import Assignment, programs
+from workbook.assignments import Assignment, programs_on_path
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.notebooks import dotted
@@ -216,7 +216,7 @@ class Writer:
         said = _Log()
         ready.log = said
         try:
-            with programs(), warnings.catch_warnings():
+            with programs_on_path(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # SQLAlchemy's, about how nbgrader uses it
                 ready.start()
         except WorkbookError:

@@ -210,13 +210,13 @@ answers.assign(slot=[o["SLOT"].item() for o in answers["outputs"]])[["id", "slot
 # A client says *sequence 7, start* and later *sequence 7, end*. All its requests must reach the same instance, in order. That is the sequence batcher's promise.
 
 # %% [markdown]
-# Four clients: A and C send five requests each, B two, D three. D begins when B is done. `measure.Visit` plans one request: its name, its time, its sequence (a number, here the letter's).
+# Four clients: A and C send five requests each, B two, D three. D begins when B is done. `measure.Request` plans one request: its name, its time, its sequence (a number, here the letter's).
 
 
 # %%
 def sequence(name, length, at_ms):
     return [
-        measure.Visit(
+        measure.Request(
             f"{name}{i}", at_ms + 30 * i, sequence=ord(name), start=i == 1, end=i == length
         )
         for i in range(1, length + 1)

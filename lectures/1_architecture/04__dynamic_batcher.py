@@ -205,7 +205,7 @@ predict(
 
 # %%
 ordinary = measure.every(0.5, 16, name="a") + measure.every(2.5, 40, name="b", after_ms=8)
-urgent = [measure.Visit(f"u{i}", 30 + 15 * i, priority=1) for i in range(4)]
+urgent = [measure.Request(f"u{i}", 30 + 15 * i, priority=1) for i in range(4)]
 _, spans, _ = record("ranked", ordinary + urgent)
 places = measure.executions(spans)
 places["urgent"] = places["request_id"].str.startswith("u")
@@ -344,7 +344,7 @@ for name, batching in {"single": "", "batched": "dynamic_batching { }"}.items():
 
 # %%
 x = np.random.default_rng(0).integers(0, 17, (16, 1, 64)).astype(np.float32)
-plan = [measure.Visit(f"r{i}", inputs={"X": row}) for i, row in enumerate(x)]
+plan = [measure.Request(f"r{i}", inputs={"X": row}) for i, row in enumerate(x)]
 answers = {name: measure.send(lab, name, plan)["outputs"] for name in ("single", "batched")}
 pairs = zip(answers["single"], answers["batched"])
 same = all(np.array_equal(one["Y"], many["Y"]) for one, many in pairs)

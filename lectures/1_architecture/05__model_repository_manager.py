@@ -21,7 +21,7 @@ import pandas as pd
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.lessons import claim, compare, folder, predict, write
-from workbook.measure import look
+from workbook.measure import style
 from workbook.server import Triton
 
 models = folder("repository_manager")
@@ -180,13 +180,13 @@ for thread in clients:
 # %%
 answers = pd.DataFrame(seen, columns=["sent", "version"])
 first = answers[answers.version == 2].sent.min()
-figure = look.Picture(8.4, 2.2, "Which version answered, against time")
+figure = style.Picture(8.4, 2.2, "Which version answered, against time")
 axes = figure.subplots()
-look.panel(axes, "Each mark is a request, at the time when it was sent", below="seconds", grid="x")
+style.panel(axes, "Each mark is a request, at the time when it was sent", below="seconds", grid="x")
 for version, group in answers.groupby("version"):
-    axes.plot(group.sent, group.version, "|", color=look.COLOURS[version], markersize=16)
-axes.axvline(moved, color=look.GREY, linestyle=":")
-axes.text(moved, 1.5, " version 2 is put in", color=look.GREY)
+    axes.plot(group.sent, group.version, "|", color=style.COLOURS[version], markersize=16)
+axes.axvline(moved, color=style.GREY, linestyle=":")
+axes.text(moved, 1.5, " version 2 is put in", color=style.GREY)
 axes.set_yticks([1, 2], ["version 1", "version 2"])
 axes.set_ylim(0.5, 2.5)
 figure

@@ -69,7 +69,7 @@ client = lab.grpc_client()
 
 
 def ask(model, ms, numbers=4, rows=1):
-    plan = [measure.Visit("one", inputs={"x": np.full((rows, numbers), ms, np.float32)})]
+    plan = [measure.Request("one", inputs={"x": np.full((rows, numbers), ms, np.float32)})]
     return measure.send(lab, model, plan).error[0]
 
 

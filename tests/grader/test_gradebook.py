@@ -21,7 +21,7 @@ from a_class import answered, classroom, course, pack, stand_in_grade
 from grader.classroom import gradebook, intake, preprocessors
 from grader.classroom.classroom import Classroom
 from grader.judge import grade
-from workbook.assignments import Assignment, programs
+from workbook.assignments import Assignment, programs_on_path
 from workbook.common.errors import WorkbookError
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def nbgrader(
 ) -> subprocess.CompletedProcess[str]:
     """nbgrader's command line in the folder with its configuration."""
     environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "GRADER_WORK": str(where.home)}
-    with programs():
+    with programs_on_path():
         environment["PATH"] = os.environ["PATH"]
     return subprocess.run(
         [sys.executable, "-m", "nbgrader", *arguments],
@@ -135,7 +135,7 @@ def test_a_new_gradebook_is_as_nbgrader_makes_it(tmp_path: Path, toy: Assignment
     (classroom(tmp_path).home / "gradebook.new").write_text("left by a run that was killed")
 
     where = write(tmp_path, toy, "anna", "number = 1")
-    with programs(), Gradebook(f"sqlite:///{tmp_path / 'theirs.db'}"):
+    with programs_on_path(), Gradebook(f"sqlite:///{tmp_path / 'theirs.db'}"):
         pass
 
     assert tables(where.gradebook) == tables(tmp_path / "theirs.db")

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbook.common.errors import WorkbookError
-from workbook.measure import counts, perf_output, plot_load, prometheus, timeline
+from workbook.measure import perf_output, plot_load, prometheus, timeline
+from workbook.measure.server_statistics import batch_sizes, difference, from_records
 
 CSV = """\
 Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute \
@@ -136,12 +137,12 @@ def test_any_printed_counts_are_read_or_refused(text: str) -> None:
 
 
 def test_statistics_have_means_and_a_histogram() -> None:
-    table = counts.from_records([RECORD])
+    table = from_records([RECORD])
     (row,) = table.to_dict("records")
     assert (row["requests"], row["inferences"], row["executions"]) == (10, 10, 4)
     assert row["batch_size"] == 2.5
     assert row["queue_ms"] == 1.0
-    histogram = counts.batch_sizes(table)
+    histogram = batch_sizes(table)
     assert list(histogram["batch_size"]) == [1, 3]
     assert list(histogram["share"]) == [0.25, 0.75]
 
@@ -154,7 +155,7 @@ def test_the_difference_counts_what_lay_between() -> None:
     later["inference_stats"]["queue"]["ns"] += 3_000_000
     later["batch_stats"][1]["compute_infer"]["count"] += 2
     other = {**copy.deepcopy(RECORD), "name": "new"}
-    between = counts.difference(counts.from_records([RECORD]), counts.from_records([later, other]))
+    between = difference(from_records([RECORD]), from_records([later, other]))
     first, second = between.to_dict("records")
     assert (first["inferences"], first["executions"], first["batch_size"]) == (6, 2, 3.0)
     assert first["queue_ms"] == 0.5
@@ -163,19 +164,19 @@ def test_the_difference_counts_what_lay_between() -> None:
 
 
 def test_a_model_without_requests_has_no_means() -> None:
-    same = counts.from_records([RECORD])
-    (row,) = counts.difference(same, same).to_dict("records")
+    same = from_records([RECORD])
+    (row,) = difference(same, same).to_dict("records")
     assert row["requests"] == 0
     assert np.isnan(row["queue_ms"])
     assert np.isnan(row["batch_size"])
-    assert counts.batch_sizes(counts.from_records([])).empty
+    assert batch_sizes(from_records([])).empty
 
 
 def test_a_model_loaded_again_in_between_is_an_error() -> None:
     fresh = copy.deepcopy(RECORD)
     fresh["inference_count"] = 1
     with pytest.raises(WorkbookError, match="went down"):
-        counts.difference(counts.from_records([RECORD]), counts.from_records([fresh]))
+        difference(from_records([RECORD]), from_records([fresh]))
 
 
 def _with_one_value_lost(draw: Callable[[st.SearchStrategy[Any]], Any]) -> dict[str, Any]:
@@ -199,7 +200,7 @@ def _with_one_value_lost(draw: Callable[[st.SearchStrategy[Any]], Any]) -> dict[
 def test_any_record_is_read_or_refused(data: st.DataObject) -> None:
     record = _with_one_value_lost(data.draw)
     try:
-        table = counts.from_records([record])
+        table = from_records([record])
     except WorkbookError:
         return
     assert len(table) == 1

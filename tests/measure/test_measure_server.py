@@ -12,7 +12,7 @@ import pytest
 from workbook import measure
 from workbook.common import paths
 from workbook.common.errors import ServerError, WorkbookError
-from workbook.measure import analyzer
+from workbook.measure import perf_install
 from workbook.server import Triton
 
 CONFIG = """\
@@ -141,8 +141,8 @@ def test_a_spread_too_wide_is_measured_and_marked(loaded: Triton) -> None:
         ({"model": "double", "input_data": "no/such/file"}, "not there", "existing file"),
         ({"model": "double", "options": ["--nonsense"]}, "unrecognized option", "options"),
         ({"model": "stream"}, "Decoupled models", "streaming=True"),
-        ({"model": "double", "concurrency": 0}, "no load", "above zero"),
-        ({"model": "double", "concurrency": []}, "no load", "above zero"),
+        ({"model": "double", "concurrency": 0}, "no level of load", "above zero"),
+        ({"model": "double", "concurrency": []}, "no level of load", "above zero"),
     ],
 )
 def test_what_cannot_be_measured_says_what_to_do(
@@ -216,7 +216,7 @@ def test_the_log_frequency_begins_a_new_trace_file(tmp_path: Path) -> None:
 def test_perf_analyzer_is_kept_and_its_links_are_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = analyzer.install()
+    home = perf_install.install()
     assert home.parent == paths.state("tools")
     assert sorted(p.name for p in home.iterdir()) == [
         "LICENSE.txt", "libb64.so.0d", "libcudart.so.12", "perf_analyzer"
@@ -227,8 +227,8 @@ def test_perf_analyzer_is_kept_and_its_links_are_mended(
     (copy / "perf_analyzer").hardlink_to(home / "perf_analyzer")
     (copy / "libb64.so.0d").symlink_to("/nowhere/at/all")
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
-    monkeypatch.setattr(analyzer, "_fetch", pytest.fail)  # what is there is not fetched again
-    assert analyzer.install() == copy
+    monkeypatch.setattr(perf_install, "_fetch", pytest.fail)  # what is there is not fetched again
+    assert perf_install.install() == copy
     assert (copy / "libb64.so.0d").is_file()
     assert (copy / "libcudart.so.12").is_file()
 
@@ -242,7 +242,7 @@ def test_without_a_network_the_fetch_says_what_to_do_and_leaves_nothing(
     monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     with pytest.raises(WorkbookError, match="could not be fetched") as caught:
-        analyzer.install()
+        perf_install.install()
     assert "network" in caught.value.todo
     assert list((tmp_path / ".workbook" / "tools").iterdir()) == []
 
@@ -257,5 +257,5 @@ def test_a_wheel_that_is_not_the_pinned_one_is_refused(
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     with pytest.raises(WorkbookError) as caught:
-        analyzer.install()
+        perf_install.install()
     assert "HASH" in caught.value.where.upper()

@@ -126,13 +126,13 @@ def test_two_instances_are_two_lanes(traced: Triton) -> None:
     lanes = measure.executions(recorded.spans).groupby("model")["lane"].max() + 1
     assert lanes.to_dict() == {"single": 1, "pair": 2}
     picture = measure.plot_timeline(recorded.spans)
-    assert picture.words == (
-        "Timeline: 12 requests, 12 executions on 3 lanes; requests an execution: "
+    assert picture.description == (
+        "Timeline: 12 requests, 12 executions on 3 lanes; requests per execution: "
         + ", ".join("1" * 12) + "."
     )  # fmt: skip
     data, about = picture._repr_mimebundle_()
     assert data["image/png"].startswith(b"\x89PNG")
-    assert about["image/png"]["alt"] == data["text/plain"] == picture.words
+    assert about["image/png"]["alt"] == data["text/plain"] == picture.description
 
 
 def test_a_server_without_a_trace_file_says_so(server: Triton) -> None:
@@ -141,9 +141,9 @@ def test_a_server_without_a_trace_file_says_so(server: Triton) -> None:
 
 
 def test_answers_come_in_the_order_of_the_plan_with_outputs_or_errors(traced: Triton) -> None:
-    good = measure.Visit("good", inputs={"x": np.array([[1, 2], [3, 4]], np.float32)})
-    bad = measure.Visit("bad", inputs={"x": np.zeros((1, 3), np.float32)})
-    answers = measure.send(traced, "single", [good, bad, measure.Visit("zeros")])
+    good = measure.Request("good", inputs={"x": np.array([[1, 2], [3, 4]], np.float32)})
+    bad = measure.Request("bad", inputs={"x": np.zeros((1, 3), np.float32)})
+    answers = measure.send(traced, "single", [good, bad, measure.Request("zeros")])
     assert answers["id"].tolist() == ["good", "bad", "zeros"]
     assert answers["outputs"][0]["y"].tolist() == [[2, 4], [6, 8]]
     assert answers["outputs"][1] == {}
@@ -154,7 +154,7 @@ def test_answers_come_in_the_order_of_the_plan_with_outputs_or_errors(traced: Tr
 
 def test_a_sequence_waits_for_its_own_answers(traced: Triton) -> None:
     plan = [
-        measure.Visit(f"{name}{i}", sequence=number, start=i == 0, end=i == 2)
+        measure.Request(f"{name}{i}", sequence=number, start=i == 0, end=i == 2)
         for name, number in (("a", 7), ("b", 8))
         for i in range(3)
     ]
@@ -192,6 +192,6 @@ def test_histograms_beside_each_other(traced: Triton) -> None:
     before = measure.statistics(traced, "single")
     measure.send(traced, "single", measure.every(0, 2))
     table = measure.difference(before, measure.statistics(traced, "single"))
-    assert "one: 1.0 in one execution" in measure.plot_batches({"one": table}).words
+    assert "one: 1.0 in one execution" in measure.plot_batches({"one": table}).description
     with pytest.raises(WorkbookError, match="no execution"):
         measure.plot_batches({"none": measure.difference(table, table)})

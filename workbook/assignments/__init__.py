@@ -1,18 +1,17 @@
-"""What an assignment is, how it is built and released, and how a student hands it in."""
+"""What an assignment is, how it is built and released, and how a student submits it.
 
-from .assignment import (
-    CLUTTER,
-    Assignment,
-    Leak,
-    build,
-    files,
-    find,
-    gate,
-    leaks,
-    named,
-    programs,
-    release,
-)
+from workbook import assignments
+
+forest = assignments.named("a2")        # or assignments.find() for all of them
+assignments.build(forest)               # solutions/a2__forest/a2.py → assignments/a2__forest/
+print(assignments.leaks(forest.handout))  # [] when nothing in it must be kept from students
+assignments.release(Path("course"))     # the course as a class gets it
+"""
+
+from .assignment import CLUTTER, Assignment, files, find, named
+from .build import build, programs_on_path
+from .gate import Leak, gate, leaks
+from .release import release
 
 __all__ = [
     "CLUTTER",
@@ -24,6 +23,6 @@ __all__ = [
     "gate",
     "leaks",
     "named",
-    "programs",
+    "programs_on_path",
     "release",
 ]

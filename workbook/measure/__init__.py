@@ -1,27 +1,46 @@
-"""The measuring room: load a server, read what it counts, and look at the result.
+"""Put load on a server, read its statistics and traces as DataFrames, and draw them.
 
-from workbook import measure
+    from workbook import measure
 
-table = measure.perf(server, "digits_onnx", concurrency=[1, 2, 4, 8, 16])
-measure.plot_load(table)
+    table = measure.perf(server, "digits_onnx", concurrency=[1, 2, 4, 8, 16])
+    measure.plot_load(table)                # throughput and latency as the load grows
+
+    before = measure.statistics(server, "digits_onnx")
+    measure.send(server, "digits_onnx", measure.every(5, count=20))
+    change = measure.difference(before, measure.statistics(server, "digits_onnx"))
+
+    with measure.recording(server) as recorded:     # a server that was started with a trace file
+        measure.send(server, "digits_onnx", measure.every(1, count=6))
+    measure.plot_timeline(recorded.spans)
+
+`server` is a `Server` or `Triton`, the URL of an HTTP endpoint, or None for the running server.
+A plot is the last expression of a notebook's cell, and shows itself.
+
+| to | use |
+|---|---|
+| put load on a model | `perf` (perf_analyzer), or a plan: `Request`, `every`, `send` |
+| read what the server counted | `statistics`, `difference`, `batch_sizes`, `metrics` |
+| see each request | `recording`, `traces`, `executions` |
+| see processes and bytes | `processes`, `Tap` |
+| draw | `plot_load`, `plot_batches`, `plot_timeline`, `plot_bars`, `watch` (while load runs) |
 """
 
-from .bars import plot_bars
-from .counts import batch_sizes, difference, statistics
-from .lanes import plot_timeline
-from .live import watch
-from .load import perf
+from .bar_plot import plot_bars
+from .live_view import watch
+from .perf_analyzer import perf
+from .plan import Request, every, send
 from .plots import plot_batches, plot_load
-from .processes import processes
+from .process_table import processes
 from .prometheus import metrics
-from .recording import recording
+from .server_statistics import batch_sizes, difference, statistics
+from .tap import Tap
 from .timeline import executions, traces
-from .visits import Visit, every, send
-from .wire import Tap
+from .timeline_plot import plot_timeline
+from .trace_recording import recording
 
 __all__ = [
+    "Request",
     "Tap",
-    "Visit",
     "batch_sizes",
     "difference",
     "every",

@@ -1,8 +1,15 @@
-"""Language models under load: who got which token when, and how that looks.
+"""Put load on a language model, and measure tokens per second.
 
-A number of clients ask at the same time, each again as soon as it has its answer. The lengths of
-the answers are given beforehand and the same for every way of serving, so that tokens a second can
-be compared: only tokens that somebody asked for count.
+Several clients ask at the same time, and each asks again as soon as it has its answer. The lengths
+of the answers are given beforehand and are the same for every way of serving, so that tokens per
+second can be compared: only tokens that a client asked for count.
+
+    lengths = generation.mixed_lengths(32)
+    ways = {
+        "static": generation.load(server, "llama_hf", prompts, lengths, clients=8),
+        "continuous": generation.load(server, "llama_vllm", prompts, lengths, clients=8),
+    }
+    generation.plot_answers(ways)
 """
 
 from __future__ import annotations
@@ -21,14 +28,14 @@ import pandas as pd
 
 from ..common.errors import RequestError
 from ..server import Server
-from .look import COLOURS, GREY, Picture, panel
+from .style import COLOURS, GREY, Picture, panel
 
-#: Answers that end within so many seconds of each other have shared a static batch.
+#: Answers that end within so many seconds of each other were in one static batch.
 _TOGETHER = 0.05
 
 
 def mixed_lengths(number: int, *, least: int = 8, most: int = 256, seed: int = 0) -> list[int]:
-    """Lengths of answers in tokens, spread evenly over the orders of magnitude, both ends there."""
+    """Lengths of answers in tokens, `least` to `most`, evenly spaced on a log scale, shuffled."""
     lengths = np.geomspace(least, most, number).round().astype(int)
     return [int(n) for n in np.random.default_rng(seed).permutation(lengths)]
 
@@ -42,19 +49,24 @@ def load(
     clients: int,
     stream: bool = False,
 ) -> pd.DataFrame:
-    """Ask a language model for answers of given lengths, the likeliest tokens, and time them.
+    """Ask a language model for answers of given lengths, and time them.
+
+    Temperature is 0: the model gives the likeliest token each time.
 
     Args:
-        prompts: taken in turn. lengths: tokens of each answer, in the order of asking.
-        clients: how many ask at a time.
-        stream: ask for tokens as they are made; without it, `first` is the end.
+        server: a running server.
+        model: a language model of the course: it takes `text_input` and `sampling_parameters`.
+        prompts: taken in turn.
+        lengths: tokens of each answer, in the order of asking.
+        clients: how many clients ask at the same time.
+        stream: ask for each token as soon as it is made; without it, `first` equals `end`.
 
     Returns:
-        A row a request, in the order of asking: `client`, `sent`, `first`, `end` (seconds since
-        the first was sent), `tokens`, `text`.
+        One row per request, in the order of asking: `client`, `sent`, `first` (token), `end`
+        (seconds since the first request was sent), `tokens`, `text`.
 
     Raises:
-        RequestError: one failed.
+        RequestError: a request failed.
     """
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(len(lengths)):
@@ -76,7 +88,7 @@ def load(
                 return
             rows[number] = {"client": client, **row}
 
-    # Made before the clock starts, and one for all: it takes a while.
+    # One client for all threads, made before the clock starts: making it takes a while.
     http = httpx.Client(timeout=600, trust_env=False, limits=httpx.Limits(max_connections=None))
     threads = [threading.Thread(target=work, args=(i,)) for i in range(clients)]
     for thread in threads:
@@ -85,8 +97,8 @@ def load(
         thread.join()
     http.close()
     if failed:
-        words = str(failed[0])
-        raise RequestError(f"{model} broke off under load.", model=model, message=words)
+        message = str(failed[0])
+        raise RequestError(f"{model} failed under load.", model=model, message=message)
     table = pd.DataFrame([rows[number] for number in range(len(lengths))])
     times = ["sent", "first", "end"]
     table[times] -= table["sent"].min()
@@ -94,16 +106,22 @@ def load(
 
 
 def tokens_per_second(answers: pd.DataFrame) -> float:
-    """Tokens that were asked for, by the time from the first question to the last answer."""
+    """Tokens that were asked for, per second from the first request to the last answer."""
     return float(answers["tokens"].sum() / (answers["end"].max() - answers["sent"].min()))
 
 
 def rows_at_work(lengths: Sequence[int], rows: int) -> tuple[float, float]:
-    """How many rows of a batch make a useful token in a step, on average: static, continuous.
+    """The mean number of rows of a batch that make a useful token per step, computed from lengths.
 
-    A static batch takes the next `rows` answers and ends with the longest of them; in a continuous
-    one the next answer takes the row of one that has ended. It follows from the lengths alone, for
-    clients that ask again at once.
+    A static batch takes the next `rows` answers and ends with the longest of them. In a continuous
+    batch the next answer takes the row of one that has ended.
+
+    Args:
+        lengths: tokens of each answer, in the order of asking.
+        rows: the batch size.
+
+    Returns:
+        The mean for static batches, and for a continuous one; both at most `rows`.
     """
     steps = sum(max(lengths[i : i + rows]) for i in range(0, len(lengths), rows))
     ends = [0] * rows
@@ -113,13 +131,14 @@ def rows_at_work(lengths: Sequence[int], rows: int) -> tuple[float, float]:
 
 
 def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Picture:
-    """When each client's answers were made: why continuous batching wins.
+    """Draw when each client's answers were made, one panel per way of serving.
 
-    A bar is an answer. In a static batch all answers end when the longest does: the pale part of a
-    bar is the time in which its row was computed and thrown away.
+    One bar per answer. In a static batch all answers end when the longest does: the pale part of a
+    bar is the time in which its row was computed for nothing.
 
     Args:
         ways: tables of `load` by name; a name that ends in "static" is drawn as static batches.
+        title: a line above the figure.
     """
     figure = Picture(8.4, 1.1 + 1.7 * len(ways), title)
     panels = figure.subplots(len(ways), 1, sharex=True, squeeze=False)[:, 0]
@@ -140,7 +159,7 @@ def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Pictur
 
 
 def _useful_ends(table: pd.DataFrame) -> list[float]:
-    """When each answer of a static batch had its last token: its share of the longest one's."""
+    """When each answer of a static batch had its last token, in proportion to the longest's."""
     ends = []
     for row in table.itertuples():
         batch = table[(table["end"] - row.end).abs() < _TOGETHER]
@@ -155,7 +174,7 @@ def _ask(
     body: dict[str, Any] = {
         "text_input": prompt,
         "sampling_parameters": json.dumps(given),
-        "exclude_input_in_output": True,  # where a model has no such input, it counts for nothing
+        "exclude_input_in_output": True,  # ignored by a model without such an input
     }
     url = f"{server.url}/v2/models/{model}/generate"
     sent = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Read what perf_analyzer 2.51 writes: its CSV report, its printed counts, its complaints."""
+"""Read what perf_analyzer 2.51 writes: its CSV report, the counts it prints, its errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEVELS = {"Concurrency": "concurrency", "Request Rate": "rate"}
 #: With --percentile the report has no mean.
 _OPTIONAL = {"Avg latency"}
 
-#: What it says → what to do about it. The first that is found counts.
+#: A pattern of its error message → what to do. The first match is taken.
 _ADVICE = (
     (
         r"failed to connect|Connection refused|Couldn't connect|Failed to connect",
@@ -51,11 +51,11 @@ _ADVICE = (
     ),
     (
         r"unrecognized option|Failed to parse|invalid option|Unsupported|must be specified",
-        "Check the words in `options` against `perf_analyzer --help` of version 2.51.",
+        "Check `options` against `perf_analyzer --help` of version 2.51.",
     ),
     (
         r"missing tensor|supplied shape|[Ff]ailed to init manager inputs|JSON",
-        "Check input_data: one array an input, named and shaped as in the model's config.",
+        "Check input_data: one array per input, named and shaped as in the model's config.",
     ),
 )
 
@@ -64,8 +64,8 @@ def rows(text: str) -> list[dict[str, Any]]:
     """The rows of a CSV report.
 
     Returns:
-        One dict a row: `concurrency` or `rate`, `throughput`, `responses` for decoupled models,
-        and the latencies and server times in milliseconds, named as in `load.perf`.
+        One dict per row: `concurrency` or `rate`, `throughput`, `responses` for decoupled models,
+        and the latencies and server times in milliseconds, named as in `measure.perf`.
 
     Raises:
         WorkbookError: a column is missing, or a value is not a number.
@@ -109,22 +109,22 @@ def counts(printed: str) -> dict[str, int]:
         model itself, not of an ensemble's parts).
 
     Raises:
-        WorkbookError: they are not there.
+        WorkbookError: a count is missing.
     """
     found = {}
-    for name, words in (
+    for name, label in (
         ("requests", "Request count"),
         ("inferences", "Inference count"),
         ("executions", "Execution count"),
     ):
-        match = re.search(rf"^\s*{words}: (\d{{1,18}})\s*$", printed, re.MULTILINE)
+        match = re.search(rf"^\s*{label}: (\d{{1,18}})\s*$", printed, re.MULTILINE)
         if match is None:
-            raise _damaged(f"it does not print its '{words}'")
+            raise _damaged(f"it does not print its '{label}'")
         found[name] = int(match[1])
     return found
 
 
-_IMPATIENT = (
+_UNSTABLE = (
     "Failed to obtain stable measurement",
     "No valid requests recorded",
     "failed to find the requested model version",
@@ -132,28 +132,28 @@ _IMPATIENT = (
 
 
 def is_unstable(printed: str) -> bool:
-    """Whether it gave up for what more patience can mend.
+    """Whether it ended for a reason that wider limits or longer windows can mend.
 
-    Its windows did not agree, or in one of them nothing was answered. Where the server counted
-    nothing in a window, perf_analyzer misses the model's version in the statistics.
+    Its windows differed too much, or in one of them nothing was answered. (Where the server
+    counted nothing in a window, perf_analyzer reports that the model's version is missing.)
     """
-    return any(words in printed for words in _IMPATIENT)
+    return any(message in printed for message in _UNSTABLE)
 
 
-def failure(printed: str, complaint: str, status: int, words: Sequence[str]) -> WorkbookError:
-    """An error of perf_analyzer, with its own words and what to do about them."""
-    text = complaint.strip() or printed.strip()
+def failure(printed: str, errors: str, status: int, arguments: Sequence[str]) -> WorkbookError:
+    """The exception for a failed run: perf_analyzer's message, and what to do about it."""
+    text = errors.strip() or printed.strip()
     advice = next((todo for pattern, todo in _ADVICE if re.search(pattern, text)), "")
     lines = [
         line.strip()
         for line in text.splitlines()
         if line.strip() and not line.startswith(("Usage:", "WARNING", "===="))
     ]
-    # Of a long answer (a wrong option prints the whole manual) the first words say what is wrong.
+    # The first lines say what is wrong; a wrong option prints the whole manual after them.
     shown = "\n  ".join(lines[:4]) or f"it ended with status {status} and printed nothing"
     return WorkbookError(
         f"perf_analyzer could not measure: {shown}",
-        where=f"perf_analyzer {' '.join(words)}",
+        where=f"perf_analyzer {' '.join(arguments)}",
         todo=advice or "Send the model one request with tritonclient to see whether it answers.",
     )
 

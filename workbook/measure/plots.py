@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..common.errors import WorkbookError
-from . import look
+from . import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ _NEEDED = ("throughput", "p50_ms", "p99_ms")
 
 def plot_load(
     results: pd.DataFrame | Mapping[str, pd.DataFrame], *, title: str = ""
-) -> look.Picture:
+) -> style.Picture:
     """Throughput and latency against concurrency (or request rate).
 
     Args:
@@ -26,19 +26,25 @@ def plot_load(
         title: a line above the figure.
 
     Returns:
-        A figure of two panels: throughput in inferences a second, and latency in milliseconds
+        A figure of two panels: throughput in inferences per second, and latency in milliseconds
         (p50, p95 and p99 for one table; p50 and p99 for several).
 
     Raises:
         WorkbookError: a table is empty or lacks a column that is drawn.
+
+    Example:
+        levels = [1, 2, 4, 8, 16]
+        fp32 = measure.perf(server, "digits_onnx", version=1, concurrency=levels)
+        fp16 = measure.perf(server, "digits_onnx", version=2, concurrency=levels)
+        measure.plot_load({"fp32": fp32, "fp16": fp16})
     """
     tables = {"": results} if isinstance(results, pd.DataFrame) else dict(results)
     axis = _check(tables)
-    figure = look.Picture(8.4, 3.6, "Throughput and latency as the load grows.")
+    figure = style.Picture(8.4, 3.6, "Throughput and latency as the load grows.")
     left, right = figure.subplots(1, 2)
     below = "requests under way" if axis == "concurrency" else "requests/s"
-    look.panel(left, "Throughput (inferences/s)", below=below)
-    look.panel(right, "Latency (ms)", below=below)
+    style.panel(left, "Throughput (inferences/s)", below=below)
+    style.panel(right, "Latency (ms)", below=below)
     levels = sorted({x for table in tables.values() for x in table[axis]})
     for axes in (left, right):
         if levels[-1] > 8 * levels[0] and len(levels) > 2:
@@ -52,12 +58,12 @@ def plot_load(
     for axes in (left, right):
         axes.set_ylim(bottom=0)
     if title:
-        figure.suptitle(title, color=look.GREY, fontsize=12, x=0.01, ha="left")
+        figure.suptitle(title, color=style.GREY, fontsize=12, x=0.01, ha="left")
     return figure
 
 
 def _check(tables: Mapping[str, pd.DataFrame]) -> str:
-    """The column along the bottom, which all tables have."""
+    """The column of the x axis, which all tables must have: `concurrency` or `rate`."""
     for name, table in tables.items():
         missing = [column for column in _NEEDED if column not in table]
         if table.empty or missing:
@@ -77,38 +83,38 @@ def _check(tables: Mapping[str, pd.DataFrame]) -> str:
 
 def _draw_one(left: Axes, right: Axes, table: pd.DataFrame, axis: str) -> None:
     left.plot(
-        table[axis], table["throughput"], color=look.COLOURS[0], marker=look.MARKS[0], linewidth=2
+        table[axis], table["throughput"], color=style.COLOURS[0], marker=style.MARKS[0], linewidth=2
     )
     shown = [p for p in ("p99", "p95", "p50") if f"{p}_ms" in table]
-    for colour, mark, name in zip(look.COLOURS[3:0:-1], look.MARKS[1:], shown, strict=False):
+    for colour, mark, name in zip(style.COLOURS[3:0:-1], style.MARKS[1:], shown, strict=False):
         right.plot(
             table[axis], table[f"{name}_ms"], color=colour, marker=mark, linewidth=2, label=name
         )
-    look.legend(right)
+    style.legend(right)
 
 
 def _draw_several(left: Axes, right: Axes, tables: Mapping[str, pd.DataFrame], axis: str) -> None:
     for i, (name, table) in enumerate(tables.items()):
-        style: dict[str, Any] = {
-            "color": look.COLOURS[i % len(look.COLOURS)],
-            "marker": look.MARKS[i % len(look.MARKS)],
+        drawn: dict[str, Any] = {
+            "color": style.COLOURS[i % len(style.COLOURS)],
+            "marker": style.MARKS[i % len(style.MARKS)],
         }
-        left.plot(table[axis], table["throughput"], linewidth=2, label=name, **style)
-        right.plot(table[axis], table["p50_ms"], linewidth=2, label=f"{name}, p50", **style)
+        left.plot(table[axis], table["throughput"], linewidth=2, label=name, **drawn)
+        right.plot(table[axis], table["p50_ms"], linewidth=2, label=f"{name}, p50", **drawn)
         right.plot(
             table[axis],
             table["p99_ms"],
             linewidth=1.4,
             linestyle=":",
             label=f"{name}, p99",
-            **style,
+            **drawn,
         )
-    look.legend(left)
-    look.legend(right)
+    style.legend(left)
+    style.legend(right)
 
 
-def plot_batches(tables: Mapping[str, pd.DataFrame], *, title: str = "") -> look.Picture:
-    """Histograms of batch sizes, one panel a table.
+def plot_batches(tables: Mapping[str, pd.DataFrame], *, title: str = "") -> style.Picture:
+    """Histograms of batch sizes, one panel per table.
 
     Args:
         tables: by name, tables of `statistics` or `difference`; all their models count together.
@@ -116,6 +122,12 @@ def plot_batches(tables: Mapping[str, pd.DataFrame], *, title: str = "") -> look
 
     Raises:
         WorkbookError: a table holds no execution.
+
+    Example:
+        before = measure.statistics(server, "eager")
+        measure.send(server, "eager", measure.every(5, count=40))
+        change = measure.difference(before, measure.statistics(server, "eager"))
+        measure.plot_batches({"no delay": change})
     """
     counted = {name: all_batches(table) for name, table in tables.items()}
     empty = [name for name, batches in counted.items() if not batches]
@@ -129,21 +141,21 @@ def plot_batches(tables: Mapping[str, pd.DataFrame], *, title: str = "") -> look
         name: sum(size * n for size, n in batches.items()) / sum(batches.values())
         for name, batches in counted.items()
     }
-    words = "; ".join(f"{name}: {mean:.1f} in one execution" for name, mean in means.items())
-    figure = look.Picture(8.6, 2.7, f"Batch sizes. {words}.")
+    summary = "; ".join(f"{name}: {mean:.1f} in one execution" for name, mean in means.items())
+    figure = style.Picture(8.6, 2.7, f"Batch sizes. {summary}.")
     largest = max(max(batches) for batches in counted.values())
     panels = figure.subplots(1, len(counted), squeeze=False, sharex=True)[0]
     for i, (axes, (name, batches)) in enumerate(zip(panels, counted.items(), strict=True)):
-        look.panel(axes, f"{name}\nmean {means[name]:.1f}", below="rows in one execution")
-        draw_batches(axes, batches, look.COLOURS[i % len(look.COLOURS)])
+        style.panel(axes, f"{name}\nmean {means[name]:.1f}", below="rows in one execution")
+        draw_batches(axes, batches, style.COLOURS[i % len(style.COLOURS)])
         axes.set_xlim(0.4, max(largest, 4) + 0.6)
-    panels[0].set_ylabel("executions", color=look.GREY)
+    panels[0].set_ylabel("executions", color=style.GREY)
     if title:
-        figure.suptitle(title, color=look.GREY, fontsize=12, x=0.01, ha="left")
+        figure.suptitle(title, color=style.GREY, fontsize=12, x=0.01, ha="left")
     return figure
 
 
-def draw_batches(axes: Axes, batches: Mapping[int, int], colour: str = look.COLOURS[0]) -> None:
+def draw_batches(axes: Axes, batches: Mapping[int, int], colour: str = style.COLOURS[0]) -> None:
     """Bars: how many executions had which batch size."""
     from matplotlib.ticker import MaxNLocator
 

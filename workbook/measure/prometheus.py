@@ -1,4 +1,4 @@
-"""The metrics endpoint as a DataFrame."""
+"""`metrics`: the server's metrics endpoint, in Prometheus' text format, as a DataFrame."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ..common.errors import WorkbookError
 from ..server import Server
-from .reach import reach
+from .server_argument import as_server
 
 
 def metrics(server: Server | str | None = None) -> pd.DataFrame:
     """Every sample that the server's metrics endpoint shows at this moment.
 
     Args:
-        server: a server, the URL of its HTTP endpoint, or None for the one that is running. Of
-            a URL, the metrics are taken two ports on, as Triton numbers them by default.
+        server: a server, the URL of its HTTP endpoint, or None for the one that is running. For
+            a URL, metrics are read from its port plus 2, which is Triton's default.
 
     Returns:
-        One row a sample: `metric`, `kind` (counter, gauge, summary, …), one column a label
+        One row per sample: `metric`, `kind` (counter, gauge, summary, …), one column per label
         (`model`, `version`, `gpu_uuid`, … as far as they occur; empty where a sample lacks it)
         and `value`.
 
     Raises:
-        ServerError: no metrics there.
+        ServerError: nothing answers at the metrics endpoint.
         WorkbookError: the answer is not in Prometheus' text format.
+
+    Example:
+        table = measure.metrics(server)
+        table.query("metric == 'nv_inference_count' and model == 'square'")["value"]
     """
-    connection = reach(server)
+    connection = as_server(server)
     return from_text(connection.metrics())
 
 
@@ -46,7 +50,7 @@ def from_text(text: str) -> pd.DataFrame:
             for sample in family.samples:
                 name = sample.name if sample.name in written else sample.name.removesuffix("_total")
                 rows.append((name, family.type, sample.labels, float(sample.value)))
-    # The parser signals damage with whatever its own code runs into.
+    # The parser has no exception of its own: damaged text raises any of these.
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise WorkbookError(
             f"The metrics are not in Prometheus' text format: {error}",

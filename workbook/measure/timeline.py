@@ -1,9 +1,9 @@
-"""Triton's trace files as a table of spans: which request was where, and when.
+"""Triton's trace files as tables: when each request waited and was computed, and with which others.
 
 The trace extension (docs/user_guide/trace.md of triton-inference-server/server) writes a JSON
-array of small records: one that names the model, and one a timestamp, each with the id of its
-trace. A span is the time between two timestamps. Requests that the server put into one execution of
-the model carry the very same timestamps of its computation; that tells them apart.
+array of small records: one that names the model, and one per timestamp, each with the id of its
+trace (one trace per request). A span is the time between two timestamps. Requests of one execution
+have exactly the same timestamps of the computation; this is how executions are recognized.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SPANS = {
     "compute_output": ("COMPUTE_OUTPUT_START", "COMPUTE_END"),
     "send": ("HTTP_SEND_START", "HTTP_SEND_END"),
 }
-#: A request's place in the server: which execution, on which lane, in which part of the batch.
+#: The columns of `executions`.
 PLACES = [
     *("trace", "parent", "request_id", "model", "version"),
     *("execution", "size", "place", "lane", "queued_ms", "start_ms", "end_ms"),
@@ -38,21 +38,25 @@ COLUMNS = ["trace", "parent", "request_id", "model", "version", "span", "start_m
 def traces(path: Path | str) -> pd.DataFrame:
     """Read a trace file, and those which the server numbered after it (`FILE.0`, `FILE.1`, …).
 
-    The server writes the file when it stops or when `log_frequency` traces are full. A file that
-    is cut off in the middle gives all that is whole in it.
+    The server writes the file when it stops, or each time `log_frequency` traces have ended. Of a
+    file that is cut off in the middle, the complete records are read.
 
     Args:
         path: the file that was given as the trace extension's `file`.
 
     Returns:
-        One row a span: `trace` (the server's number of the request), `parent` (of the request
-        that caused it, in ensembles and BLS; 0 for none), `request_id` (what the client gave),
-        `model`, `version`, `span` (request, receive, queue, compute_input, compute_infer,
-        compute_output, send), `start_ms` since the first timestamp of all, and `ms`, its length.
-        A span whose end was not recorded is left out.
+        One row per span: `trace` (the server's number of the request), `parent` (the number of
+        the request that caused it, in ensembles and BLS; 0 for none), `request_id` (what the
+        client gave), `model`, `version`, `span` (request, receive, queue, compute_input,
+        compute_infer, compute_output, send), `start_ms` since the first timestamp of all, and
+        `ms`, its length. A span whose end was not recorded is left out.
 
     Raises:
         WorkbookError: no such file, or it holds no trace at all.
+
+    Example:
+        spans = measure.traces("/tmp/trace.json")
+        spans.query("span == 'queue'").groupby("model")["ms"].mean()    # mean wait per model
     """
     path = Path(path)
     numbered = [p for p in path.parent.glob(f"{path.name}.*") if p.suffix[1:].isdecimal()]
@@ -76,20 +80,25 @@ def traces(path: Path | str) -> pd.DataFrame:
 
 
 def executions(spans: pd.DataFrame) -> pd.DataFrame:
-    """Which request was computed in which execution.
+    """Which request was computed in which execution, and with which others.
 
-    Triton's traces do not name the instance. A lane is inferred: executions of a model that overlap
-    in time lie on different lanes, so there are at most as many lanes as instances.
+    Triton's traces do not name the instance that computed. What can be known is the `lane`:
+    executions of a model that overlap in time must have run on different instances, and get
+    different lanes. So there are at most as many lanes as instances.
 
     Args:
         spans: a table of `traces`.
 
     Returns:
-        One row a request that was computed, sorted by when it began to wait: `trace`, `parent`,
-        `request_id`, `model`, `version`; `execution` (counted from 1 over all models), `size` (its
-        requests), `place` (the request's among them, from 0), `lane` (from 0, a model's own);
-        `queued_ms`, `start_ms`, `end_ms`: when it began to wait, and its computation's begin and
-        end, in milliseconds since the first of them waited.
+        One row per computed request, sorted by when it began to wait: `trace`, `parent`,
+        `request_id`, `model`, `version`; `execution` (numbered from 1 over all models), `size`
+        (how many requests the execution has), `place` (the request's position in it, from 0),
+        `lane` (from 0, per model); `queued_ms`, `start_ms`, `end_ms`: when the request began to
+        wait, and when its computation began and ended, in milliseconds since the first wait.
+
+    Example:
+        table = measure.executions(recorded.spans)
+        table.groupby("execution")["request_id"].agg(list)      # the requests of each execution
     """
     wide = spans.pivot_table(
         index=["trace", "parent", "request_id", "model", "version"],
@@ -120,7 +129,7 @@ def executions(spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lanes(table: pd.DataFrame) -> dict[int, int]:
-    """A lane for each execution: the first of its model's that is free by then."""
+    """The lane of each execution: the lowest of its model that is free when it starts."""
     free: dict[tuple[str, str], list[float]] = {}
     chosen = {}
     for row in table.drop_duplicates("execution").sort_values("start_ms").itertuples():
@@ -132,7 +141,7 @@ def _lanes(table: pd.DataFrame) -> dict[int, int]:
 
 
 def _records(raw: bytes) -> Iterator[dict[str, Any]]:
-    """The whole records of JSON arrays, as far as they go; what is cut off or foreign is passed."""
+    """The complete records of JSON arrays; what is cut off or no record is skipped."""
     text = raw.decode("utf-8", errors="replace")
     decoder = json.JSONDecoder()
     at = text.find("{")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import assignments, notebooks
-from ..assignments.assignment import Assignment
+from ..assignments import Assignment
 from ..common import paths
 from ..common.errors import WorkbookError
 

@@ -1,6 +1,6 @@
-"""A live view of one model while load runs: batches, times, throughput.
+"""`watch`: a live view of one model while load runs: batch sizes, times, throughput.
 
-The server is asked for its statistics a few times a second; what is drawn are differences.
+The server's statistics are read at each step; what is drawn are the differences between steps.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from ..common.errors import WorkbookError
+from ..common.unattended import unattended
 from ..server import Server
-from . import counts, look, plots
-from .reach import reach
+from . import plots, server_statistics, style
+from .server_argument import as_server
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ _TIMES = {
     "compute_infer_ms": "infer",
     "compute_output_ms": "output",
 }
-#: As in `measure.statistics`, for each interval, with the seconds since the start.
+#: As in `measure.statistics`, but per step, with the seconds since the start.
 COLUMNS = ["seconds", "throughput", "batch_size", *_TIMES, "requests", "executions"]
 
 
@@ -38,32 +39,37 @@ def watch(
     step: float = 1.0,
     title: str = "",
 ) -> pd.DataFrame:
-    """Run a load and show what a model does meanwhile.
+    """Run a function that makes load, and show what a model does meanwhile.
 
-    In a notebook the figure is drawn anew at each step; where nobody sits in front of it, once at
-    the end.
+    In a notebook the figure is drawn anew at each step. Where a program executes the notebook
+    (nobody watches), it is drawn once, at the end.
 
     Args:
         server: a server, the URL of its HTTP endpoint, or None for the one that is running.
         model: the model's name; all its versions count together.
-        load: what makes the load; it runs in a thread of its own, and its end is the view's.
-        step: seconds between two looks.
+        load: a function that makes load; it runs in a thread of its own, and the view ends with it.
+        step: seconds between two readings of the statistics.
         title: a line above the figure.
 
     Returns:
-        One row a step: `seconds` since the start, `throughput` (inferences a second),
+        One row per step: `seconds` since the start, `throughput` (inferences per second),
         `batch_size` (mean), `queue_ms`, `compute_input_ms`, `compute_infer_ms`,
-        `compute_output_ms` (means a request), `requests` and `executions`.
+        `compute_output_ms` (means per request), `requests` and `executions`.
 
     Raises:
-        WorkbookError: nothing was answered while the load ran; or what the load raised.
+        WorkbookError: nothing was answered while the load ran.
+        Exception: whatever `load` raised.
+
+    Example:
+        def load():
+            measure.perf(server, "digits_onnx", concurrency=16)
+
+        measure.watch(server, "digits_onnx", load, title="16 requests at a time")
     """
     from IPython import display
 
-    from ..lessons.lesson import unattended
-
-    connection = reach(server)
-    look.Picture(1, 1)._repr_mimebundle_()  # fonts are loaded now, and not beside the load
+    connection = as_server(server)
+    style.Picture(1, 1)._repr_mimebundle_()  # loads fonts now, not beside the load
     failed: list[BaseException] = []
 
     def run() -> None:
@@ -74,17 +80,17 @@ def watch(
 
     worker = threading.Thread(target=run, daemon=True)
     began = time.perf_counter()
-    first = before = counts.statistics(connection, model)
+    first = before = server_statistics.statistics(connection, model)
     rows: list[dict[str, float]] = []
     batches: dict[int, int] = {}
     then, handle = began, None
     worker.start()
     while True:
         worker.join(step)
-        now, after = time.perf_counter(), counts.statistics(connection, model)
-        row = _row(counts.difference(before, after), now - began, now - then)
-        batches = plots.all_batches(counts.difference(first, after))
-        if row["requests"] and (not rows or now - then > step / 2):  # the last may be a mere rest
+        now, after = time.perf_counter(), server_statistics.statistics(connection, model)
+        row = _row(server_statistics.difference(before, after), now - began, now - then)
+        batches = plots.all_batches(server_statistics.difference(first, after))
+        if row["requests"] and (not rows or now - then > step / 2):  # the last may be a short rest
             rows.append(row)
         before, then, alive = after, now, worker.is_alive()
         if rows and (not alive or not unattended()):
@@ -105,45 +111,45 @@ def watch(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def draw(table: pd.DataFrame, batches: dict[int, int], *, title: str = "") -> look.Picture:
+def draw(table: pd.DataFrame, batches: dict[int, int], *, title: str = "") -> style.Picture:
     """The three panels of `watch`, from its table and the executions by batch size."""
     mean = sum(size * n for size, n in batches.items()) / max(1, sum(batches.values()))
     last = table.iloc[-1]
-    figure = look.Picture(
+    figure = style.Picture(
         8.6, 3.1,
         f"{title}: {sum(batches.values())} executions of {mean:.1f} inferences on average; in the "
         f"last step {last['throughput']:.0f} inferences/s, {last['queue_ms']:.1f} ms in the queue.",
     )  # fmt: skip
     left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1.15, 1.15])
-    look.panel(left, "Executions by batch size", below="rows in one execution")
+    style.panel(left, "Executions by batch size", below="rows in one execution")
     plots.draw_batches(left, batches)
     _times(middle, table)
-    look.panel(right, "Throughput (inferences/s)", below="seconds")
+    style.panel(right, "Throughput (inferences/s)", below="seconds")
     right.plot(
-        table["seconds"], table["throughput"], color=look.COLOURS[0], marker="o", linewidth=2,
+        table["seconds"], table["throughput"], color=style.COLOURS[0], marker="o", linewidth=2,
         markersize=4,
     )  # fmt: skip
     right.set_xlim(left=0)
     right.set_ylim(0, 1.15 * table["throughput"].max())
     if title:
-        figure.suptitle(title, color=look.GREY, fontsize=12, x=0.01, ha="left")
+        figure.suptitle(title, color=style.GREY, fontsize=12, x=0.01, ha="left")
     return figure
 
 
 def _times(axes: Axes, table: pd.DataFrame) -> None:
-    look.panel(axes, "A request's time (ms)", below="seconds")
+    style.panel(axes, "A request's time (ms)", below="seconds")
     lengths = table["seconds"].diff().fillna(table["seconds"].iloc[0])
     bottom = pd.Series(0.0, index=table.index)
     for name, label in _TIMES.items():
         part = table[name].fillna(0.0)
         axes.bar(
             table["seconds"] - lengths / 2, part, 0.85 * lengths, bottom=bottom, label=label,
-            **look.fill(name.removesuffix("_ms")),
+            **style.fill(name.removesuffix("_ms")),
         )  # fmt: skip
         bottom += part
     axes.set_xlim(left=0)
     axes.set_ylim(0, 1.35 * max(float(bottom.max()), 1e-3))
-    look.legend(axes, ncols=2)
+    style.legend(axes, ncols=2)
 
 
 def _row(between: pd.DataFrame, seconds: float, length: float) -> dict[str, float]:

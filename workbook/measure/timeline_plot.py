@@ -1,7 +1,7 @@
-"""The timeline as a picture: how long each request waited, and what it was computed with.
+"""`plot_timeline`: how long each request waited, and with which others it was computed.
 
-Above, one row a request: a thin line while it waits in the queue, a thick one while it is computed.
-Below, one lane an instance: a bar an execution, its requests stacked in it.
+Above, one row per request: a thin line while it waits in the queue, a thick one while it is
+computed. Below, one lane per instance: one bar per execution, its requests stacked in it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..common.errors import WorkbookError
-from . import look, timeline
+from . import style, timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST = 64  # more rows than this cannot be told apart
 _BAR = 0.82  # of a lane's height
-_LEGIBLE = 5.5  # points
+_LEGIBLE = 5.5  # points; names that would be smaller are left out
 
 
 def plot_timeline(
@@ -30,7 +30,7 @@ def plot_timeline(
     only: Sequence[str] = (),
     until_ms: float | None = None,
     title: str = "",
-) -> look.Picture:
+) -> style.Picture:
     """Draw requests and executions from traces.
 
     Args:
@@ -47,6 +47,11 @@ def plot_timeline(
 
     Raises:
         WorkbookError: no request was computed, or there are too many of them to be drawn.
+
+    Example:
+        with measure.recording(server) as recorded:
+            measure.send(server, "together", measure.every(1, count=6))
+        measure.plot_timeline(recorded.spans)
     """
     table = timeline.executions(spans)
     if only:
@@ -76,10 +81,10 @@ def plot_timeline(
     ]
     lane = max(0.5, min(0.17 * int(table["size"].max()), 1.5))  # inches
     above, below = max(1.0, 0.17 * len(rows)), max(0.75, lane * len(lanes))
-    figure = look.Picture(8.6, above + below + 1.35, _words(table, lanes))
+    figure = style.Picture(8.6, above + below + 1.35, _describe(table, lanes))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[above, below])
-    look.panel(top, "Each request: waits ─  is computed ━", grid="x")
-    look.panel(bottom, "Each instance: one bar an execution", below="milliseconds", grid="x")
+    style.panel(top, "Each request: waits ─  is computed ━", grid="x")
+    style.panel(bottom, "Each instance: one bar per execution", below="milliseconds", grid="x")
     _draw_requests(top, table, rows, colour)
     _draw_lanes(bottom, table, lanes, colour, lane)
     top.tick_params(length=0)
@@ -94,11 +99,11 @@ def plot_timeline(
             loc="outside upper right",
             ncols=len(entries),
             frameon=False,
-            labelcolor=look.GREY,
+            labelcolor=style.GREY,
             fontsize=9,
         )
     if title:
-        figure.suptitle(title, color=look.GREY, fontsize=12, x=0.01, ha="left")
+        figure.suptitle(title, color=style.GREY, fontsize=12, x=0.01, ha="left")
     return figure
 
 
@@ -122,10 +127,10 @@ def _colours(
     """A colour for each row of the table, and the legend's entries."""
     if group is None and len(models) == 1:
         number = table["execution"].rank(method="dense").astype(int) - 1
-        return {i: look.COLOURS[n % len(look.COLOURS)] for i, n in number.items()}, {}
+        return {i: style.COLOURS[n % len(style.COLOURS)] for i, n in number.items()}, {}
     keys = table["model"] if group is None else table["request"].map(group)
     names = models if group is None else list(dict.fromkeys(keys))
-    entries = {name: look.COLOURS[i % len(look.COLOURS)] for i, name in enumerate(names)}
+    entries = {name: style.COLOURS[i % len(style.COLOURS)] for i, name in enumerate(names)}
     return {i: entries[key] for i, key in keys.items()}, entries
 
 
@@ -135,8 +140,8 @@ def _draw_requests(
     place = {name: i for i, name in enumerate(rows)}
     for row in table.itertuples():
         y = place[row.request]
-        axes.plot([row.queued_ms, row.start_ms], [y, y], color=look.GREY, linewidth=1.2)
-        axes.plot([row.queued_ms], [y], color=look.GREY, marker="|", markersize=5)
+        axes.plot([row.queued_ms, row.start_ms], [y, y], color=style.GREY, linewidth=1.2)
+        axes.plot([row.queued_ms], [y], color=style.GREY, marker="|", markersize=5)
         axes.barh(y, row.end_ms - row.start_ms, 0.7, left=row.start_ms, color=colour[row.Index])
     axes.set_yticks(range(len(rows)), rows, fontsize=7.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -157,13 +162,13 @@ def _draw_lanes(
         long = row.end_ms - row.start_ms
         axes.barh(
             y + height / 2, long, height, left=row.start_ms, color=colour[row.Index],
-            edgecolor=look.INK, linewidth=0.5,
+            edgecolor=style.INK, linewidth=0.5,
         )  # fmt: skip
         points = min(8.0, 60 * inches * height)
         if long > 0.012 * len(row.request) * span and points > _LEGIBLE:
             axes.text(
                 row.start_ms + long / 2, y + height / 2, row.request, ha="center",
-                va="center_baseline", fontsize=points, color=look.INK,
+                va="center_baseline", fontsize=points, color=style.INK,
             )  # fmt: skip
     several = len({model for model, _ in lanes}) > 1
     count = {model: sum(m == model for m, _ in lanes) for model, _ in lanes}
@@ -175,9 +180,9 @@ def _draw_lanes(
     axes.set_ylim(len(lanes) - 0.5, -0.5)
 
 
-def _words(table: pd.DataFrame, lanes: Sequence[tuple[str, int]]) -> str:
+def _describe(table: pd.DataFrame, lanes: Sequence[tuple[str, int]]) -> str:
     sizes = table.drop_duplicates("execution")["size"].tolist()
     return (
         f"Timeline: {table['request'].nunique()} requests, {len(sizes)} executions on "
-        f"{len(lanes)} lanes; requests an execution: {', '.join(map(str, sizes))}."
+        f"{len(lanes)} lanes; requests per execution: {', '.join(map(str, sizes))}."
     )

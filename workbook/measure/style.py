@@ -1,9 +1,15 @@
-"""How every figure of the course looks.
+"""The style of all figures of the course: colours, markers, panels, and how a figure shows itself.
 
-The ground is transparent and the text mid-grey, so that a figure can be read in a light and in a
-dark notebook. The colours are those that Okabe and Ito chose for colour-blind readers
-("Color Universal Design", 2008), the blue made lighter for dark grounds; what differs in colour
-also differs in place, mark or label.
+The background is transparent and the text mid-grey, so that a figure can be read in a light and in
+a dark notebook. The colours are those that Okabe and Ito chose for colour-blind readers
+("Color Universal Design", 2008), the blue made lighter for dark backgrounds. Nothing differs in
+colour alone: position, marker or label differ as well.
+
+    figure = style.Picture(8.4, 2.2, "Latency against time")
+    axes = figure.subplots()
+    style.panel(axes, "Latency (ms)", below="seconds")
+    axes.plot(seconds, latency, color=style.COLOURS[0])
+    figure                      # as the last line of a cell, it is shown
 """
 
 from __future__ import annotations
@@ -30,30 +36,33 @@ GREY = "#858585"
 INK = "#111111"
 
 _DPI = 160  # nearly twice what a page shows, for sharp screens
-_WIDE = 88  # pixels of a page an inch: a figure of 8.6 inches fills JupyterLab's text
+_WIDE = 88  # pixels per inch on the page: 8.6 inches are as wide as JupyterLab's text
 
 
 class Picture(Figure):
     """A figure that shows itself in a notebook, whether or not pyplot was ever imported.
 
-    `words` says in one line what is to be seen, for readers who cannot see it.
+    Args:
+        width, height: in inches; 8.6 inches are as wide as JupyterLab's text.
+        description: one line that says what is to be seen, for readers who cannot see it. It
+            becomes the image's alternative text.
     """
 
-    words: str = ""
+    description: str = ""
 
-    def __init__(self, width: float, height: float, words: str = "") -> None:
+    def __init__(self, width: float, height: float, description: str = "") -> None:
         super().__init__(figsize=(width, height), dpi=_DPI, layout="constrained")
         self.patch.set_alpha(0.0)
-        self.words = words
+        self.description = description
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         import io
 
         raw = io.BytesIO()
-        # Without the name of the program in it the same data give the same bytes.
+        # Without the name of the program in its metadata, the same data give the same bytes.
         self.savefig(raw, format="png", dpi=_DPI, metadata={"Software": None})
         wide, high = (round(inches * _WIDE) for inches in self.get_size_inches())
-        text = self.words or "a figure"
+        text = self.description or "a figure"
         return (
             {"image/png": raw.getvalue(), "text/plain": text},
             {"image/png": {"width": wide, "height": high, "alt": text}},
@@ -61,7 +70,14 @@ class Picture(Figure):
 
 
 def panel(axes: Axes, title: str, *, below: str = "", grid: str | None = "y") -> None:
-    """Give a panel the course's look: its title at the left, thin lines, no box around it."""
+    """Style one panel: title at the left, thin grid lines, no box around it.
+
+    Args:
+        axes: the panel, from `figure.subplots()`.
+        title: a line above it, with the unit.
+        below: the label of the x axis.
+        grid: along which axis grid lines are drawn, "x" or "y"; None for none.
+    """
     axes.patch.set_alpha(0.0)
     axes.set_title(title, color=GREY, fontsize=11, loc="left")
     if below:
@@ -76,7 +92,12 @@ def panel(axes: Axes, title: str, *, below: str = "", grid: str | None = "y") ->
 
 
 def fill(part: str, otherwise: str = GREY) -> dict[str, Any]:
-    """How a bar is filled that stands for a part of a request's time, or for something else."""
+    """Colour and hatch of a bar, as arguments for `axes.bar` and `axes.barh`.
+
+    Args:
+        part: a part of a request's time, e.g. "queue", has its own; any other name has none.
+        otherwise: the colour where `part` has none of its own.
+    """
     return {
         "color": PARTS.get(part, otherwise),
         "hatch": HATCHES.get(part),
@@ -86,5 +107,5 @@ def fill(part: str, otherwise: str = GREY) -> dict[str, Any]:
 
 
 def legend(axes: Axes, **where: Any) -> None:
-    """A legend without a box."""
+    """Add a legend without a box; `where` are arguments of matplotlib's `legend`."""
     axes.legend(frameon=False, labelcolor=GREY, fontsize=9, **({"loc": "upper left"} | where))

@@ -1,4 +1,4 @@
-"""The processes behind a laptop server, and what each takes from the machine."""
+"""The processes of a laptop server, and the threads, memory and CPU time of each."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ COLUMNS = ["pid", "process", "model", "threads", "memory_mb", "cpu_s"]
 
 
 def processes(server: Triton) -> pd.DataFrame:
-    """What runs for a server at this moment.
+    """The processes of a server at this moment.
 
     Args:
-        server: one that was started in this process, since its process number must be known.
+        server: one that was started in this process, since its process id must be known.
 
     Returns:
-        One row a process, the server's own first: `pid`; `process` (tritonserver, or stub, the
+        One row per process, the server's own first: `pid`; `process` (tritonserver, or stub, the
         Python process of one instance); `model` (empty for the server); `threads`; `memory_mb`
-        (what is its own and shared with nobody, in megabytes); `cpu_s` (seconds of CPU so far).
+        (memory that it shares with no other process, in megabytes); `cpu_s` (CPU time so far, in
+        seconds).
 
     Raises:
         WorkbookError: the server does not run.
+
+    Example:
+        with Triton("model_repository") as server:
+            server.load("square")
+            print(measure.processes(server).groupby("model")["memory_mb"].sum())
     """
     if server.pid is None:
         raise WorkbookError("The server does not run.", todo="Call start() first.")
@@ -34,9 +40,9 @@ def processes(server: Triton) -> pd.DataFrame:
     rows = [_row(root, "tritonserver", "")]
     for child in root.children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            words = child.cmdline()
-            if words and words[0].endswith("triton_python_backend_stub"):
-                rows.append(_row(child, "stub", _model(words)))
+            command = child.cmdline()
+            if command and command[0].endswith("triton_python_backend_stub"):
+                rows.append(_row(child, "stub", _model(command)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -47,6 +53,6 @@ def _row(process: psutil.Process, kind: str, model: str) -> tuple[Any, ...]:
     return process.pid, kind, model, process.num_threads(), memory, cpu
 
 
-def _model(words: list[str]) -> str:
-    """The model of a stub: the last word but one of its command line is NAME_0_0, an instance."""
-    return words[-2].rsplit("_", 2)[0] if len(words) > 2 else ""
+def _model(command: list[str]) -> str:
+    """The model of a stub: the last argument but one of its command is the instance, NAME_0_0."""
+    return command[-2].rsplit("_", 2)[0] if len(command) > 2 else ""

@@ -1,10 +1,4 @@
-"""`Tap`: listen in on the wire between a client and a server, and count what passes.
-
-with Tap(server.url) as tap:
-    client = tritonclient.http.InferenceServerClient(tap.address)
-    ...
-    tap.sent, tap.received, tap.connections
-"""
+"""`Tap`: a TCP relay that counts the bytes and connections between a client and a server."""
 
 from __future__ import annotations
 
@@ -15,21 +9,27 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-KEPT = 1 << 20  # bytes of what was heard that are kept
+KEPT = 1 << 20  # bytes of the traffic that are kept
 
 
 class Tap:
-    """A TCP relay on this machine, in front of a server.
+    """A TCP relay on this machine: it passes on what a client and a server send, and counts it.
+
+    Example:
+        with measure.Tap(server.url) as tap:
+            client = tritonclient.http.InferenceServerClient(tap.address)
+            client.infer("square", inputs)
+        print(tap.sent, tap.received, tap.connections)
 
     Args:
         target: the server's address, as `host:port` or `http://host:port`.
 
     Attributes:
-        address: `localhost:port`, for the client.
+        address: `localhost:port`, to give to the client in place of the server's address.
         sent: bytes from clients to the server, since the last `reset`.
         received: bytes from the server to clients.
         connections: connections that clients opened.
-        heard: the first mebibyte of what passed, both ways mixed.
+        heard: the first mebibyte of the traffic, both directions mixed.
     """
 
     def __init__(self, target: str) -> None:
@@ -50,13 +50,13 @@ class Tap:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def reset(self) -> None:
-        """Count from zero again."""
+        """Set all counts to zero and forget the traffic heard so far."""
         with self._lock:
             self.sent = self.received = self.connections = 0
             self.heard = b""
 
     def close(self) -> None:
-        """Take no more connections; those that are open end with their clients."""
+        """Accept no more connections; open ones stay until their client closes them."""
         self._server.shutdown()
         self._server.server_close()
 

@@ -1,4 +1,4 @@
-"""Switch a server's tracing on for a while, and read what it wrote."""
+"""`recording`: switch a server's tracing on for a block of code, and read the traces."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..common.errors import WorkbookError
 from ..server import Server
 from .timeline import COLUMNS, traces
 
-# Seconds; the server counts and writes a trace some milliseconds after the answer.
-_PATIENCE = 5.0
-_LOOK = 0.1
+# The server counts a request and writes its trace some milliseconds after the answer.
+_WAIT_SECONDS = 5.0
+_POLL_SECONDS = 0.1
 
 
 @dataclass
 class Recording:
-    """What a server traced. `spans` is the table of `measure.traces`, filled at the end."""
+    """What a server traced: `spans`, a table as of `traces`, is filled when the block ends."""
 
     spans: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
 
@@ -36,6 +36,14 @@ def recording(server: Server) -> Iterator[Recording]:
 
     Raises:
         WorkbookError: the server has no trace file.
+
+    Example:
+        tracing = {"file": "/tmp/trace.json", "rate": 1, "level": "OFF"}
+        with Triton("models", trace=tracing) as server:
+            server.load("square")
+            with measure.recording(server) as recorded:
+                measure.send(server, "square", measure.every(1, count=6))
+        measure.plot_timeline(recorded.spans)
     """
     file = Path(str(server.request("GET", "/v2/trace/setting").get("trace_file") or ""))
     if not file.name:
@@ -47,14 +55,14 @@ def recording(server: Server) -> Iterator[Recording]:
     past = set(_read(file)["trace"])
     before = _answered(server)
     made = Recording()
-    # Each trace in a file of its own, as soon as it ends: a direct sequence batcher keeps some
-    # requests for long, and the server would hold back the others with them.
+    # log_frequency 1: each trace gets a file of its own as soon as it ends. Otherwise traces that
+    # ended would wait for those that a direct sequence batcher keeps open for long.
     _switch(server, trace_level=["TIMESTAMPS"], trace_rate="1", trace_count="-1", log_frequency="1")
     try:
         yield made
     finally:
         _switch(server, trace_level=["OFF"])
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _WAIT_SECONDS
         counted = -1
         while time.monotonic() < deadline:
             earlier, counted = counted, _answered(server) - before
@@ -62,8 +70,8 @@ def recording(server: Server) -> Iterator[Recording]:
             made.spans = spans[~spans["trace"].isin(past)].reset_index(drop=True)
             ended = made.spans[made.spans["span"] == "request"]
             if earlier == counted <= ended["trace"].nunique():
-                break  # the server counts a moment after it answers: no more came since
-            time.sleep(_LOOK)
+                break  # the count has not risen since the last look, and all traces are written
+            time.sleep(_POLL_SECONDS)
 
 
 def _switch(server: Server, **settings: Any) -> None:
@@ -75,7 +83,7 @@ def _answered(server: Server) -> int:
 
 
 def _read(file: Path) -> pd.DataFrame:
-    """The spans so far; none where the server has not written any yet."""
+    """The spans that were written so far; an empty table before the first."""
     if not any(path.stat().st_size for path in file.parent.glob(f"{file.name}*")):
         return pd.DataFrame(columns=COLUMNS)
     return traces(file)

@@ -1,4 +1,4 @@
-"""`perf`: load a model with the real perf_analyzer and return what it measured as a DataFrame."""
+"""`perf`: put load on a model with perf_analyzer, and return its measurements as a DataFrame."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ import pandas as pd
 
 from ..common.errors import WorkbookError
 from ..server import Server
-from . import analyzer, perf_output
-from .reach import reach
+from . import perf_install, perf_output
+from .server_argument import as_server
 
 Example = Mapping[str, npt.NDArray[Any]]
 InputData = Literal["random", "zero"] | Path | str | Example | Sequence[Example]
 
-#: perf_analyzer judges a measurement by the spread of its last three windows, in percent. One so
-#: wide accepts any: it is the second try, whose result is marked as not stable.
+#: perf_analyzer accepts a measurement when its last three windows differ by at most this many
+#: percent. This value accepts any: it is for the second try, whose row has `stable` False.
 _ANY_SPREAD = 1_000_000
-#: How much longer windows become where in one of them nothing was answered.
+#: How many times longer the windows of the third try are, where one held no answer at all.
 _LONGER = 8
 
 
@@ -49,7 +49,7 @@ def perf(
     options: Sequence[str] = (),
     timeout: float = 300.0,
 ) -> pd.DataFrame:
-    """Load a model from outside and measure, one level of load after the other.
+    """Put load on a model with perf_analyzer and measure, one level of load after the other.
 
     At each level perf_analyzer measures windows of `interval_ms` until three in a row agree
     within `stability` percent in throughput and latency. Where `trials` windows were not enough,
@@ -58,8 +58,9 @@ def perf(
     Args:
         server: a server, the URL of its HTTP endpoint, or None for the one that is running.
         model: the model's name. `version`: one version of it; by default the newest.
-        concurrency: how many requests to keep under way: a number, or several.
-        rate: requests a second to send instead, whether or not they are answered in time.
+        concurrency: how many requests are sent and not yet answered at any time: a number, or
+            several, one level each.
+        rate: requests per second to send instead, whether or not they are answered in time.
         protocol: `grpc`, or `http` (with binary tensors; add `--input-tensor-format=json` and
             `--output-tensor-format=json` to `options` for JSON).
         batch_size: rows in each request.
@@ -67,23 +68,27 @@ def perf(
             format, or arrays by input name (one example without the batch dimension, or a list
             of examples that are sent in turn).
         shape: dimensions for inputs with variable ones, without the batch dimension.
-        streaming: one gRPC stream a connection, as decoupled models need.
+        streaming: one gRPC stream per connection, as decoupled models need.
         sequence_length: requests in a sequence, for sequence models (perf_analyzer varies it by
             20 %; `--sequence-length-variation` in `options` changes that).
-        options: further options of perf_analyzer 2.51, as a list of words.
-        timeout: seconds that one level may take.
+        options: further options of perf_analyzer 2.51, e.g. ["--max-threads", "2"].
+        timeout: seconds that one run of perf_analyzer may take; a level takes up to three.
 
     Returns:
-        One row a level: `concurrency` (or `rate`), `throughput` (inferences a second),
-        `responses` (responses a second, decoupled models only), `mean_ms`, `p50_ms`, `p90_ms`,
+        One row per level: `concurrency` (or `rate`), `throughput` (inferences per second),
+        `responses` (responses per second, decoupled models only), `mean_ms`, `p50_ms`, `p90_ms`,
         `p95_ms`, `p99_ms` (latency at the client), `queue_ms`, `compute_input_ms`,
-        `compute_infer_ms`, `compute_output_ms` (means at the server, to a microsecond),
-        `requests`, `inferences`, `executions` (in the windows that count), and `stable`.
+        `compute_infer_ms`, `compute_output_ms` (means at the server),
+        `requests`, `inferences`, `executions` (in the accepted windows), and `stable`.
 
     Raises:
-        WorkbookError: perf_analyzer refused or failed; its own words are in the error.
+        WorkbookError: perf_analyzer refused or failed; its own message is in the error.
+
+    Example:
+        table = measure.perf(server, "digits_onnx", concurrency=[1, 4, 16], batch_size=8)
+        table[["concurrency", "throughput", "p50_ms", "p99_ms"]]
     """
-    connection = reach(server)
+    connection = as_server(server)
     levels = _levels(concurrency, rate)
     with tempfile.TemporaryDirectory(prefix="perf-") as scratch:
         fixed = [
@@ -100,20 +105,20 @@ def perf(
         switch = "--concurrency-range" if rate is None else "--request-rate-range"
         rows = []
         for level in levels:
-            words = [*fixed, switch, f"{level:g}"]
-            rows.append(_level(words, interval_ms, stability, trials, scratch, timeout))
+            arguments = [*fixed, switch, f"{level:g}"]
+            rows.append(_level(arguments, interval_ms, stability, trials, scratch, timeout))
     return pd.DataFrame(rows)
 
 
 def _level(
-    words: Sequence[str],
+    arguments: Sequence[str],
     interval_ms: int,
     stability: float,
     trials: int,
     scratch: str,
     timeout: float,
 ) -> dict[str, Any]:
-    """One level's row: first as asked, then taking any spread, then with longer windows."""
+    """One level's row: measured as asked, else accepting any spread, else with longer windows."""
     tries = (
         (interval_ms, stability, trials),
         (interval_ms, _ANY_SPREAD, 3),
@@ -121,12 +126,12 @@ def _level(
     )
     for window, spread, windows in tries:
         limits = ["-p", str(window), "-s", f"{spread:g}", "-r", str(windows)]
-        row = _measure([*words, *limits], scratch, timeout)
+        row = _measure([*arguments, *limits], scratch, timeout)
         if row is not None:
             return {**row, "stable": spread <= stability}
     raise WorkbookError(
         f"Nothing was answered within three windows of {_LONGER * interval_ms} ms.",
-        where=" ".join(words),
+        where=" ".join(arguments),
         todo="Give a longer interval_ms: it must be longer than a request takes.",
     )
 
@@ -136,7 +141,7 @@ def _levels(concurrency: int | Iterable[int], rate: float | Iterable[float] | No
     levels = [chosen] if isinstance(chosen, int | float) else list(chosen)
     if not levels or any(level <= 0 for level in levels):
         raise WorkbookError(
-            f"There is no load in {chosen!r}.",
+            f"{chosen!r} is no level of load.",
             where="concurrency" if rate is None else "rate",
             todo="Give one number above zero, or several, e.g. concurrency=[1, 2, 4, 8].",
         )
@@ -144,7 +149,7 @@ def _levels(concurrency: int | Iterable[int], rate: float | Iterable[float] | No
 
 
 def _input_data(data: InputData, scratch: Path) -> str:
-    """The word for --input-data; arrays are written to a file in perf_analyzer's JSON format."""
+    """The value of --input-data; arrays are written to a file in perf_analyzer's JSON format."""
     if isinstance(data, str | Path):
         if data not in ("random", "zero") and not Path(data).exists():
             raise WorkbookError(
@@ -166,15 +171,15 @@ def _tensor(array: npt.NDArray[Any]) -> dict[str, Any]:
     return {"content": flat, "shape": list(array.shape)}
 
 
-def _measure(words: Sequence[str], scratch: str, timeout: float) -> dict[str, Any] | None:
-    """Run perf_analyzer for one level: a row, or None where more patience may bring one."""
-    binary, env = analyzer.command()
+def _measure(arguments: Sequence[str], scratch: str, timeout: float) -> dict[str, Any] | None:
+    """Run perf_analyzer for one level: a row, or None where it found no stable measurement."""
+    binary, env = perf_install.command()
     result = Path(scratch) / "result.csv"
     with contextlib.suppress(FileNotFoundError):
         result.unlink()
     try:
         done = subprocess.run(
-            [str(binary), *words, "-f", str(result), "--verbose-csv"],
+            [str(binary), *arguments, "-f", str(result), "--verbose-csv"],
             env=env,
             cwd=scratch,
             stdin=subprocess.DEVNULL,
@@ -187,12 +192,12 @@ def _measure(words: Sequence[str], scratch: str, timeout: float) -> dict[str, An
     except subprocess.TimeoutExpired:
         raise WorkbookError(
             f"perf_analyzer was not done after {timeout:.0f} s and was ended.",
-            where=" ".join(words),
+            where=" ".join(arguments),
             todo="Does the model answer at all? Try one request; else give a larger timeout.",
         ) from None
     if done.returncode != 0 or not result.is_file():
         if perf_output.is_unstable(done.stdout + done.stderr):
             return None
-        raise perf_output.failure(done.stdout, done.stderr, done.returncode, words)
+        raise perf_output.failure(done.stdout, done.stderr, done.returncode, arguments)
     (row,) = perf_output.rows(result.read_text(encoding="utf-8"))
     return {**row, **perf_output.counts(done.stdout)}

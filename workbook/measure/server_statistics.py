@@ -1,4 +1,4 @@
-"""The statistics endpoint as DataFrames: what each model has done, and what it did in between.
+"""The statistics endpoint as DataFrames: each model's requests, executions, batch sizes, times.
 
 Source of the fields: the statistics extension in triton-inference-server/server's protocol
 documents. Times there are sums in nanoseconds; counts are sums since the model was loaded.
@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..common.errors import WorkbookError
 from ..server import Server
-from .reach import reach
+from .server_argument import as_server
 
 _SPANS = ("queue", "compute_input", "compute_infer", "compute_output")
 _COUNTS = ("requests", "failures", "inferences", "executions", "cache_hits", "cache_misses")
@@ -22,29 +22,33 @@ _KEYS = ["model", "version"]
 
 
 def statistics(server: Server | str | None = None, model: str | None = None) -> pd.DataFrame:
-    """What each model has done since it was loaded.
+    """What the server counted for each model since it was loaded.
 
     Args:
         server: a server, the URL of its HTTP endpoint, or None for the one that is running.
         model: one model only; by default all that are loaded.
 
     Returns:
-        One row a model and version, with the columns
+        One row per model and version, with the columns
         `model`, `version`;
-        `requests`, `failures`: requests answered and refused;
-        `inferences`: rows inferred (a request of batch 8 counts 8); `executions`: calls of the
-        model; `batch_size`: inferences an execution, NaN before the first;
+        `requests`, `failures`: requests that were answered, and that failed;
+        `inferences`: rows inferred (a request of batch 8 counts 8); `executions`: batches that the
+        model computed; `batch_size`: mean inferences per execution, NaN before the first;
         `cache_hits`, `cache_misses`: of the response cache;
         `request_ms`, `queue_ms`, `compute_input_ms`, `compute_infer_ms`, `compute_output_ms`:
-        mean time a request in milliseconds, NaN before the first (with a response cache, the
+        mean times per request in milliseconds, NaN before the first (with a response cache, the
         compute times are means over the misses);
-        `…_ns`: the same times as the server sums them, in nanoseconds;
+        `request_ns`, `queue_ns`, …: the same times as sums over all requests, in nanoseconds;
         `batches`: a dict from batch size to the number of executions with it.
 
     Raises:
         ServerError: no server there, or no such model.
+
+    Example:
+        row = measure.statistics(server, "digits_onnx").iloc[0]
+        print(row["requests"], row["executions"], row["batch_size"], row["queue_ms"])
     """
-    connection = reach(server)
+    connection = as_server(server)
     return from_records(connection.statistics(model))
 
 
@@ -52,7 +56,7 @@ def from_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The table of `statistics` from the records of the endpoint's `model_stats`.
 
     Raises:
-        WorkbookError: a record lacks what the statistics extension promises.
+        WorkbookError: a record lacks a field of the statistics extension.
     """
     rows = []
     for record in records:
@@ -60,7 +64,7 @@ def from_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
             rows.append(_row(record))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise WorkbookError(
-                f"The statistics are not what the protocol describes: {error!r}",
+                f"The statistics do not have the fields of the protocol: {error!r}",
                 where="GET /v2/models/stats",
                 todo="Is the address that of a Triton server's HTTP endpoint?",
             ) from None
@@ -68,12 +72,18 @@ def from_records(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """What happened between two calls of `statistics`, in the same columns.
+    """What the server counted between two calls of `statistics`, in the same columns.
 
     A model that was loaded in between counts from zero; one that is gone is left out.
 
     Raises:
         WorkbookError: a count went down, so the server or a model was started again in between.
+
+    Example:
+        before = measure.statistics(server, "digits_onnx")
+        measure.send(server, "digits_onnx", measure.every(0, count=16))
+        change = measure.difference(before, measure.statistics(server, "digits_onnx"))
+        print(change.iloc[0]["batches"])        # e.g. {1: 2, 7: 2}: executions by batch size
     """
     old = {(row["model"], row["version"]): row for row in before.to_dict("records")}
     rows = []
@@ -97,11 +107,14 @@ def difference(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
 
 
 def batch_sizes(table: pd.DataFrame) -> pd.DataFrame:
-    """The batch-size histogram of a table of `statistics` or `difference`.
+    """How many executions had which batch size, from a table of `statistics` or `difference`.
 
     Returns:
-        One row a model, version and batch size: `model`, `version`, `batch_size`, `executions`,
-        and `share`, the part of the model's executions.
+        One row per model, version and batch size: `model`, `version`, `batch_size`, `executions`,
+        and `share`, their part of the model's executions (0 to 1).
+
+    Example:
+        measure.batch_sizes(change).set_index("batch_size")["share"]
     """
     rows = [
         {"model": row["model"], "version": row["version"], "batch_size": size, "executions": n,
@@ -134,7 +147,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_means(table: pd.DataFrame) -> pd.DataFrame:
-    """Add the means, and put the columns in the order in which they are read."""
+    """Add the means, and put the columns in the order that `statistics` documents."""
     requests = table["requests"].astype(float)
     computed = requests - table["cache_hits"]
     queue_and_total = {"request_ns", "queue_ns"}

@@ -1,0 +1,168 @@
+"""Build an assignment: the instructor's notebook, and the folder that students get.
+
+The student's notebook is made by nbgrader's own GenerateAssignment, in a temporary course without
+a gradebook. nbgrader leaves one comment where a solution was; the lines that the source
+marks `### STUB` (see `workbook.notebooks`) are put below it. nbgrader would drop empty folders and
+executable bits, so starter files are copied here; an empty folder (a model's version) gets a
+`.gitkeep`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import notebooks
+from ..common.errors import WorkbookError
+from . import cells
+from .assignment import CLUTTER, Assignment, files
+from .gate import gate
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+CODE_STUB = "# Your code here."
+TEXT_STUB = "*Your answer here.*"
+
+
+def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
+    """Build the instructor's notebook and the student's folder.
+
+    Files that are there and no longer belong to the assignment stay; `workbook build --check`
+    names them.
+
+    Args:
+        assignment: what to build.
+        into: another checkout to build into; the source stays where it is.
+
+    Returns:
+        What was written: both notebooks and the starter files.
+
+    Raises:
+        WorkbookError: the source is wrong, or the result would give something away.
+    """
+    target = Assignment(assignment.name, into or assignment.home)
+    source = notebooks.read(assignment.source)
+    for cell in source.cells:
+        if cell.id and not cell.id.startswith(f"{assignment.short}."):
+            raise WorkbookError(
+                f'The id "{cell.id}" is not one of {assignment.name}.',
+                where=f"{source.path}, line {cell.line}, id",
+                todo=f"Begin it with the assignment's short name: {assignment.short}.…",
+            )
+    instructors = notebooks.notebook(source)
+    written = [_write(target.instructor, notebooks.text(instructors))]
+    with tempfile.TemporaryDirectory(prefix="workbook-build-") as folder:
+        handout = Path(folder) / "handout" / assignment.name
+        starter = _copy_starter(assignment, handout)
+        students = _generate(assignment, instructors, Path(folder))
+        described = cells.describe(assignment.name, students, starter)
+        students.metadata["workbook"] = {**source.header, **described.to_json()}
+        _write(handout / target.release.name, notebooks.text(students))
+        gate(handout)
+        for name in (target.release.name, *starter):
+            path = target.handout / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(handout / name, path)
+            written.append(path)
+    return written
+
+
+def _copy_starter(assignment: Assignment, handout: Path) -> list[str]:
+    """Copy starter files; return their paths relative to the handout, sorted."""
+    handout.mkdir(parents=True)
+    if not assignment.starter.is_dir():
+        return []
+    for path in files(assignment.starter):
+        target = handout / path.relative_to(assignment.starter)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target, follow_symlinks=False)
+    for path in sorted(assignment.starter.rglob("*")):
+        inside = path.relative_to(assignment.starter)
+        if path.is_dir() and not CLUTTER.intersection(inside.parts):
+            (handout / inside).mkdir(parents=True, exist_ok=True)
+            if not any((handout / inside).iterdir()) and not any(path.iterdir()):
+                (handout / inside / ".gitkeep").touch()
+    return [path.relative_to(handout).as_posix() for path in files(handout)]
+
+
+def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -> NotebookNode:
+    """The student's notebook, through nbgrader's converter in a course of its own."""
+    import nbformat
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.coursedir import CourseDirectory
+    from nbgrader.preprocessors import SaveCells
+    from traitlets.config import Config
+
+    course = nbformat.from_dict(instructors)  # type: ignore[no-untyped-call]
+    for cell in course.cells:
+        cell.source = _stubs_below(cell.source)
+    _write(folder / "source" / assignment.name / assignment.release.name, notebooks.text(course))
+    config = Config()
+    config.CourseDirectory.root = str(folder)
+    config.CourseDirectory.source_directory = "source"
+    config.CourseDirectory.release_directory = "release"
+    config.CourseDirectory.assignment_id = assignment.name
+    config.GenerateAssignment.no_database = True
+    config.ClearSolutions.code_stub = {"python": CODE_STUB}
+    config.ClearSolutions.text_stub = TEXT_STUB
+    log = logging.Logger("workbook.assignments")  # of its own: nbgrader's goes to the terminal
+    log.addHandler(logging.FileHandler(folder / "log", encoding="utf-8"))
+    converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config)
+    converter.log = log
+    # A build concerns no gradebook; who grades fills it from the notebooks.
+    converter.preprocessors = [p for p in converter.preprocessors if p is not SaveCells]
+    try:
+        converter.start()
+    except Exception:  # nbgrader says what went wrong in its log, and raises something general
+        said = re.findall(r"(?m)^[\w.]+Error: .+", (folder / "log").read_text("utf-8"))
+        raise WorkbookError(
+            f"nbgrader could not make the student's notebook: {said[-1] if said else '?'}",
+            where=str(assignment.source),
+            todo="Mend the source, then build again.",
+        ) from None
+    finally:
+        log.handlers[0].close()
+    made = folder / "release" / assignment.name / assignment.release.name
+    return nbformat.read(made, as_version=4)  # type: ignore[no-untyped-call,no-any-return]
+
+
+@contextmanager
+def programs_on_path() -> Iterator[None]:
+    """Put this environment's programs on PATH: nbgrader calls `alembic` by its name."""
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), before))
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+def _stubs_below(source: str) -> str:
+    """Move the stubs of solution regions below them, where nbgrader leaves them alone."""
+    lines: list[str] = []
+    stubs: list[str] = []
+    for line in source.split("\n"):
+        indent, mark, stub = line.partition(notebooks.STUB)
+        if mark:
+            stubs.append(indent + stub.removeprefix(" "))
+            continue
+        lines.append(line)
+        if line.strip() == notebooks.END:
+            lines.extend(stubs)
+            stubs = []
+    return "\n".join(lines)
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path

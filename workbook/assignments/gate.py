@@ -1,0 +1,126 @@
+"""The release gate: what in a student's folder must not reach students.
+
+A solution, a hidden check, an output, an absolute path, a file of the instructor's, a cell that the
+manifest does not describe: `leaks` lists them, `gate` refuses the folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import notebooks
+from ..common.errors import WorkbookError
+from . import cells
+from .assignment import files, is_source
+
+_ABSOLUTE = re.compile(r"(?<![\w.:/])(/(home|root|Users|tmp|work|mnt|media|srv)/|[A-Z]:\\\\?)\w")
+_SECRETS = (
+    (notebooks.MARKER, "a solution marker"),
+    (re.compile(r"(?i)(BEGIN|END)[ _-]*(HIDDEN[ _-]*TESTS?|MARK[ _-]*SCHEME)"), "a hidden test"),
+    (
+        re.compile(r"grader[./]checks[./]hidden|from\s+grader\.checks\s+import[^\n]*\bhidden\b"),
+        "hidden checks",
+    ),
+    (_ABSOLUTE, "an absolute path, which is another one on every machine"),
+)
+_INSTRUCTORS = re.compile(
+    r"(^|/)(solutions?|hidden|results|submitted|autograded|feedback)/|gradebook|\.db(-journal)?$"
+)
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Something that must not reach students: the file, where in it, and what it is."""
+
+    path: str
+    place: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}{', ' + self.place if self.place else ''}: {self.what}"
+
+
+def leaks(handout: Path) -> list[Leak]:
+    """What in a student's folder must not reach students, or would not work there.
+
+    Args:
+        handout: a folder such as `assignments/a2__forest`, named after its assignment.
+    """
+    found: list[Leak] = []
+    for path in files(handout):
+        name = path.relative_to(handout).as_posix()
+        if path.is_symlink():
+            found.append(Leak(name, "", "a link; students get files"))
+            continue
+        if _INSTRUCTORS.search(name) or is_source(path):
+            found.append(Leak(name, "", "a file that belongs to instructors"))
+        text = path.read_bytes().decode("utf-8", "replace")
+        if path.suffix != ".ipynb":
+            found.extend(_secrets(name, "line {}", text))
+        elif name == f"{handout.name.split('__')[0]}.ipynb":
+            found.extend(_notebook_leaks(name, path))
+        else:
+            found.append(Leak(name, "", "a second notebook"))
+    return found
+
+
+def gate(handout: Path) -> None:
+    """Refuse a student's folder that gives something away.
+
+    Raises:
+        WorkbookError: all of `leaks` in one error.
+    """
+    found = leaks(handout)
+    if found:
+        raise WorkbookError(
+            f"{handout.name} cannot be released: {len(found)} finding{'s' * (len(found) > 1)}.\n"
+            + "\n".join(f"  {leak}" for leak in found),
+            where=f"assignments/{handout.name}",
+            todo="Mend the source in solutions/, then build again.",
+        )
+
+
+def _secrets(name: str, place: str, text: str) -> Iterator[Leak]:
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, what in _SECRETS:
+            if match := pattern.search(line):
+                yield Leak(name, place.format(number), f"{what}: {match[0]!r}")
+
+
+def _notebook_leaks(name: str, path: Path) -> Iterator[Leak]:
+    try:
+        notebook = cells.read(path)
+        manifest = cells.manifest(notebook)
+        described = cells.describe(manifest.assignment, notebook)
+    except WorkbookError as error:
+        yield Leak(name, error.where, error.what)
+        return
+    known = {cell.id: cell for cell in manifest.cells}
+    for cell in described.cells:
+        if known.pop(cell.id, None) != cell:
+            yield Leak(name, cell.id, "a graded cell that the manifest does not have like this")
+    for id in known:
+        yield Leak(name, id, "the manifest has a cell that the notebook does not have")
+    checks = {cell.id for cell in manifest.cells if cell.kind == "check"}
+    for number, cell in enumerate(notebook["cells"], 1):
+        place = f"cell {number}"
+        source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+        yield from _secrets(name, place + ", line {}", source)
+        if cell.get("outputs"):
+            yield Leak(name, place, "an output")
+        if cell.get("execution_count") is not None:
+            yield Leak(name, place, "an execution count")
+        if cell["cell_type"] != "code":
+            continue
+        try:
+            calls = notebooks.check_calls(source)
+        except SyntaxError as error:
+            line = f"{place}, line {error.lineno}"
+            yield Leak(name, line, f"not Python ({error.msg}); a solution may need a stub line")
+            continue
+        for id in calls:
+            if id not in checks:
+                yield Leak(name, place, f"a check that the manifest does not know: {id or '?'}")

@@ -1,0 +1,16 @@
+"""The `server` argument that every measurement takes."""
+
+from __future__ import annotations
+
+from ..server import Server, connect
+
+
+def as_server(server: Server | str | None) -> Server:
+    """The server that an argument means: itself, that of a URL, or for None what `connect()` finds.
+
+    Raises:
+        ServerError: None was given, and no server runs.
+    """
+    if server is None:
+        return connect()
+    return Server(server) if isinstance(server, str) else server
