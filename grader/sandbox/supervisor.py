@@ -1,0 +1,187 @@
+"""`Supervisor`: collect what a command writes, and end it when it goes over a limit.
+
+Limits are kept in three ways: by the kernel for each process (limits.py), by the kernel for all
+processes together where a pids cgroup can be made (cgroup.py), and here: ten times a second the
+supervisor looks at the processes, and ends all of them at once where a limit is reached. When the
+supervisor's own process is killed, bubblewrap ends the sandbox (its option --die-with-parent).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from . import bubblewrap, process_tree
+from .launch import Started
+from .limits import Limits
+
+Stopped = Literal["", "wall clock", "cpu", "memory", "processes", "output", "asked"]
+
+_TICK = 0.1  # seconds between two looks
+_STDERR = 16 << 10  # bytes of standard error that are kept: the last ones
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a command ended.
+
+    Attributes:
+        code: its exit status; negative for a signal; -9 where a limit stopped it.
+        stdout: all that it wrote there, at most `output_bytes` of its limits.
+        stderr: the last 16 KiB.
+        seconds: wall clock, from start to end.
+        cpu_seconds: processor time of all its processes.
+        peak_bytes: the most memory that was seen at one look.
+        stopped: the limit that ended it; "asked" where the caller did; else "".
+        isolated: False where it ran without a sandbox because the caller asked for that.
+    """
+
+    code: int
+    stdout: bytes
+    stderr: str
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    stopped: Stopped
+    isolated: bool
+
+
+class Supervisor:
+    """Sees one started command to its end.
+
+    Args:
+        started: the command.
+        limits: what it may use.
+    """
+
+    def __init__(self, started: Started, limits: Limits) -> None:
+        self._started = started
+        self._limits = limits
+        self._began = time.monotonic()
+        self._stdout = bytearray()
+        self._stderr = bytearray()
+        self._stderr_size = 0
+        self._cpu = 0.0
+        self._peak = 0
+        self._stopped: Stopped = ""
+
+    def run(self) -> Outcome:
+        """Collect the output and keep the limits until the command has ended.
+
+        Raises:
+            WorkbookError: bubblewrap made no sandbox, so that the command never ran.
+        """
+        process = self._started.process
+        self._collect()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self._started.kill()
+        seconds = time.monotonic() - self._began
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()
+        has_run = self._started.release()
+        if not has_run and process.returncode == 1 and not self._stopped:
+            raise bubblewrap.refused(self._stderr_text().strip())
+        code = process.returncode
+        if code > 128:  # bubblewrap tells of a signal as a shell does
+            code = 128 - code
+        return Outcome(
+            code=-signal.SIGKILL if self._stopped else code,
+            stdout=bytes(self._stdout),
+            stderr=self._stderr_text(),
+            seconds=seconds,
+            cpu_seconds=max(self._cpu, usage.ru_utime + usage.ru_stime),
+            peak_bytes=self._peak,
+            stopped=self._stopped,
+            isolated=self._started.isolated,
+        )
+
+    def end(self, why: Stopped) -> None:
+        """End the command; the outcome names the reason, the first one where there are several."""
+        if not self._stopped and self._started.process.returncode is None:
+            self._stopped = why
+        self._started.kill()
+
+    def text(self) -> str:
+        """What it has written so far: standard output, then the end of standard error."""
+        return bytes(self._stdout).decode(errors="replace") + self._stderr_text()
+
+    def _collect(self) -> None:
+        """Read both pipes until they end, and look at the processes in between."""
+        process = self._started.process
+        ended = os.pidfd_open(process.pid)
+        next_look = self._began + _TICK
+        with selectors.DefaultSelector() as selector:
+            for pipe, take in ((process.stdout, self._take), (process.stderr, self._take_error)):
+                assert pipe is not None
+                os.set_blocking(pipe.fileno(), False)
+                selector.register(pipe, selectors.EVENT_READ, take)
+            selector.register(ended, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select(max(0.0, next_look - time.monotonic())):
+                    if key.fd == ended:
+                        selector.unregister(ended)
+                        # The pipes end when the last process that it left behind has ended.
+                        self._started.kill()
+                    else:
+                        self._read(selector, key.fd, key.data)
+                if time.monotonic() >= next_look:
+                    if ended in selector.get_map():
+                        self._look()
+                    next_look = time.monotonic() + _TICK
+        os.close(ended)
+
+    def _look(self) -> None:
+        """End the command where it is over a limit."""
+        limits, started = self._limits, self._started
+        if time.monotonic() - self._began > limits.wall_s:
+            return self.end("wall clock")
+        if started.too_many_processes():
+            return self.end("processes")
+        processes = started.processes()
+        if sum(p.threads for p in processes) > limits.processes:
+            return self.end("processes")
+        self._cpu = max(self._cpu, sum(p.cpu_seconds for p in processes))
+        if self._cpu > limits.cpu_s:
+            return self.end("cpu")
+        scratch = started.scratch_bytes()
+        held = process_tree.memory(processes) + scratch
+        if held > limits.memory_bytes:  # an upper bound, quickly made; now count exactly
+            held = process_tree.memory_shared(processes, _TICK) + scratch
+        self._peak = max(self._peak, held)
+        if held > limits.memory_bytes:
+            return self.end("memory")
+        return None
+
+    def _read(
+        self, selector: selectors.BaseSelector, fd: int, take: Callable[[bytes], None]
+    ) -> None:
+        try:
+            data = os.read(fd, 1 << 20)
+        except BlockingIOError:
+            return
+        if data:
+            take(data)
+        else:
+            selector.unregister(fd)
+
+    def _take(self, data: bytes) -> None:
+        self._stdout += data[: self._limits.output_bytes - len(self._stdout)]
+        if len(self._stdout) >= self._limits.output_bytes:
+            self.end("output")
+
+    def _take_error(self, data: bytes) -> None:
+        self._stderr_size += len(data)
+        self._stderr += data
+        del self._stderr[: -2 * _STDERR]
+        if self._stderr_size > self._limits.output_bytes:
+            self.end("output")
+
+    def _stderr_text(self) -> str:
+        return bytes(self._stderr[-_STDERR:]).decode(errors="replace")
