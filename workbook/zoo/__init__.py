@@ -40,7 +40,11 @@ def checkpoint(name: str, *, hub: str = "") -> Path:
             the hub to take instead, e.g. "microsoft/resnet-18" or "facebook/opt-125m".
 
     Raises:
-        BuildError: there is no such artefact, or it could not be built or fetched.
+        BuildError: there is no such artefact, or it could not be built or downloaded.
+
+    Example:
+        zoo.checkpoint("digits_onnx")                           # a file: model.onnx
+        zoo.checkpoint("image_classifier", hub="microsoft/resnet-18")   # a folder
     """
     if not hub:
         return build([name])[name]

@@ -1,4 +1,4 @@
-"""The image classifiers in plain PyTorch: each a state dict for a network of `nets`, as `.pth`."""
+"""Train the image classifiers; each is saved as a state dict (`.pth`) of a network of `nets`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def load(name: str) -> Any:
 
     Returns:
         A torch module in evaluation mode, with the weights of `zoo.checkpoint(name)`.
+
+    Example:
+        from workbook.zoo import classifiers
+
+        model = classifiers.load("digits_cnn")
+        logits = model(torch.from_numpy(zoo.data.digits().x_test))     # (360, 10)
     """
     import torch
 
@@ -31,7 +37,7 @@ def load(name: str) -> Any:
 
 
 def _network(name: str) -> Any:
-    """The same network with random weights, the same each time."""
+    """The network of that name with random weights, seeded."""
     import torch
 
     from . import nets
@@ -68,7 +74,7 @@ def _save(model: Any, target: Path) -> None:
 
 
 def digits_cnn(target: Path) -> None:
-    """A digit from an image (1, 8, 8)."""
+    """Which digit an image (1, 8, 8) shows."""
     split = data.digits()
     _save(_trained("digits_cnn", split.x_train, split.y_train, epochs=25), target)
 
@@ -76,9 +82,9 @@ def digits_cnn(target: Path) -> None:
 def eights_cnn(target: Path) -> None:
     """Whether a noisy image (1, 8, 8) shows an 8.
 
-    It takes raw counts: the scaling that training needs is folded into the first layer, as it
-    often is before a model is deployed. In fp32 that costs nothing. In fp16 the small weights on
-    large counts cost digits, and a few verdicts near the threshold change.
+    It takes raw counts: the scaling of the training data is folded into the first layer, as is
+    often done before a model is deployed. In fp32 the answers stay the same. In fp16 small weights
+    times large counts lose precision, and a few answers near the threshold change.
     """
     split = data.noisy_eights()
     x = (split.x_train - data.DARK) / data.GAIN
@@ -99,14 +105,14 @@ _TORCH: dict[str, Any] = {"uses": ("data", "nets"), "packages": ("torch", "sciki
 RECIPES = (
     Recipe(
         "photo_cnn",
-        "a CNN on 3 x 64 x 64 pixels: china or flower; 99 % of held-out pieces right",
+        "a CNN on 3 x 64 x 64 pixels: china or flower; 99 % of test pieces right",
         photo_cnn,
         "photo_cnn.pth",
         **_TORCH,
     ),
     Recipe(
         "digits_cnn",
-        "a CNN on 1 x 8 x 8 pixels: which digit; 97 % of held-out digits right",
+        "a CNN on 1 x 8 x 8 pixels: which digit; 97 % of test digits right",
         digits_cnn,
         "digits_cnn.pth",
         **_TORCH,

@@ -1,8 +1,11 @@
-"""The data sets of the course: small, bundled with installed packages, the same on every machine.
+"""The data sets of the course: small, part of installed packages, the same on every machine.
 
 They come from scikit-learn (digits, breast cancer, iris, two photographs) and from the CLDR tables
 that Babel carries (names of countries, languages, currencies in many languages). Everything is
 seeded: two calls give the same arrays.
+
+    split = zoo.data.digits()
+    split.x_test.shape, split.y_test[:3], split.labels      # (360, 1, 8, 8), …
 """
 
 from __future__ import annotations
@@ -25,17 +28,17 @@ LANGUAGES = (
 #: Side of a photo crop in pixels.
 CROP = 64
 
-#: The camera of `noisy_eights`: its count for black, and how many counts white lies above it.
+#: The camera of `noisy_eights`: the pixel value of black, and by how much white is above it.
 DARK, GAIN = 1000.0, 40.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A data set, split once and for all into what models learn from and what they are judged on.
+    """A data set, split once and for all into training data and test data.
 
     Attributes:
-        x_train, x_test: the examples; arrays with the example first.
-        y_train, y_test: int64 class numbers, one an example.
+        x_train, x_test: the examples; arrays whose first dimension is the example.
+        y_train, y_test: int64 class numbers, one per example.
         labels: the class names, by number.
     """
 
@@ -48,7 +51,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class TextSplit:
-    """The same for texts: `x_train` and `x_test` are lists of str."""
+    """As `Split`, for texts: `x_train` and `x_test` are lists of str."""
 
     x_train: list[str]
     y_train: Array
@@ -76,10 +79,10 @@ def digits() -> Split:
 
 
 def noisy_eights() -> Split:
-    """Is it an 8? Digits under so much noise that nobody can be sure.
+    """Is it an 8? Digits with so much noise that no model can be sure.
 
     The pixels are raw counts, as a camera gives them: black is `DARK`, white is `DARK + GAIN`.
-    Each held-out digit appears under 25 noises: 9,000 images to test, a tenth of them eights.
+    Each test digit appears 25 times with different noise: 9,000 test images, a tenth are eights.
     Scores of the two classes overlap, so precision and recall depend on the threshold.
 
     Returns:
@@ -147,7 +150,7 @@ def photo_files() -> list[Path]:
 def photo_crops() -> Split:
     """Square pieces of the two photographs: uint8 (n, 64, 64, 3), RGB.
 
-    Pieces to train come from the left 60 % of each photograph, those to test from the rest, so
+    Training pieces come from the left 60 % of each photograph, test pieces from the rest, so that
     no pixel is in both. Pieces are 48 to 160 pixels wide before they are resized.
     """
     import numpy as np
@@ -202,12 +205,12 @@ def encode(image: Array, format: str = "PNG") -> bytes:
 def languages() -> TextSplit:
     """Lists of names in sixteen languages, e.g. "Schweden, Kupfer und Mittwoch".
 
-    The names are those of countries, languages, scripts, currencies, days and months, the way
-    of joining them is the language's own (CLDR). A name that two of the languages share is left
-    out. No name of a text to test is in any text to train.
+    The names are those of countries, languages, scripts, currencies, days and months, joined by
+    the language's own word for "and" (CLDR). A name that two of the languages share is left out.
+    No name of a test text is in any training text.
 
     Returns:
-        6,400 texts to train, 1,600 to test, two to four names each; labels are CLDR codes.
+        6,400 training texts, 1,600 test texts, two to four names each; labels are CLDR codes.
     """
     import numpy as np
 
@@ -246,7 +249,7 @@ def _rows(x: Array, y: Array, labels: tuple[str, ...]) -> Split:
 
 
 def _names() -> dict[str, set[str]]:
-    """Every language's names of things, less those that occur in more than one language."""
+    """The names in each language, without those that occur in more than one language."""
     from collections import Counter
 
     from babel import Locale

@@ -1,4 +1,4 @@
-"""The same models in the formats of other frameworks; each answers as the original does."""
+"""Export the classifiers to the formats of other frameworks; the answers stay the same."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def digits_savedmodel(target: Path) -> None:
     x = tf.keras.layers.Conv2D(16, 3, padding="same", activation="relu", name="one")(x)
     x = tf.keras.layers.Conv2D(32, 3, padding="same", activation="relu", name="two")(x)
     x = tf.keras.layers.MaxPooling2D()(x)
-    x = tf.keras.layers.Permute((3, 1, 2))(x)  # the head's weights count channels first
+    x = tf.keras.layers.Permute((3, 1, 2))(x)  # the last layer's weights expect channels first
     x = tf.keras.layers.Flatten()(x)
     model = tf.keras.Model(image, {"logits": tf.keras.layers.Dense(10, name="head")(x)})
     for name, layer in (("one", torch_model.features[0]), ("two", torch_model.features[2])):
@@ -123,7 +123,7 @@ def jpeg_dali(target: Path) -> None:
     """A DALI pipeline: JPEG bytes → pixels (3, 64, 64) float32 in -1..1, the photo CNN's input."""
     from nvidia.dali import fn, pipeline_def, types
 
-    # No device: the pipeline runs on the CPU, and so loads where there is no GPU.
+    # device_id None: the pipeline runs on the CPU, so that it loads where there is no GPU.
     @pipeline_def(batch_size=64, num_threads=1, device_id=None)  # type: ignore[untyped-decorator]
     def pipeline() -> Any:
         encoded = fn.external_source(name="jpeg", device="cpu", dtype=types.UINT8, ndim=1)
@@ -144,10 +144,10 @@ def jpeg_dali(target: Path) -> None:
 def to_onnx(
     model: Any, inputs: dict[str, tuple[int, ...]], target: Path, *, whole: bool = False
 ) -> None:
-    """Export with a free batch dimension.
+    """Export a torch module to ONNX with a variable batch dimension.
 
     Args:
-        inputs: shapes without the batch, by name.
+        inputs: shapes without the batch dimension, by name.
         whole: the inputs are int64, not float32.
     """
     import torch
@@ -182,7 +182,7 @@ RECIPES = (
     ),
     Recipe(
         "language_onnx",
-        "the language classifier as ONNX, 64 tokens a text",
+        "the language classifier as ONNX, 64 tokens per text",
         language_onnx,
         "model.onnx",
         needs=("text_classifier",),

@@ -16,14 +16,18 @@ def _split(name: str) -> data.Split:
 
 
 def save_xgboost(model: Any, target: Path | str) -> None:
-    """Save an XGBoost model as JSON that FIL reads, in old containers too.
+    """Save an XGBoost model as JSON that every version of the FIL backend reads.
 
     Since 3.1 XGBoost writes `base_score` as a list, `"[5E-1]"`, which the FIL backend of older
     containers cannot read. Here it is the number alone, which XGBoost reads as well.
 
     Args:
         model: an `XGBModel` or a `Booster` whose `base_score` is one number.
-        target: the file, `xgboost.json` where FIL is to find it by itself.
+        target: the file; the FIL backend looks for `xgboost.json` by default.
+
+    Example:
+        model = xgboost.XGBClassifier(n_estimators=50).fit(split.x_train, split.y_train)
+        save_xgboost(model, "models/forest/1/xgboost.json")
     """
     model.save_model(target)
     saved = json.loads(Path(target).read_text())

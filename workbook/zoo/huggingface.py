@@ -7,7 +7,7 @@ from pathlib import Path
 from . import data
 from .recipe import Recipe
 
-#: Tokens a text: longer ones are cut, shorter ones padded (in the ensemble).
+#: Tokens per text: longer texts are cut, shorter ones padded (in the ensemble).
 TOKENS = 64
 
 
@@ -49,7 +49,7 @@ def image_classifier(target: Path) -> None:
 
 
 def text_classifier(target: Path) -> None:
-    """A one-layer BERT that names the language of a text, with a tokenizer of its own."""
+    """A one-layer BERT that tells the language of a text, with its own tokenizer."""
     import numpy as np
     import torch
     from tokenizers import (
@@ -97,9 +97,9 @@ def text_classifier(target: Path) -> None:
             label2id={label: number for number, label in enumerate(split.labels)},
         )
     )
-    # BPE dropout (Provilkov et al., 2020) teaches it unseen words: now and then a word is cut
-    # where it would be whole. The library's own dropout cannot be seeded, so a mark is put
-    # between letters at random, at which the tokenizer splits while it trains.
+    # BPE dropout (Provilkov et al., 2020) prepares the model for unseen words: at random, a word
+    # is split into smaller tokens than usual. The library's own dropout cannot be seeded, so a
+    # mark at which the tokenizer splits is put between letters at random during training.
     mark = "\ue000"
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(), pre_tokenizers.Split(Regex(mark), "removed")]
@@ -137,7 +137,7 @@ def text_classifier(target: Path) -> None:
 RECIPES = (
     Recipe(
         "text_classifier",
-        "a Hugging Face BERT: which of 16 languages; 98 % of held-out texts right",
+        "a Hugging Face BERT: which of 16 languages; 98 % of test texts right",
         text_classifier,
         "text_classifier",
         uses=("data", "nets"),
@@ -145,7 +145,7 @@ RECIPES = (
     ),
     Recipe(
         "image_classifier",
-        "a Hugging Face ResNet on image files: which digit; 97 % of held-out digits right",
+        "a Hugging Face ResNet on image files: which digit; 97 % of test digits right",
         image_classifier,
         "image_classifier",
         uses=("data", "nets"),

@@ -1,8 +1,8 @@
 """A small Llama in Hugging Face's format, trained on Python's own reference manual.
 
-The text is `pydoc_data.topics`, what `help("with")` shows: 465,000 characters that come with every
-Python. The model learns it as running text, and as answers to questions that name a section, so
-that its chat template has a meaning. Some passes over so little text make no knowledge; they make
+The text is `pydoc_data.topics`, what `help("with")` shows: 465,000 characters that are part of
+every Python. The model learns it as running text, and as answers to questions that name a section,
+so that it can be used with a chat template. So little training gives no knowledge; it gives
 sentences that are recognisably about Python.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 
 from .recipe import Recipe
 
-#: Tokens that a text and its answer may have together.
+#: The context length: tokens of a prompt and its answer together.
 CONTEXT = 512
-#: Text is cut into so many kinds of tokens.
+#: The size of the vocabulary.
 VOCABULARY = 2048
 PAD, EOS, USER, ASSISTANT = "<pad>", "</s>", "<|user|>", "<|assistant|>"
 CHAT_TEMPLATE = (
@@ -28,12 +28,12 @@ CHAT_TEMPLATE = (
 )
 
 _STEPS, _ROWS, _COLUMNS, _RATE = 600, 4, 256, 3e-3
-#: Characters of a section that make an answer in a chat.
+#: How many characters of a section are the answer to its title.
 _ANSWER = 700
 
 
 def manual() -> str:
-    """The reference manual's topics, one after the other."""
+    """The text of all topics of the reference manual."""
     from pydoc_data.topics import topics
 
     return "\n\n".join(topics[name].strip() for name in sorted(topics))
@@ -55,7 +55,7 @@ def sections() -> list[tuple[str, str]]:
 
 
 def tokenizer() -> Any:
-    """A byte-level BPE tokenizer learnt from the manual; no text is unknown to it."""
+    """A byte-level BPE tokenizer trained on the manual; it can encode any text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -85,7 +85,12 @@ def tokenizer() -> Any:
 
 
 def network(hidden: int, layers: int) -> Any:
-    """A Llama with random weights, heads of 64 numbers."""
+    """A Llama with random weights.
+
+    Args:
+        hidden: the size of the hidden states; attention heads have 64 numbers each.
+        layers: how many layers.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -108,10 +113,10 @@ def network(hidden: int, layers: int) -> Any:
 
 
 def llama(target: Path) -> None:
-    """The trained one: 5 million parameters."""
+    """Train the Llama of 5 million parameters and save it."""
     import torch
 
-    torch.set_num_threads(2)  # always two, so that it comes out alike wherever it is built
+    torch.set_num_threads(2)  # always two, so that the weights are the same on every machine
     words = tokenizer()
     chats = [
         words.apply_chat_template(
@@ -153,7 +158,7 @@ PACKAGES = ("torch", "transformers", "tokenizers")
 RECIPES = (
     Recipe(
         "llama",
-        "a Llama of 5 million parameters, trained on Python's manual for less than 4 minutes",
+        "a Llama of 5 million parameters, trained on Python's manual in about 4 minutes",
         llama,
         "llama",
         uses=(),

@@ -1,8 +1,8 @@
-"""One step of a Llama as ONNX, with the keys and values of the tokens before it going in and out.
+"""One step of a Llama as ONNX; the keys and values of earlier tokens go in and out as tensors.
 
 The export follows the layers of Hugging Face's `LlamaForCausalLM` (RMS norm, rotary positions,
-attention with a cache, SiLU gate) with the whole cache as one tensor, so that a model server can
-hand it on from step to step.
+attention with a cache, SiLU gate) with the whole cache as one tensor, so that a client or another
+model can pass it from one step to the next.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from .recipe import Recipe
 
 
 def step(checkpoint: Path) -> Any:
-    """The module to export.
+    """The torch module to export.
 
     Inputs: `input_ids` (n, new) int64; `attention_mask` (n, before + new) int64, 0 for padding;
     `past` (n, layers · 2, heads, before, 64) float32. Outputs: `logits` (n, vocabulary) of the
     last token, and `present`, the cache with the new tokens in it.
 
-    `before` is at least 1: an empty cache is one column of zeros that the mask leaves out. A place
-    beyond the context length, and a token beyond the vocabulary, have no row to be looked up: such
-    a request fails.
+    `before` is at least 1: an empty cache is one column of zeros that the mask excludes. A request
+    fails if it has a position beyond the context length or a token beyond the vocabulary.
     """
     import torch
     from torch.nn import functional
@@ -61,7 +60,8 @@ def step(checkpoint: Path) -> Any:
             order = torch.arange(total)
             seen = order[None, :] <= order[total - new :, None]
             allowed = seen[None, None] & (attention_mask[:, None, None, :] > 0)
-            # A padding row sees nothing; a very small number in place of -inf keeps it a number.
+            # A padding row may attend to nothing. With -inf its softmax would be NaN, so a very
+            # small number is taken.
             bias = torch.where(allowed, 0.0, -1e30)
             x = self.model.embed_tokens(input_ids)
             kept = []

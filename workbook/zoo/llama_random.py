@@ -1,7 +1,8 @@
-"""Llamas with random weights and the trained one's tokenizer: what they say means nothing.
+"""Llamas with random weights and the trained Llama's tokenizer, for tests and benchmarks.
 
-Words go in and out by tables of their own. By one table, random weights would say their last word
-again and again, and ways of serving would agree on that whatever they did with the words before.
+Their answers mean nothing. Input and output embeddings are different tables (not tied): with tied
+ones, random weights would repeat the last token for ever, and two ways of serving would agree on
+that even if one of them lost the tokens before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .recipe import Recipe
 
 
 def network(hidden: int, layers: int) -> Any:
-    """A Llama as the trained one, but for the table by which words go out."""
+    """A Llama with random weights whose output embeddings are not tied to the input embeddings."""
     import torch
 
     model = llama.network(hidden, layers)
@@ -25,7 +26,7 @@ def network(hidden: int, layers: int) -> Any:
 
 
 def tiny(target: Path) -> None:
-    """0.9 million parameters, for tests. After the token of the end it says the end."""
+    """0.9 million parameters, for tests. After the end-of-text token it gives that token again."""
     import torch
 
     model = network(hidden=128, layers=2)
@@ -36,7 +37,7 @@ def tiny(target: Path) -> None:
 
 
 def large(target: Path) -> None:
-    """40 million parameters, for benchmarks: its arithmetic outweighs what is around it."""
+    """40 million parameters, for benchmarks: most of a step's time is arithmetic, not overhead."""
     llama.save(network(hidden=640, layers=8), llama.tokenizer(), target)
 
 

@@ -1,4 +1,4 @@
-"""The networks of the zoo and the loop that trains them. Imports torch: import it late."""
+"""The networks of the zoo and their training loop. Imports torch: import this module late."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DigitsCNN(nn.Module):  # type: ignore[misc]
 
 
 class EightsCNN(nn.Module):  # type: ignore[misc]
-    """Images (n, 1, 8, 8) float32 as counts of a camera → logits (n, 2)."""
+    """Images (n, 1, 8, 8) float32, raw counts of a camera → logits (n, 2)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,9 +50,9 @@ class EightsCNN(nn.Module):  # type: ignore[misc]
         return self.head(self.features(image).flatten(1))
 
     def fold(self, offset: float, scale: float) -> None:
-        """Let the first layer do the `(image - offset) / scale` that was done before it.
+        """Move the scaling `(image - offset) / scale` of the input into the first layer.
 
-        The first convolution has no padding, so this changes no answer but for rounding. With
+        The first convolution has no padding, so the answers stay the same up to rounding. With
         w' = w / scale and b' = b - offset · Σw', w' * x + b' equals w * (x - offset) / scale + b.
         """
         first = self.features[0]
@@ -64,7 +64,7 @@ class EightsCNN(nn.Module):  # type: ignore[misc]
 class PhotoCNN(nn.Module):  # type: ignore[misc]
     """Photo pieces (n, 3, 64, 64) float32 in -1..1 → logits (n, 2).
 
-    About 60 million multiplications an image: a batch of eight takes some 10 ms on one core.
+    About 60 million multiplications per image: a batch of eight takes some 10 ms on one core.
     """
 
     def __init__(self) -> None:
@@ -93,9 +93,10 @@ def fit(
     """Train with AdamW under a one-cycle learning rate, then switch to evaluation.
 
     Args:
-        loss: the mean loss of the examples with these numbers (an int64 tensor).
-        examples: how many there are.
-        rate: the highest learning rate. decay: the weight decay.
+        loss: from the indices of a batch's examples (an int64 tensor) to their mean loss.
+        examples: how many examples there are.
+        rate: the highest learning rate.
+        decay: the weight decay.
     """
     torch.manual_seed(0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
