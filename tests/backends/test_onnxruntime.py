@@ -799,7 +799,7 @@ def test_the_threads_of_the_config_exist(served: Triton) -> None:
 
 def test_the_log_states_what_the_session_uses(served: Triton) -> None:
     line = settings_of(served, "parallel")
-    assert "threads as ONNX Runtime likes within an operator, 3 across operators" in line
+    assert "threads (ONNX Runtime's default) within an operator, 3 across operators" in line
     assert "execution mode parallel" in line
     assert "memory arena off, memory pattern off" in line
     assert "providers CPUExecutionProvider" in line

@@ -1,13 +1,44 @@
-"""What every stand-in shares: reading the config, batching the requests, splitting the answers.
+"""The base class of every stand-in: it reads the config, batches requests and splits the answers.
 
-A stand-in is a Python-based backend: the server starts `<backends>/<name>/model.py` in a process
-of its own for each instance, with the config of the model it is to serve. Such a file holds a
-class `TritonPythonModel(StandIn)` that says how its framework describes, loads and runs a model.
-Everything else is here. This module runs inside Triton's stub, never in a notebook.
+A stand-in is a Python-based backend that takes the place of a C++ one on the CPU. For each instance
+of a model with `backend: "<name>"` the server starts `<backends>/<name>/model.py` in a process of
+its own. That file defines a class `TritonPythonModel(StandIn)` with what its framework does:
+describe a model file, load it, run a batch. Everything else is here. This module runs in Triton's
+stub (the process of a Python model), never in a notebook.
+
+How to write one: the whole of `workbook/backends/numpy_table/model.py`, a stand-in for models that
+multiply by a matrix which lies in `model.npy`, would be
+
+    import numpy as np
+    from workbook.backends.base import BadModel, BadRequest, Signature, StandIn, Tensor
+
+    class TritonPythonModel(StandIn):
+        backend = "numpy_table"
+        completed_batch_size = 4                # auto-complete may set max_batch_size 4
+
+        @classmethod
+        def describe(cls, config):              # from the file: shapes with the batch dimension
+            rows, columns = np.load(config.file("model.npy")).shape
+            return Signature(
+                [Tensor("x", "TYPE_FP32", (-1, rows))], [Tensor("y", "TYPE_FP32", (-1, columns))]
+            )
+
+        def load(self):                         # once per instance
+            self.table = np.load(self.config.file("model.npy"))
+            if self.table.ndim != 2:
+                raise BadModel("model.npy must hold a matrix")
+            self.log(f"a table of {self.table.shape}")
+
+        def infer(self, inputs, outputs):       # one batch: (rows, features) → (rows, columns)
+            if not np.isfinite(inputs["x"]).all():
+                raise BadRequest("x must be finite")
+            return {"y": inputs["x"] @ self.table}
+
+It is served with `backend: "numpy_table"` in `config.pbtxt` and `1/model.npy` beside it.
 
 The rules are those that Triton's own backends share (triton-inference-server/backend,
 src/backend_common.cc, backend_model.cc, backend_input_collector.cc, backend_output_responder.cc),
-with their words in the errors.
+and so are the messages of errors.
 """
 
 from __future__ import annotations
@@ -34,11 +65,11 @@ Array = npt.NDArray[Any]
 
 
 class BadModel(TritonModelException):  # type: ignore[misc]
-    """The model cannot be served as configured; the message reaches whoever loads it."""
+    """The model cannot be served as configured; the load fails with this message."""
 
 
 class BadRequest(Exception):
-    """One request cannot be answered; the message reaches its sender, its batch mates go on."""
+    """One request cannot be answered; only its sender gets this message, not the whole batch."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +119,7 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """What a model file says of itself: its tensors, batch dimension included."""
+    """The inputs and outputs of a model file; their dims include the batch dimension."""
 
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
@@ -115,16 +146,16 @@ class BatchTensor:
 
 
 class Config:
-    """A model's configuration and where its files lie.
+    """A model's configuration, and the folder of its files.
 
     Attributes:
         raw: the configuration as a dict (ModelConfig in JSON).
         name, max_batch_size: as in the config.
         inputs, outputs: its tensors by name, in the config's order.
-        batch_inputs, batch_outputs: what a ragged batch adds, in the config's order.
+        batch_inputs, batch_outputs: the tensors that ragged batching adds, in the config's order.
         states: implicit state: the name of each state's input → the name of its output.
         parameters: the `parameters` section as plain strings.
-        instances: how many instances of the model there are to be.
+        instances: how many instances of the model the config asks for.
         directory: the model's folder; `version_directory`: the folder of the version to serve.
     """
 
@@ -149,14 +180,14 @@ class Config:
         self.version_directory = directory / version
 
     def path(self, default: str) -> Path:
-        """Where the model's file should be: `default_model_filename` where the config gives one."""
+        """The path of the model's file: `default_model_filename` of the config, else `default`."""
         return self.version_directory / (self.raw.get("default_model_filename") or default)
 
     def file(self, default: str) -> Path:
-        """The model's file, as `path` names it.
+        """As `path`, for a file that must exist.
 
         Raises:
-            BadModel: it is not there.
+            BadModel: the file is missing.
         """
         path = self.path(default)
         if not path.exists():
@@ -165,10 +196,10 @@ class Config:
 
     @property
     def fair_threads(self) -> int:
-        """Threads for one instance where the config names no number: an even share of the cores.
+        """Threads for one instance where the config gives no number: an even share of the cores.
 
-        A framework left to itself takes every core for each instance. Upstream lets that happen;
-        on a laptop two instances would then fight over the same cores.
+        Frameworks take every core for each instance by default, and so do the real backends. On a
+        laptop two instances would then compete for the same cores.
         """
         return max(1, len(os.sched_getaffinity(0)) // self.instances)
 
@@ -210,25 +241,25 @@ class Config:
 
 
 class StandIn:
-    """The base of every stand-in.
+    """The base class of every stand-in; the module's docstring shows a whole one.
 
-    A stand-in says:
+    A stand-in defines:
 
-    - `describe(config)`: what the model file says of itself, to complete a config with; None
-      where its framework cannot tell.
+    - `describe(config)`: the tensors of the model file, with which an incomplete config is
+      completed; None where the framework cannot tell them.
     - `load()`: load the model that `self.config` names, on `self.device`, and refuse
       (`BadModel`) what the real backend refuses.
     - `infer(inputs, outputs)`: answer one batch.
 
-    Implicit state (`sequence_batching { state [...] }`) is kept here: the core gives its initial
-    value and binds a sequence to one instance; each request's state output is remembered under
-    its correlation ID and takes the place of the state input of the sequence's next request.
+    Implicit state (`sequence_batching { state [...] }`) is kept here. The core gives its initial
+    value and sends all requests of a sequence to one instance. The state output of a request is
+    kept under its correlation ID and replaces the state input of the sequence's next request.
     """
 
     backend: ClassVar[str]
-    #: max_batch_size that the real backend fills in for a model that can batch (0: it does not).
+    #: The max_batch_size that auto-complete sets for a model that can batch; 0: it sets none.
     completed_batch_size: ClassVar[int] = 0
-    #: Whether the real backend completes configs that lack no tensor, too (max_batch_size).
+    #: Whether auto-complete also runs for configs that name all tensors (to set max_batch_size).
     completes_always: ClassVar[bool] = False
 
     config: Config
@@ -236,11 +267,11 @@ class StandIn:
     device: str  # "cpu" or "cuda:N"
     kind: str  # the instance's kind: "CPU", "GPU", "MODEL"
 
-    # -- what a stand-in writes -----------------------------------------------------------------
+    # -- what a stand-in defines ----------------------------------------------------------------
 
     @classmethod
     def describe(cls, config: Config) -> Signature | None:
-        """Read the model file's own tensors. It runs in a process of its own, before `load`."""
+        """Read the tensors of the model file; it runs before `load`, in another process."""
         return None
 
     def load(self) -> None:
@@ -253,25 +284,26 @@ class StandIn:
         Args:
             inputs: arrays by name, shaped (rows, *dims), or (*dims) where max_batch_size is 0;
                 BYTES as object arrays of bytes; a ragged input in one dimension, all requests'
-                elements one after the other. An optional input left out is absent. They lie in
-                shared memory: read them, do not write to them or keep them.
-            outputs: the outputs that somebody asked for, in the config's order. None may be
-                asked for.
+                elements one after the other. An optional input left out is absent. The arrays
+                are in shared memory: read them, do not write to them or keep them.
+            outputs: names of the outputs that at least one request asks for, in the config's
+                order; may be empty.
 
         Returns:
-            Arrays by name, the first dimension as in the inputs where max_batch_size > 0. They
-            must outlive the next call: no buffer that the framework will write to again.
+            Arrays by name, with the same number of rows as the inputs where max_batch_size > 0.
+            They are sent after the next call may have begun: return no buffer that the framework
+            writes to again.
 
         Raises:
-            BadRequest, or anything else: the batch is tried again request by request, so that
-            only the culprit fails.
+            BadRequest: or any other exception. The requests of the batch are then tried one by
+                one, so that only the bad one fails.
         """
         raise NotImplementedError
 
     def unload(self) -> None:
-        """Give back what `load` took; by default there is nothing to do."""
+        """Release what `load` acquired; by default there is nothing to do."""
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Write a line to the server's log: what was loaded, where, with which settings."""
         pb_utils.Logger.log_info(
             f"{self.backend} stand-in: '{self.config.name}' version {self.config.version} "
@@ -282,7 +314,7 @@ class StandIn:
 
     @classmethod
     def auto_complete_config(cls, auto: Any) -> Any:
-        """Complete a config that leaves tensors out, from what the model file says."""
+        """Complete a config that leaves tensors out, with those that `describe` finds."""
         _utf8()
         raw = auto.as_dict()
         whole = (raw.get("input") or raw.get("batch_input")) and raw.get("output")
@@ -296,8 +328,8 @@ class StandIn:
 
     @classmethod
     def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
-        """Fill in what is missing: max_batch_size and batching where every tensor has a free
-        first dimension, then the tensors.
+        """Set what is missing: max_batch_size and dynamic batching where the first dimension of
+        every tensor is variable, then the tensors.
 
         Raises:
             BadModel: the config asks for batches of a model that cannot batch.
@@ -319,7 +351,7 @@ class StandIn:
 
     @classmethod
     def complete_batching(cls, auto: Any, raw: Mapping[str, Any]) -> int:
-        """Give a model that can batch a max_batch_size and a dynamic batcher; return the size."""
+        """Set max_batch_size and dynamic batching where the config has none; return the size."""
         size = int(raw.get("max_batch_size", 0))
         if size == 0:
             size = cls.default_batch_size()
@@ -330,7 +362,7 @@ class StandIn:
 
     @classmethod
     def default_batch_size(cls) -> int:
-        """The max_batch_size for a model that can batch: `--backend-config`'s, else the usual one.
+        """The max_batch_size for a model that can batch: from `--backend-config`, else the default.
 
         Raises:
             BadModel: `default-max-batch-size` is not a number.
@@ -358,22 +390,22 @@ class StandIn:
         self._scattered = {
             target: entry.source for entry in self.config.batch_outputs for target in entry.targets
         }
-        self._memory = _Memory(self.config) if self.config.states else None
+        self._states = _States(self.config) if self.config.states else None
         usual = type(self)._groups is StandIn._groups and type(self)._run is StandIn._run
         self._plain = _plain_names(self.config) if usual else None
         _type_tables()
         self.load()
 
     def finalize(self) -> None:
-        """Give the model back."""
+        """Called when the model is unloaded."""
         self.unload()
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer the requests: as few batches as their shapes allow, one response each."""
+        """Answer the requests in as few batches as their shapes allow; one response per request."""
         if self._plain is not None:
-            # Whatever stood in the way, the long way round finds out which request it was.
+            # If anything fails, the code below tries again and finds out which request is bad.
             with contextlib.suppress(Exception):
-                return self._at_once(requests, *self._plain)
+                return self._one_plain_batch(requests, *self._plain)
         responses: list[Any] = [None] * len(requests)
         taken: list[_Taken] = []
         for position, request in enumerate(requests):
@@ -385,11 +417,11 @@ class StandIn:
             self._answer(batch, responses)
         return responses
 
-    def _at_once(self, requests: Sequence[Any], name: str, output: str) -> list[Any]:
-        """What `execute` does with requests that all fit into one batch of a plain model.
+    def _one_plain_batch(self, requests: Sequence[Any], name: str, output: str) -> list[Any]:
+        """A short cut for `execute`: all requests as one batch, for models that `_plain` names.
 
-        The long way takes some 4 us more a request, which a small model feels. The output needs
-        no asking for: where there is only one, every request is for it.
+        It saves about 4 us per request, which matters for a small model. It does not look at the
+        requested outputs: there is only one.
 
         Raises:
             Exception: the requests differ in shape, or one of them is wrong.
@@ -414,11 +446,11 @@ class StandIn:
         wanted = request.requested_output_names()  # a set
         names = self._output_names
         outputs = names if len(wanted) == len(names) else [n for n in names if n in wanted]
-        sequence = self._memory.recall(request, inputs) if self._memory else None
+        sequence = self._states.recall(request, inputs) if self._states else None
         return _Taken(position, inputs, outputs, sequence)
 
     def _groups(self, taken: list[_Taken]) -> Iterable[list[_Taken]]:
-        """Which requests can share a batch: those whose inputs agree in all but the rows."""
+        """Group requests that can share a batch: their inputs agree in all dims but the rows."""
         if len(taken) < 2 or self.config.max_batch_size == 0:
             return [[one] for one in taken]
         ragged = self._ragged
@@ -431,7 +463,7 @@ class StandIn:
         return groups.values()
 
     def _answer(self, batch: list[_Taken], responses: list[Any]) -> None:
-        """Run one batch; if it fails, run each of its requests alone, so that only one fails."""
+        """Run one batch. If it fails, run its requests one by one: only the bad one then fails."""
         try:
             results = self._run(batch)
         except Exception as error:
@@ -451,7 +483,7 @@ class StandIn:
         if any(one.outputs is not outputs for one in batch):
             wanted = {name for one in batch for name in one.outputs}
             outputs = [name for name in self._output_names if name in wanted]
-        if self._memory:
+        if self._states:
             outputs = list(dict.fromkeys([*outputs, *self.config.states.values()]))
         results = self.infer(self._gather(batch), outputs)
         if len(batch) > 1 or self.config.max_batch_size:
@@ -474,14 +506,14 @@ class StandIn:
                     )
                 )
                 continue
-            if self._memory and one.sequence is not None:
-                self._memory.remember(one.sequence, {n: p[i] for n, p in parts.items()})
+            if self._states and one.sequence is not None:
+                self._states.remember(one.sequence, {n: p[i] for n, p in parts.items()})
             tensors = [pb_utils.Tensor(n, parts[n][i]) for n in one.outputs]
             answers.append(pb_utils.InferenceResponse(tensors))
         return answers
 
     def _gather(self, batch: list[_Taken]) -> dict[str, Array]:
-        """The inputs of one batch, each in one array."""
+        """Join the inputs of all requests of a batch: one array per input."""
         ragged = self._ragged
         first = batch[0].inputs
         if len(batch) == 1 and not ragged:
@@ -502,7 +534,7 @@ class StandIn:
     def _parts(
         self, name: str, whole: Array, batch: list[_Taken], rows: list[int]
     ) -> list[Array | None]:
-        """One output of a batch, cut into the requests' shares."""
+        """Split one output of a batch into one array per request."""
         source = self._scattered.get(name)
         if source is None:
             return batching.split(self._shaped(name, whole), rows)
@@ -511,19 +543,19 @@ class StandIn:
             dims = (-1, *dims)
         shapes = []
         for one in batch:
-            given = one.inputs[source].shape  # a variable dimension is the input's at that place
+            given = one.inputs[source].shape  # replaces the variable dimensions of the output
             shapes.append(tuple(given[i] if d == -1 else d for i, d in enumerate(dims)))
         return batching.scatter(whole, shapes)
 
     def _shaped(self, name: str, array: Array) -> Array:
-        """A scalar gets the config's dims, which are then all 1; any other array stays."""
+        """Reshape a scalar to the config's dims, which are then all 1; leave any other array."""
         if array.ndim == 0 and name in self.config.outputs:
             return array.reshape(self.config.outputs[name].model_dims)
         return array
 
 
 class _Taken:
-    """One request's inputs by name, the outputs it asks for, and its place among the requests."""
+    """One request's inputs by name, the outputs it asks for, and its index among the requests."""
 
     __slots__ = ("inputs", "outputs", "position", "rows", "sequence")
 
@@ -538,35 +570,35 @@ class _Taken:
         self.inputs = inputs
         self.outputs = outputs
         self.sequence = sequence
-        #: As upstream: the first dimension of its first input (only used where there is a batch).
+        #: As upstream, the first dimension of its first input; used only for models that batch.
         self.rows = next((a.shape[0] for a in inputs.values() if a.ndim), 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Step:
-    """Which sequence a request belongs to, and whether it is the sequence's last."""
+    """The sequence of a request, and whether the request is its last."""
 
     correlation: int | str
     last: bool
 
 
-class _Memory:
+class _States:
     """The implicit state of the sequences that run in this instance."""
 
     def __init__(self, config: Config) -> None:
         self._outputs = config.states
         self._kept: dict[int | str, tuple[float, dict[str, Array]]] = {}
         idle = int(config.raw["sequence_batching"].get("max_sequence_idle_microseconds", 0))
-        # The core ends a sequence that idles too long without a word to the model. Requests may
-        # also wait in its queue, so a state is given up only long after the core would do so.
-        self._patience = max(60.0, 10 * idle / 1e6)
+        # The core does not tell the model that it has ended an idle sequence. Requests may also
+        # wait in the core's queue, so a state is dropped only long after the core's own limit.
+        self._drop_after = max(60.0, 10 * idle / 1e6)
 
     def recall(self, request: Any, inputs: dict[str, Array]) -> _Step | None:
-        """Put the remembered state in the place of the initial one that the core gives.
+        """Replace the initial state in a request's inputs by the state of its sequence.
 
         Returns:
-            The request's place in its sequence; None for the empty request with which the direct
-            scheduler fills the slot of a sequence that has nothing to say.
+            The request's sequence; None for the empty request with which the direct scheduler
+            fills a slot whose sequence has no request at the moment.
         """
         correlation = request.correlation_id()
         if not correlation:
@@ -574,7 +606,7 @@ class _Memory:
         flags = request.flags()
         if flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
             self._kept.pop(correlation, None)
-            deadline = time.monotonic() - self._patience
+            deadline = time.monotonic() - self._drop_after
             for stale in [c for c, (used, _) in self._kept.items() if used < deadline]:
                 del self._kept[stale]
         elif correlation in self._kept:
@@ -582,7 +614,7 @@ class _Memory:
         return _Step(correlation, bool(flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END))
 
     def remember(self, step: _Step, results: Mapping[str, Array | None]) -> None:
-        """Keep a request's new state for the next of its sequence; forget it after the last."""
+        """Keep the new state for the next request of the sequence; drop it after the last."""
         if step.last:
             self._kept.pop(step.correlation, None)
             return
@@ -592,8 +624,10 @@ class _Memory:
 
 
 def _plain_names(config: Config) -> tuple[str, str] | None:
-    """The names of the input and the output of a model that has one of each, batches, and has
-    nothing else that would need a second look; None for any other."""
+    """The names of input and output of a model that `_one_plain_batch` can serve; None for others.
+
+    It has one input and one output, max_batch_size > 0, and no sequences, ragged or optional input.
+    """
     inputs, outputs = list(config.inputs.values()), list(config.outputs)
     special = (
         config.batch_inputs
@@ -618,15 +652,17 @@ def _complete_tensors(known: list[Any], add: Any, tensors: Sequence[Tensor], siz
     for t in tensors:
         dims = list(t.dims or ())[1 if size else 0 :]
         add({"name": t.name, "data_type": t.data_type, "dims": dims or [1]})
-        if size and not dims:  # one value a row: the config must say [1], the model sees none
+        if (
+            size and not dims
+        ):  # one value per row: the config must say [1], the model has no such dim
             known[-1]["reshape"] = {"shape": []}
 
 
 def _type_tables() -> None:
-    """Let the stub look types up in tables.
+    """Replace two functions of Triton's stub library by tables with the same answers.
 
-    It asks these two functions for every tensor of every request, and Triton's own compare with
-    one type after the other, some 0.7 us for float32. The answers are the same.
+    The stub calls them for every tensor of every request. Triton's own compare with one type
+    after the other, which takes about 0.7 us for float32.
     """
     types = {number: pb_utils.triton_to_numpy_type(number) for number in range(1, 14)}
     numbers = {np.dtype(kind): number for number, kind in types.items()}
@@ -635,7 +671,7 @@ def _type_tables() -> None:
 
 
 def _utf8() -> None:
-    """Triton's stub decodes files as ASCII, whatever the environment says, until told better."""
+    """Set a UTF-8 locale: Triton's stub decodes files as ASCII whatever the environment says."""
     with contextlib.suppress(locale.Error):
         locale.setlocale(locale.LC_ALL, "C.UTF-8")
 
@@ -650,21 +686,21 @@ def _model_place(raw: Mapping[str, Any]) -> tuple[Path, str]:
 
 
 def _backend_option(backend: str, key: str) -> str | None:
-    """What the server's `--backend-config` says for this backend, else for all backends.
+    """A setting of the server's `--backend-config` for this backend, else for all backends.
 
-    The core hands these options to a backend's library. A Python-based one has none, so they are
-    read from the command line of the server, which is this process's parent.
+    The core passes these options to a backend's shared library. A Python-based backend has none,
+    so they are read from the command line of the server, which is this process's parent.
     """
     try:
-        words = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8").split("\0")
+        arguments = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8").split("\0")
     except OSError:
         return None
     found: dict[str, str] = {}
-    for i, word in enumerate(words):
-        if word == "--backend-config":
-            setting = words[i + 1]
-        elif word.startswith("--backend-config="):
-            setting = word.partition("=")[2]
+    for i, argument in enumerate(arguments):
+        if argument == "--backend-config":
+            setting = arguments[i + 1]
+        elif argument.startswith("--backend-config="):
+            setting = argument.partition("=")[2]
         else:
             continue
         name, _, value = setting.partition("=")
@@ -678,7 +714,7 @@ def shape_text(dims: Iterable[int]) -> str:
 
 
 def other_dims(config: Config, name: str, model: Sequence[int], full: Sequence[int]) -> BadModel:
-    """The refusal of dims that do not fit the model, in the words that Triton's backends share.
+    """The error for dims that do not fit the model, with the message of Triton's own backends.
 
     Args:
         name: the tensor.
@@ -699,7 +735,7 @@ def other_dims(config: Config, name: str, model: Sequence[int], full: Sequence[i
 
 
 def to_text(array: Array) -> Array:
-    """BYTES as Triton delivers them (objects of bytes) → str objects, as frameworks want them.
+    """Convert BYTES as Triton delivers them (objects of bytes) to str, as frameworks want them.
 
     Raises:
         BadRequest: an element is not UTF-8.
@@ -712,6 +748,6 @@ def to_text(array: Array) -> Array:
 
 
 def to_bytes(array: Array) -> Array:
-    """Text of any kind → objects of bytes, as Triton sends them."""
+    """Convert text of any kind to objects of bytes, as Triton sends them."""
     flat = [x if isinstance(x, bytes) else str(x).encode("utf-8") for x in array.ravel()]
     return np.array(flat, dtype=np.object_).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""How requests become one batch, and one batch the answers: pure functions on arrays.
+"""Join the arrays of requests to a batch, and split a batch into answers: pure functions.
 
 They follow the input collector and the output responder that Triton's own backends share
 (triton-inference-server/backend, src/backend_input_collector.cc, src/backend_output_responder.cc).
@@ -30,17 +30,17 @@ BATCH_INPUT_KINDS = frozenset(
 
 
 def join(parts: Sequence[Array]) -> Array:
-    """Requests' arrays, (rows, *dims) each, one after the other; a single one without a copy."""
+    """Concatenate the requests' arrays, (rows, *dims) each; a single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def flatten(parts: Sequence[Array]) -> Array:
-    """Ragged batching: the elements of all requests, one after the other, in one dimension."""
+    """Ragged batching: concatenate the elements of all requests in one dimension."""
     return join([part.reshape(-1) for part in parts])
 
 
 def split(whole: Array, rows: Iterable[int]) -> list[Array | None]:
-    """Each request's rows of an output, as views; None where the output has not enough of them."""
+    """Split an output by rows, one view per request; None where the output has too few rows."""
     answers: list[Array | None] = []
     start = 0
     for count in rows:
@@ -53,7 +53,7 @@ def split(whole: Array, rows: Iterable[int]) -> list[Array | None]:
 def scatter(whole: Array, shapes: Iterable[Shape]) -> list[Array | None]:
     """BATCH_SCATTER_WITH_INPUT_SHAPE: cut a flat output into arrays of the given shapes.
 
-    None where the output has not enough elements.
+    An entry is None where the output has too few elements.
     """
     flat = whole.reshape(-1)
     answers: list[Array | None] = []
@@ -81,7 +81,7 @@ def batch_input(kind: str, dtype: npt.DTypeLike, shapes: Sequence[Shape]) -> Arr
     if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO":
         return np.cumsum([0, *counts]).astype(dtype)
     if kind == "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE":
-        return np.zeros(max(counts), dtype)  # its shape says all; the content has no meaning
+        return np.zeros(max(counts), dtype)  # only its shape has a meaning
     items = np.array([shape[1:] for shape in shapes for _ in range(shape[0])], dtype)
     if kind == "BATCH_ITEM_SHAPE":
         return items

@@ -31,7 +31,7 @@ class Control:
 def sequence_controls(raw: Mapping[str, Any]) -> list[Control]:
     """The control inputs of a config's `sequence_batching`, in the order the backends check them.
 
-    The core has already refused contradictory ones (a kind given twice, no values).
+    The core has already refused contradictory entries (a kind given twice, no values).
     """
     found: dict[str, Control] = {}
     for entry in (raw.get("sequence_batching") or {}).get("control_input", []):

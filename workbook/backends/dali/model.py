@@ -1,26 +1,26 @@
 """The stand-in for `backend: "dali"`: a DALI pipeline on the CPU.
 
-Rules and words follow the sources of Triton's DALI backend (triton-inference-server/dali_backend,
-`src/dali_model.h`, `src/dali_model_instance.cc`, `src/config_tools/config_tools.cc`).
+Rules and messages follow the sources of Triton's DALI backend
+(triton-inference-server/dali_backend, `src/dali_model.h`, `src/dali_model_instance.cc`,
+`src/config_tools/config_tools.cc`).
 
 - The pipeline is `model.dali` (or `default_model_filename`), serialized; else that file as Python
   with `@autoserialize`, where it ends in `.py`; else `dali.py`.
 - An input has the name of its `fn.external_source`. Outputs go by their order; the config names
   them. What the pipeline declares (`dtype`, `ndim` of the source; `output_dtype`, `output_ndim` of
-  the pipeline) must agree with the config, and fills in what the config leaves out. What neither
-  says is missing.
+  the pipeline) must agree with the config, and completes it. Where neither says it, the load fails.
 - The config's max_batch_size replaces the pipeline's; 0 or none takes the pipeline's.
 - Parameters: `num_threads` replaces the pipeline's, `split_along_outer_axis` names outputs (with
-  `:` between them) whose samples are themselves batches. `release_after_unload` is no parameter of
-  a model but of the server (`--backend-config=dali,…`), and about GPU memory.
+  `:` between them) whose samples are themselves batches. `release_after_unload` is not a parameter
+  of a model but of the server (`--backend-config=dali,…`), and concerns GPU memory.
 - A request asks for all outputs or fails.
-- Encoded images are `TYPE_UINT8`, dims `[ -1 ]`, one image a row. `TYPE_STRING` loads where the
+- Encoded images are `TYPE_UINT8`, dims `[ -1 ]`, one image per row. `TYPE_STRING` loads where the
   source declares no dtype, as upstream, but no request succeeds there: the backend takes as many
-  bytes as there are strings. Here the request says what to write instead.
+  bytes as there are strings. Here the error says what to write instead.
 - Images of different length share a batch where the input has `allow_ragged_batch: true`, which
-  auto-complete sets. Within one request all rows have one length: that is Triton's protocol.
+  auto-complete sets. Within one request all rows have one length, as Triton's protocol demands.
 
-Where the real backend fails a whole batch for one broken image, only its own request fails here.
+The real backend fails a whole batch for one broken image; here only the request with it fails.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SERIALIZED, PYTHON = "model.dali", "dali.py"
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline(Signature):
-    """What a pipeline says of itself, and the pipeline."""
+    """The inputs and outputs of a pipeline, and the serialized pipeline itself."""
 
     content: bytes = b""
     description: serialized.Description = dataclasses.field(
@@ -72,7 +72,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def describe(cls, config: Config) -> Pipeline:
-        """Find the pipeline, serialize it where it is Python, and read what it declares."""
+        """Find the pipeline, serialize a Python file, and read the inputs and outputs."""
         content = _find(config)
         found = serialized.describe(content)
         return Pipeline(
@@ -120,7 +120,7 @@ class TritonPythonModel(StandIn):
         self._settings: dict[str, Any] = {
             "batch_size": self.config.max_batch_size,
             "num_threads": None if threads == -1 else threads,
-            # One batch at a time, on the thread that asks: a queue would only delay the answer.
+            # One batch at a time, in this thread: a prefetch queue would only delay the answer.
             "prefetch_queue_depth": 1,
             "exec_pipelined": False,
             "exec_async": False,
@@ -134,7 +134,7 @@ class TritonPythonModel(StandIn):
         self._failed = False
 
     def _check(self, pipeline: Pipeline) -> None:
-        """`ValidateConfig` upstream."""
+        """Check the config against the pipeline, as upstream's `ValidateConfig` does."""
         raw = self.config.raw
         if self.config.max_batch_size < 1:
             raise BadModel("Missing max_batch_size field in model configuration.")
@@ -168,7 +168,7 @@ class TritonPythonModel(StandIn):
         return [taken] if taken else []
 
     def _run(self, batch: list[_Taken]) -> list[Any]:
-        """Feed every row of every request as one sample, and share out the samples."""
+        """Feed every row of every request as one sample, and split the results by request."""
         for one in batch:
             if len(one.outputs) != len(self.config.outputs):
                 raise BadRequest(
@@ -183,7 +183,7 @@ class TritonPythonModel(StandIn):
         except BadRequest:
             raise
         except Exception as error:
-            self._failed = True  # a pipeline that failed once never runs again
+            self._failed = True  # a pipeline that failed once cannot run again
             self._build()
             raise BadRequest(f"Runtime error: {_reason(str(error))}") from None
         rows = [one.rows for one in batch]
@@ -191,13 +191,13 @@ class TritonPythonModel(StandIn):
         for name, result in zip(self.config.outputs, results, strict=True):
             shares = _shares(result, rows, name, split=name in self._split)
             for answer, share in zip(answers, shares, strict=True):
-                # The next run overwrites this memory. In one call there is a next one only when
-                # a batch has failed and its requests are tried one by one.
+                # The pipeline's next run overwrites this memory. Within one `execute` there is a
+                # next run only when a batch has failed and its requests are tried one by one.
                 answer.append(pb_utils.Tensor(name, share.copy() if self._failed else share))
         return [pb_utils.InferenceResponse(tensors) for tensors in answers]
 
     def unload(self) -> None:
-        """Give the pipeline's memory and threads back."""
+        """Release the pipeline's memory and threads."""
         with contextlib.suppress(AttributeError):
             del self._pipeline
 
@@ -206,7 +206,7 @@ class TritonPythonModel(StandIn):
 
 
 def _find(config: Config) -> bytes:
-    """The serialized pipeline, from the first place that gives one (`DaliModel::LoadModel`)."""
+    """The serialized pipeline, from the first file that holds one (`DaliModel::LoadModel`)."""
     given = config.version_directory / (config.raw.get("default_model_filename") or SERIALIZED)
     fallback = config.version_directory / PYTHON
     reasons = []
@@ -217,7 +217,7 @@ def _find(config: Config) -> bytes:
             return content
         except serialized.NotAPipeline as error:
             if given.suffix != ".py":
-                reasons.append(f"{given.name} is no serialized pipeline: {error}")
+                reasons.append(f"{given.name} is not a serialized pipeline: {error}")
     for path in dict.fromkeys((given, fallback)):
         if path.suffix == ".py" and path.is_file():
             try:
@@ -235,10 +235,10 @@ def _find(config: Config) -> bytes:
 
 
 def _autoserialize(path: Path) -> bytes:
-    """Run a Python file and serialize the pipeline that it marks with `@autoserialize`.
+    """Run a Python file and serialize its pipeline with the mark `@autoserialize`.
 
     Raises:
-        Exception: whatever the file raises; RuntimeError where it marks none, or several.
+        Exception: whatever the file raises; RuntimeError for no marked pipeline, or several.
     """
     from nvidia.dali._utils.autoserialize import invoke_autoserialize
 
@@ -267,7 +267,7 @@ def _tensor(port: Port) -> Tensor:
 
 
 def _as_answered(port: Port, split: bool) -> Port:
-    """An output as a request sees it: a split one has lost its outer dimension to the batch."""
+    """An output as a request sees it: a split one lacks its outer dimension, now the batch's."""
     if split and port.dimensions is not None:
         return dataclasses.replace(port, dimensions=port.dimensions - 1)
     return port
@@ -296,7 +296,7 @@ def _count_mismatch(given: int, there: int) -> BadModel:
 
 
 def _fill(entry: dict[str, Any], port: Port) -> None:
-    """Complete one entry of the config; what the config says stays, where it agrees."""
+    """Complete one entry of the config; what the config says must agree with the pipeline."""
     known = entry.get("data_type", "TYPE_INVALID")
     if known == "TYPE_INVALID":
         if port.data_type is None:
@@ -317,7 +317,7 @@ def _fill(entry: dict[str, Any], port: Port) -> None:
 
 
 def _agree(tensor: Tensor, port: Port) -> None:
-    """The config's type and dims against those that the pipeline declares."""
+    """Check the config's type and dims against those that the pipeline declares."""
     if port.data_type is not None and tensor.data_type != port.data_type:
         raise BadModel(
             f'Mismatch of data_type config for "{tensor.name}".\n'
@@ -340,7 +340,7 @@ def _samples(parts: Sequence[Array], name: str) -> Array | list[Array]:
     """The rows of all requests: one array where they have one shape, else one array each."""
     if parts[0].dtype == np.object_:
         raise BadRequest(
-            f"{name} is TYPE_STRING, of which DALI sees no string but its first byte: write "
+            f"{name} is TYPE_STRING, of which DALI reads one byte per string only: write "
             "data_type: TYPE_UINT8 and dims: [ -1 ], and send the bytes of the file as UINT8"
         )
     if len(parts) == 1:
@@ -351,7 +351,7 @@ def _samples(parts: Sequence[Array], name: str) -> Array | list[Array]:
 
 
 def _shares(result: Any, rows: Sequence[int], name: str, *, split: bool) -> list[Array]:
-    """Each request's part of one output.
+    """Split one output into one array per request.
 
     Raises:
         BadRequest: samples of one request have different shapes.
@@ -371,7 +371,7 @@ def _shares(result: Any, rows: Sequence[int], name: str, *, split: bool) -> list
                 raise BadRequest(
                     f"output {name} has samples of different shapes in one request: "
                     f"{', '.join(str(list(s)) for s in sorted(shapes))}; resize or pad them in "
-                    "the pipeline, or send one sample a request"
+                    "the pipeline, or send one sample per request"
                 )
             share = np.concatenate(samples) if split else np.stack(samples)
         if split and whole is not None:
@@ -382,7 +382,7 @@ def _shares(result: Any, rows: Sequence[int], name: str, *, split: bool) -> list
 
 
 def _reason(message: str) -> str:
-    """DALI's error without the pipeline's traceback, which its sender has no use for."""
+    """DALI's error message without the traceback of the pipeline's definition."""
     operator = re.search(r"Error in \w+ operator `([^`]+)`", message)
     encountered = re.search(r"encountered:\s*(.*?)\s*(?:Current pipeline object|$)", message, re.S)
     if operator is None or encountered is None:

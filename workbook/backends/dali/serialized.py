@@ -1,8 +1,8 @@
-"""What a serialized DALI pipeline says of itself, read from its file without running it.
+"""Read the inputs and outputs of a serialized DALI pipeline from its file, without running it.
 
 DALI's Python interface does not list a pipeline's external sources, and cannot build a pipeline
-with GPU operators where there is no GPU, not even to ask for their names. The file itself is a
-protocol buffer (message PipelineDef of DALI's dali.proto), whose few fields are read here.
+with GPU operators where there is no GPU, not even to ask for their names. The file is a protocol
+buffer (message PipelineDef of DALI's dali.proto); the few fields that are needed are read here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Value = int | bytes
 
 
 class NotAPipeline(Exception):
-    """The bytes are no serialized pipeline."""
+    """The bytes are not a serialized pipeline."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Port:
     Attributes:
         name: its name in the pipeline.
         data_type: Triton's name of its type; None where the pipeline does not declare one.
-        dimensions: how many it declares, without the batch; None where it declares none.
+        dimensions: how many it declares, without the batch; None where undeclared.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Port:
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """A pipeline from outside.
+    """The inputs, outputs and other properties of a pipeline.
 
     Attributes:
         inputs: its external sources, by name, as the real backend lists them.
         outputs: its outputs in the pipeline's order.
-        batch_size: the greatest batch it was defined for.
+        batch_size: its maximum batch size.
         gpu_operators: the operators that run on a GPU, as `kind (name)`.
     """
 
@@ -66,7 +66,7 @@ def describe(serialized: bytes) -> Description:
     """Read a serialized pipeline.
 
     Raises:
-        NotAPipeline: it is none.
+        NotAPipeline: the bytes are something else.
     """
     inputs, outputs, gpu, batch_size = [], [], [], 0
     for number, value, _ in _fields(serialized):
@@ -108,7 +108,7 @@ def describe(serialized: bytes) -> Description:
 
 
 def without_device(serialized: bytes) -> bytes:
-    """The same pipeline with no device chosen, so that it can be built where there is no GPU."""
+    """The same pipeline with `device_id` unset, so that it can be built where there is no GPU."""
     return b"".join(raw for number, _, raw in _fields(serialized) if number != _PIPELINE_DEVICE)
 
 
@@ -161,5 +161,5 @@ def _type(value: Value | None) -> str | None:
 
 
 def _count(value: Value | None) -> int | None:
-    """A small number; -1, written as ten bytes, means that nothing is declared."""
+    """A small number; None for -1 (encoded in ten bytes), which means undeclared."""
     return value if isinstance(value, int) and value < 1 << 31 else None

@@ -1,6 +1,6 @@
 """The stand-in for `backend: "fil"`: XGBoost, LightGBM and scikit-learn forests on the CPU.
 
-Rules and words follow the sources of Triton's FIL backend (triton-inference-server/fil_backend,
+Rules and messages follow the sources of Triton's FIL backend (triton-inference-server/fil_backend,
 `src/shared_state.h`, `src/tl_model.h`, `src/model.h`) and of the library below it
 (rapidsai/rapids-triton, `model/shared_state.hpp`), as of 24.10 and 25.09.
 
@@ -20,28 +20,27 @@ gradient boosting. A scikit-learn random forest has K = 2 for two classes, and s
 Averages over trees (random forests, LightGBM's `boosting: rf`) are part of the model.
 
 The shape is `[rows, *dims]` **without the dimensions that are 1**, as the real backend gives it:
-dims `[1]` comes back as `[rows]`. Dims `[-1]` counts as `[1]`, also as there, and `[1, 2]` and
-`[-1, 2]` as `[2]`. Two probabilities with dims `[1]` are refused: the real backend writes both of
-each row into room for one (`src/tl_model.h`), and so mixes up the rows.
+with dims `[1]` the answer has shape `[rows]`. As there, dims `[-1]` count as `[1]`, and `[1, 2]`
+and `[-1, 2]` as `[2]`. Two probabilities with dims `[1]` are refused: the real backend writes two
+values per row into memory for one (`src/tl_model.h`), and so mixes up the rows.
 
-`treeshap_output` has K * (features + 1) values a row: dims `[features + 1]`, or
+`treeshap_output` has K * (features + 1) values per row: dims `[features + 1]`, or
 `[K, features + 1]`; the last is the bias. They add up to the raw score, before any transform.
 
 Predictions are made by Treelite's own interpreter (GTIL), which reads all four formats, computes
 as the real backend's CPU path does, and is imported in 0.13 s. Measured against
-`Booster.inplace_predict` of XGBoost 3.2, two threads each, microseconds a call, 100 rounds of
+`Booster.inplace_predict` of XGBoost 3.2, two threads each, microseconds per call, 100 rounds of
 depth 6. Two classes (100 trees), batch 1: 31 against 173; batch 64: 185 against 210. Ten classes
-(1,000 trees), batch 1: 101 against 254; batch 64: 2,213 against 894. So XGBoost is the faster one
-for large batches of large models. It would serve its own two formats only, for a second more of
-import, and the 20 microseconds a row are less than a request of one row costs the server. GTIL
-alone is used.
+(1,000 trees), batch 1: 101 against 254; batch 64: 2,213 against 894. So XGBoost is faster only for
+large batches of large models. It reads only its own formats and takes a second to import, and the
+20 microseconds per row are less than the server needs for a request of one row. GTIL alone is used.
 
 Threads: each instance uses `cpu_nthread` OpenMP threads, an undocumented parameter of the real
-backend; -1, the default there and here, means all cores (or OMP_NUM_THREADS of the server). What
-takes less than half a millisecond is computed on one: OpenMP's other threads keep their cores busy
-for 5 ms after each piece of work (60 trees, 8 rows, a call every 5 ms: 0.23 ms of processor time
-on one thread, 5.6 ms on two; the answers came after 0.20 and 0.19 ms).
-An instance on a GPU computes on the CPU too: the real backend is the one for GPUs.
+backend; -1, the default there and here, means all cores (or OMP_NUM_THREADS of the server). A batch
+that takes less than half a millisecond is computed on one thread: OpenMP's other threads keep their
+cores busy for 5 ms after each call (60 trees, 8 rows, a call every 5 ms: 0.23 ms of processor time
+per call on one thread, 5.6 ms on two; latency 0.20 and 0.19 ms).
+An instance on a GPU also computes on the CPU: GPUs are for the real backend.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ from workbook.backends.base import Array, BadModel, BadRequest, Config, StandIn,
 INPUT = "input__0"
 OUTPUT = "output__0"
 SHAP = "treeshap_output"
-#: Rows times trees that one thread looks through in half a millisecond.
+#: Rows times trees that one thread computes in half a millisecond.
 _FEW = 8192
 
 #: model_type → the file's default name (src/model.h).
@@ -70,7 +69,8 @@ FILES = {
     "lightgbm": "model.txt",
     "treelite_checkpoint": "checkpoint.tl",
 }
-#: Checked by the real backend on a GPU, where a config without instance_group runs.
+#: Parameters for GPUs. They are checked here too: in the container, a config without
+#: instance_group runs on a GPU.
 CHOICES = {
     "algo": ("FIL algorithm", ("ALGO_AUTO", "NAIVE", "TREE_REORG", "BATCH_TREE_REORG")),
     "storage_type": ("FIL storage type", ("AUTO", "DENSE", "SPARSE", "SPARSE8")),
@@ -109,7 +109,7 @@ class Parameters:
                     f"Write {key} as one of {', '.join(allowed)}, or leave it out."
                 )
         self._check_gpu_numbers()
-        # Until 25.08 output_class; since then is_classifier, and output_class where both are given.
+        # Until 25.08 the name is output_class. Since then it is is_classifier; output_class wins.
         classifier = self._boolean("output_class", None)
         if classifier is None:
             classifier = self._boolean("is_classifier", None)
@@ -122,7 +122,7 @@ class Parameters:
         self.classifier = classifier
         self.threshold = np.float32(self._threshold() if classifier else 0.5)
         threads = int(self._number("cpu_nthread", int, -1))
-        # Treelite refuses more than there are; a config may come from a greater machine.
+        # Treelite refuses more threads than cores; a config may be written for a larger machine.
         self.threads = min(threads, len(os.sched_getaffinity(0))) if threads > 0 else -1
         self._boolean("use_experimental_optimizations", False)
 
@@ -139,7 +139,7 @@ class Parameters:
         return float(value)
 
     def _check_gpu_numbers(self) -> None:
-        """What the GPU code asserts (cuML, `check_params`); 256 is its block size."""
+        """Check what the GPU code asserts (cuML, `check_params`); 256 is its block size."""
         if self._number("blocks_per_sm", int, 0) < 0:
             raise BadModel("blocks_per_sm must be nonnegative")
         threads = max(1, self._number("threads_per_tree", int, 1))
@@ -149,8 +149,8 @@ class Parameters:
             raise BadModel(f"threads_per_tree must not exceed block size 256, as {threads} does")
 
     def _word(self, key: str, default: str) -> str:
-        words = self._given.get(key, "").split()
-        return words[0] if words else default
+        parts = self._given.get(key, "").split()
+        return parts[0] if parts else default
 
     def _boolean(self, key: str, default: bool | None) -> bool | None:
         text = self._given.get(key)
@@ -167,12 +167,12 @@ class Parameters:
 
 
 class TritonPythonModel(StandIn):
-    """Serves one forest. The real backend completes no config, so neither does this one."""
+    """Serves one forest. As the real backend, it does not complete configs."""
 
     backend = "fil"
 
     def load(self) -> None:
-        """Read the parameters, the tensors and the model, and see that they fit together."""
+        """Load the model, and check that parameters, tensors and model fit together."""
         self.parameters = Parameters(self.config)
         inputs, output, shap = self._tensors()
         self.model = _read(self._path(), self.parameters)
@@ -249,7 +249,7 @@ class TritonPythonModel(StandIn):
                 f"{_lower(self.parameters.predict_proba)} and output_class "
                 f"{_lower(self.parameters.classifier)} this model "
                 f"({'one score' if one_class else f'{self.classes} classes'}) gives "
-                f"{values} value{'s' if values > 1 else ''} a row: write dims: [ {values} ]"
+                f"{values} value{'s' if values > 1 else ''} per row: write dims: [ {values} ]"
             )
         self.two_columns = given == 2 and one_class
 
@@ -271,12 +271,12 @@ class TritonPythonModel(StandIn):
             raise BadModel(str(error)) from None
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
-        """Predict, and explain where somebody asks for it."""
+        """Predict; compute SHAP values where a request asks for them."""
         rows = inputs[INPUT]
         rows = rows.reshape(len(rows), -1)
         if rows.shape[1] != self.features:
             raise BadRequest(
-                f"{INPUT} has {rows.shape[1]} features a row; the model has {self.features}"
+                f"{INPUT} has {rows.shape[1]} features per row; the model has {self.features}"
             )
         answer = {}
         if OUTPUT in outputs:
@@ -304,7 +304,11 @@ class TritonPythonModel(StandIn):
 
 
 def _read(path: Path, parameters: Parameters) -> Any:
-    """The model file as Treelite reads it."""
+    """Load the model file with Treelite.
+
+    Raises:
+        BadModel: the file has another format than model_type says, or cannot be read.
+    """
     import treelite
 
     kind, unknown = parameters.model_type, parameters.allow_unknown_field
@@ -329,7 +333,7 @@ def _read(path: Path, parameters: Parameters) -> Any:
         )
     try:
         return readers[kind]()
-    except Exception as error:  # Treelite's own errors, and what it lets through
+    except Exception as error:  # Treelite's own errors, and those of the libraries below it
         message = re.sub(r"^\[\S+\] \S+: ", "", str(error).strip()).splitlines()[0]
         hint = ""
         if kind == "xgboost":
@@ -341,7 +345,7 @@ def _read(path: Path, parameters: Parameters) -> Any:
 
 
 def _format(path: Path) -> str | None:
-    """The model_type that the file's first bytes betray; None where they could be several."""
+    """The model_type, told from the file's first bytes; None where several are possible."""
     with path.open("rb") as file:
         start = file.read(64)
     if start.startswith(b"tree\n"):
@@ -355,7 +359,7 @@ def _format(path: Path) -> str | None:
 def _row_shape(tensor: Tensor) -> tuple[int, ...]:
     """The shape of one row of an output, from the config's dims as the real backend reads them.
 
-    A leading -1 is the batch itself, and dimensions of 1 are left out.
+    A leading -1 is the batch dimension; dimensions of 1 are left out.
     """
     dims = list(tensor.model_dims)
     if dims[:1] == [-1]:

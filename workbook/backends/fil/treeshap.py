@@ -1,8 +1,8 @@
-"""SHAP values of a tree model: which feature moved a prediction, and by how much.
+"""SHAP values of a tree model: how much each feature adds to a prediction.
 
-One rule for every model that Treelite can read, so that XGBoost, LightGBM and scikit-learn are
-explained alike. The values are those of path-dependent TreeSHAP (Lundberg, Erion, Lee: Consistent
-Individualized Feature Attribution for Tree Ensembles, 2018).
+One method for every model that Treelite can read: XGBoost, LightGBM and scikit-learn. The values
+are those of path-dependent TreeSHAP (Lundberg, Erion, Lee: Consistent Individualized Feature
+Attribution for Tree Ensembles, 2018).
 
 How it is computed. A leaf with value v is reached through conditions on d different features.
 For feature i on that path let o_i be 1 where the row meets all its conditions, else 0, and z_i the
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 #: Deeper trees are refused, as the real backend refuses them.
 DEEPEST = 32
-#: Rows times path elements that are worked on at once: bounds the memory at about 100 MB.
+#: Rows times path elements that are computed at once: bounds the memory at about 100 MB.
 _CHUNK = 2_000_000
 
 # Treelite's codes (treelite/enum: TreeNodeType and Operator).
@@ -57,7 +57,7 @@ class _Categories:
 
 
 class TreeShap:
-    """Explains the raw score (margin) of a Treelite model.
+    """Computes SHAP values of the raw score (margin) of a Treelite model.
 
     Args:
         model: a `treelite.Model` with one target.
@@ -72,7 +72,9 @@ class TreeShap:
         self.features = int(model.num_feature)
         self.classes = int(header.get_field("num_class")[0])
         class_of_tree = header.get_field("class_id")
-        in_leaf = int(header.get_field("leaf_vector_shape")[1]) > 1  # a leaf holds every class
+        in_leaf = (
+            int(header.get_field("leaf_vector_shape")[1]) > 1
+        )  # a leaf holds a value per class
         scale = 1.0
         if header.get_field("average_tree_output")[0]:
             scale = 1.0 if in_leaf or self.classes == 1 else float(self.classes)
@@ -96,7 +98,7 @@ class TreeShap:
         reader.finish()
         self._reader = reader
 
-        # From here on only leaves below a split matter: the others are all bias.
+        # From here on only leaves below a split matter: a tree without splits is all bias.
         used, self._leaf = np.unique(reader.element_leaf, return_inverse=True)
         self._starts = np.flatnonzero(np.r_[True, np.diff(self._leaf) > 0]) if len(used) else used
         counts = np.bincount(self._leaf, minlength=len(used)) if len(used) else np.zeros(1, int)
@@ -104,7 +106,7 @@ class TreeShap:
         self._scatter = self._scatter_matrix(np.array(leaf_values), reader)
 
     def _scatter_matrix(self, leaf_values: Floats, reader: _Reader) -> Any:
-        """Path elements → (class, feature), weighted with the leaf's value for that class."""
+        """The matrix from path elements to (class, feature), weighted with the leaf's values."""
         from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
         values = leaf_values[reader.element_leaf]
@@ -140,8 +142,8 @@ class TreeShap:
         for point, weight in self._points:
             term = met * point + share * (1 - point)
             product = np.multiply.reduceat(term, self._starts, axis=1)[:, self._leaf]
-            # A term is 0 only where no training row met the condition and this row does not
-            # either: then the element's own factor (o - z) is 0 too.
+            # A factor is 0 only where neither a training row nor this row meets the condition:
+            # then the element's own factor (o - z) is 0 too.
             total += weight * np.divide(product, term, out=np.zeros_like(term), where=term > 0)
         return total * (met - share)
 
@@ -149,7 +151,7 @@ class TreeShap:
 class _Reader:
     """Collects the splits and the paths of all trees in flat arrays.
 
-    A path element is one feature on the way to one leaf; several splits on the same feature
+    A path element is one feature on the path to one leaf; several splits on the same feature
     belong to the same element.
     """
 

@@ -1,16 +1,16 @@
 """The stand-in for Triton's ONNX Runtime backend.
 
-File names, parameters, validation and words follow triton-inference-server/onnxruntime_backend
+File names, parameters, validation and messages follow triton-inference-server/onnxruntime_backend
 (src/onnxruntime.cc, src/onnxruntime_utils.cc). Where it differs on purpose:
 
-- Without `intra_op_thread_count` an instance takes its even share of the cores, where upstream
-  takes all of them for each instance; "0" asks for upstream's default.
-- Every instance has a session of its own: `share_session_between_instances` is read and has no
+- Without `intra_op_thread_count` an instance takes its even share of the cores; upstream takes all
+  of them for each instance. "0" gives upstream's default.
+- Every instance has its own session: `share_session_between_instances` is checked and has no
   effect.
-- Every instance is a process of its own. Where there is a C++ compiler, that process reads the
-  config and checks the model; a plain model then runs inside the server, as upstream (fastpath.py).
-- The OpenVINO accelerator is used where this onnxruntime was built with it; else the model runs on
-  the default CPU provider, and the log says so.
+- Every instance is a process of its own. Where there is a C++ compiler, that process only checks
+  the config and the model; a plain model then runs inside the server, as upstream (fastpath.py).
+- The OpenVINO accelerator is used where this onnxruntime was built with it; otherwise the model
+  runs on the default CPU provider, and the log says so.
 
 KIND_GPU puts the session on the instance's device through the CUDA provider, or TensorRT's where
 the config asks for it; not verified on a GPU.
@@ -39,7 +39,7 @@ from workbook.backends.base import (
 from workbook.backends.onnxruntime import fastpath
 from workbook.backends.rules import check_allowed, sequence_controls
 
-# ONNX's element types that upstream serves; it has no word for bfloat16 and complex numbers.
+# ONNX's element types that upstream serves; bfloat16 and complex numbers are not among them.
 TYPES = {
     "tensor(float)": "TYPE_FP32",
     "tensor(float16)": "TYPE_FP16",
@@ -80,18 +80,21 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def describe(cls, config: Config) -> Signature:
-        """The graph's inputs and outputs."""
+        """The inputs and outputs of the ONNX graph."""
         import onnxruntime as ort
 
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = 1  # nothing runs here
+        options.intra_op_num_threads = 1  # the session is only read, nothing runs
         _register_operations(config, options)
         session = _session(_file(config), options, [("CPUExecutionProvider", {})])
         return Signature(_tensors(session.get_inputs()), _tensors(session.get_outputs()))
 
     def load(self) -> None:
-        """Make the session with the config's options, and check the config against the graph."""
+        """Make the session with the config's options, and check the config against the graph.
+
+        A plain model is then handed to the fast path, and this process gets no requests.
+        """
         import onnxruntime as ort
 
         file = _file(self.config)
@@ -115,18 +118,18 @@ class TritonPythonModel(StandIn):
         usual = not scalar and len(providers) == 1
         inside = usual and fastpath.offer(self.config, self.instance, file, options)
         used = self.session.get_session_options()
-        self.say(
+        self.log(
             f"threads {_count(used.intra_op_num_threads)} within an operator, "
             f"{_count(used.inter_op_num_threads)} across operators, "
-            f"execution mode {_word(used.execution_mode)}, "
-            f"graph level {_word(used.graph_optimization_level)}, "
+            f"execution mode {_option(used.execution_mode)}, "
+            f"graph level {_option(used.graph_optimization_level)}, "
             f"memory arena {'on' if used.enable_cpu_mem_arena else 'off'}, "
             f"memory pattern {'on' if used.enable_mem_pattern else 'off'}, "
             f"providers {', '.join(self.session.get_providers())}, "
             f"requests {'inside the server' if inside else 'in a process of their own'}"
         )
         if inside:
-            self.session = None  # no request comes to this process
+            self.session = None  # this process gets no requests
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Run the session on a batch."""
@@ -141,7 +144,7 @@ class TritonPythonModel(StandIn):
                 zip(outputs, self.session.run(outputs, inputs, self._run_options), strict=False)
             )
         except Exception as error:
-            raise BadRequest(_words(error)) from None
+            raise BadRequest(_message(error)) from None
         for name in self._text_outputs:
             if name in results:
                 results[name] = to_bytes(results[name])
@@ -202,7 +205,7 @@ class TritonPythonModel(StandIn):
             if "OpenVINOExecutionProvider" in ort.get_available_providers():
                 providers.append(("OpenVINOExecutionProvider", {"device_type": "CPU"}))
             else:
-                self.say("this onnxruntime has no OpenVINO accelerator; running without it")
+                self.log("this onnxruntime has no OpenVINO accelerator; running without it")
         return [*providers, ("CPUExecutionProvider", {})]
 
     def _gpu_providers(self, accelerators: Sequence[Mapping[str, Any]]) -> list[Provider]:
@@ -235,7 +238,7 @@ class TritonPythonModel(StandIn):
         return [*providers, ("CUDAExecutionProvider", {**cuda, "device_id": device})]
 
     def _check_provider(self) -> None:
-        """ONNX Runtime falls back to the CPU with a mere warning; an instance on a GPU must not."""
+        """Refuse the CPU for an instance on a GPU: ONNX Runtime only warns when it falls back."""
         if self.device != "cpu" and "CUDAExecutionProvider" not in self.session.get_providers():
             raise BadModel(
                 f"onnxruntime cannot use {self.device}: the CUDA provider did not start. Install "
@@ -303,7 +306,7 @@ class TritonPythonModel(StandIn):
     def _check_dims(
         self, name: str, model: tuple[int, ...], dims: tuple[int, ...], *, exact: bool
     ) -> None:
-        """Inputs may narrow a variable dimension of the model; outputs must repeat it."""
+        """Check dims: an input's may fix a variable dimension of the model, an output's may not."""
         batches = self.config.max_batch_size > 0
         if batches and model[0] != -1:
             raise BadModel(
@@ -357,11 +360,11 @@ def _session(path: Path, options: Any, providers: list[Provider]) -> Any:
     import onnxruntime as ort
 
     if any(name == "CUDAExecutionProvider" for name, _ in providers):
-        ort.preload_dlls()  # the CUDA libraries of pip's packages are on no search path
+        ort.preload_dlls()  # CUDA libraries that pip installed are on no search path
     try:
         return ort.InferenceSession(path, options, providers=providers)
     except Exception as error:
-        raise BadModel(_words(error)) from None
+        raise BadModel(_message(error)) from None
 
 
 def _register_operations(config: Config, options: Any) -> None:
@@ -370,7 +373,7 @@ def _register_operations(config: Config, options: Any) -> None:
         try:
             options.register_custom_ops_library(library)
         except Exception as error:
-            raise BadModel(_words(error)) from None
+            raise BadModel(_message(error)) from None
 
 
 def _tensors(nodes: Sequence[Any]) -> list[Tensor]:
@@ -414,8 +417,8 @@ def _unknown_accelerator(name: str) -> BadModel:
     return BadModel(f"unknown Execution Accelerator '{name}' is requested")
 
 
-def _words(error: Exception) -> str:
-    """ONNX Runtime's error as upstream passes it on: its code and its message."""
+def _message(error: Exception) -> str:
+    """ONNX Runtime's error as upstream reports it: the code and the message."""
     found = re.match(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", str(error), re.DOTALL)
     if found:
         return f"onnx runtime error {found[1]}: {found[2]}"
@@ -423,9 +426,9 @@ def _words(error: Exception) -> str:
 
 
 def _count(threads: int) -> str:
-    return str(threads) if threads else "as ONNX Runtime likes"
+    return str(threads) if threads else "(ONNX Runtime's default)"
 
 
-def _word(member: Any) -> str:
+def _option(member: Any) -> str:
     """An option's name as its documentation spells it: ORT_ENABLE_ALL → enable_all."""
     return str(member.name).removeprefix("ORT_").lower()

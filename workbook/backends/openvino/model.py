@@ -1,15 +1,15 @@
 """The stand-in for Triton's OpenVINO backend.
 
-File names, parameters, validation and words follow triton-inference-server/openvino_backend
-(src/openvino.cc, src/openvino_utils.cc, README.md). What surprises, and is so upstream too:
+File names, parameters, validation and messages follow triton-inference-server/openvino_backend
+(src/openvino.cc, src/openvino_utils.cc, README.md). As upstream, perhaps unexpectedly:
 
-- With max_batch_size > 0 the model is compiled for exactly that batch. A smaller one is refused
-  unless `ENABLE_BATCH_PADDING` is YES; then it is filled up with zeros, and costs as much as a
-  full one. Without padding, requests are not batched together.
-- The config's data types need not be the model's: OpenVINO converts.
+- With max_batch_size > 0 the model is compiled for exactly that batch size. A smaller batch is
+  refused unless `ENABLE_BATCH_PADDING` is YES; then it is filled up with zeros, and takes as long
+  as a full one. Without padding, requests are not batched together.
+- The config's data types may differ from the model's: OpenVINO converts.
 - On a processor that has bfloat16 instructions OpenVINO computes in bfloat16 by default.
 
-Where it differs on purpose: upstream's instances share one compiled model and its streams, here
+Where it differs on purpose: upstream's instances share one compiled model and its streams; here
 each instance is a process of its own. So without `INFERENCE_NUM_THREADS` an instance takes its
 even share of the cores.
 """
@@ -56,7 +56,7 @@ ELEMENTS = {triton: name for name, triton in TYPES.items()}
 
 @dataclasses.dataclass(frozen=True)
 class Described(Signature):
-    """A model file's tensors, and whether their layouts all name a batch dimension."""
+    """The tensors of a model file, and whether the layout of each has a batch dimension."""
 
     batches: bool = False
 
@@ -70,7 +70,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def describe(cls, config: Config) -> Described:
-        """The model's inputs and outputs."""
+        """The inputs and outputs of the model file."""
         from openvino import layout_helpers
 
         model = _read(config)
@@ -104,7 +104,7 @@ class TritonPythonModel(StandIn):
         return max(1, super().default_batch_size())
 
     def load(self) -> None:
-        """Read the model, fit it to the config, compile it."""
+        """Read the model, set the config's types and shapes on it, compile it."""
         import openvino as ov
 
         config = self.config
@@ -131,7 +131,7 @@ class TritonPythonModel(StandIn):
         with _openvino("loading model"):
             compiled = self._open()
         padding = "on" if self._pads else "off"
-        self.say(f"target {target}, {_settings(compiled)}, batch padding {padding}")
+        self.log(f"target {target}, {_settings(compiled)}, batch padding {padding}")
 
     def _open(self) -> Any:
         compiled = self._compile()
@@ -157,8 +157,8 @@ class TritonPythonModel(StandIn):
             results = self._request.infer(inputs, share_inputs=True)
         except Exception as error:
             if self._dynamic:
-                # A failed inference leaves a compiled model of variable shapes in a state where
-                # every further one fails (OpenVINO 2026.4): compile it anew before the next.
+                # After a failed inference, a compiled model with variable shapes fails every
+                # further one (OpenVINO 2026.4): it is compiled again before the next.
                 self._request = None
             raise BadRequest(f"openvino error in running inference : {error}") from None
         return {name: results[self._ports[name]] for name in outputs}
@@ -174,7 +174,7 @@ class TritonPythonModel(StandIn):
 
 @contextmanager
 def _openvino(doing: str) -> Iterator[None]:
-    """Report what OpenVINO raises in upstream's words."""
+    """Turn an exception of OpenVINO into the error that upstream reports."""
     try:
         yield
     except (RuntimeError, TypeError, ValueError) as error:
@@ -270,7 +270,7 @@ def _element(kind: str, config: Config, tensor: Tensor) -> Any:
 
 
 def _reshaped(config: Config, shape: Any, dims: Sequence[int]) -> Any:
-    """The model's shape with the config's dimensions in it."""
+    """The model's shape, with the config's dimensions in place of its own."""
     import openvino as ov
 
     if any(d < 1 and d != -1 for d in dims):
@@ -309,7 +309,7 @@ def _matches(theirs: Any, ours: int) -> bool:
 
 
 def _yes(config: Config, key: str) -> bool:
-    """A switch as upstream reads it: YES in any case is on, all else is off."""
+    """A switch as upstream reads it: YES (upper or lower case) is on, anything else is off."""
     return config.parameters.get(key, "").lower() == "yes"
 
 
@@ -341,7 +341,7 @@ def _properties(config: Config) -> dict[str, Any]:
 
 
 def _settings(compiled: Any) -> str:
-    """What the compiled model really uses; a device may lack some of it."""
+    """The settings in use, read from the compiled model; a device may lack some of them."""
     known = set(compiled.get_property("SUPPORTED_PROPERTIES"))
     shown = {
         "INFERENCE_NUM_THREADS": "threads",
@@ -349,14 +349,14 @@ def _settings(compiled: Any) -> str:
         "PERFORMANCE_HINT": "performance hint",
         "INFERENCE_PRECISION_HINT": "precision",
     }
-    words = []
+    settings = []
     for key, label in shown.items():
         if key in known:
             value = compiled.get_property(key)
-            words.append(
+            settings.append(
                 f"{label} {value.get_type_name() if hasattr(value, 'get_type_name') else value}"
             )
-    return ", ".join(words)
+    return ", ".join(settings)
 
 
 def _padded(array: Array, rows: int) -> Array:

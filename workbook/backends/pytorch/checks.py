@@ -1,6 +1,6 @@
-"""What a config alone tells: its parameters, its types. Checked before torch is imported.
+"""Check a config's parameters and types, before torch is imported.
 
-The rules and words are those of triton-inference-server/pytorch_backend: `ParseParameters`,
+The rules and messages are those of triton-inference-server/pytorch_backend: `ParseParameters`,
 `ValidateInputs`, `ValidateOutputs`.
 """
 
@@ -12,7 +12,7 @@ from workbook.backends.base import BadModel, Config
 from workbook.backends.pytorch import names
 from workbook.backends.rules import sequence_controls
 
-#: The types that torch has too (libtorch_utils.cc); text is a list of strings besides.
+#: The types that torch supports (libtorch_utils.cc); text is passed as a list of strings.
 KNOWN_TYPES = frozenset(
     f"TYPE_{name}"
     for name in "BOOL UINT8 INT8 INT16 INT32 INT64 FP16 FP32 FP64".split()  # noqa: SIM905
@@ -21,11 +21,11 @@ KNOWN_TYPES = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    """The parameters of a TorchScript model; None where the config leaves torch's default.
+    """The parameters of a TorchScript model; None for torch's default.
 
     Attributes:
         intra, inter: threads; below 1 for the default.
-        ignored: the names of those given that have no effect here.
+        ignored: the names of given parameters that have no effect here.
     """
 
     optimized: bool
@@ -41,7 +41,7 @@ class Parameters:
 
     @classmethod
     def read(cls, config: Config) -> Parameters:
-        """Read them.
+        """Read the parameters of a config.
 
         Raises:
             BadModel: one is neither true nor false, or not a number.
@@ -50,7 +50,7 @@ class Parameters:
         def maybe(key: str) -> bool | None:
             return config.boolean(key, True) if key in config.parameters else None
 
-        maybe("ENABLE_WEIGHT_SHARING")  # without effect, but it must be true or false
+        maybe("ENABLE_WEIGHT_SHARING")  # it has no effect here, but must be true or false
         return cls(
             optimized=not config.boolean("DISABLE_OPTIMIZED_EXECUTION", False),
             inference_mode=config.boolean("INFERENCE_MODE", True),
@@ -70,10 +70,10 @@ class Parameters:
 
 
 def model_file(config: Config) -> None:
-    """Refuse a model without its file.
+    """Refuse a model whose file is missing.
 
     Raises:
-        BadModel: it is not there.
+        BadModel: the file is missing.
     """
     path = config.path("model.pt")
     if not path.exists():

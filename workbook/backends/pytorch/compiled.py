@@ -1,8 +1,9 @@
-"""torch.compile: what src/model.py of triton-inference-server/pytorch_backend does.
+"""Serve a torch.nn.Module through torch.compile, as src/model.py of upstream's PyTorch backend.
 
-The model folder holds the user's `model.py`, which defines a `torch.nn.Module` that can be made
-without arguments, and may hold a `model.pt` with its state dict. The model is compiled at its
-first request, or at its warm-up; each new shape may compile again.
+The model folder holds the user's `model.py`, which defines a `torch.nn.Module` whose constructor
+needs no arguments, and perhaps `model.pt` with its state dict. The model is compiled at its first
+request, or at its warm-up; a new input shape may compile it again. (Source:
+triton-inference-server/pytorch_backend.)
 
 Parameters: NUM_THREADS and NUM_INTEROP_THREADS (1 unless given), and
 TORCH_COMPILE_OPTIONAL_PARAMETERS, a JSON object of torch.compile's own arguments, e.g.
@@ -27,11 +28,11 @@ from workbook.backends.pytorch.tensors import to_array, to_tensor
 
 
 class Compiled:
-    """A compiled model; inputs and outputs go by the config's order.
+    """A compiled model; inputs and outputs are passed in the config's order.
 
     Args:
         config: the model's config.
-        options: what to serve, and how.
+        options: the file to serve, threads, and torch.compile's arguments.
         device: `cpu` or `cuda:N`.
 
     Raises:
@@ -98,7 +99,7 @@ class Compiled:
     def _torchscript(self, path: Path) -> Any:
         pb_utils.Logger.log_info(f"Loading '{self._config.name}' as TorchScript")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch.jit is deprecated, which the user knows
+            warnings.simplefilter("ignore")  # about torch.jit, which is deprecated
             try:
                 return torch.jit.load(path, map_location=self._device).eval()
             except Exception as error:
@@ -106,7 +107,7 @@ class Compiled:
 
 
 def _make(name: str, path: Path) -> Any:
-    """Import the user's file and make its model: the first Module in it by name, as upstream."""
+    """Import the user's file and instantiate its first Module by name, as upstream does."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadModel(f"{path} is not a Python file")

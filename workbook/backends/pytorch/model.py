@@ -6,9 +6,8 @@ The real backend has two runtimes, and the config chooses:
 - `runtime: "model.py"` (containers 24.01 to 25.08) serves the `torch.nn.Module` that the user's
   own `model.py` defines, through torch.compile (compiled.py).
 
-Here the server fills `runtime` in for both. What still tells them apart is
-`default_model_filename`: the core sets it to `model.pt` unless the user wrote
-`runtime: "model.py"`, and leaves it empty if so.
+Here the server sets `runtime` for both. They differ in `default_model_filename`: the core sets it
+to `model.pt` unless the user wrote `runtime: "model.py"`, and then leaves it empty.
 
 Threads. The real backend leaves torch's default, every core, for each instance. Here each
 instance gets an equal share of the cores unless INTRA_OP_THREAD_COUNT says otherwise; the log
@@ -32,7 +31,7 @@ class Runtime(Protocol):
     """A loaded model.
 
     Attributes:
-        settings: what it is and how it runs, for the log.
+        settings: its kind and its threads, for the log.
     """
 
     settings: str
@@ -49,7 +48,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def describe(cls, config: Config) -> Signature | None:
-        """Say that nothing can be completed: TorchScript does not store what a config needs."""
+        """Log that nothing can be completed: TorchScript does not store names and shapes."""
         pb_utils.Logger.log_warn(
             f"skipping model configuration auto-complete for '{config.name}': "
             "not supported for pytorch backend"
@@ -68,11 +67,11 @@ class TritonPythonModel(StandIn):
             parameters = checks.Parameters.read(config)
             checks.model_file(config)
             checks.tensors(config)
-            # Only now, since torch alone takes a second to import.
+            # Imported here, since torch takes a second to import.
             from workbook.backends.pytorch.torchscript import TorchScript
 
             self._runtime = TorchScript(config, parameters, self.device)
-        self.say(self._runtime.settings)
+        self.log(self._runtime.settings)
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Answer one batch."""

@@ -28,7 +28,7 @@ def input_positions(
 
     Args:
         names: the config's inputs, in order.
-        computed: the targets of its `batch_input`, in order; they follow the inputs' way.
+        computed: the targets of its `batch_input`, in order; they follow the same convention.
         arguments: the names of forward()'s arguments without `self`.
 
     Returns:

@@ -18,7 +18,7 @@ from workbook.backends.base import BadModel, Config
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What to serve, and how.
+    """The settings of a model for torch.compile.
 
     Attributes:
         path: the user's `model.py`, or a TorchScript file.
@@ -33,11 +33,10 @@ class Options:
 
 
 def read(config: Config, device: str) -> Options:
-    """Read them, for a model that is to run on `device`.
+    """Read the settings from a config, for a model that is to run on `device`.
 
     Raises:
-        BadModel: a parameter is not what it must be, there is no model, or nothing to compile
-            it with.
+        BadModel: a parameter is invalid, there is no model file, or no C++ compiler.
     """
     options = Options(
         threads=config.integer("NUM_THREADS", 1, least=1),
@@ -52,7 +51,7 @@ def read(config: Config, device: str) -> Options:
 
 
 def _check_compiler() -> None:
-    """torch.compile writes C++; without a compiler the first request would fail, so say it now."""
+    """Refuse to load without a C++ compiler: torch.compile needs it, at the first request."""
     compiler = os.environ.get("CXX", "g++")  # as torch._inductor.config.cpp.cxx
     if shutil.which(compiler) is None:
         raise BadModel(

@@ -1,4 +1,4 @@
-"""Between the server's numpy arrays and torch's tensors, and what torch calls types."""
+"""Convert between numpy arrays and torch tensors, and between their names of types."""
 
 from __future__ import annotations
 

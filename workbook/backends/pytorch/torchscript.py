@@ -1,6 +1,6 @@
 """TorchScript, as libtorch.cc of triton-inference-server/pytorch_backend serves it.
 
-Rules and the words of errors follow that source (containers 24.10 and later).
+Rules and messages follow that source (containers 24.10 and later).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TorchScript:
         device: `cpu` or `cuda:N`.
 
     Raises:
-        BadModel: what the real backend refuses, in its words.
+        BadModel: the real backend refuses this model too, with the same message.
     """
 
     def __init__(self, config: Config, parameters: checks.Parameters, device: str) -> None:
@@ -51,7 +51,7 @@ class TorchScript:
         """Answer one batch; every output of the config is checked, as upstream does.
 
         Raises:
-            BadRequest: the model failed, or gave what the config does not promise.
+            BadRequest: the model failed, or its result does not match the config.
         """
         arguments = {name: self._argument(array) for name, array in inputs.items()}
         if missing := [name for name in self._inputs if name not in arguments]:
@@ -78,7 +78,7 @@ class TorchScript:
         # KIND_MODEL leaves every part of the model on the device it was saved on.
         leave = any(group.get("kind") == "KIND_MODEL" for group in groups)
         with torch.inference_mode(self._parameters.inference_mode), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch.jit is deprecated, which the user knows
+            warnings.simplefilter("ignore")  # about torch.jit, which is deprecated
             try:
                 return torch.jit.load(
                     config.path("model.pt"), map_location=None if leave else self._device
@@ -87,7 +87,7 @@ class TorchScript:
                 raise BadModel(f"failed to load model '{config.name}': {error}") from None
 
     def _check_inputs(self) -> tuple[bool, dict[str, int]]:
-        """Whether forward() takes one dict, and the argument that each input is."""
+        """Whether forward() takes one dict, and the position of each input among its arguments."""
         config = self._config
         controls = sequence_controls(config.raw)
         positions = {c.name: names.control_position(c.name) for c in controls}
@@ -129,7 +129,7 @@ class TorchScript:
             )
 
     def _check_outputs(self) -> dict[str, int]:
-        """Which element of forward()'s result each output is."""
+        """The position of each output in forward()'s result."""
         config = self._config
         own = list(config.outputs)
         positions = names.output_positions(own)
@@ -215,11 +215,10 @@ def _element(values: list[Any]) -> str:
 
 
 def _apply(config: Config, parameters: checks.Parameters) -> None:
-    """Set torch up as the parameters say, and log it in the real backend's words.
+    """Set torch's options from the parameters, and log them with the real backend's messages.
 
-    The settings are torch's own, global ones; each instance is a process, so no other model is
-    touched. torch keeps some of them for each thread, and Triton's stub loads and runs a model
-    in one and the same thread.
+    The options are global in torch; each instance is a process, so no other model is affected.
+    torch keeps some of them per thread; Triton's stub loads and runs a model in one thread.
     """
 
     def tell(what: str, on: bool) -> None:
@@ -247,7 +246,7 @@ def _apply(config: Config, parameters: checks.Parameters) -> None:
     # A count below 1 changes nothing upstream either.
     torch.set_num_threads(parameters.intra if parameters.intra > 0 else config.fair_threads)
     if parameters.inter > 0:
-        with contextlib.suppress(RuntimeError):  # torch takes it once in a process
+        with contextlib.suppress(RuntimeError):  # torch allows it once per process
             torch.set_num_interop_threads(parameters.inter)
 
 

@@ -45,7 +45,7 @@ def complete(raw: dict[str, Any], signature: Signature, default_size: int) -> No
 
 
 def _batching(raw: dict[str, Any], signature: Signature, default_size: int) -> bool:
-    """Decide on batching and fill in max_batch_size; whether dims leave the batch dimension out."""
+    """Decide on batching and set max_batch_size; True where dims omit the batch dimension."""
     name, given = raw["name"], int(raw.get("max_batch_size", 0))
     able = all(
         not tensor.dims or tensor.dims[0] == -1
@@ -66,7 +66,7 @@ def _batching(raw: dict[str, Any], signature: Signature, default_size: int) -> b
 
 
 def _hint(raw: Mapping[str, Any], signature: Signature) -> bool:
-    """Whether the config's own dims speak for batching: one less than the model's rank."""
+    """Whether the config's own dims imply batching: they are one fewer than the model's."""
     hint = False
     explicit: bool | None = None
     given = [
@@ -98,7 +98,7 @@ def _hint(raw: Mapping[str, Any], signature: Signature) -> bool:
 def _fill(
     raw: Mapping[str, Any], entry: dict[str, Any], model: Tensor | None, batches: bool
 ) -> dict[str, Any]:
-    """Fill in what one input or output leaves open; one unknown to the model is left as it is."""
+    """Complete one input or output of the config; one unknown to the model is left as it is."""
     if model is None:
         return entry
     entry.setdefault("name", model.name)

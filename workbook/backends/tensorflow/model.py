@@ -2,14 +2,14 @@
 
 `platform: "tensorflow_savedmodel"` serves `model.savedmodel/`, its `serving_default` signature
 (TF_SIGNATURE_DEF, TF_GRAPH_TAG choose others). `platform: "tensorflow_graphdef"` serves
-`model.graphdef`. Both run in a TF1-style session, one call a batch, as in the real backend,
-which the container carried until 25.02.
+`model.graphdef`. Both run in a TF1-style session, one call per batch, as in the real backend,
+which containers up to 25.02 contain.
 
 Threads. The real backend leaves TensorFlow's default, every core. Here each instance gets an
 equal share of the cores unless TF_NUM_INTRA_THREADS and TF_NUM_INTER_THREADS say otherwise.
-MAX_SESSION_SHARE_COUNT is checked, and without effect: each instance is a process.
+MAX_SESSION_SHARE_COUNT is checked and has no effect: each instance is a process.
 
-KIND_GPU shows the instance's GPU to TensorFlow. Not verified on a GPU.
+KIND_GPU makes the instance's GPU visible to TensorFlow. Not verified on a GPU.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def describe(cls, config: Config) -> Signature | None:
-        """Read a SavedModel's signature; a graph says nothing of its inputs and outputs."""
+        """Read a SavedModel's signature; a frozen graph does not name its inputs and outputs."""
         path = _path(config)
         if _platform(config) == "tensorflow_graphdef" or not path.exists():
             return None
@@ -64,7 +64,7 @@ class TritonPythonModel(StandIn):
         Raises:
             BadModel: the config contradicts the signature or itself.
         """
-        config = auto.as_dict()  # the very dict that the server gets back
+        config = auto.as_dict()  # the dict that the server gets back
         given = int(config.get("max_batch_size", 0))
         autofill.complete(config, signature, cls.default_batch_size())
         if config["max_batch_size"] != given:
@@ -90,7 +90,7 @@ class TritonPythonModel(StandIn):
         threads = dataclasses.replace(
             threads, intra=threads.intra or share, inter=threads.inter or share
         )
-        # All that can be refused without a session is refused before TensorFlow is imported.
+        # Check all that needs no session first: importing TensorFlow takes time.
         tag, graph = signature.tag(config), None
         if platform == "tensorflow_savedmodel":
             served = _signature(config, path)
@@ -108,7 +108,7 @@ class TritonPythonModel(StandIn):
             self._fill(_refused, lambda: self._session.load_graph(graph))
         if operations:
             self._fill(_refused, lambda: self._session.initialize(operations))
-        self.say(
+        self.log(
             f"{platform} {path.name}, {threads.intra} intra-op and {threads.inter} inter-op "
             f"threads, {'its own' if threads.per_session else 'shared'} thread pools"
         )
@@ -129,7 +129,7 @@ class TritonPythonModel(StandIn):
         self._session.close()
 
     def _fill(self, refusal: Callable[[Config, str], BadModel], step: Callable[[], object]) -> None:
-        """Take a step of loading; what TensorFlow says against it becomes the refusal."""
+        """Run one step of loading; an exception of TensorFlow becomes a BadModel."""
         try:
             step()
         except Exception as error:
@@ -169,7 +169,7 @@ def _graph(config: Config, path: Path) -> Any:
 
 
 def _unloadable(config: Config, message: str) -> BadModel:
-    """The real backend loads a SavedModel for the first time while completing its config."""
+    """The error for a SavedModel; the real backend first loads it while completing its config."""
     return BadModel(
         f"unable to auto-complete model configuration for '{config.name}', "
         f"failed to load model: {message}"
@@ -181,10 +181,10 @@ def _refused(config: Config, message: str) -> BadModel:
 
 
 def _sentence(error: Exception) -> str:
-    """TensorFlow's own sentence, without what its Python layer puts around it.
+    """TensorFlow's message without what its Python layer adds.
 
-    The whole is "Graph execution error:", then perhaps where the node was defined, then the
-    sentence, then the nodes that it passed through.
+    The exception's text is "Graph execution error:", sometimes where the node was defined, the
+    message, and the nodes that the error passed through.
     """
     text = str(getattr(error, "message", None) or error).split("\n\t [[", 1)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]

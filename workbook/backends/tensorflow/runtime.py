@@ -1,7 +1,7 @@
-"""TensorFlow for serving: a TF1-style session, as the real backend uses one, and little else.
+"""Import only the parts of TensorFlow that a TF1-style session needs.
 
 `import tensorflow` loads Keras, the eager API and thousands of modules that serving does not
-touch. The package's own `__init__` is therefore left out: an empty module takes its place, and
+need. The package's own `__init__` is therefore not run: an empty module takes its place, and
 only the submodules that a session needs are imported (0.8 s and 380 MB in place of 3.8 s and
 650 MB, measured with TensorFlow 2.21 on two cores).
 """
@@ -38,9 +38,9 @@ def module(name: str) -> Any:
 
 @contextlib.contextmanager
 def _without_stderr() -> Iterator[None]:
-    """Discard what TensorFlow's C++ prints before its log level takes effect.
+    """Discard what TensorFlow's C++ code prints before its log level takes effect.
 
-    Exceptions are raised as ever; only the file descriptor is closed meanwhile.
+    Only the file descriptor is redirected; exceptions are raised as usual.
     """
     sys.stderr.flush()
     saved = os.dup(2)

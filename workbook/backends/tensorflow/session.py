@@ -1,4 +1,4 @@
-"""A loaded model: a session, and one callable for each set of outputs that somebody asks for."""
+"""A loaded model: a session, and one callable per set of requested outputs."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Session:
         return results
 
     def initialize(self, operations: Sequence[str]) -> None:
-        """Run operations that set the graph up."""
+        """Run the operations that initialize the graph."""
         self._session.run(list(operations))
 
     def close(self) -> None:
-        """Give the session's memory and threads back."""
+        """Release the session's memory and threads."""
         self._calls.clear()
         self._session.close()
 
@@ -59,7 +59,7 @@ def read_graph(path: Path) -> Any:
     """Read a tensorflow.GraphDef.
 
     Raises:
-        Exception: the file is not one.
+        Exception: the file is not a GraphDef.
     """
     definition = module("core.framework.graph_pb2").GraphDef()
     definition.ParseFromString(path.read_bytes())
@@ -104,7 +104,7 @@ def register_operations(config: Config) -> None:
 
 
 def initial_operations(config: Config) -> list[str]:
-    """What TF_INIT_OPS_FILE names: in the version's folder, else in the model's.
+    """The operations in the file TF_INIT_OPS_FILE, in the version's folder or else the model's.
 
     Raises:
         BadModel: the file is missing, or not of the form `{"init_ops": ["name", …]}`.

@@ -1,4 +1,4 @@
-"""What a SavedModel says of itself, read from its protobuf alone: no session, no weights.
+"""Read the signature of a SavedModel from its protobuf, without a session or weights.
 
 The rules (which tag, which signature, which types) are those of
 triton-inference-server/tensorflow_backend, `TRITONTF_ModelCreateFromSavedModel`.

@@ -1,4 +1,4 @@
-"""Check a config against a model, in the real backend's words.
+"""Check a config against a model, with the real backend's messages.
 
 The rules are those of triton-inference-server/tensorflow_backend: `ValidateTRITONTFModel` for a
 SavedModel and for a graph, `CompareDims`, `ParseParameters`, `CreateModel`.
@@ -57,7 +57,7 @@ def threads(config: Config) -> Threads:
 
 
 def types(config: Config) -> None:
-    """Refuse types that TensorFlow's backend does not know."""
+    """Refuse data types that the TensorFlow backend does not support."""
     for tensor in (*config.inputs.values(), *config.outputs.values()):
         if tensor.data_type not in _KNOWN_TYPES:
             raise BadModel(
@@ -99,7 +99,7 @@ def saved_model(config: Config, signature: ServingSignature) -> None:
 
 
 def graph(config: Config, placeholders: Collection[str], others: Collection[str]) -> None:
-    """Check a config's names against a graph's nodes; a graph says nothing else of itself.
+    """Check a config's names against a graph's nodes; a graph declares nothing else.
 
     Args:
         placeholders: the nodes that can be inputs.
@@ -123,7 +123,7 @@ def accelerators(config: Config, on_gpu: bool) -> frozenset[str]:
     """The names of the GPU accelerators to use: none on a CPU, where they are ignored.
 
     Raises:
-        BadModel: a CPU accelerator, an unknown one, or a parameter that TensorRT's does not take.
+        BadModel: a CPU accelerator, an unknown one, or an unknown parameter of TensorRT's.
     """
     section = (config.raw.get("optimization") or {}).get("execution_accelerators")
     if section is None:
@@ -188,7 +188,7 @@ def _tensor(config: Config, kind: str, tensor: Tensor, endpoint: Endpoint) -> No
 
 
 def _compare(config: Config, endpoint: Endpoint, dims: Sequence[int], *, exact: bool) -> None:
-    """Upstream's CompareDims: an input may narrow a free dimension, an output may not."""
+    """Upstream's CompareDims: an input may fix a variable dimension, an output may not."""
     batched = config.max_batch_size > 0
     if batched and (not endpoint.dims or endpoint.dims[0] != -1):
         raise BadModel(

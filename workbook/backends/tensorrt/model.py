@@ -1,8 +1,8 @@
 """The stand-in for Triton's TensorRT backend.
 
-Without a GPU it loads nothing, in upstream's words, and says what is needed. With a GPU and the
-`tensorrt` package it deserializes `model.plan` and runs it with torch tensors on the instance's
-device, by the engine's first optimization profile; not verified on a GPU. Names, types and shapes
+Without a GPU every load fails with upstream's message, and the error says what is needed. With a
+GPU and the `tensorrt` package it deserializes `model.plan` and runs it with torch tensors on the
+instance's device, by the engine's first optimization profile; not verified on a GPU. Names, types and shapes
 are checked as in triton-inference-server/tensorrt_backend (src/instance_state.cc,
 src/tensorrt_utils.cc).
 """
@@ -99,7 +99,7 @@ class TritonPythonModel(StandIn):
                 check_allowed(kind, tensor.name, theirs)
                 self._check(kind, tensor, theirs[tensor.name])
         self._outputs = {t.name: _torch_type(t) for t in outputs}
-        self.say(f"TensorRT engine with {self._engine.num_layers} layers, first profile")
+        self.log(f"TensorRT engine with {self._engine.num_layers} layers, first profile")
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Copy the batch to the device, run the engine, copy the answers back."""
@@ -154,7 +154,7 @@ def _no_gpu(config: Config) -> BadModel:
 
 
 def _engine(config: Config) -> tuple[Any, list[Tensor], list[Tensor]]:
-    """Deserialize the engine; its inputs and outputs."""
+    """Deserialize the engine; return it with its inputs and outputs."""
     path = config.path("model.plan")
     if not path.exists():
         raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")

@@ -1,4 +1,4 @@
-"""The stand-in for Triton's TensorRT-LLM backend: it loads nothing and says what is needed."""
+"""The stand-in for Triton's TensorRT-LLM backend: every load fails and says what is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbook.backends.base import BadModel, Config, Signature, StandIn
 
 
 class TritonPythonModel(StandIn):
-    """No CPU, and no machine without NVIDIA's own libraries, can run a TensorRT-LLM engine."""
+    """Refuses every model: TensorRT-LLM engines run on NVIDIA GPUs only."""
 
     backend: ClassVar[str] = "tensorrtllm"
 

@@ -1,6 +1,6 @@
-"""vLLM's own figures as Triton's custom metrics, under the names that NVIDIA's backend gives them.
+"""Report vLLM's metrics as custom metrics of Triton, with the names of NVIDIA's backend.
 
-They are shown on Triton's metrics port where the config's parameter REPORT_CUSTOM_METRICS is true
+They appear on Triton's metrics port where the config's parameter REPORT_CUSTOM_METRICS is true
 and model.json says `"disable_log_stats": false`.
 """
 
@@ -34,10 +34,10 @@ _HISTOGRAMS = {
 
 
 class Logger(StatLoggerBase):  # type: ignore[misc]
-    """Passes what vLLM counts in each step on to Triton."""
+    """Passes the counts of each of vLLM's steps to Triton."""
 
     def __init__(self, vllm_config: Any, engine_index: int = 0, labels: Any = None) -> None:
-        self._families: list[Any] = []  # a metric lives as long as its family
+        self._families: list[Any] = []  # kept, since a metric ends with its family
 
         def metric(name: str, text: str, kind: Any, **more: Any) -> Any:
             family = pb_utils.MetricFamily(name=name, description=text, kind=kind)
@@ -53,13 +53,13 @@ class Logger(StatLoggerBase):  # type: ignore[misc]
         }
 
     def close(self) -> None:
-        """Take the metrics away from Triton; only so long as the server answers can it be done."""
+        """Remove the metrics from Triton; it must happen while the server still answers."""
         for metrics in (self._counters, self._gauges, self._histograms):
             metrics.clear()
         self._families.clear()
 
     def log_engine_initialized(self) -> None:
-        """Nothing to say."""
+        """Called by vLLM; nothing is logged."""
 
     def record(
         self,

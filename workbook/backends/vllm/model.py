@@ -1,9 +1,9 @@
 """The stand-in for Triton's vLLM backend: the same engine, vLLM's own build for the CPU.
 
 The rules are those of triton-inference-server/vllm_backend: `1/model.json` holds the engine's
-arguments; the config leaves inputs and outputs out; the model is decoupled and vLLM batches by
-itself, continuously. The engine runs in a process of its own, so that the work of sending answers
-never holds up its steps. Requests are coroutines on one event loop, in a thread of this process.
+arguments; the config names no inputs and outputs; the model is decoupled, and vLLM itself does the
+batching (continuous batching). The engine runs in a process of its own, so that sending answers
+does not delay its steps. Requests are coroutines on one event loop, in a thread of this process.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from workbook.backends.base import BadModel, BadRequest, Config, StandIn
 from workbook.backends.vllm import sampling, tensors
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-#: How often a request that waits for the engine looks whether engine and client are there, in s.
+#: Seconds between two checks of a waiting request whether engine and client are still there.
 LOOK = 0.1
-#: Upstream's words.
+#: Upstream's message.
 UNHEALTHY = "Model is unavailable due to unhealthy vLLM engine"
-#: What the CPU build takes from the environment, where nothing else is set: room for keys and
-#: values in GiB, no look for the hub's server, no reports home. The library's own choice of cores
-#: leaves one of them to the server, which on two cores is half of the machine. Threads that wait
-#: sleep, which costs their waking in each of a step's many loops; where they spin, as OpenMP's do,
-#: a second program on the same cores slows each step by an order of magnitude.
+#: Environment variables for vLLM's CPU build; one that the user has set is kept.
+#: OMP_WAIT_POLICY passive: waiting threads sleep. Waking them costs time in each step, but if they
+#: spin (OpenMP's default), another program on the same cores makes each step ten times slower.
+#: VLLM_CPU_KVCACHE_SPACE: GiB for keys and values.
+#: VLLM_CPU_OMP_THREADS_BIND nobind: vLLM's own choice reserves one core for the server, which is
+#: half of a machine with two cores.
+#: VLLM_NO_USAGE_STATS: vLLM sends no usage statistics.
 SETTINGS = {
     "OMP_WAIT_POLICY": "passive",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -77,7 +79,7 @@ class TritonPythonModel(StandIn):
             os.environ.setdefault(name, value)
         if Path(arguments["model"]).is_dir():
             os.environ["HF_HUB_OFFLINE"] = "1"
-        # The stub is no Python that could run the engine's process; this one can.
+        # By default a child process would be started with the stub, which is not an interpreter.
         multiprocessing.set_executable(str(_python()))
         self._healthy = self.config.boolean("ENABLE_VLLM_HEALTH_CHECK", False)
         self._metrics = self.config.boolean("REPORT_CUSTOM_METRICS", False)
@@ -92,24 +94,24 @@ class TritonPythonModel(StandIn):
             self._end_loop()
             raise BadModel(
                 f"unable to load model '{self.config.name}', vLLM's engine did not start: "
-                f"{_said(error)}"
+                f"{_message(error)}"
             ) from error
-        self.say(f"engine ready, {arguments['model']}")
+        self.log(f"engine ready, {arguments['model']}")
 
     def execute(self, requests: Sequence[Any]) -> None:  # type: ignore[override]  # decoupled
-        """Hand the requests to the event loop; it answers each through its own sender."""
+        """Pass the requests to the event loop; each is answered through its response sender."""
         if self._healthy and not self._check_health(requests):
             return
         for request in requests:
             self._loop.call_soon_threadsafe(self._begin, request)
 
     def unload(self) -> None:
-        """Let the requests under way finish, then end the engine."""
+        """Let running requests finish, then end the engine."""
         self._wait(self._finish())
         self._engine.shutdown()
-        del self._engine  # while there is an interpreter that it can be taken apart in
+        del self._engine  # its destructor needs a running interpreter
         self._end_loop()
-        for logger in self._loggers:  # else they outlive what Triton keeps them in
+        for logger in self._loggers:  # before Triton frees what they belong to
             logger.close()
 
     # -- the engine -----------------------------------------------------------------------------
@@ -145,11 +147,11 @@ class TritonPythonModel(StandIn):
         self._thread.join()
 
     def _check_health(self, requests: Sequence[Any]) -> bool:
-        """Whether the engine lives; if not, the requests are told and the model is unloaded."""
+        """Whether the engine is healthy; if not, fail the requests and unload the model."""
         try:
             self._wait(self._engine.check_health())
         except Exception as error:
-            pb_utils.Logger.log_error(f"vllm: the engine is not healthy: {_said(error)}")
+            pb_utils.Logger.log_error(f"vllm: the engine is not healthy: {_message(error)}")
             pb_utils.unload_model(self.config.name)
             for request in requests:
                 failure = _failure(UNHEALTHY, pb_utils.TritonError.UNAVAILABLE)
@@ -165,28 +167,28 @@ class TritonPythonModel(StandIn):
         task.add_done_callback(self._tasks.discard)
 
     async def _attend(self, request: Any) -> None:
-        """Answer one request, for as long as its client is there."""
+        """Answer one request; stop when its client has gone."""
         sender = request.get_response_sender()
         answer = asyncio.ensure_future(self._respond(request, sender))
         while not answer.done():
             await asyncio.wait([answer], timeout=LOOK)
             gone, dead = sender.is_cancelled(), self._engine.errored
             if not answer.done() and (gone or dead):
-                answer.cancel()  # the engine drops a request whose reader is cancelled
-                await asyncio.wait([answer], timeout=LOOK)  # one that has died may never do so
+                answer.cancel()  # the engine aborts a request whose reader is cancelled
+                await asyncio.wait([answer], timeout=LOOK)  # a dead engine may never react
                 break
         try:
             if not answer.done():
                 raise asyncio.CancelledError
             response = answer.result()
         except asyncio.CancelledError:
-            if dead:  # since the health check
+            if dead:  # it died after the health check
                 response = _failure(UNHEALTHY, pb_utils.TritonError.UNAVAILABLE)
             else:
                 pb_utils.Logger.log_info(f"vllm: a request to '{self.config.name}' was cancelled")
                 response = _failure("Request was cancelled", pb_utils.TritonError.CANCELLED)
         except Exception as error:
-            message = f"Error generating stream: {_said(error)}"  # upstream's words
+            message = f"Error generating stream: {_message(error)}"  # upstream's message
             if isinstance(_cause(error), self._refusals):
                 response = _failure(message, pb_utils.TritonError.INVALID_ARG)
             else:
@@ -195,12 +197,12 @@ class TritonPythonModel(StandIn):
         sender.send(response, FINAL)
 
     async def _respond(self, request: Any, sender: Any) -> Any:
-        """Send what the engine makes as it makes it; returns the last response, not yet sent."""
+        """Send the engine's output as it comes; return the last response, not yet sent."""
         from vllm.sampling_params import RequestOutputKind
 
         asked = tensors.Asked.read(request)
         parameters = sampling.parameters(asked.parameters)
-        # Where nothing is streamed, a piece for every token would be work that nobody sees.
+        # Without streaming, one output at the end is enough; one per token would be wasted work.
         kinds = RequestOutputKind
         parameters.output_kind = kinds.CUMULATIVE if asked.stream else kinds.FINAL_ONLY
         state, last = tensors.Sent(), None
@@ -214,7 +216,9 @@ class TritonPythonModel(StandIn):
 
 
 def engine_arguments(config: Config) -> dict[str, Any]:
-    """What `1/model.json` says; the model's folder may be named as the repository's users see it.
+    """The engine arguments from `1/model.json`.
+
+    A relative path in "model" is looked for in the model repository.
 
     Raises:
         BadModel: the file is missing, is not JSON, or names no model.
@@ -226,8 +230,8 @@ def engine_arguments(config: Config) -> dict[str, Any]:
         raise BadModel(f"failed to read {file}: it is not JSON: {error}") from None
     if not isinstance(arguments, dict) or not isinstance(arguments.get("model"), str):
         raise BadModel(f'failed to read {file}: it must be an object with a "model"')
-    # Upstream hands the name on as it is; a path is then looked for where the server was started,
-    # which for the container is the repository.
+    # Upstream passes the name to vLLM unchanged. A relative path is then relative to the folder in
+    # which the server was started; for the container, that is the repository.
     local = config.directory.parent / arguments["model"]
     if local.is_dir():
         arguments["model"] = str(local)
@@ -235,7 +239,7 @@ def engine_arguments(config: Config) -> dict[str, Any]:
 
 
 def _python() -> Path:
-    """The interpreter whose packages this process uses; the stub itself is none."""
+    """The Python interpreter whose packages this process uses; the stub is not one."""
     return Path(sys.prefix, "bin", "python")
 
 
@@ -243,14 +247,14 @@ def _failure(message: str, code: Any) -> Any:
     return pb_utils.InferenceResponse([], pb_utils.TritonError(message, code))
 
 
-def _said(error: BaseException) -> str:
-    """An error's own words, or its kind where it has none."""
+def _message(error: BaseException) -> str:
+    """An exception's message, or its type where it has none."""
     found = _cause(error)
     return str(found) or type(found).__name__
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What a wordless error was raised for: the engine wraps what goes wrong with a request."""
+    """The cause of an exception without a message: the engine wraps errors of a request."""
     while not str(error) and error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -7,8 +7,8 @@ from typing import Any
 
 from workbook.backends.base import BadRequest
 
-#: Names that a client may send although they are no sampling parameters of vLLM: other inputs of
-#: the model that the generate endpoint turned into parameters, and NVIDIA's name of an adapter.
+#: Names that a client may send although they are not sampling parameters of vLLM: other inputs of
+#: the model, which the generate endpoint turns into parameters, and NVIDIA's name of an adapter.
 _OTHERS = frozenset({"triton_final_response", "triton_enable_empty_final_response"})
 
 
@@ -19,7 +19,7 @@ def parameters(text: str) -> Any:
         BadRequest: not a JSON object, a name that vLLM does not know, or a value of another kind.
         ValueError: a value that vLLM refuses.
     """
-    # Here and not above: this file is read before it is known whether they are installed.
+    # Imported here: this module is imported before it is known whether vLLM is installed.
     from msgspec import structs
     from vllm import SamplingParams
 
@@ -43,16 +43,16 @@ def parameters(text: str) -> Any:
 
 
 def _converted(name: str, value: Any, kind: Any) -> Any:
-    """A value as its kind; a string where a number or a truth value belongs, as such.
+    """Convert a value to its type; a string is read where a number or a boolean is expected.
 
-    The engine's process reads the parameters by these kinds and has no answer to others: a request
-    that it cannot read is never heard of again.
+    The engine's process decodes the parameters by these types. A request that it cannot decode is
+    dropped without an answer, so wrong types are refused here.
     """
     import msgspec
 
     try:
         read = msgspec.convert(value, kind, strict=False, str_keys=True)
-        msgspec.msgpack.encode(read)  # as it will be sent
+        msgspec.msgpack.encode(read)  # as it is sent to the engine
     except (msgspec.ValidationError, TypeError, OverflowError) as error:
         raise BadRequest(f"sampling parameter {name} is {value!r}: {error}") from None
     return read

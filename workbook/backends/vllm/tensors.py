@@ -1,4 +1,4 @@
-"""A request's tensors, and a response's, as Triton's vLLM backend names them."""
+"""Read the tensors of a request and make those of a response, named as in upstream's backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import BadRequest
 
-#: The flags that ask for more than the text.
+#: Inputs that ask for further outputs beside the text.
 EXTRAS = (
     "return_finish_reason",
     "return_cumulative_logprob",
@@ -38,13 +38,14 @@ OUTPUTS: tuple[dict[str, Any], ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """What a request asks for.
+    """A request, read from its tensors.
 
     Attributes:
-        prompt: its text. stream: whether each piece is to come as it is made.
+        prompt: its text.
+        stream: whether each piece of the answer is sent as soon as it is made.
         prepend: whether the answer begins with the prompt.
         parameters: the sampling parameters as JSON, or as the request's own parameters.
-        extras: the flags of EXTRAS that are set.
+        extras: the inputs of EXTRAS that are true.
     """
 
     prompt: str
@@ -58,7 +59,7 @@ class Asked:
         """Read a request's inputs.
 
         Raises:
-            BadRequest: the prompt is not UTF-8, or what is asked for cannot go together.
+            BadRequest: the prompt is not UTF-8, or two of the inputs contradict each other.
         """
         stream = bool(_first(request, "stream"))
         exclude = _first(request, "exclude_input_in_output")
@@ -78,7 +79,7 @@ class Asked:
 
 
 class Sent:
-    """How much of each of a request's outputs has been sent: characters, tokens, logprobs."""
+    """How much of an answer has been sent: characters, tokens, logprobs."""
 
     def __init__(self) -> None:
         self.first = True
@@ -87,10 +88,10 @@ class Sent:
 
 
 def response(output: Any, asked: Asked, sent: Sent) -> Any:
-    """What is new in one of vLLM's `RequestOutput`s since the last, as a response."""
+    """A response with what is new in vLLM's `RequestOutput` since the last one."""
     before = output.prompt if asked.prepend and sent.first else ""
     sent.first = False
-    # Whole words of text may still be held back, so text and tokens are counted apart.
+    # vLLM may hold text back that belongs to tokens already given: count both separately.
     texts = [before + one.text[sent.text.get(i, 0) :] for i, one in enumerate(output.outputs)]
     starts = [sent.tokens.get(i, 0) for i in range(len(output.outputs))]
     sent.text = {i: len(one.text) for i, one in enumerate(output.outputs)}
@@ -117,7 +118,7 @@ def response(output: Any, asked: Asked, sent: Sent) -> Any:
 
 
 def _logprobs(one: Any, start: int) -> str:
-    """JSON: a list with one entry a token: token number → logprob, rank, decoded_token."""
+    """JSON: a list with one entry per token: token id → logprob, rank, decoded_token."""
     if one.logprobs is None:
         return "null"
     return json.dumps(
