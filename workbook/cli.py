@@ -21,7 +21,7 @@ from rich.table import Table
 
 from .common import paths, terminal
 from .common.errors import ServerError, WorkbookError
-from .server import Server, Triton, connect, fleet, runs
+from .server import Server, Triton, connect, fleet, identity, runs
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
 from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
@@ -67,7 +67,9 @@ def serve(
     home = (repository or paths.repository()).expanduser().resolve()
     if running is not None:
         if detach and Path(running.repository) == home and running.control == control:
-            _announce(running.server(), "is running already")
+            with running.server() as server:
+                _announce(server, "is running already")
+                _load_missing(server, models)
             return
         raise ServerError(
             f"A server of this checkout is running already, on {running.repository}.",
@@ -88,9 +90,7 @@ def serve(
     triton.start(detach=detach, remember=True)
     try:
         _announce(triton, f"is ready after {time.monotonic() - began:.1f} s")
-        if control == "explicit" and models != "none":
-            wanted = fleet.names(home) if models == "all" else models.split(",")
-            _load(triton, wanted)
+        _load_missing(triton, models)
         if not detach:
             out.print("Ctrl-C stops the server.")
             triton.wait()
@@ -106,9 +106,10 @@ def serve(
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
-    """Show the server and its models. Exit status 3: no server runs."""
+    """Show the server and its models. Exit status 3: no server of this checkout runs."""
     try:
         server = connect()
+        models = fleet.status(server)
     except ServerError as error:
         if as_json:
             out.print_json(json.dumps({"version": 1, "running": False}))
@@ -117,7 +118,6 @@ def status(
         raise typer.Exit(3) from None
     record = runs.current()
     ours = record is not None and record.url == server.url
-    models = fleet.status(server)
     if as_json:
         out.print_json(json.dumps(_status_json(server, record if ours else None, models)))
         return
@@ -134,8 +134,9 @@ def stop() -> None:
     if record is None:
         out.print("No server of this checkout is running.")
         return
-    with record.server() as server:
-        server.unload_all()
+    if record.is_listening():
+        with record.server() as server:
+            server.unload_all()
     runs.end(record)
     out.print(f"Stopped the server at {record.url}.")
 
@@ -180,7 +181,9 @@ def undeploy(
 ) -> None:
     """Unload a model and take it out of the shared repository."""
     with connect() as server:
-        undeploy_model(name, version=version, server=server)
+        undeploy_model(
+            name, version=version, server=server, told=lambda text: err.print(escape(text))
+        )
     out.print(f"[green]✓[/] {escape(name)} is gone" + (f", version {version}." if version else "."))
 
 
@@ -251,9 +254,12 @@ def lab(
     grpc_port: Port = DEFAULT_GRPC,
     metrics_port: Port = DEFAULT_METRICS,
 ) -> None:
-    """Start the server, load the models, and run JupyterLab until Ctrl-C."""
-    from .lab import jupyter
+    """Start the server, load the models, and run JupyterLab in your copy of the course, until
+    Ctrl-C."""
+    from .lab import jupyter, work
 
+    for sentence in work.update().sentences():
+        out.print(escape(sentence), soft_wrap=True)
     began = time.monotonic()
     server, finish = jupyter.server(http=http_port, grpc=grpc_port, metrics=metrics_port)
     try:
@@ -296,19 +302,33 @@ def build(
     ] = False,
 ) -> None:
     """Build the notebooks of lectures and assignments from their sources."""
+    from . import assignments
     from .notebooks import building, executing
 
-    sources = building.sources(names or ())
-    for source in sources if run else ():
-        if isinstance(source, building.Lecture):
-            with out.status(f"Running {escape(source.name)} …"):
-                target = executing.write(source.source, executing.run(source.source))
-            out.print(f"[green]✓[/] {escape(str(target))}", soft_wrap=True)
+    lectures, own = building.lectures(), [a for a in assignments.find() if a.source.is_file()]
+    known = {lecture.name for lecture in lectures}
+    known |= {name for assignment in own for name in (assignment.name, assignment.short)}
+    for name in names or ():
+        if name not in known:
+            raise WorkbookError(
+                f"There is no source called {name!r}.",
+                where=str(paths.root()),
+                todo="Name an assignment (a2) or a lecture (01__first_model).",
+            )
+    if names:
+        lectures = [lecture for lecture in lectures if lecture.name in names]
+        own = [a for a in own if not {a.name, a.short}.isdisjoint(names)]
+    for lecture in lectures if run else ():
+        with out.status(f"Running {escape(lecture.name)} …"):
+            target = executing.write(lecture.source, executing.run(lecture.source))
+        out.print(f"[green]✓[/] {escape(str(target))}", soft_wrap=True)
     with out.status("Building …") as shown:
         changed: list[Path] = []
-        for source in sources:
-            shown.update(f"Building {escape(source.name)} …")
-            changed += building.build(source, dry=check)
+        for lecture in lectures:
+            changed += building.build(lecture, dry=check)
+        for assignment in own:
+            shown.update(f"Building {escape(assignment.name)} …")
+            changed += assignments.update(assignment, dry=check)
     if check and changed:
         raise WorkbookError(
             "Built files are not up to date:\n" + "\n".join(f"  {path}" for path in changed),
@@ -316,7 +336,7 @@ def build(
         )
     for path in changed:
         out.print(f"[green]✓[/] {escape(str(path))}", soft_wrap=True)
-    out.print(f"{len(sources)} sources; {len(changed)} files changed.")
+    out.print(f"{len(lectures) + len(own)} sources; {len(changed)} files changed.")
 
 
 @app.command()
@@ -331,6 +351,7 @@ def submit(
     from .assignments import submit
 
     assignment = submit.here(name, Path.cwd())
+    err.print(f"Your work: {escape(str(assignment.handout))}", soft_wrap=True)
     columns = (
         TextColumn(f"Running {escape(assignment.release.name)}"),
         BarColumn(),
@@ -381,7 +402,23 @@ def _announce(server: Server, how: str) -> None:
     out.print(f"  HTTP         {server.url}")
     out.print(f"  gRPC         {server.grpc_url}")
     out.print(f"  metrics      {server.metrics_url}")
-    out.print(f"  repository   {escape(str(server.repository))}", soft_wrap=True)
+    known = identity.repository(server)
+    shown = "not known: TRITON_REPOSITORY can name it" if known is None else str(known)
+    out.print(f"  repository   {escape(shown)}", soft_wrap=True)
+
+
+def _load_missing(server: Server, models: str) -> None:
+    """Load what `--models` asks for and the server lacks, in explicit mode."""
+    if server.control != "explicit" or models == "none":
+        return
+    wanted = fleet.names(server.repository) if models == "all" else models.split(",")
+    missing = fleet.missing(server, wanted)
+    if missing:
+        if len(missing) < len(wanted):
+            out.print(f"Models that are not loaded yet: {escape(', '.join(missing))}.")
+        _load(server, missing)
+    else:
+        out.print("All models are ready. `workbook status` lists them.")
 
 
 def _load(server: Server, names: Sequence[str]) -> None:
@@ -428,6 +465,8 @@ def _table(models: Sequence[fleet.ModelStatus]) -> Table:
 def _status_json(
     server: Server, record: runs.Record | None, models: Sequence[fleet.ModelStatus]
 ) -> dict[str, Any]:
+    repository = identity.repository(server)
+
     def port(address: str) -> int | None:
         return urlsplit(address if "://" in address else f"//{address}").port
 
@@ -443,7 +482,7 @@ def _status_json(
             "metrics": port(server.metrics_url),
         },
         "pid": record.pid if record else None,
-        "repository": str(server.repository),
+        "repository": str(repository) if repository else None,
         "control": server.control,
         "log": str(record.log) if record else None,
         "models": [dataclasses.asdict(m) for m in models],

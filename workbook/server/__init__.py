@@ -1,8 +1,9 @@
-"""The server's room: find or assemble it, start it, reach it, deploy into it, explain failures."""
+"""The server: assemble and start one, reach one, deploy models into it, explain its failures."""
 
 from .connect import connect
 from .connection import Server
 from .deploy import Deployment, deploy, undeploy, versions
+from .fleet import ensure
 from .triton import Triton
 
-__all__ = ["Deployment", "Server", "Triton", "connect", "deploy", "undeploy", "versions"]
+__all__ = ["Deployment", "Server", "Triton", "connect", "deploy", "ensure", "undeploy", "versions"]

@@ -5,42 +5,56 @@ from __future__ import annotations
 import os
 
 from ..common.errors import ServerError
-from . import runs
+from . import identity, runs
 from .connection import Server
 
 
 def connect() -> Server:
-    """The server to use, in this order.
+    """The server to use.
 
-    1. `TRITON_URL` (with `TRITON_GRPC_URL`, `TRITON_METRICS_URL` where the ports are not the
-       usual ones, and `TRITON_REPOSITORY` for the folder that it serves);
+        with connect() as server:
+            print(server.url, server.ready("square"))
+
+    It is the first of these that there is:
+
+    1. the server that `TRITON_URL` names (with `TRITON_GRPC_URL` and `TRITON_METRICS_URL` where
+       its ports are not the usual ones, and `TRITON_REPOSITORY` for the folder that it serves);
     2. the checkout's own server (`workbook serve`, `make lab`);
-    3. whatever answers on the default port, for example NVIDIA's container.
+    3. a server on the default port that serves this checkout's model repository, for example
+       NVIDIA's container. One that serves another folder is used only if `TRITON_URL` names it.
 
     Raises:
-        ServerError: there is none.
+        ServerError: there is none, or the one on the default port serves another folder.
     """
     url = os.environ.get("TRITON_URL")
     record = runs.current()
-    if url and not (record and record.url == url):
-        server = Server(
+    if url:
+        named = Server(
             url,
             grpc=os.environ.get("TRITON_GRPC_URL") or None,
             metrics=os.environ.get("TRITON_METRICS_URL") or None,
         )
-        if not server.live():
+        if record is not None and record.url == named.url:
+            return record.server()
+        if not named.live():
             raise ServerError(
-                f"No server answers at {server.url}.",
+                f"No server answers at {named.url}.",
                 where="TRITON_URL",
                 todo="Start that server, or unset TRITON_URL to use the laptop server.",
             )
-        return server
+        return named
     if record is not None:
         return record.server()
     server = Server()
-    if server.live():
-        return server
-    raise ServerError(
-        "No Triton server is running.",
-        todo="Start one with `workbook serve --detach` or `make lab`; or set TRITON_URL.",
+    if not server.live():
+        raise ServerError(
+            "No Triton server is running.",
+            todo="Start one with `workbook serve --detach` or `make lab`; or set TRITON_URL.",
+        )
+    identity.check(
+        server,
+        todo="Start this checkout's own server on free ports: `workbook serve --detach "
+        "--http-port 0 --grpc-port 0 --metrics-port 0`. Or, to use that server all the same, set "
+        f"TRITON_URL={server.url}, and TRITON_REPOSITORY to the folder that it serves.",
     )
+    return server

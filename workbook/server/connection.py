@@ -11,7 +11,9 @@ import base64
 import contextlib
 import json
 import os
+import re
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -27,17 +29,31 @@ from .repository import check_name
 
 Control = Literal["explicit", "poll", "none"]
 DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS = 8000, 8001, 8002
+PATIENCE = 3.0  # seconds without progress after which a wait is explained
+
+# The metrics that change when one of a model's requests ends.
+_REQUEST_COUNTS = re.compile(
+    r"^nv_inference_(request_success|request_failure|count|pending_request_count)"
+    r"\{(?P<labels>.*)\} (?P<value>\S+)$",
+    re.MULTILINE,
+)
 
 
 class Server:
     """A running Triton, reached by its addresses.
 
+        server = Server("http://localhost:8000")
+        server.load("square")
+        print(server.ready("square"), server.config("square")["max_batch_size"])
+
     Args:
         url: the HTTP endpoint, e.g. `http://localhost:8000`.
-        grpc: host and port of the gRPC endpoint, e.g. `localhost:8001`; by default one port on.
-        metrics: the metrics endpoint, e.g. `http://localhost:8002/metrics`; by default two ports
-            on.
-        repository: the model repository that the server reads, as a path on this machine.
+        grpc: host and port of the gRPC endpoint, e.g. `localhost:8001`; by default the HTTP port
+            plus 1.
+        metrics: the metrics endpoint, e.g. `http://localhost:8002/metrics`; by default the HTTP
+            port plus 2.
+        repository: the model repository that the server reads, as a path on this machine; by
+            default the shared one, which nobody has checked (`identity.check` does).
         control: its model control mode, where it is known.
         log: its log, where it lies on this machine.
     """
@@ -99,7 +115,7 @@ class Server:
         return cast(dict[str, Any], self.request("GET", f"{_model_path(model, version)}/config"))
 
     def statistics(self, model: str | None = None) -> list[dict[str, Any]]:
-        """The statistics extension's records: one a model and version, times in nanoseconds."""
+        """The statistics extension's records: one per model and version, times in nanoseconds."""
         path = "/v2/models/stats" if model is None else f"{_model_path(model, None)}/stats"
         return cast(list[dict[str, Any]], self.request("GET", path)["model_stats"])
 
@@ -110,6 +126,7 @@ class Server:
 
     def metrics(self) -> str:
         """The Prometheus metrics as text."""
+        self._check_running()
         try:
             return self._http.get(self.metrics_url).raise_for_status().text
         except httpx.HTTPError as error:
@@ -162,34 +179,73 @@ class Server:
         if response.status_code != 200:
             raise load_error(model, _message(response), folder, self.log_text(log_start))
 
-    def unload(self, model: str, *, dependents: bool = False, timeout: float = 60.0) -> None:
+    def unload(
+        self,
+        model: str,
+        *,
+        dependents: bool = False,
+        timeout: float = 60.0,
+        told: Callable[[str], None] = print,
+    ) -> None:
         """Unload a model and return when the server no longer offers it.
 
         Args:
             dependents: unload an ensemble's own models with it.
+            timeout: seconds until giving up. The server itself goes on waiting for requests.
+            told: called with an explanation when requests that do not end delay it.
+
+        Raises:
+            ServerError: the server does not answer, or requests are still under way.
         """
         self.request(
             "POST",
             f"/v2/repository/models/{quote(model, safe='')}/unload",
             json={"parameters": {"unload_dependents": dependents}},
         )
-        self.wait_unloaded(model, timeout)
+        self.wait_unloaded(model, timeout, told=told)
 
-    def wait_unloaded(self, model: str, timeout: float = 60.0) -> None:
-        """Return when the server no longer offers a model, in any version."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if self.ready(model):
-                time.sleep(0.02)
-                continue
-            if all(
-                m.get("state") in (None, "UNAVAILABLE") for m in self.index() if m["name"] == model
-            ):
+    def wait_unloaded(
+        self, model: str, timeout: float = 60.0, *, told: Callable[[str], None] = print
+    ) -> None:
+        """Return when the server no longer offers a model, in any version.
+
+        Args:
+            timeout: seconds until giving up.
+            told: called once, with an explanation, when no request of the model has ended for
+                PATIENCE seconds.
+
+        Raises:
+            ServerError: it is still there after `timeout` seconds.
+        """
+        now = changed = time.monotonic()
+        deadline = now + timeout
+        counts, is_explained = self._request_counts(model), False
+        while now < deadline:
+            states = {m.get("state") for m in self.index() if m["name"] == model}
+            if states <= {None, "UNAVAILABLE"} and not self.ready(model):
                 return
+            if "UNLOADING" not in states:
+                changed = now
+            elif not is_explained and now - changed > PATIENCE:
+                if (newer := self._request_counts(model)) != counts:
+                    counts, changed = newer, now
+                else:
+                    told(self._why_unloading(model))
+                    is_explained = True
             time.sleep(0.02)
+            now = time.monotonic()
+        if "UNLOADING" in states:
+            raise ServerError(
+                f"{model} did not unload within {timeout:.0f} s. {self._why_unloading(model)}",
+                where=self.url,
+                todo="When the requests have ended, unload it again. Requests that never end (a "
+                "model whose execute returned no response) end with the server only: `workbook "
+                "stop`, then `workbook serve --detach`.",
+            )
         raise ServerError(
             f"{model} did not unload within {timeout:.0f} s.",
-            todo="A request may still run in it: end the client, or look at the server's log.",
+            where=self.url,
+            todo="The server still offers it: look at the server's log.",
         )
 
     def unload_all(self) -> None:
@@ -198,13 +254,13 @@ class Server:
             names = {m["name"] for m in self.index() if m.get("state") == "READY"}
             with ThreadPoolExecutor(8) as pool:
                 for name in names:
-                    pool.submit(self.unload, name, timeout=5.0)
+                    pool.submit(self.unload, name, timeout=5.0, told=lambda text: None)
 
     def log_text(self, start: int = 0) -> str:
-        """What the server and its models have printed; empty where the log is elsewhere.
+        """What the server and its models have printed; empty where the log is not at hand.
 
         Args:
-            start: bytes to pass over, as `log_size` gave them earlier.
+            start: bytes to skip, as `log_size` gave them earlier.
         """
         if self.log is None or not self.log.is_file():
             return ""
@@ -213,7 +269,7 @@ class Server:
             return file.read().decode("utf-8", errors="replace")
 
     def log_size(self) -> int:
-        """How many bytes the log has; 0 where it is elsewhere."""
+        """How many bytes the log has; 0 where it is not at hand."""
         return self.log.stat().st_size if self.log is not None and self.log.is_file() else 0
 
     # -- clients --------------------------------------------------------------------------------
@@ -222,6 +278,7 @@ class Server:
         """A `tritonclient.http.InferenceServerClient` on this server."""
         import tritonclient.http as client
 
+        self._check_running()
         parts = urlsplit(self.url)
         return client.InferenceServerClient(parts.netloc, ssl=parts.scheme == "https", **options)
 
@@ -229,6 +286,7 @@ class Server:
         """A `tritonclient.grpc.InferenceServerClient` on this server."""
         import tritonclient.grpc as client
 
+        self._check_running()
         return client.InferenceServerClient(self.grpc_url, **options)
 
     # -- plumbing -------------------------------------------------------------------------------
@@ -245,7 +303,7 @@ class Server:
         return response.json() if response.content else None
 
     def close(self) -> None:
-        """Give the connections back; the server itself goes on."""
+        """Close the connections; the server itself goes on."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -262,13 +320,18 @@ class Server:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
+    def _check_running(self) -> None:
+        """Called before each request; `Triton` raises an error when its server does not run."""
+
     def _says_yes(self, path: str) -> bool:
         try:
+            self._check_running()
             return self._http.get(path, timeout=5.0).status_code == 200
-        except httpx.HTTPError:
+        except (httpx.HTTPError, ServerError):
             return False
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        self._check_running()
         try:
             return self._http.request(method, path, **options)
         except httpx.TimeoutException:
@@ -284,6 +347,37 @@ class Server:
                 todo="Start one with `workbook serve --detach` (or `make lab`), or set TRITON_URL.",
             ) from None
 
+    def _request_counts(self, model: str) -> dict[str, float]:
+        """How many requests of a model ended and wait; empty where there are no metrics.
+
+        The statistics extension has nothing on a model that is unloading; the metrics have.
+        """
+        try:
+            lines = list(_REQUEST_COUNTS.finditer(self.metrics()))
+        except ServerError:
+            return {}
+        counts: dict[str, float] = {}
+        for line in lines:
+            if f'model="{model}"' in line["labels"]:
+                counts[line[1]] = counts.get(line[1], 0.0) + float(line["value"])
+        return counts
+
+    def _why_unloading(self, model: str) -> str:
+        """What an unloading model is waiting for."""
+        counts = self._request_counts(model)
+        waiting = int(counts.get("pending_request_count", 0))
+        ended = int(counts.get("request_success", 0) + counts.get("request_failure", 0))
+        queue = (
+            f" Of {model}'s requests {ended} have ended, {waiting} wait in its queue; the others "
+            "are in the model's execute."
+            if counts
+            else ""
+        )
+        return (
+            f"The server takes no new requests for {model} and waits until those under way have "
+            f"ended and the model's finalize has returned.{queue}"
+        )
+
 
 def _model_path(model: str, version: str | int | None) -> str:
     path = f"/v2/models/{quote(model, safe='')}"
@@ -291,7 +385,7 @@ def _model_path(model: str, version: str | int | None) -> str:
 
 
 def _message(response: httpx.Response) -> str:
-    """The server's own words: the JSON body's `error`, else the body, else the status."""
+    """The server's message: the JSON body's `error`, else the body, else the status."""
     try:
         return str(response.json()["error"])
     except (ValueError, KeyError, TypeError):

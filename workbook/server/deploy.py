@@ -6,10 +6,11 @@ import dataclasses
 import re
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ..common.errors import LoadError, RepositoryError, ServerError
-from . import repository
+from . import identity, repository
 from .connect import connect
 from .connection import Server
 from .explain import load_error
@@ -49,7 +50,10 @@ def deploy(
 ) -> Deployment:
     """Copy a model folder into the repository, load it, and return when it is ready.
 
-    The copy appears at one stroke. If the server refuses the model, the repository is as it was
+        print(deploy("models/forest"))             # forest 1 is ready on fil (stand-in), …
+        deploy("models/forest/2", name="forest", version=2)
+
+    The copy appears in one step. If the server refuses the model, the repository is as it was
     before, and a version that was served goes on being served.
 
     Args:
@@ -64,18 +68,13 @@ def deploy(
     Raises:
         RepositoryError: the folder or the name cannot enter the repository.
         LoadError: the server refused the model.
-        ServerError: there is no server, or it loads nothing after its start (control mode none).
+        ServerError: there is no server, it serves another repository, or it loads nothing after
+            its start (control mode none).
     """
     began = time.monotonic()
     server = server or connect()
     folder = Path(folder).expanduser()
-    home = server.repository
-    if not home.is_dir():
-        raise RepositoryError(
-            "The server's repository is not a folder on this machine.",
-            where=str(home),
-            todo="Set TRITON_REPOSITORY to the folder that the server serves.",
-        )
+    home = _home(server)
     target_name = repository.check_name(name or folder.resolve().name)
     target = home / target_name
     log_start = server.log_size()
@@ -108,34 +107,51 @@ def deploy(
 
 
 def undeploy(
-    name: str, *, version: int | None = None, server: Server | None = None, timeout: float = 60.0
+    name: str,
+    *,
+    version: int | None = None,
+    server: Server | None = None,
+    timeout: float = 60.0,
+    told: Callable[[str], None] = print,
 ) -> None:
-    """Unload a model and take its folder (or one version's) out of the repository.
+    """Unload a model and remove its folder (or one version's) from the repository.
+
+        undeploy("forest", version=1)
+        undeploy("forest")
+
+    Args:
+        name: the model's name.
+        version: this version only; the others go on being served.
+        server: by default the one that `connect()` finds.
+        timeout: seconds to wait for the model's requests to end.
+        told: called with an explanation when requests that do not end delay it.
 
     Raises:
         RepositoryError: the repository holds no such model or version.
-        ServerError: the server does not answer, or does not let go in time.
+        ServerError: the server does not answer, it serves another repository, or requests of the
+            model are still under way. The folder is then where it was.
     """
     server = server or connect()
     repository.check_name(name)
-    target = server.repository / name
-    with repository.locked(server.repository, name) as staging:
+    home = _home(server)
+    target = home / name
+    with repository.locked(home, name) as staging:
         held = repository.versions(target)
         if target.is_symlink() or not target.is_dir() or (version and version not in held):
             raise RepositoryError(
                 f"The repository holds no model {name}" + (f" {version}." if version else "."),
-                where=str(server.repository),
+                where=str(home),
                 todo="`workbook status` lists what there is.",
             )
         if version is None or held == [version]:
             try:
-                server.unload(name, timeout=timeout)
+                server.unload(name, timeout=timeout, told=told)
                 repository.remove(target, staging)
             except ServerError as error:
                 if "polling is enabled" not in error.what:
                     raise
                 repository.remove(target, staging)  # the server will see that it is gone
-                server.wait_unloaded(name, timeout)
+                server.wait_unloaded(name, timeout, told=told)
             return
         copy = repository.stage(target, staging, name, repository.check_folder(target))
         shutil.rmtree(copy / str(version))
@@ -147,7 +163,17 @@ def undeploy(
 
 
 def versions(name: str, *, server: Server | None = None) -> dict[int, str]:
-    """A model's versions and their states: `READY`, `UNAVAILABLE`, …, or `""` where not loaded."""
+    """A model's versions and their states.
+
+        versions("forest")  # {1: 'READY', 2: 'UNAVAILABLE', 3: ''}
+
+    Returns:
+        State by version number, in order: `READY`, `LOADING`, `UNLOADING`, `UNAVAILABLE`, or `""`
+        where the version has never been loaded.
+
+    Raises:
+        ServerError: there is no server.
+    """
     server = server or connect()
     repository.check_name(name)
     states = dict.fromkeys(repository.versions(server.repository / name), "")
@@ -155,6 +181,22 @@ def versions(name: str, *, server: Server | None = None) -> dict[int, str]:
         if entry["name"] == name and str(entry.get("version", "")).isdecimal():
             states[int(entry["version"])] = str(entry.get("state", ""))
     return dict(sorted(states.items()))
+
+
+def _home(server: Server) -> Path:
+    """The server's repository, when it is known to be a folder that this machine can change."""
+    if not server.repository.is_dir():
+        raise RepositoryError(
+            "The server's repository is not a folder on this machine.",
+            where=str(server.repository),
+            todo="Set TRITON_REPOSITORY to the folder that the server serves.",
+        )
+    identity.check(
+        server,
+        todo="Nothing was changed. Set TRITON_REPOSITORY to the folder that this server serves, "
+        "or unset TRITON_URL to use this checkout's own server.",
+    )
+    return server.repository
 
 
 def _with_version(folder: Path, version: int, target: Path, staging: Path) -> Path:
@@ -205,9 +247,10 @@ def _load(server: Server, name: str, timeout: float, folder: Path, log_start: in
 
 
 def _await_poll(server: Server, name: str, timeout: float, folder: Path, log_start: int) -> None:
-    """In poll mode the server sees a change by itself; its log tells when, and what came of it.
+    """Wait until a server in poll mode has seen a change, and loaded or refused the model.
 
-    Where the log is out of reach (a container's), the model's readiness has to do.
+    Its log says which. Where the log is not at hand (a container's), the model's readiness is
+    all there is to go by.
     """
     loaded = f"successfully loaded '{name}'"
     failed = re.compile(
@@ -249,7 +292,9 @@ def _deployment(server: Server, name: str, began: float) -> Deployment:
 def is_stand_in(config: dict[str, object]) -> bool:
     """Whether a model's configuration shows a Python-based backend in place of a C++ one.
 
-    The server fills in `runtime: "model.py"` for a Python-based backend; the backends that are
-    Python-based in NVIDIA's container too (vLLM) are the same program there.
+        is_stand_in(server.config("digits_onnx"))  # True on a laptop, False in the container
+
+    The server fills in `runtime: "model.py"` for a Python-based backend. vLLM's backend is
+    Python-based in NVIDIA's container too, so it does not count.
     """
     return config.get("runtime") == "model.py" and config.get("backend") not in ("python", "vllm")

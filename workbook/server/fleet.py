@@ -1,4 +1,4 @@
-"""The models of a repository as a group: load them all, and say how each of them is."""
+"""The models of a repository as a group: load several, and say how each of them is."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from ..common.errors import RepositoryError, WorkbookError
+from ..common.errors import RepositoryError, ServerError, WorkbookError
 from ..zoo import repository as zoo
 from . import repository
+from .connect import connect
 from .connection import Server
 from .deploy import is_stand_in
+from .identity import MARKER
 
-AT_ONCE = 6  # loads under way together: more than half of a load is the server waiting
+AT_ONCE = 6  # loads at the same time: for more than half of a load the server only waits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +53,49 @@ def names(folder: Path) -> list[str]:
     models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
     models = [p for p in models if repository.versions(p) and not zoo.lacking(p)]
     return [p.name for p in sorted(models, key=_is_ensemble)]
+
+
+def ensure(*models: str) -> Server:
+    """Load what is missing of these models, and return the server that `connect()` finds.
+
+        server = ensure("square", "digits_onnx")
+        server = ensure()
+
+    A model that is ready is not loaded again.
+
+    Args:
+        models: names of models; without any, every model of the repository that is built.
+
+    Raises:
+        ServerError: there is no server, or several models did not load; each is explained.
+        LoadError: one model did not load.
+    """
+    server = connect()
+    wanted = models or names(server.repository)
+    errors = load_all(server, missing(server, wanted))
+    if not errors:
+        return server
+    server.close()
+    if len(errors) == 1:
+        raise next(iter(errors.values()))
+    raise ServerError(
+        f"{len(errors)} of {len(wanted)} models did not load.\n\n"
+        + "\n\n".join(str(error) for error in errors.values()),
+        where=server.url,
+        todo="Mend them one after the other; each has its own instructions above.",
+    )
+
+
+def missing(server: Server, models: Iterable[str]) -> list[str]:
+    """Those of the models that are not ready, in their order.
+
+        missing(server, ["square", "chooser"])  # ['chooser']
+
+    Raises:
+        ServerError: the server does not answer.
+    """
+    ready = {entry["name"] for entry in server.index(ready_only=True)}
+    return [name for name in models if name not in ready]
 
 
 def load_all(
@@ -93,7 +138,7 @@ def status(server: Server) -> list[ModelStatus]:
 def _status(server: Server) -> Iterator[ModelStatus]:
     entries: dict[str, list[dict[str, str]]] = {}
     for entry in server.index():
-        if not entry["name"].startswith("."):
+        if not entry["name"].startswith((".", MARKER)):
             entries.setdefault(entry["name"], []).append(entry)
     for name, versions in sorted(entries.items()):
         states = {

@@ -1,13 +1,14 @@
-"""The guard: one small process that owns a tritonserver and leaves nothing behind.
+"""The guard: a small process that starts a tritonserver and removes all that it leaves behind.
 
-`python guard.py ORDERS.json` starts the server, waits, and ends with it. Whatever ends first
-(the server, the process that asked for it, the guard itself), the rest follows:
+`python guard.py ORDERS.json` starts the server, waits, and ends with it. If one of three ends (the
+server, the process that asked for it, the guard itself), the others end too:
 
-- the guard is a child subreaper, so Python stubs orphaned by a killed server are still its
-  children, and it ends them;
-- the server asks the kernel for SIGTERM at the guard's death (PR_SET_PDEATHSIG);
-- where an owner is named, the guard reads a pipe from it: end of file means the owner is gone;
-- shared memory under the server's own prefix is removed at the end.
+- The guard is a child subreaper: the Python stubs of a killed server become its children, and it
+  ends them.
+- The server asks the kernel for SIGTERM at the guard's death (PR_SET_PDEATHSIG).
+- Where an owner is named, the guard reads a pipe from it: end of file means that the owner has
+  ended.
+- At the end the guard removes the shared memory whose names begin with the server's own prefix.
 
 It uses the standard library only and imports nothing of this package, so that it starts in
 milliseconds. See prctl(2) for PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
@@ -37,7 +38,7 @@ def main() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-    # Signals arrive as bytes on a pipe, so that one select() waits for all there is to wait for.
+    # Signals arrive as bytes on a pipe, so that one select() waits for signals and for the owner.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -84,12 +85,12 @@ def main() -> int:
     if server.poll() is None:
         server.kill()
         server.wait()
+    with contextlib.suppress(OSError):
+        os.unlink(orders["pidfile"])  # runs.py: from here on the server counts as ended
     end_orphans()
     for path in glob.glob(f"/dev/shm/{glob.escape(orders['shm_prefix'])}*"):
         with contextlib.suppress(OSError):
             os.unlink(path)
-    with contextlib.suppress(OSError):
-        os.unlink(orders["pidfile"])
     return 0
 
 

@@ -1,7 +1,8 @@
-"""Every running server has a folder of its own; this finds them, and clears away the dead.
+"""The run folders of this checkout's servers: find the one that is meant, remove those left over.
 
-A run's folder (`.workbook/run/<token>-…/`) holds the guard's orders, the server's log and process
-number, and a lock that the guard holds for as long as it lives. A folder whose lock is free
+Each running server has a run folder, `.workbook/run/<token>-…/`. It holds the guard's orders, the
+server's log, and two signs of life: the guard holds the lock as long as it lives, and it removes
+the file with the process number as soon as the server has ended. A folder whose lock is free
 belongs to a server that is gone, whatever ended it: its shared memory and the folder are removed.
 
 The checkout's own server, started by `workbook serve` or `make lab`, is the run that
@@ -21,8 +22,11 @@ import signal
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from ..common import paths
+from . import ports
 from .connection import Control, Server
 
 LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
@@ -31,6 +35,9 @@ LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
 @dataclasses.dataclass(frozen=True)
 class Record:
     """The checkout's own server: where it answers and what it serves.
+
+        record = runs.current()
+        print("none" if record is None else record.url)
 
     Attributes:
         url, grpc, metrics: its addresses.
@@ -57,7 +64,7 @@ class Record:
         return Path(self.run) / LOG
 
     def server(self) -> Server:
-        """A handle on it."""
+        """A `Server` to send requests to it."""
         return Server(
             self.url,
             grpc=self.grpc,
@@ -66,6 +73,11 @@ class Record:
             control=self.control,
             log=self.log,
         )
+
+    def is_listening(self) -> bool:
+        """Whether this server's own process still listens at its address."""
+        port = urlsplit(self.url).port
+        return port is not None and ports.listens(self.pid, [port])
 
     def save(self) -> None:
         """Remember this server as the checkout's own."""
@@ -92,8 +104,10 @@ def current() -> Record | None:
         record = Record(**json.loads(_record_file().read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    if _is_alive(Path(record.run)):
-        return record
+    run = Path(record.run)
+    if _is_guarded(run):
+        # Without the file the server has ended, and its guard is removing what it left.
+        return record if (run / PIDFILE).is_file() else None
     # The stale record stays until the next start replaces it: removing it here could remove that
     # of a server that has been started meanwhile.
     prune()
@@ -101,18 +115,33 @@ def current() -> Record | None:
 
 
 def end(record: Record, timeout: float = 30.0) -> None:
-    """End a remembered server: ask its guard, and insist after `timeout` seconds."""
+    """End a remembered server: ask its guard, and kill both after `timeout` seconds.
+
+    Nothing is done to a server that is gone, nor to one that has been remembered since.
+    """
     run = Path(record.run)
-    _signal(record.guard, signal.SIGTERM)
+    if _is_guarded(run):
+        _signal(record.guard, signal.SIGTERM)
     deadline = time.monotonic() + timeout
-    while _is_alive(run) and time.monotonic() < deadline:
+    while _is_guarded(run) and time.monotonic() < deadline:
         time.sleep(0.02)
-    if _is_alive(run):
+    if _is_guarded(run):
         _signal(record.guard, signal.SIGKILL)
         _signal(record.pid, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        _record_file().unlink()
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        if json.loads(_record_file().read_text(encoding="utf-8"))["run"] == record.run:
+            _record_file().unlink()
     prune()
+
+
+def orders() -> list[dict[str, Any]]:
+    """What the guards of all running servers of this checkout were told: `argv`, `env`, `cwd`, …"""
+    found = []
+    for run in _home().iterdir():
+        if _is_guarded(run):
+            with contextlib.suppress(OSError, ValueError):
+                found.append(json.loads((run / ORDERS).read_text(encoding="utf-8")))
+    return found
 
 
 def prune() -> None:
@@ -123,7 +152,7 @@ def prune() -> None:
                 continue  # being made
         except FileNotFoundError:  # made in between, and has its name now
             continue
-        if _is_alive(run):
+        if _is_guarded(run):
             continue
         with contextlib.suppress(OSError, ValueError, KeyError):
             orders = json.loads((run / ORDERS).read_text(encoding="utf-8"))
@@ -132,14 +161,18 @@ def prune() -> None:
         shutil.rmtree(run, ignore_errors=True)
 
 
-def _is_alive(run: Path) -> bool:
-    """Whether a guard holds the run's lock."""
+def _is_guarded(run: Path) -> bool:
+    """Whether a guard holds the run's lock.
+
+    The lock that is tried is a shared one: two processes that look at the same time would take
+    each other for a guard if it were exclusive.
+    """
     try:
         lock = os.open(run / LOCK, os.O_RDWR)
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:

@@ -1,10 +1,10 @@
 """`Triton`: a laptop server of one's own, as a context manager or until `stop()`.
 
     with Triton(repository, control="poll") as server:
-        server.ready()
+        print(server.url, server.ready("square"))
 
-The server runs under a guard (guard.py) which ends it when this process ends, whatever the
-reason; a detached one lives until it is stopped (runs.py).
+The server runs under a guard (guard.py). The guard ends the server when this process ends,
+whatever the reason. A detached server lives until it is stopped (runs.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,35 +28,23 @@ import psutil
 
 from ..common import paths
 from ..common.errors import ServerError
-from . import assemble, repository, runs
+from . import assemble, command, ports, repository, runs
 from .connection import Control, Server
 from .explain import hazard, start_error
 
-# What the server prints when it gives up; on a machine without a GPU it always complains of that.
+# The lines in which the server says why it gives up. On a machine without a GPU one more line
+# looks like that at every start.
 _COMPLAINT = re.compile(r"^E\d{4} (?!.*CudaDriverHelper)|^error|: unrecognized option")
-
-#: numpy's and scipy's threads for linear algebra keep a core busy for 2^26 ticks, some 25 ms, after
-#: they have started and after each piece of work. Here many processes share few cores: 2^18.
-SHORT_SPIN = {"OPENBLAS_THREAD_TIMEOUT": "18"}
-
-# What makes small requests cheaper, a tenth or two of the server's time for each on two cores:
-# - libevent, under the HTTP endpoint, changes its epoll set twice a request; poll() needs no such
-#   changes, and each of the endpoint's threads has few connections to look through.
-# - What one thread allocates another frees, a whole batch at once; glibc keeps 7 blocks of a size
-#   for a thread to take again, and every other goes back to an arena that threads share.
-# They give way to variables of the same name.
-_THRIFTY = {
-    "EVENT_NOEPOLL": "1",
-    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=200",
-    **SHORT_SPIN,
-}
-
-# Trace settings of Triton's own trace files; the others are for every kind of trace.
-_TRACE_FILES = ("file", "log-frequency")
 
 
 class Triton(Server):
     """A tritonserver on this machine, started by `start()` or on entering the context.
+
+        with Triton("model_repository", models=["square"], http=9000) as server:
+            print(server.ready("square"))
+
+    It sends requests to its own server only: before the start, after the end, and where another
+    server has taken its ports, every method that needs the server raises a ServerError.
 
     Args:
         repository: the model repository; by default the shared one. A path with spaces is served
@@ -76,10 +63,18 @@ class Triton(Server):
         tls: PEM files for gRPC over TLS: `cert` and `key`, and `root` for mutual TLS.
         options: any other tritonserver options, as a list of words.
         environment: variables for the server and its models, added to this process's own.
+        plain: without what this course adds to the wheel's server: no compiled helpers, no
+            variables for speed (both: `native/README.md`), and no checks of what Python models
+            answer (`backends/python/checks.py`).
         start_timeout: seconds to wait for the server to answer.
 
-    Raises (from `start`):
-        ServerError: it could not start; the message holds the reason and the log's place.
+    Attributes:
+        pid: the server's process number while it is known to run; else None.
+
+    Raises:
+        ServerError: a port is taken, or the repository is not a folder. From `start`: it could
+            not start; the message holds the reason and the log's place.
+        LoadError: from `start`: a model's folder would end a server that loads every model.
     """
 
     def __init__(
@@ -99,15 +94,15 @@ class Triton(Server):
         tls: Mapping[str, Path | str] | None = None,
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        plain: bool = False,
         start_timeout: float = 120.0,
     ) -> None:
-        wanted = {"HTTP": http, "gRPC": grpc, "metrics": metrics}
-        self._ports = _choose_ports(wanted, address)
+        chosen = ports.choose({"HTTP": http, "gRPC": grpc, "metrics": metrics}, address)
         host = "localhost" if address in ("0.0.0.0", "127.0.0.1", "::") else address
         super().__init__(
-            f"http://{host}:{self._ports['HTTP']}",
-            grpc=f"{host}:{self._ports['gRPC']}",
-            metrics=f"http://{host}:{self._ports['metrics']}/metrics",
+            f"http://{host}:{chosen['HTTP']}",
+            grpc=f"{host}:{chosen['gRPC']}",
+            metrics=f"http://{host}:{chosen['metrics']}/metrics",
             repository=repository,
             control=control,
         )
@@ -115,18 +110,24 @@ class Triton(Server):
             raise ServerError(
                 "The model repository is not a folder.",
                 where=str(self.repository),
-                todo="Give --repository a folder that holds one folder a model.",
+                todo="Give --repository a folder that holds one folder per model.",
             )
-        self.models = tuple(models)
         self.pid: int | None = None
-        self._address = address
-        self._cache = cache
-        self._poll_seconds = poll_seconds
-        self._trace = dict(trace or {})
-        self._rate_limit = rate_limit
-        self._tls = tls
-        self._options = list(options)
-        self._environment = dict(environment or {})
+        self._settings = command.Settings(
+            repository=self.repository,
+            control=control,
+            models=tuple(models),
+            ports=chosen,
+            address=address,
+            cache=cache,
+            poll_seconds=poll_seconds,
+            trace=dict(trace or {}),
+            rate_limit=rate_limit,
+            tls=tls,
+            options=tuple(options),
+            environment=dict(environment or {}),
+            plain=plain,
+        )
         self._start_timeout = start_timeout
         self._guard: subprocess.Popen[bytes] | None = None
         self._owner: int | None = None
@@ -141,80 +142,25 @@ class Triton(Server):
         """
         if self._guard is not None:
             return self
-        place = assemble.find()
-        if self.control != "explicit":  # where every model is loaded, one could end the server
-            for folder in sorted(self.repository.iterdir()):
-                danger = hazard(folder.name, folder) if folder.is_dir() else None
-                if danger is not None and danger.rule != "no-model-py":  # our stub refuses those
-                    raise danger
-        if self.control == "poll":  # else the first poll sees the new bytecode as a change
-            repository.precompile(self.repository)
-        token = secrets.token_hex(4)
-        self._run, lock = runs.new(token)
-        cwd = self._run / "cwd"  # an empty folder: Python models have '' first on sys.path
-        cwd.mkdir()
-        self.log = self._run / runs.LOG
-        read, write = os.pipe()
-        prefix = f"workbook-{os.getuid()}-{token}-"
-        orders = {
-            "argv": self._argv(place, prefix),
-            "cwd": str(cwd),
-            "env": self._env(place),
-            "log": str(self.log),
-            "pidfile": str(self._run / runs.PIDFILE),
-            "shm_prefix": prefix,
-            "owner_fd": None if detach else read,
-        }
-        orders_file = self._run / runs.ORDERS
-        orders_file.touch(mode=0o600)
-        orders_file.write_text(json.dumps(orders), encoding="utf-8")
-        guard = Path(__file__).with_name("guard.py")
+        place = assemble.find(plain=self._settings.plain)
+        self._prepare_repository()
+        self._guard = self._start_guard(place, detach)
         try:
-            with self.log.open("ab") as log:
-                self._guard = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(guard), str(orders_file)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                    pass_fds=(lock,) if detach else (lock, read),
-                    start_new_session=True,
-                )
-        except OSError as error:
-            os.close(write)
-            raise ServerError(f"The server's guard did not start: {error}") from None
-        finally:
-            os.close(read)
-            os.close(lock)
-        if detach:
-            os.close(write)
-        else:
-            self._owner = write
-        try:
-            self._wait()
+            self.pid = self._wait_until_it_answers()
         except BaseException:  # Ctrl-C included: nothing is left behind
             self._keep_log()
             self.stop()
             raise
         if remember:
-            assert self.pid is not None
-            runs.Record(
-                url=self.url,
-                grpc=self.grpc_url,
-                metrics=self.metrics_url,
-                repository=str(self.repository),
-                control=self.control,
-                run=str(self._run),
-                pid=self.pid,
-                guard=self._guard.pid,
-                started=time.time(),
-            ).save()
+            self._remember()
         return self
 
     def stop(self) -> None:
         """Stop the server and everything it started. Stopping twice does no harm."""
         guard, self._guard = self._guard, None
         if guard is not None:
-            self.unload_all()
+            if self.pid is not None and ports.listens(self.pid, self._settings.ports.values()):
+                self.unload_all()
             if self._owner is not None:
                 os.close(self._owner)
                 self._owner = None
@@ -247,80 +193,89 @@ class Triton(Server):
     ) -> None:
         self.stop()
 
+    def _check_running(self) -> None:
+        if self.pid is None or not psutil.pid_exists(self.pid):
+            raise ServerError(
+                "This server is not running.",
+                where=self.url,
+                todo="Start it: `with Triton(…) as server:`, or `server = Triton(…).start()`. "
+                "If it has ended by itself, its log says why.",
+            )
+
     # -- how it is started ----------------------------------------------------------------------
 
-    def _argv(self, place: assemble.Installation, shm_prefix: str) -> list[str]:
-        options = {
-            "model-repository": assemble.shell_safe(self.repository),
-            "backend-directory": place.backends,
-            "model-control-mode": self.control,
-            "http-address": self._address,
-            "grpc-address": self._address,
-            "metrics-address": self._address,
-            "http-port": self._ports["HTTP"],
-            "grpc-port": self._ports["gRPC"],
-            "metrics-port": self._ports["metrics"],
-            "exit-on-error": "false",  # one bad model never stops the others
-            "strict-readiness": "false",
-            # The server waits so long for requests under way, but also for idle connections of
-            # clients. In explicit mode stop() has unloaded the models, so no request is left. (A
-            # server that is told to end with models loaded may not see them end in this time. It
-            # then exits at once: trace files are not written, and it may trap on its way out.)
-            "exit-timeout-secs": 1 if self.control == "explicit" else 3,
-            "metrics-interval-ms": 500,
-        }
-        argv = [str(place.binary)] + [f"--{name}={value}" for name, value in options.items()]
-        argv.append(f"--backend-config=python,shm-region-prefix-name={shm_prefix}")
-        if self._cache:
-            argv += [
-                f"--cache-directory={place.caches}",
-                f"--cache-config=local,size={self._cache}",
-            ]
-        if self.control == "poll":
-            argv.append(f"--repository-poll-secs={self._poll_seconds}")
+    def _prepare_repository(self) -> None:
+        """Refuse folders that would end the server, where it loads every model at its start."""
         if self.control == "explicit":
-            argv += [f"--load-model={name}" for name in self.models]
-        for key, value in self._trace.items():
-            mode = "triton," if key in _TRACE_FILES else ""
-            argv.append(f"--trace-config={mode}{key}={value}")
-        if self._rate_limit is not None:
-            argv.append("--rate-limit=execution_count")
-            argv += [f"--rate-limit-resource={name}:{n}" for name, n in self._rate_limit.items()]
-        if self._tls is not None:
-            argv += [
-                "--grpc-use-ssl=true",
-                f"--grpc-server-cert={self._tls['cert']}",
-                f"--grpc-server-key={self._tls['key']}",
-            ]
-            if "root" in self._tls:
-                argv += ["--grpc-use-ssl-mutual=true", f"--grpc-root-cert={self._tls['root']}"]
-        return argv + self._options
+            return
+        for folder in sorted(self.repository.iterdir()):
+            danger = hazard(folder.name, folder) if folder.is_dir() else None
+            if danger is not None and danger.rule != "no-model-py":  # our stub refuses those
+                raise danger
+        if self.control == "poll":  # else the first poll sees the new bytecode as a change
+            repository.precompile(self.repository)
 
-    def _env(self, place: assemble.Installation) -> dict[str, str]:
-        env = {**_THRIFTY, **os.environ, **self._environment}
-        # The stub finds its packages through the `python3` that is first on PATH.
-        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
-        preload = () if place.preload is None else (place.preload,)
-        for name, ours in (("LD_LIBRARY_PATH", place.libraries), ("LD_PRELOAD", preload)):
-            if ours:  # before those of the environment
-                env[name] = os.pathsep.join([*map(str, ours), *filter(None, [env.get(name)])])
-        for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MPLBACKEND"):
-            env.pop(name, None)
-        return env
+    def _start_guard(self, place: assemble.Installation, detach: bool) -> subprocess.Popen[bytes]:
+        """Make the run folder, write the guard's orders, and start the guard."""
+        token = secrets.token_hex(4)
+        prefix = f"workbook-{os.getuid()}-{token}-"
+        self._run, lock = runs.new(token)
+        self.log = self._run / runs.LOG
+        cwd = self._run / "cwd"  # an empty folder: Python models have '' first on sys.path
+        cwd.mkdir()
+        read, write = os.pipe()  # the guard reads it, to see this process end
+        orders = {
+            "argv": command.arguments(self._settings, place, prefix),
+            "cwd": str(cwd),
+            "env": command.environment(self._settings, place),
+            "log": str(self.log),
+            "pidfile": str(self._run / runs.PIDFILE),
+            "shm_prefix": prefix,
+            "owner_fd": None if detach else read,
+        }
+        file = self._run / runs.ORDERS
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(orders), encoding="utf-8")
+        program = Path(__file__).with_name("guard.py")
+        try:
+            with self.log.open("ab") as log:
+                guard = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(program), str(file)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    pass_fds=(lock,) if detach else (lock, read),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.close(write)
+            raise ServerError(f"The server's guard did not start: {error}") from None
+        finally:
+            os.close(read)
+            os.close(lock)
+        if detach:
+            os.close(write)
+        else:
+            self._owner = write
+        return guard
 
-    def _wait(self) -> None:
+    def _wait_until_it_answers(self) -> int:
+        """Wait until our own server answers at our ports; returns its process number."""
         assert self._guard is not None
         assert self._run is not None
         deadline = time.monotonic() + self._start_timeout
         pidfile = self._run / runs.PIDFILE
-        read = 0
+        pid, read = None, 0
         while time.monotonic() < deadline:
             if self._guard.poll() is not None:
                 raise self._failure("The server ended before it was ready.")
             with contextlib.suppress(OSError, ValueError):
-                self.pid = int(pidfile.read_text())
-            if self.pid is not None and self._listens(self.pid) and self.live():
-                return
+                pid = int(pidfile.read_text())
+            # Another server may answer there: it took the ports after they had been chosen.
+            if pid is not None and ports.listens(pid, self._settings.ports.values()):
+                self.pid = pid
+                if self.live():
+                    return pid
             if (size := self.log_size()) != read:
                 read = size
                 if (explained := start_error(self.log_text())) is not None:
@@ -328,31 +283,38 @@ class Triton(Server):
             time.sleep(0.02)
         raise self._failure(f"The server did not answer within {self._start_timeout:.0f} s.")
 
-    def _listens(self, pid: int) -> bool:
-        """Whether the answer at our port would come from our own server."""
-        with contextlib.suppress(psutil.Error):
-            ports = {
-                c.laddr.port
-                for c in psutil.Process(pid).net_connections("tcp")
-                if c.status == "LISTEN"
-            }
-            return set(self._ports.values()) <= ports
-        return False
+    def _remember(self) -> None:
+        """Make this server the checkout's own."""
+        assert self._guard is not None
+        assert self.pid is not None
+        runs.Record(
+            url=self.url,
+            grpc=self.grpc_url,
+            metrics=self.metrics_url,
+            repository=str(self.repository),
+            control=self.control,
+            run=str(self._run),
+            pid=self.pid,
+            guard=self._guard.pid,
+            started=time.time(),
+        ).save()
 
     def _failure(self, what: str) -> ServerError:
+        """Why it did not start: what the log explains, else a taken port, else the log's line."""
         log = self.log_text()
         if (explained := start_error(log)) is not None:
             return explained
-        for name, port in self._ports.items():
-            if not _is_free(port, self._address):
-                return _taken(name, port)
-        words = [w for w in log.splitlines() if _COMPLAINT.search(w)]
-        said = words[-1] if words else "(nothing that looks like an error)"
+        for endpoint, port in self._settings.ports.items():
+            if not ports.is_free(port, self._settings.address):
+                return ports.taken(endpoint, port)
+        lines = [line for line in log.splitlines() if _COMPLAINT.search(line)]
+        said = lines[-1] if lines else "(no line that looks like an error)"
         return ServerError(
             what, where=str(_last_log()), todo=f"Mend what the server complained of: {said}"
         )
 
     def _keep_log(self) -> None:
+        """Keep the log of a start that failed; the run's folder is removed."""
         if self.log is not None and self.log.is_file():
             with contextlib.suppress(OSError):
                 shutil.copyfile(self.log, _last_log())
@@ -360,60 +322,3 @@ class Triton(Server):
 
 def _last_log() -> Path:
     return paths.state() / "last-failed-start.log"
-
-
-def _choose_ports(wanted: Mapping[str, int], address: str) -> dict[str, int]:
-    """The ports to use: each wanted one if it is free, a free one for each 0."""
-    chosen: dict[str, int] = {}
-    with contextlib.ExitStack() as held:
-        for name, port in wanted.items():
-            if not port:
-                probe = held.enter_context(socket.socket(_family(address)))
-                probe.bind((address, 0))
-                chosen[name] = probe.getsockname()[1]
-                continue
-            if port in chosen.values():
-                raise ServerError(
-                    f"Port {port} is asked for twice.",
-                    where=name,
-                    todo="Give each endpoint its own port.",
-                )
-            if not _is_free(port, address):
-                raise _taken(name, port)
-            chosen[name] = port
-    return chosen
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
-def _is_free(port: int, address: str) -> bool:
-    if not 0 < port < 65536:
-        raise ServerError(f"{port} is not a port.", todo="Ports go from 1 to 65535.")
-    with socket.socket(_family(address)) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except PermissionError:
-            raise ServerError(
-                f"Port {port} needs rights that this account lacks.",
-                todo="Take a port from 1024 up.",
-            ) from None
-        except OSError:
-            return False
-    return True
-
-
-def _taken(name: str, port: int) -> ServerError:
-    holder = "another program"
-    with contextlib.suppress(psutil.Error):
-        for c in psutil.net_connections("tcp"):
-            if c.status == "LISTEN" and c.laddr.port == port and c.pid:
-                holder = f"{psutil.Process(c.pid).name()} (process {c.pid})"
-    option = {"HTTP": "--http-port", "gRPC": "--grpc-port", "metrics": "--metrics-port"}[name]
-    return ServerError(
-        f"Port {port} for {name} is taken by {holder}.",
-        where=f"port {port}",
-        todo=f"Stop that program (a server of this course: `workbook stop`) or give {option}.",
-    )

@@ -1,0 +1,136 @@
+"""The command that starts the laptop server: its options and its environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import assemble
+from .connection import Control
+
+#: Threads for linear algebra (numpy's and scipy's OpenBLAS) keep a core busy while they wait for
+#: more work, 2^26 ticks or some 25 ms each time. On a laptop many processes share few cores, so
+#: here they wait for 2^18 ticks and then sleep.
+SHORT_SPIN = {"OPENBLAS_THREAD_TIMEOUT": "18"}
+
+#: Variables that the server is started with because they make it faster. On two cores each of the
+#: first two takes a tenth or two off the server's time for a small request. A variable that the
+#: caller has set wins. The page of `native/` lists them for readers.
+FOR_SPEED = {
+    # libevent, which the HTTP endpoint is built on, changes its epoll set twice per request.
+    # poll() needs no such changes, and each of the endpoint's threads has few connections.
+    "EVENT_NOEPOLL": "1",
+    # Memory that one thread allocates is freed by another, a whole batch at a time. glibc keeps 7
+    # freed blocks of a size for the same thread; with 200 the threads need no common lock.
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=200",
+    **SHORT_SPIN,
+}
+
+#: Variables of this process that would change which modules the server's Python models import.
+_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MPLBACKEND")
+
+# Trace settings of Triton's own trace files; the others are for every kind of trace.
+_TRACE_FILES = ("file", "log-frequency")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a laptop server is started with; `Triton` says what each setting means.
+
+    Attributes:
+        ports: port by endpoint: `HTTP`, `gRPC`, `metrics`.
+    """
+
+    repository: Path
+    control: Control
+    models: tuple[str, ...]
+    ports: Mapping[str, int]
+    address: str
+    cache: int
+    poll_seconds: int
+    trace: Mapping[str, object]
+    rate_limit: Mapping[str, int] | None
+    tls: Mapping[str, Path | str] | None
+    options: tuple[str, ...]
+    environment: Mapping[str, str]
+    plain: bool
+
+
+def arguments(settings: Settings, place: assemble.Installation, shm_prefix: str) -> list[str]:
+    """The words of the command line, the program first.
+
+    Args:
+        shm_prefix: how the names of the Python backend's shared-memory regions begin.
+    """
+    options = {
+        "model-repository": assemble.shell_safe(settings.repository),
+        "backend-directory": place.backends,
+        "model-control-mode": settings.control,
+        "http-address": settings.address,
+        "grpc-address": settings.address,
+        "metrics-address": settings.address,
+        "http-port": settings.ports["HTTP"],
+        "grpc-port": settings.ports["gRPC"],
+        "metrics-port": settings.ports["metrics"],
+        "exit-on-error": "false",  # one bad model never stops the others
+        "strict-readiness": "false",
+        # At its end the server waits this long for requests under way, and as long for idle
+        # connections of clients. In explicit mode `Triton.stop` has unloaded the models, so no
+        # request is left. (A server that ends with models loaded may not see them end in this
+        # time. It then exits at once: trace files are not written, and it may crash.)
+        "exit-timeout-secs": 1 if settings.control == "explicit" else 3,
+        "metrics-interval-ms": 500,
+    }
+    words = [str(place.binary)] + [f"--{name}={value}" for name, value in options.items()]
+    words.append(f"--backend-config=python,shm-region-prefix-name={shm_prefix}")
+    if settings.cache:
+        words += [
+            f"--cache-directory={place.caches}",
+            f"--cache-config=local,size={settings.cache}",
+        ]
+    if settings.control == "poll":
+        words.append(f"--repository-poll-secs={settings.poll_seconds}")
+    if settings.control == "explicit":
+        words += [f"--load-model={name}" for name in settings.models]
+    for key, value in settings.trace.items():
+        mode = "triton," if key in _TRACE_FILES else ""
+        words.append(f"--trace-config={mode}{key}={value}")
+    if settings.rate_limit is not None:
+        words.append("--rate-limit=execution_count")
+        resources = settings.rate_limit.items()
+        words += [f"--rate-limit-resource={name}:{count}" for name, count in resources]
+    return [*words, *_tls(settings.tls or {}), *settings.options]
+
+
+def environment(settings: Settings, place: assemble.Installation) -> dict[str, str]:
+    """The server's environment variables: this process's own, and what the server needs."""
+    faster = {} if settings.plain else FOR_SPEED
+    variables = {**faster, **os.environ, **settings.environment}
+    # The stub finds its packages through the `python3` that is first on PATH.
+    path = variables.get("PATH", os.defpath)
+    variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"
+    preload = () if place.preload is None else (place.preload,)
+    for name, ours in (("LD_LIBRARY_PATH", place.libraries), ("LD_PRELOAD", preload)):
+        if ours:  # before those that the caller has set
+            variables[name] = os.pathsep.join(
+                [*map(str, ours), *filter(None, [variables.get(name)])]
+            )
+    for name in _PYTHON:
+        variables.pop(name, None)
+    return variables
+
+
+def _tls(files: Mapping[str, Path | str]) -> list[str]:
+    if not files:
+        return []
+    words = [
+        "--grpc-use-ssl=true",
+        f"--grpc-server-cert={files['cert']}",
+        f"--grpc-server-key={files['key']}",
+    ]
+    if "root" in files:
+        words += ["--grpc-use-ssl-mutual=true", f"--grpc-root-cert={files['root']}"]
+    return words

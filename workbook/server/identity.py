@@ -1,0 +1,110 @@
+"""Which model repository a server reads, and whether that is this checkout's.
+
+A server does not tell the path of its repository. Two things do:
+
+- its process, where this account can see it and both see the same file system: the command line
+  names the folder. So it is with laptop servers, also those of other checkouts.
+- its repository index, which lists the folders of the repository at the time of the request. An
+  empty folder with a random name is made in our repository; a server that lists it reads this
+  folder, under whatever path. So it is with containers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from ..common.errors import ServerError
+from . import ports
+from .connection import Server
+
+#: How the names of the empty folders begin.
+MARKER = "workbook-marker-"
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def repository(server: Server) -> Path | None:
+    """The folder that a server reads its models from; None where that cannot be known.
+
+        repository(Server("http://localhost:8000"))  # PosixPath('/home/me/course/model_repository')
+
+    Only a server on this machine, or one that reads `server.repository`, can be known.
+    """
+    folders = _of_process(server)
+    if server.repository in folders:
+        return server.repository
+    if folders:
+        return folders[0]
+    return server.repository if _lists_marker(server) else None
+
+
+def check(server: Server, *, todo: str) -> None:
+    """Check that a server reads `server.repository`.
+
+    Args:
+        todo: what the error asks the reader to do.
+
+    Raises:
+        ServerError: it reads another folder, or it cannot be known; names both.
+    """
+    found = repository(server)
+    if found == server.repository:
+        return
+    if found is not None:
+        serves = f"It serves {found}"
+    elif not os.access(server.repository, os.W_OK):
+        serves = "Which folder it serves is not known"
+    else:
+        with contextlib.suppress(ServerError):
+            names = [entry["name"] for entry in server.index()]
+        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        serves = "It serves another folder, " + (f"with the models {shown}" if names else "empty")
+    raise ServerError(
+        f"The server at {server.url} does not serve this checkout's models. {serves}; this "
+        f"checkout's models are in {server.repository}.",
+        where=server.url,
+        todo=todo,
+    )
+
+
+def _of_process(server: Server) -> list[Path]:
+    """The folders that the server's command line names; empty where it is out of sight."""
+    parts = urlsplit(server.url)
+    if parts.hostname not in _LOCAL or parts.port is None:
+        return []
+    process = ports.holder(parts.port)
+    if process is None:
+        return []
+    with contextlib.suppress(psutil.Error, OSError):
+        # In a container the same path means another folder.
+        theirs, ours = Path(f"/proc/{process.pid}/ns/mnt"), Path("/proc/self/ns/mnt")
+        if theirs.readlink() != ours.readlink():
+            return []
+        folders = ports.model_repositories(process)
+        return [Path(process.cwd(), folder).resolve() for folder in folders]
+    return []
+
+
+def _lists_marker(server: Server) -> bool:
+    """Whether the server's index lists an empty folder that is made in its repository now."""
+    marker = server.repository / f"{MARKER}{secrets.token_hex(8)}"
+    try:
+        for left in server.repository.glob(f"{MARKER}*"):  # by a process that was killed
+            if time.time() - left.stat().st_mtime > 60:
+                left.rmdir()
+        marker.mkdir()
+    except OSError:
+        return False
+    try:
+        return any(entry["name"] == marker.name for entry in server.index())
+    except ServerError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            marker.rmdir()
