@@ -3,7 +3,8 @@
 The wheel `nvidia-pytriton` carries the real tritonserver with the Python backend. What it does
 not carry is a backend directory as the server wants it: that is put together here, once for a
 given Python, wheel and set of stand-ins, under a name made from their contents. Files are copied,
-since the server refuses links that lead out of a backend's directory.
+since the server refuses links that lead out of a backend's directory. Of a stand-in only its
+`model.py` is copied: it imports the rest from the installed package.
 """
 
 from __future__ import annotations
@@ -18,18 +19,30 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+import time
 from importlib import metadata
 from pathlib import Path
 
 from ..common import paths
 from ..common.errors import ServerError
-from . import native, repository
+from . import native, repository, runs
 
 STAND_INS = Path(__file__).resolve().parent.parent / "backends"
 
 # Triton 24.10 hands the path of the stub and of the model to an unquoted `bash -c`; any other
 # character may be read by the shell or split the word.
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+_CHECKS = STAND_INS / "python" / "checks.py"
+_CALL_CHECKS = """
+
+# Added by the laptop server of the workbook: see triton_workbook_checks.py.
+import triton_workbook_checks
+
+triton_workbook_checks.install()
+"""
+
+_KEPT_SECONDS = 24 * 3600  # how long an assembled folder that is no longer used is kept
 
 _LIBRARIES = "nvidia_pytriton.libs"  # what the wheel's programs need, beside its package
 
@@ -64,7 +77,8 @@ class Installation:
         caches: the directory for --cache-directory.
         libraries: directories for LD_LIBRARY_PATH, in order.
         preload: a library for LD_PRELOAD that saves each load of a Python-based model a second
-            of waiting (autocomplete.c), or None where there was no compiler to make it.
+            of waiting (native/autocomplete.c); None for a plain server, and where there was no
+            compiler to make it.
     """
 
     binary: Path
@@ -74,8 +88,12 @@ class Installation:
     preload: Path | None
 
 
-def find() -> Installation:
+def find(*, plain: bool = False) -> Installation:
     """Find the wheel, assemble the backend directory where it is missing, and return both.
+
+    Args:
+        plain: without the compiled helpers (native/README.md) and without the checks of Python
+            models' answers (backends/python/checks.py).
 
     Raises:
         ServerError: the wheel, its stub for this Python, or libpython is not there.
@@ -84,7 +102,7 @@ def find() -> Installation:
     stub = _stub(wheel)
     libpython = _libpython()
     triton = wheel / "tritonserver"
-    backends = _backends(triton / "backends" / "python", stub, wheel.parent)
+    backends = _backends(triton / "backends" / "python", stub, wheel.parent, plain)
     preload = backends / "autocomplete.so"
     return Installation(
         binary=triton / "bin" / "tritonserver",
@@ -202,31 +220,35 @@ def _put_stub(stub: Path, folder: Path) -> None:
     absent.write_text(_ABSENT, encoding="utf-8")
 
 
-def _backends(python_backend: Path, stub: Path, packages: Path) -> Path:
+def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> Path:
+    """The assembled backend directory; made first where it is missing."""
+    sources = sorted(STAND_INS.glob("*/model.py"))
+    added = "plain" if plain else native.fingerprint() + _CALL_CHECKS + _CHECKS.read_text("utf-8")
     digest = hashlib.sha256()
     digest.update(metadata.version("nvidia-pytriton").encode())
     digest.update(sys.version.encode())
-    digest.update((_LOOK_FIRST + _ABSENT + native.fingerprint()).encode())
-    sources = sorted(STAND_INS.glob("*/model.py"))
+    digest.update((_LOOK_FIRST + _ABSENT + added).encode())
     for source in sources:
         digest.update(str(source.relative_to(STAND_INS)).encode())
         digest.update(source.read_bytes())
-    name = digest.hexdigest()[:16]
     home = paths.state("server")
-    if (
-        shell_safe(home) != home
-    ):  # the stub's own path goes through the shell, and links are refused
+    # The stub's own path goes through the shell, too, and links are refused.
+    if shell_safe(home) != home:
         home = Path(tempfile.gettempdir()) / f"triton-workbook-{os.getuid()}" / "server"
         home.mkdir(parents=True, mode=0o700, exist_ok=True)
-    target = home / name
+    target = home / digest.hexdigest()[:16]
     if target.is_dir():
+        with contextlib.suppress(OSError):  # a sandbox sees it read-only
+            os.utime(target)
         return target
     build = Path(tempfile.mkdtemp(dir=home, prefix=".build-"))
     try:
         shutil.copytree(python_backend, build / "python")
         _put_stub(stub, build / "python")
-        native.autocomplete(build)
-        native.fastpath(build / "python", core(packages / _LIBRARIES))
+        if not plain:
+            native.autocomplete(build)
+            native.fastpath(build / "python", core(packages / _LIBRARIES))
+            _put_checks(build / "python")
         for source in sources:
             copy = build / source.relative_to(STAND_INS)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -238,4 +260,29 @@ def _backends(python_backend: Path, stub: Path, packages: Path) -> Path:
         shutil.rmtree(build, ignore_errors=True)
         if not target.is_dir():  # another process may have been faster
             raise
+    _clear(home)
     return target
+
+
+def _put_checks(folder: Path) -> None:
+    """Have the Python backend's processes check the answers of models (backends/python/checks.py).
+
+    A model's file imports triton_python_backend_utils, and the stub does where it does not.
+    """
+    shutil.copyfile(_CHECKS, folder / "triton_workbook_checks.py")
+    with (folder / "triton_python_backend_utils.py").open("a", encoding="utf-8") as utils:
+        utils.write(_CALL_CHECKS)
+
+
+def _clear(home: Path) -> None:
+    """Remove the assembled folders that nothing has asked for in a day and no server runs on.
+
+    Those of earlier versions of this package are meant, 3 MB each. The day protects servers in a
+    sandbox, which this checkout does not know of: `find` was asked for their folder, too.
+    """
+    words = {word for orders in runs.orders() for word in orders["argv"]}
+    for folder in home.iterdir():
+        with contextlib.suppress(OSError):
+            unused = time.time() - folder.stat().st_mtime > _KEPT_SECONDS
+            if unused and f"--backend-directory={folder}" not in words:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,409 @@
+"""Checks what a Python model of the reader's own answers, before it leaves the model's process.
+
+Triton's Python backend takes some answers that nobody can use. A model whose `execute` returns
+None is never heard of again: its requests wait for ever, and it cannot be unloaded meanwhile. An
+output of another type than the config declares is sent as it is, and an output that the config
+does not have is left out without a word. Clients, ensembles and other models rely on the config.
+The laptop server refuses such answers with an error that names the line.
+
+How it gets there: `server/assemble.py` copies this file beside Triton's own
+`triton_python_backend_utils.py` and adds two lines to that one, which call `install`. Each
+process of a Python model (the "stub") imports that module while or after it imports the model's
+file, and before it asks the file for the class `TritonPythonModel`. It is then given a subclass
+whose `initialize` reads the config and whose `execute` checks the answer. Stand-ins (Python-based
+backends) are not checked. `workbook serve --plain` leaves all of this out.
+
+This file runs in the Python of the model's own environment, where the package `workbook` may not
+be installed: it imports only what every stub has.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import json
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import c_python_backend_utils as stub
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_RESPONSES = "one pb_utils.InferenceResponse for each request, in their order"
+
+
+class ModelMistake(Exception):
+    """An answer that Triton would not deliver as the config promises.
+
+    The text has three parts, which `workbook.server.explain` takes apart again:
+
+        execute returned None, so nobody answers its 2 requests.
+        where: 1/model.py, line 9: def execute(self, requests):
+        to do: End execute with `return responses`: …
+    """
+
+    def __init__(self, what: str, where: str, todo: str) -> None:
+        super().__init__(f"{what}\nwhere: {where}\nto do: {todo}")
+
+
+class Model:
+    """The one model of this process: its file, and from `initialize` on its config.
+
+    Attributes:
+        file: the model's Python file.
+        inputs: the names of all tensors that a request to it may carry; None before `initialize`.
+        outputs: the config's outputs with their numpy types; None for a type that numpy lacks
+            (BF16), which is not compared.
+        decoupled: whether it answers through response senders alone.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        # As it is now: it may be edited while the model is served.
+        self._source = file.read_text("utf-8", errors="replace")
+        self.inputs: set[str] | None = None
+        self.outputs: dict[str, np.dtype[Any] | None] = {}
+        self.decoupled = False
+        self._types: dict[str, str] = {}
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """Read the config that `initialize` gets, as `/v2/models/M/config` shows it."""
+        sequences = config.get("sequence_batching") or {}
+        self.inputs = {entry["name"] for entry in config.get("input", [])}
+        self.inputs.update(entry["name"] for entry in sequences.get("control_input", []))
+        self.inputs.update(entry["input_name"] for entry in sequences.get("state", []))
+        for entry in config.get("batch_input", []):
+            self.inputs.update(entry["target_name"])
+        self._types = {e["name"]: e["data_type"] for e in config.get("output", [])}
+        self._types |= {e["output_name"]: e["data_type"] for e in sequences.get("state", [])}
+        self.outputs = {name: _dtype(kind) for name, kind in self._types.items()}
+        self.decoupled = bool(pb_utils.using_decoupled_model_transaction_policy(config))
+
+    # -- the checks -----------------------------------------------------------------------------
+
+    def check(self, answer: Any, requests: Sequence[Any], settled: set[int]) -> Any:
+        """What `execute` returned, if it answers every request as the config says.
+
+        Args:
+            answer: the returned object.
+            requests: what `execute` was given.
+            settled: the ids of the requests that are answered in another way: those whose response
+                sender was asked for, and those that are to be scheduled again.
+
+        Raises:
+            ModelMistake: it does not.
+        """
+        if self.decoupled:  # must be None, which the stub checks
+            return answer
+        if answer is None:
+            waiting = [request for request in requests if id(request) not in settled]
+            if not waiting:
+                return None
+            raise self._silent(
+                f"execute returned None, so {_requests(waiting)} would wait for ever."
+            )
+        if not isinstance(answer, list):
+            raise ModelMistake(
+                f"execute returned {_a(answer)}, not a list.",
+                self._at_return(),
+                f"Return a list: {_RESPONSES}.",
+            )
+        if len(answer) != len(requests):
+            inside = self._returns_inside_loop()
+            raise ModelMistake(
+                f"execute got {_requests(requests)} and returned {len(answer)} "
+                f"response{'' if len(answer) == 1 else 's'}.",
+                self._at_return(),
+                "Move `return` out of the loop over the requests, to the end of execute."
+                if inside
+                else f"Return {_RESPONSES}: the batcher may hand over several at once.",
+            )
+        for response, request in zip(answer, requests, strict=True):
+            if isinstance(response, stub.InferenceResponse):
+                self.check_response(response)
+            elif response is not None:
+                raise ModelMistake(
+                    f"execute returned {_a(response)} in place of a response.",
+                    self._at_return(),
+                    "Return [pb_utils.InferenceResponse([pb_utils.Tensor(name, array)]), …]: "
+                    f"{_RESPONSES}.",
+                )
+            elif id(request) not in settled:
+                raise self._silent(
+                    "execute returned None in place of a response, so that request would wait for "
+                    "ever."
+                )
+        return answer
+
+    def check_response(self, response: Any, where: str = "") -> None:
+        """Compare the outputs of one response with the config.
+
+        Args:
+            response: an InferenceResponse.
+            where: the place to name where the output's own line is not found.
+
+        Raises:
+            ModelMistake: an output has another name or type than the config declares.
+        """
+        for tensor in response.output_tensors():
+            name = tensor.name()
+            if name not in self.outputs:
+                raise ModelMistake(
+                    f'The model answers with an output "{name}", which its config does not have.',
+                    self._at_tensor(name) or where or self._at_return(),
+                    f"The config's outputs are {', '.join(self.outputs) or 'none'}: use such a "
+                    "name, or add the output to config.pbtxt.",
+                )
+            wanted = self.outputs[name]
+            if wanted is not None and tensor.is_cpu():
+                dtype = tensor.as_numpy().dtype
+                if dtype != wanted and (dtype.kind, wanted.kind) != ("S", "O"):  # both are text
+                    raise self._wrong_type(name, dtype, where)
+
+    def check_input(self, name: str, request: Any, where: str) -> None:
+        """Refuse to look for an input that the model cannot have; `where` asked for it.
+
+        A request that the model itself has made for another model may carry any input.
+
+        Raises:
+            ModelMistake: the config does not have it.
+        """
+        if self.inputs is None or name in self.inputs:  # not sent: the input is optional
+            return
+        if all(tensor.name() in self.inputs for tensor in request.inputs()):
+            raise ModelMistake(
+                f'The model asks for an input "{name}", which its config does not have.',
+                where,
+                f"The config's inputs are {', '.join(sorted(self.inputs)) or 'none'}: use such a "
+                "name, or add the input to config.pbtxt.",
+            )
+
+    def _silent(self, what: str) -> ModelMistake:
+        return ModelMistake(
+            what, self._at_return(none=True), f"End execute with `return responses`: {_RESPONSES}."
+        )
+
+    def _wrong_type(self, name: str, dtype: np.dtype[Any], where: str) -> ModelMistake:
+        kinds = [kind for kind in pb_utils.TRITON_STRING_TO_NUMPY if _dtype(kind) == dtype]
+        wanted = self._types[name]
+        convert = np.dtype(pb_utils.triton_string_to_numpy(wanted)).type.__name__
+        return ModelMistake(
+            f'The output "{name}" is {dtype}, and the config says {wanted}.',
+            self._at_tensor(name) or where or self._at_return(),
+            f"Write array.astype(np.{convert}) there, or data_type: {kinds[0]} in config.pbtxt.",
+        )
+
+    # -- where ----------------------------------------------------------------------------------
+
+    def at(self, line: int, file: str | Path | None = None) -> str:
+        """A line in words: `1/model.py, line 9: return responses`."""
+        path = self.file if file is None else Path(file)
+        folder = self.file.parent.parent
+        shown = path.relative_to(folder) if path.is_relative_to(folder) else path
+        if path == self.file:
+            source = self._source
+        else:
+            try:
+                source = path.read_text("utf-8", errors="replace")
+            except OSError:
+                source = ""
+        lines = source.splitlines()
+        code = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        return f"{shown}, line {line}" + (f": {code}" if code else "")
+
+    def at_caller(self, frame: types.FrameType) -> str:
+        """The line that a frame is at."""
+        return self.at(frame.f_lineno, frame.f_code.co_filename)
+
+    @functools.cached_property
+    def _tree(self) -> ast.Module:
+        try:
+            return ast.parse(self._source)
+        except SyntaxError:  # of another Python than this file's: cannot be, it was imported
+            return ast.Module([], [])
+
+    @functools.cached_property
+    def _execute(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+        """The definition of `execute` in the model's file; None where it is inherited."""
+        classes = [
+            node
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.ClassDef) and node.name == "TritonPythonModel"
+        ]
+        for member in (member for node in classes for member in node.body):
+            if isinstance(member, _FUNCTION) and member.name == "execute":
+                return member
+        return None
+
+    def _at_return(self, *, none: bool = False) -> str:
+        """The `return` of `execute` that the answer came from where it is certain, else its def.
+
+        Args:
+            none: it returned None.
+        """
+        execute = self._execute
+        if execute is None:
+            return f"{self.file.parent.name}/{self.file.name}, execute"
+        returns = list(_returns(execute))
+        bare = [r for r in returns if r.value is None or _is_none(r.value)]
+        if none and not isinstance(execute.body[-1], ast.Return | ast.Raise):
+            return self.at(execute.lineno)  # it may have come to its end
+        named = bare or returns if none else [r for r in returns if r not in bare]
+        return self.at(named[0].lineno if len(named) == 1 else execute.lineno)
+
+    def _returns_inside_loop(self) -> bool:
+        """Whether a `return` of `execute` ends its loop over the requests in the first round."""
+        execute = self._execute
+        loops = [n for n in ast.walk(execute) if isinstance(n, ast.For)] if execute else []
+        return any(isinstance(loop.body[-1], ast.Return) for loop in loops)
+
+    def _at_tensor(self, name: str) -> str:
+        """The one line that makes a tensor of this name; "" where there is none, or several."""
+        lines = {
+            call.lineno
+            for call in ast.walk(self._tree)
+            if isinstance(call, ast.Call)
+            and (getattr(call.func, "attr", "") or getattr(call.func, "id", "")) == "Tensor"
+            and call.args
+            and isinstance(call.args[0], ast.Constant)
+            and call.args[0].value == name
+        }
+        return self.at(lines.pop()) if len(lines) == 1 else ""
+
+
+def install() -> None:
+    """Have the class of this process's model checked; nothing in the process of a stand-in."""
+    words = Path("/proc/self/cmdline").read_bytes().decode().split("\0")
+    file, runtime = Path(words[1]), words[-2]
+    if runtime != "DEFAULT":  # a Python-based backend's own folder
+        return
+    module = sys.modules.get(f"{file.parent.name}.{file.stem}")
+    if module is None:
+        return
+    model = Model(file)
+    settled: set[int] = set()
+
+    subclass = functools.cache(lambda theirs: _subclass(theirs, model, settled))
+
+    class Checked(types.ModuleType):
+        """The model's module: whoever asks it for the class gets the checked one.
+
+        The name inside the module stays the reader's own class, as `super(…)` there needs it.
+        """
+
+        @property
+        def TritonPythonModel(self) -> Any:
+            if "TritonPythonModel" not in vars(self):
+                raise AttributeError
+            return subclass(vars(self)["TritonPythonModel"])
+
+    module.__class__ = Checked
+    _watch_requests(settled)
+    _watch_senders(model)
+    _watch_inputs(model)
+
+
+def _subclass(theirs: Any, model: Model, settled: set[int]) -> Any:
+    """A class like the reader's own whose `initialize` and `execute` are checked."""
+    if not isinstance(theirs, type):
+        return theirs
+
+    def initialize(self: Any, args: dict[str, str]) -> None:
+        model.configure(json.loads(args["model_config"]))
+        own = getattr(super(checked, self), "initialize", None)
+        if own is not None:
+            own(args)
+
+    def execute(self: Any, requests: list[Any]) -> Any:
+        settled.clear()
+        answer = super(checked, self).execute(requests)
+        if inspect.iscoroutine(answer):
+            return answer if model.decoupled else awaited(answer, requests)
+        return model.check(answer, requests, settled)
+
+    async def awaited(answer: Any, requests: list[Any]) -> Any:
+        return model.check(await answer, requests, settled)
+
+    members: dict[str, Any] = {"initialize": initialize}
+    if hasattr(theirs, "execute"):  # else the stub says that it is missing
+        members["execute"] = execute
+    members |= {name: getattr(theirs, name) for name in ("__module__", "__qualname__", "__doc__")}
+    checked: Any = type(theirs)(theirs.__name__, (theirs,), members)
+    return checked
+
+
+def _watch_requests(settled: set[int]) -> None:
+    """Note which requests `execute` answers otherwise than by returning a response."""
+    request = stub.InferenceRequest
+    for name in ("get_response_sender", "set_release_flags"):
+        method = getattr(request, name)
+
+        def noting(self: Any, *args: Any, method: Any = method, **named: Any) -> Any:
+            settled.add(id(self))
+            return method(self, *args, **named)
+
+        setattr(request, name, functools.wraps(method)(noting))
+
+
+def _watch_senders(model: Model) -> None:
+    """Let a response sender send an error in place of a response that the config forbids."""
+    theirs = stub.InferenceResponseSender.send
+
+    @functools.wraps(theirs)
+    def send(self: Any, response: Any = None, flags: int = 0) -> Any:
+        if isinstance(response, stub.InferenceResponse):
+            try:
+                model.check_response(response, model.at_caller(sys._getframe(1)))
+            except ModelMistake as mistake:
+                error = stub.TritonError(f"{type(mistake).__name__}: {mistake}")
+                response = stub.InferenceResponse([], error)
+        return theirs(self, response, flags)
+
+    stub.InferenceResponseSender.send = send
+
+
+def _watch_inputs(model: Model) -> None:
+    """Let `get_input_tensor_by_name` say that the model has no such input."""
+    theirs = pb_utils.get_input_tensor_by_name
+
+    @functools.wraps(theirs)
+    def get_input_tensor_by_name(inference_request: Any, name: str) -> Any:
+        found = theirs(inference_request, name)
+        if found is None:
+            model.check_input(name, inference_request, model.at_caller(sys._getframe(1)))
+        return found
+
+    pb_utils.get_input_tensor_by_name = get_input_tensor_by_name
+
+
+def _dtype(kind: str) -> np.dtype[Any] | None:
+    """The numpy type of an array for a tensor of this type; None where numpy lacks it."""
+    if kind not in pb_utils.TRITON_STRING_TO_NUMPY:
+        return None
+    return np.dtype(pb_utils.triton_string_to_numpy(kind))
+
+
+def _returns(function: ast.AST) -> Iterator[ast.Return]:
+    """The `return` statements of a function, not those of functions inside it."""
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, ast.Return):
+            yield node
+        elif not isinstance(node, _FUNCTION | ast.Lambda):
+            yield from _returns(node)
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _requests(requests: Sequence[Any]) -> str:
+    return f"{len(requests)} request{'' if len(requests) == 1 else 's'}"
+
+
+def _a(value: Any) -> str:
+    return f"an object of type {type(value).__name__}"
