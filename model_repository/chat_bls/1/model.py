@@ -1,8 +1,9 @@
-"""A token loop as business logic: one model makes scores, this one draws from them.
+"""The token loop of a language model in BLS (business logic scripting).
 
+In each step it asks `llama_onnx` for the scores of the next token, and draws a token from them.
 Requests that come together are rows of one batch, padded on the left. A row leaves the batch when
-its answer ends; new rows wait for the next batch. The keys and values of the tokens so far come
-back with the scores and go out again with the next token, so that no step computes them twice.
+its answer ends; new requests wait for the next batch. The model returns the keys and values of the
+tokens so far; they are sent again with the next token, so that no step computes them twice.
 """
 
 import json
@@ -29,25 +30,25 @@ class TritonPythonModel:
         self.cache = (
             2 * config["num_hidden_layers"],
             config.get("num_key_value_heads", heads),
-            1,  # an empty cache is one column that the mask leaves out
+            1,  # an empty cache is one column that the mask excludes
             config["hidden_size"] // heads,
         )
 
     def execute(self, requests):
-        """All good requests make one batch; each bad one gets an error of its own."""
+        """Answer all good requests as one batch; each bad one gets its own error."""
         responses, tasks = [None] * len(requests), []
         for place, request in enumerate(requests):
             try:
                 tasks.append(Task(place, request, self))
             except BadRequest as error:
                 responses[place] = failure(str(error), pb_utils.TritonError.INVALID_ARG)
-        self.talk(tasks)
+        self.run(tasks)
         for task in tasks:
             responses[task.place] = task.response()
         return responses
 
-    def talk(self, tasks):
-        """Step by step until every answer has ended."""
+    def run(self, tasks):
+        """Run steps until every answer has ended."""
         if not tasks:
             return
         longest = max(len(task.prompt) for task in tasks)
@@ -69,7 +70,7 @@ class TritonPythonModel:
 
 
 def ask(ids, mask, past):
-    """One step of the language model: scores, the cache with the new tokens, and its error."""
+    """One step of the language model; returns scores, the new cache, and an error or None."""
     response = pb_utils.InferenceRequest(
         model_name=MODEL,
         inputs=[
@@ -105,7 +106,7 @@ class Task:
         return bool(self.answer.reason or self.error)
 
     def hear(self, logits, error):
-        """Draw the next token from the scores, or take the model's error for one's own."""
+        """Draw the next token from the scores; an error of the model ends the answer."""
         if error is not None:
             self.error = failure(f"{MODEL}: {error}", pb_utils.TritonError.INTERNAL)
         elif self.request.is_cancelled():

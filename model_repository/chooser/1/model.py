@@ -1,25 +1,25 @@
-"""Business logic scripting: a model that calls other models of the same server."""
+"""BLS (business logic scripting): a model that calls other models of the same server."""
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-#: choice → model, version, and its names of input and output.
+#: choice → model, version, and the names of its input and output.
 MODELS = {
     b"fp32": ("digits_onnx", 1, "image", "logits"),
     b"fp16": ("digits_onnx", 2, "image", "logits"),
     b"torch": ("digits_torch", 1, "INPUT__0", "OUTPUT__0"),
 }
-#: Who answers where nobody is asked for, and where the one asked for fails.
+#: The choice for requests that make none, and the second choice when a model fails.
 DEFAULT = b"fp32"
 
 
 class Failed(Exception):
-    """No model answered; the message goes to the sender of the request."""
+    """No model answered; the sender of the request gets the message."""
 
 
 class TritonPythonModel:
     def execute(self, requests):
-        """Rows of all requests that ask for the same model go to it as one batch."""
+        """Send the rows of all requests with the same choice to that model as one batch."""
         images = [pb_utils.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
         choices = [choices_of(r, len(x)) for r, x in zip(requests, images, strict=True)]
         rows, wanted = np.concatenate(images), np.concatenate(choices)
@@ -49,7 +49,7 @@ class TritonPythonModel:
 
 
 def choices_of(request, rows):
-    """One choice a row."""
+    """The choice for each row of a request."""
     tensor = pb_utils.get_input_tensor_by_name(request, "choice")
     if tensor is None:
         return np.full(rows, DEFAULT, dtype=object)
@@ -57,10 +57,10 @@ def choices_of(request, rows):
 
 
 def ask(choice, rows):
-    """Logits from the chosen model, or else from the default one, and who answered.
+    """Logits from the chosen model, or else from the default one, and which model answered.
 
     Raises:
-        Failed: there is no such choice, or neither answered; with the models' own words.
+        Failed: there is no such choice, or neither model answered; with the models' messages.
     """
     if choice not in MODELS:
         known = ", ".join(name.decode() for name in MODELS)

@@ -1,4 +1,4 @@
-"""A decoupled model: it answers a request as often as it likes, and says when it is done."""
+"""A decoupled model: many responses to one request, the last one with the final flag."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ class TritonPythonModel:
         self.threads = set()
 
     def execute(self, requests):
-        """Each request counts in a thread of its own, so that a slow one holds up nobody."""
+        """Each request is answered in its own thread, so that a slow one delays no other."""
         for request in requests:
             thread = threading.Thread(target=self.count, args=(request,))
             self.threads.add(thread)

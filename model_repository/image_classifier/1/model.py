@@ -1,7 +1,7 @@
 """A Hugging Face image classifier: image files in, labels out.
 
 The folder `checkpoint` beside this file holds config, preprocessor and weights. A checkpoint of
-the hub takes their place unchanged.
+the Hugging Face hub can take its place unchanged.
 """
 
 import base64
@@ -17,14 +17,14 @@ from PIL import Image
 
 
 class BadInput(Exception):
-    """A request that cannot be answered; the message goes to its sender."""
+    """A request that cannot be answered; its sender gets the message."""
 
 
 class TritonPythonModel:
     def initialize(self, args):
-        # Imported here and not above: Triton imports this file once more before, for
-        # auto_complete_config, and that shall not take seconds.
-        sys.modules["sklearn"] = None  # transformers would import it, 70 MB, and use none of it
+        # Imported here: Triton also imports this file for auto_complete_config, before any load,
+        # and these imports take seconds.
+        sys.modules["sklearn"] = None  # transformers would import it (70 MB) without need
         import torch
         from transformers import AutoImageProcessor, AutoModelForImageClassification
 
@@ -39,7 +39,7 @@ class TritonPythonModel:
         self.labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
 
     def execute(self, requests):
-        """All good requests make one batch; each bad one gets an error of its own."""
+        """Answer all good requests as one batch; each bad one gets its own error."""
         images, counts, errors = [], [], []
         for request in requests:
             files = pb_utils.get_input_tensor_by_name(request, "image").as_numpy().ravel()
@@ -82,12 +82,12 @@ class TritonPythonModel:
 
 def open_image(file, row):
     """Bytes of an image file, or their base64, as a Pillow image in RGB."""
-    with contextlib.suppress(binascii.Error):  # not base64: the bytes themselves
+    with contextlib.suppress(binascii.Error):  # it is not base64, but the file's bytes
         file = base64.b64decode(file, validate=True)
     try:
         return Image.open(io.BytesIO(file)).convert("RGB")
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise BadInput(
-            f"image {row} of the request is no image that Pillow can read: {error}. "
+            f"image {row} of the request is not an image that Pillow can read: {error}. "
             "Send the bytes of a PNG or JPEG file, or their base64."
         ) from None

@@ -1,4 +1,4 @@
-"""Scores → the best label and its probability. The labels are in labels.txt, one a line."""
+"""Scores → the best label and its probability. The labels are in labels.txt, one per line."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ class TritonPythonModel:
         for request in requests:
             logits = pb_utils.get_input_tensor_by_name(request, "logits").as_numpy()
             best = logits.argmax(1, keepdims=True)
-            # The greatest score less itself is 0, hence the 1 above the line of the softmax.
+            # Softmax of the greatest score: exp(greatest - greatest) = 1, divided by the sum.
             probability = 1 / np.exp(logits - logits.max(1, keepdims=True)).sum(1, keepdims=True)
             responses.append(
                 pb_utils.InferenceResponse(

@@ -1,4 +1,4 @@
-"""Text → token numbers and mask. It needs the tokenizers library alone, not transformers."""
+"""Text → token ids and attention mask, with the tokenizers library (not transformers)."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 
 class BadInput(Exception):
-    """A request that cannot be answered; the message goes to its sender."""
+    """A request that cannot be answered; its sender gets the message."""
 
 
 class TritonPythonModel:
@@ -43,7 +43,7 @@ class TritonPythonModel:
 
 
 def decode(text, row):
-    """Bytes as str; blank text has no language."""
+    """Bytes as str; a blank text is refused."""
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:

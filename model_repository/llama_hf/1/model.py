@@ -1,7 +1,7 @@
 """A Hugging Face language model that answers a whole batch with one call of `generate`.
 
 The folder `checkpoint` beside this file holds config, tokenizer and weights. A checkpoint of the
-hub takes their place unchanged.
+Hugging Face hub can take its place unchanged.
 """
 
 import json
@@ -18,11 +18,11 @@ from sampling import Answer, BadRequest, Sampling, check_prompt, text_of
 
 class TritonPythonModel:
     def initialize(self, args):
-        # A thread that waits for the others shall not burn the core of another program.
+        # Waiting threads sleep, so that other programs can use their cores.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        # Imported here and not above: Triton imports this file once more before, for
-        # auto_complete_config, and that shall not take seconds.
-        sys.modules["sklearn"] = None  # transformers would import it, 70 MB, and use none of it
+        # Imported here: Triton also imports this file for auto_complete_config, before any load,
+        # and these imports take seconds.
+        sys.modules["sklearn"] = None  # transformers would import it (70 MB) without need
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -35,17 +35,17 @@ class TritonPythonModel:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self.model = AutoModelForCausalLM.from_pretrained(place).eval().to(self.device)
         self.context = self.model.config.max_position_embeddings
-        self.model.generation_config.eos_token_id = None  # each answer knows when it ends
+        self.model.generation_config.eos_token_id = None  # class Answer decides when each ends
         self.torch = torch
 
     def execute(self, requests):
-        """Requests with the same way of sampling make one batch; each bad one gets an error."""
+        """Requests with equal sampling parameters form a batch; each bad one gets its own error."""
         responses = [None] * len(requests)
         batches = {}
         for place, request in enumerate(requests):
             try:
                 task = Task(place, request, self)
-                batches.setdefault(task.way, []).append(task)
+                batches.setdefault(task.settings, []).append(task)
             except BadRequest as error:
                 responses[place] = failure(str(error), pb_utils.TritonError.INVALID_ARG)
         for batch in batches.values():
@@ -55,7 +55,7 @@ class TritonPythonModel:
         return responses
 
     def generate(self, batch):
-        """Answer a batch: as many steps as its longest answer takes."""
+        """Answer a batch; it takes as many steps as its longest answer."""
         first = batch[0].answer.sampling
         if first.seed is not None:
             self.torch.manual_seed(first.seed)
@@ -78,14 +78,14 @@ class TritonPythonModel:
             )
 
     def listen(self, batch, ids):
-        """After each step: give every answer its new token; true for those that are done."""
+        """Called after each step: add the new tokens; return for each answer whether it has ended."""
         for task, token in zip(batch, ids[:, -1].tolist(), strict=True):
             task.hear(token)
         return self.torch.tensor([task.done for task in batch], device=ids.device)
 
 
 def threads(config):
-    """The parameter of that name; without it an even share of the cores for each instance."""
+    """The parameter `threads`; without it, an even share of the cores for each instance."""
     given = config.get("parameters", {}).get("threads")
     if given is not None:
         return int(given["string_value"])
@@ -99,8 +99,8 @@ class Task:
     def __init__(self, place, request, model):
         self.place, self.request, self.cancelled = place, request, False
         sampling = Sampling(text_of(request, "sampling_parameters", pb_utils))
-        # max_tokens and the stop texts may differ within a batch; what is drawn may not.
-        self.way = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed)
+        # Within a batch max_tokens and stop texts may differ, the sampling parameters may not.
+        self.settings = (sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed)
         self.prompt = model.tokenizer(text_of(request, "text_input", pb_utils)).input_ids
         check_prompt(self.prompt, model.context)
         room = model.context - len(self.prompt)

@@ -1,10 +1,13 @@
-"""How an answer is asked for and when it ends; the same file lies in every model that needs it."""
+"""Sampling parameters of a request, and its answer as it grows token by token.
+
+The same file is in each model that needs it: a model folder must be complete by itself.
+"""
 
 import json
 
 import numpy as np
 
-#: Name → default, least, most. The names and defaults are vLLM's.
+#: Name → default, minimum, maximum. Names and defaults are vLLM's.
 NUMBERS = {
     "max_tokens": (16, 1, 100_000),
     "temperature": (1.0, 0.0, 100.0),  # 0: always the likeliest token
@@ -15,20 +18,20 @@ NUMBERS = {
 
 
 class BadRequest(Exception):
-    """A request that cannot be answered; the message goes to its sender."""
+    """A request that cannot be answered; its sender gets the message."""
 
 
 class Sampling:
     """The sampling parameters of a request.
 
-    Attributes: the NUMBERS, and `stop` (texts before which the answer ends) and `ignore_eos`.
+    Attributes: those of NUMBERS; `stop`, texts before which the answer ends; `ignore_eos`.
     """
 
     def __init__(self, text=""):
         """Read them from JSON; numbers may come as strings.
 
         Raises:
-            BadRequest: it is no JSON object, a name is unknown, or a value is out of its range.
+            BadRequest: not a JSON object, an unknown name, or a value outside its range.
         """
         try:
             given = json.loads(text) if text else {}
@@ -50,9 +53,10 @@ class Sampling:
         self.random = np.random.default_rng(self.seed)
 
     def choose(self, logits):
-        """The next token: the likeliest one, or one drawn from the top_p likeliest.
+        """Choose the next token: the likeliest (temperature 0), or one drawn at random.
 
-        Returns its number, and how likely it was among those that it was drawn from.
+        It is drawn from the top_k likeliest, and of these from the likeliest whose probabilities
+        reach top_p. Returns its id, and its probability among the tokens it was drawn from.
         """
         if self.temperature == 0:
             return int(logits.argmax()), 1.0
@@ -62,7 +66,7 @@ class Sampling:
             order = order[: self.top_k]
         chances = np.exp(scaled[order])
         chances /= chances.sum()
-        # As many of the likeliest as it takes to reach top_p, at least one.
+        # As many of the likeliest as reach top_p together, at least one.
         some = int(np.searchsorted(np.cumsum(chances), self.top_p)) + 1
         kept = chances[:some] / chances[:some].sum()
         drawn = int(self.random.choice(len(kept), p=kept))
@@ -73,21 +77,21 @@ class Answer:
     """An answer as it grows, token by token.
 
     Attributes:
-        tokens: the numbers of its tokens. text: what has been given out of it so far.
+        tokens: the ids of its tokens. text: the part of its text that `add` has returned so far.
         reason: why it ended, "stop" or "length"; "" while it goes on.
     """
 
     def __init__(self, sampling, decode, eos, room):
-        """`decode` turns a list of token numbers into text; `room` is the context that is left."""
+        """`decode` turns a list of token ids into text; `room`: tokens left in the context."""
         self.sampling, self.decode, self.eos = sampling, decode, eos
         self.most = min(sampling.max_tokens, room)
         self.tokens, self.text, self.reason = [], "", ""
 
     def add(self, token):
-        """Take the next token; returns the text that it brings, which may be empty.
+        """Add the next token; returns the new text, which may be empty.
 
-        A letter of several bytes waits for its last one, and text that may be the beginning of a
-        stop text waits until it is clear whether it is.
+        Two kinds of text are held back: a character of several bytes until its last byte is there,
+        and what may be the beginning of a stop text until that is clear.
         """
         if token == self.eos and not self.sampling.ignore_eos:
             self.reason = "stop"
@@ -105,6 +109,7 @@ class Answer:
         return new
 
     def settled(self, whole):
+        """The text without what must be held back."""
         whole = whole.rstrip("\ufffd")
         for stop in self.sampling.stop:
             for length in range(min(len(stop) - 1, len(whole)), 0, -1):
@@ -114,7 +119,7 @@ class Answer:
 
 
 def number(name, value, least, most):
-    """A parameter's value as a number of its kind."""
+    """The value of a parameter as an int or a float, within its range."""
     kind = float if name in ("temperature", "top_p") else int
     try:
         if isinstance(value, bool) or (kind is int and float(value) != int(value)):
@@ -128,7 +133,7 @@ def number(name, value, least, most):
 
 
 def text_of(request, name, pb_utils):
-    """An input's first element as text; "" where it is left out."""
+    """The first element of an input as text; "" where the request leaves it out."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     if tensor is None:
         return ""
@@ -139,7 +144,7 @@ def text_of(request, name, pb_utils):
 
 
 def check_prompt(tokens, context):
-    """Refuse a prompt that leaves nothing to answer to, or no room for an answer."""
+    """Refuse an empty prompt, and one that leaves no room for an answer."""
     if not tokens:
         raise BadRequest("the prompt is empty: send at least one word in text_input")
     if len(tokens) >= context:

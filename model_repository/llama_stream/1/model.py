@@ -1,7 +1,7 @@
-"""A decoupled language model: each token is sent as soon as there is one.
+"""A decoupled language model: each token is sent as soon as it is made.
 
-The loop is written out: the prompt goes through the network once, then every new token alone, with
-the keys and values of all tokens before it kept.
+The whole prompt goes through the network once, then one new token per step; the keys and values of
+all earlier tokens are kept.
 """
 
 import json
@@ -18,15 +18,15 @@ sys.path.append(str(Path(__file__).parent))
 from sampling import Answer, BadRequest, Sampling, check_prompt, text_of
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-#: So many requests are answered at a time, the others wait.
+#: How many requests are answered at the same time; others wait.
 AT_ONCE = 8
 
 
 class TritonPythonModel:
     def initialize(self, args):
-        # A thread that waits for the others shall not burn the core of another program.
+        # Waiting threads sleep, so that other programs can use their cores.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        sys.modules["sklearn"] = None  # transformers would import it, 70 MB, and use none of it
+        sys.modules["sklearn"] = None  # transformers would import it (70 MB) without need
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -41,7 +41,7 @@ class TritonPythonModel:
         self.context = self.model.config.max_position_embeddings
         self.torch = torch
         self.pool = ThreadPoolExecutor(AT_ONCE)
-        # One step at a time: two of them would fight over the same cores.
+        # One step at a time: two steps would compete for the same cores.
         self.step = threading.Lock()
 
     def execute(self, requests):
@@ -52,14 +52,16 @@ class TritonPythonModel:
         self.pool.shutdown()
 
     def attend(self, request):
-        """Answer one request; whatever happens, the last word is sent."""
+        """Answer one request; the final flag is always sent, or the client would wait for ever."""
         sender = request.get_response_sender()
         try:
             self.answer(request, sender)
         except BadRequest as error:
             fail(sender, str(error), pb_utils.TritonError.INVALID_ARG)
         except Exception as error:
-            fail(sender, f"the answer broke off: {error!r}", pb_utils.TritonError.INTERNAL)
+            fail(
+                sender, f"the answer ended with an error: {error!r}", pb_utils.TritonError.INTERNAL
+            )
         finally:
             sender.send(flags=FINAL)
 
@@ -67,8 +69,8 @@ class TritonPythonModel:
         sampling = Sampling(text_of(request, "sampling_parameters", pb_utils))
         prompt = self.tokenizer(text_of(request, "text_input", pb_utils)).input_ids
         check_prompt(prompt, self.context)
-        wish = pb_utils.get_input_tensor_by_name(request, "stream")
-        stream = wish is not None and bool(wish.as_numpy().ravel()[0])
+        given = pb_utils.get_input_tensor_by_name(request, "stream")
+        stream = given is not None and bool(given.as_numpy().ravel()[0])
         room = self.context - len(prompt)
         answer = Answer(sampling, self.decode, self.tokenizer.eos_token_id, room)
         tokens, past, sent = prompt, None, 0
@@ -87,7 +89,7 @@ class TritonPythonModel:
         return None
 
     def forward(self, tokens, past):
-        """Scores of the next token, and the keys and values so far."""
+        """One step: the scores of the next token, and the keys and values so far."""
         with self.step, self.torch.inference_mode():
             ids = self.torch.tensor([tokens], device=self.device)
             output = self.model(ids, past_key_values=past, use_cache=True, logits_to_keep=1)

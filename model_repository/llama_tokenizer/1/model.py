@@ -1,7 +1,7 @@
-"""Text → what the first step of llama_onnx takes. It needs the tokenizers library alone.
+"""Text → the inputs of llama_onnx for its first step: token ids, attention mask, empty cache.
 
 Rows of one request are padded on the left, so that the next token follows the last one. The mask
-is one column longer than the numbers: the empty cache is one column that it leaves out.
+is one column longer than the token ids: the empty cache is one column, which the mask excludes.
 """
 
 import json
@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 
 class BadRequest(Exception):
-    """A request that cannot be answered; the message goes to its sender."""
+    """A request that cannot be answered; its sender gets the message."""
 
 
 class TritonPythonModel:
@@ -63,7 +63,7 @@ class TritonPythonModel:
 
 
 def decode(text, row):
-    """Bytes as str; an empty text has no next token."""
+    """Bytes as str; an empty text is refused."""
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""A model with a state: it remembers one number a sequence, between requests.
+"""A model with a state: it keeps one number per sequence from request to request.
 
-The sequence batcher sees to it that all requests of a sequence come to the same instance, in
-order, and adds four inputs: START, END, READY and CORRID, the sequence's number.
+The sequence batcher sends all requests of a sequence to the same instance, in order, and adds four
+inputs: START, END, READY, and CORRID, the number of the sequence.
 """
 
 import json
@@ -25,7 +25,7 @@ class TritonPythonModel:
                 for name in ("value", "START", "END", "READY", "CORRID")
             )
             total = np.float32(0)
-            if ready:  # not ready: a slot of the batch that no request fills
+            if ready:  # not ready: a slot of the batch without a request
                 total = self.add(int(sequence), value, bool(start), bool(end))
             output = pb_utils.Tensor("sum", np.array([[total]], np.float32))
             responses.append(pb_utils.InferenceResponse([output]))
@@ -44,5 +44,5 @@ class TritonPythonModel:
         return total
 
     def forget(self, now):
-        """Drop sequences that never ended and whose slot the server has given away by now."""
+        """Drop sequences that never ended; the server has given their slots to others by now."""
         self.sums = {s: (x, t) for s, (x, t) in self.sums.items() if now - t < 2 * self.idle}

@@ -1,4 +1,4 @@
-"""The smallest model that computes something."""
+"""The square of each number: a small Python model that computes something."""
 
 import triton_python_backend_utils as pb_utils
 

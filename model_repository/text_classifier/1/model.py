@@ -1,7 +1,7 @@
 """A Hugging Face text classifier: text in, labels out.
 
 The folder `checkpoint` beside this file holds config, tokenizer and weights. A checkpoint of the
-hub takes their place unchanged.
+Hugging Face hub can take its place unchanged.
 """
 
 import sys
@@ -12,14 +12,14 @@ import triton_python_backend_utils as pb_utils
 
 
 class BadInput(Exception):
-    """A request that cannot be answered; the message goes to its sender."""
+    """A request that cannot be answered; its sender gets the message."""
 
 
 class TritonPythonModel:
     def initialize(self, args):
-        # Imported here and not above: Triton imports this file once more before, for
-        # auto_complete_config, and that shall not take seconds.
-        sys.modules["sklearn"] = None  # transformers would import it, 70 MB, and use none of it
+        # Imported here: Triton also imports this file for auto_complete_config, before any load,
+        # and these imports take seconds.
+        sys.modules["sklearn"] = None  # transformers would import it (70 MB) without need
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -34,7 +34,7 @@ class TritonPythonModel:
         self.labels = [model.config.id2label[i] for i in range(model.config.num_labels)]
 
     def execute(self, requests):
-        """All good requests make one batch; each bad one gets an error of its own."""
+        """Answer all good requests as one batch; each bad one gets its own error."""
         texts, counts, errors = [], [], []
         for request in requests:
             rows = pb_utils.get_input_tensor_by_name(request, "text").as_numpy().ravel()
@@ -76,7 +76,7 @@ class TritonPythonModel:
 
 
 def decode(text, row):
-    """Bytes as str; blank text has no language."""
+    """Bytes as str; a blank text is refused."""
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:

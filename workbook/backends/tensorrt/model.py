@@ -2,8 +2,8 @@
 
 Without a GPU every load fails with upstream's message, and the error says what is needed. With a
 GPU and the `tensorrt` package it deserializes `model.plan` and runs it with torch tensors on the
-instance's device, by the engine's first optimization profile; not verified on a GPU. Names, types and shapes
-are checked as in triton-inference-server/tensorrt_backend (src/instance_state.cc,
+instance's device, with the engine's first optimization profile; not verified on a GPU. Names, types
+and shapes are checked as in triton-inference-server/tensorrt_backend (src/instance_state.cc,
 src/tensorrt_utils.cc).
 """
 
