@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from .. import zoo
 from ..common.errors import RepositoryError, ServerError, WorkbookError
-from ..zoo import repository as zoo
 from . import repository
 from .connect import connect
 from .connection import Server
@@ -24,7 +24,8 @@ class ModelStatus:
 
     Attributes:
         name: its name.
-        state: `READY`, `LOADING`, `UNLOADING`, `UNAVAILABLE`, or `not loaded`.
+        state: `READY`, `LOADING`, `UNLOADING`, `UNAVAILABLE`; `building` or `waiting` where its
+            weights are still being built (`zoo.building`); else `not loaded`.
         versions: state by version number, for the versions that the server has touched.
         backend: as the server's configuration names it; empty where it is not loaded.
         stand_in: whether one of this course's stand-ins serves it; None where it is not loaded.
@@ -51,7 +52,7 @@ def names(folder: Path) -> list[str]:
     if not folder.is_dir():
         raise RepositoryError("The model repository is not a folder.", where=str(folder))
     models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
-    models = [p for p in models if repository.versions(p) and not zoo.lacking(p)]
+    models = [p for p in models if repository.versions(p) and not zoo.repository.lacking(p)]
     return [p.name for p in sorted(models, key=_is_ensemble)]
 
 
@@ -118,7 +119,7 @@ def load_all(
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         for group in ([name for name in wanted if name not in ensembles], ensembles):
-            jobs = {pool.submit(_load, server, name): name for name in group}
+            jobs = {pool.submit(load, server, name): name for name in group}
             for job in as_completed(jobs):
                 name, error = jobs[job], job.result()
                 if error is not None:
@@ -136,7 +137,8 @@ def status(server: Server) -> list[ModelStatus]:
 
 
 def _status(server: Server) -> Iterator[ModelStatus]:
-    entries: dict[str, list[dict[str, str]]] = {}
+    coming = zoo.building(server.repository)
+    entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}
     for entry in server.index():
         if not entry["name"].startswith((".", MARKER)):
             entries.setdefault(entry["name"], []).append(entry)
@@ -157,10 +159,17 @@ def _status(server: Server) -> Iterator[ModelStatus]:
             state = next((v["state"] for v in versions if v.get("state")), "not loaded")
             if state == "UNAVAILABLE" and not reasons:
                 state = "not loaded"
+            if state == "not loaded":
+                state = coming.get(name, state)
         yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
 
 
-def _load(server: Server, name: str) -> WorkbookError | None:
+def load(server: Server, name: str) -> WorkbookError | None:
+    """Load one model; returns the error where it does not load.
+
+    if (error := fleet.load(server, "digits_onnx")) is not None:
+        print(error)
+    """
     try:
         repository.check_inside(server.repository, name)
         repository.precompile(server.repository / name)

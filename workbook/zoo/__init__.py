@@ -6,6 +6,7 @@
     path = zoo.checkpoint("digits_cnn")     # built at the first call, found at every later one
     zoo.build()                             # everything at once, with a progress bar
     zoo.repository.build()                  # the weights of the demonstration models
+    zoo.building()                          # {"digits_tf": "building"}: by any process, just now
 
 Importing it costs nothing: frameworks are imported when something is built.
 """
@@ -16,9 +17,10 @@ from pathlib import Path
 
 from . import data, repository
 from .builder import BuildError, build
+from .progress import building
 from .registry import RECIPES
 
-__all__ = ["RECIPES", "BuildError", "build", "checkpoint", "data", "repository"]
+__all__ = ["RECIPES", "BuildError", "build", "building", "checkpoint", "data", "repository"]
 
 #: Artefacts that a checkpoint of the hub can replace.
 FROM_HUB = (

@@ -1,4 +1,5 @@
-"""Building what is missing: a process an artefact, one a core at once and four at most."""
+"""Build the artefacts that are missing: one process for each, at most one for each core at a time,
+and at most four in all."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import IO
 
@@ -20,13 +21,16 @@ from .registry import RECIPES
 #: Each process takes up to some 700 MB while it trains.
 MOST_AT_ONCE = 4
 
+#: Called with the names of the artefacts that are being built, whenever these change.
+Told = Callable[[Collection[str]], None]
+
 
 class BuildError(WorkbookError):
     """An artefact of the zoo could not be built."""
 
 
 def recipe(name: str) -> Recipe:
-    """The recipe called so.
+    """The recipe with this name, for example `recipe("digits_onnx")`.
 
     Raises:
         BuildError: there is none.
@@ -54,21 +58,38 @@ def missing(names: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def build(names: Iterable[str] | None = None) -> dict[str, Path]:
-    """Build artefacts that are not there yet, with a progress bar, and return where all lie.
+def made_from(name: str) -> set[str]:
+    """An artefact's own name and those of all that it is made from, directly or not.
+
+    made_from("digits_onnx_fp16")       # {"digits_onnx_fp16", "digits_onnx", "digits_cnn"}
+    """
+    return {name}.union(*(made_from(need) for need in recipe(name).needs))
+
+
+def build(
+    names: Iterable[str] | None = None,
+    *,
+    told: Told = lambda running: None,
+    bar: bool = True,
+) -> dict[str, Path]:
+    """Build artefacts that are not there yet, and return where all of them lie.
+
+        build(["digits_onnx"])["digits_onnx"]       # …/.workbook/zoo/digits_onnx/<key>/model.onnx
 
     Args:
         names: which ones; by default all but those that are built on request only.
+        told: called with the names of the artefacts that are being built, whenever these change.
+        bar: show a progress bar on the terminal.
 
     Raises:
-        BuildError: one failed; the others that were under way are stopped.
+        BuildError: one failed; the others that were being built are stopped.
     """
     usual = (name for name, found in RECIPES.items() if not found.on_request)
     wanted = list(usual if names is None else names)
     try:
         todo = missing(wanted)
         if todo:
-            _run(todo)
+            _run(todo, told, bar)
         return {name: place(recipe(name), RECIPES) for name in wanted}
     except OSError as error:
         raise BuildError(
@@ -78,7 +99,7 @@ def build(names: Iterable[str] | None = None) -> dict[str, Path]:
         ) from None
 
 
-def _run(todo: list[str]) -> None:
+def _run(todo: list[str], told: Told, bar: bool) -> None:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -102,21 +123,26 @@ def _run(todo: list[str]) -> None:
     )
     with (
         contextlib.ExitStack() as stack,
-        Progress(*columns, console=Console(stderr=True)) as progress,
+        Progress(*columns, console=Console(stderr=True), disable=not bar) as progress,
     ):
         task = progress.add_task("building", total=len(todo))
         stack.callback(_stop, running)
+        seen: set[str] = set()
         while waiting or running:
             for name in [n for n in waiting if _can_start(n, waiting, running)]:
                 if len(running) == at_once:
                     break
                 waiting.remove(name)
                 running[name] = _start(name, stack.enter_context((logs / f"{name}.log").open("w")))
-            sentences = (
-                f"{name}: {RECIPES[name].sentence}{_how_far(logs / f'{name}.log')}"
-                for name in running
-            )
-            progress.update(task, description="\n".join(sentences))
+            if seen != set(running):
+                seen = set(running)
+                told(seen)
+            if bar:
+                sentences = (
+                    f"{name}: {RECIPES[name].sentence}{_how_far(logs / f'{name}.log')}"
+                    for name in running
+                )
+                progress.update(task, description="\n".join(sentences))
             time.sleep(0.05)
             for name, process in list(running.items()):
                 if process.poll() is None:
@@ -126,7 +152,8 @@ def _run(todo: list[str]) -> None:
                     raise _failure(name, logs / f"{name}.log", process.returncode)
                 done += 1
                 progress.advance(task)
-        progress.update(task, description=f"the zoo holds {done} new artefacts")
+        told(())
+        progress.update(task, description=f"{done} artefacts were built")
 
 
 def _how_far(log: Path) -> str:

@@ -11,11 +11,11 @@ import importlib.util
 import json
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ..common import paths
-from . import builder
+from . import builder, progress
 from .builder import BuildError
 from .recipe import place
 from .registry import RECIPES
@@ -69,6 +69,11 @@ LLAMAS: dict[str, dict[str, str]] = {
     "llama_vllm": {"1/checkpoint": "llama"},
 }
 _ALL = MODELS | LLAMAS
+#: Ensembles, which can be loaded when all of their models can.
+_STEPS = {
+    "language": ("language_tokenizer", "language_onnx", "language_labels"),
+    "llama_next": ("llama_tokenizer", "llama_onnx"),
+}
 _GROUP = "llama"
 
 _RECORD = ".weights.json"
@@ -81,10 +86,16 @@ def build(
     *,
     force: bool = False,
     hub: Mapping[str, str] | None = None,
+    ready: Callable[[str], None] = lambda model: None,
+    bar: bool = True,
 ) -> list[str]:
     """Make the demonstration models complete: build what is missing and put it in place.
 
-    A model that a running server serves is changed at one stroke; nothing else is touched.
+        repository.build(only=["digits_onnx", "language"], ready=server.load)
+
+    Each model is put in place as soon as its own weights are built, at one stroke, so that a
+    running server never sees half of it. Meanwhile `zoo.building` tells every process which models
+    are still to come.
 
     Args:
         target: the repository; by default the shared one. Models that it lacks are copied from
@@ -94,6 +105,8 @@ def build(
         hub: checkpoints of the Hugging Face hub to take for models that hold a whole one, e.g.
             `{"image_classifier": "microsoft/resnet-18", "llama_hf": "facebook/opt-125m"}`. They
             stay until `force`.
+        ready: called with each model that was changed, as soon as it is in place.
+        bar: show a progress bar on the terminal.
 
     Returns:
         The models that were changed.
@@ -116,15 +129,21 @@ def build(
         name for name in names if force or name in hub or not _complete(target / name, _ALL[name])
     ]
     if todo:
-        _install(todo, target, hub)
+        _install(todo, target, hub, ready, bar)
     return todo
 
 
 def lacking(folder: Path) -> str:
-    """The command that brings what a language model still lacks; "" for every other model.
+    """The command that brings what one of the course's models still lacks; "" where it is complete.
 
-    Such a model is left alone where all models of a repository are loaded.
+        lacking(paths.repository() / "llama_vllm")      # "make vllm"
+
+    Such a model is left alone where all models of a repository are loaded. Outside the shared
+    repository a folder may have the name of a demonstration model and be another model.
     """
+    if folder.name in MODELS and folder.parent.resolve() == paths.repository().resolve():
+        built = all((folder / file).exists() for file in ("1", *MODELS[folder.name]))
+        return "" if built else f"workbook models {folder.name}"
     if folder.name not in LLAMAS:
         return ""
     if not all((folder / file).exists() for file in ("1", *LLAMAS[folder.name])):
@@ -167,20 +186,52 @@ def _artefact(source: str) -> Path:
     return place(RECIPES[name], RECIPES) / inner
 
 
-def _install(names: list[str], target: Path, hub: Mapping[str, str]) -> None:
+def _install(
+    names: list[str],
+    target: Path,
+    hub: Mapping[str, str],
+    ready: Callable[[str], None],
+    bar: bool,
+) -> None:
     from . import checkpoint
 
-    own = [name for name in names if name not in hub]
-    fetched = {name: checkpoint(name, hub=hub[name]) for name in names if name in hub}
-    builder.build(dict.fromkeys(_recipe(s) for name in own for s in _ALL[name].values()))
-    for name in names:
-        if name in fetched:
-            weights = dict.fromkeys(_ALL[name], fetched[name])
-            record = dict.fromkeys(_ALL[name], _HUB + hub[name])
-        else:
-            weights = {file: _artefact(source) for file, source in _ALL[name].items()}
-            record = {file: _key(source) for file, source in _ALL[name].items()}
-        _renew(target / name, weights, record)
+    with progress.published(target, names) as table:
+
+        def put(name: str, weights: Mapping[str, Path], record: Mapping[str, str]) -> None:
+            _renew(target / name, weights, record)
+            table.done(name)
+            ready(name)
+
+        for name in (name for name in names if name in hub):
+            weights = dict.fromkeys(_ALL[name], checkpoint(name, hub=hub[name]))
+            put(name, weights, dict.fromkeys(_ALL[name], _HUB + hub[name]))
+
+        # Model → artefacts that must be built before it can be loaded; ensembles last.
+        own = sorted((name for name in names if name not in hub), key=_STEPS.__contains__)
+        waiting = {name: _artefacts(name, own) for name in own}
+        wanted = dict.fromkeys(artefact for needed in waiting.values() for artefact in needed)
+
+        def look(running: Collection[str]) -> None:
+            """Put every model in place whose artefacts are there."""
+            table.started([name for name in waiting if _is_made_of(waiting[name], running)])
+            missing = set(builder.missing(wanted))
+            for name in [name for name, needed in waiting.items() if missing.isdisjoint(needed)]:
+                del waiting[name]
+                weights = {file: _artefact(source) for file, source in _ALL[name].items()}
+                put(name, weights, {file: _key(source) for file, source in _ALL[name].items()})
+
+        look(())
+        builder.build(wanted, told=look, bar=bar)
+
+
+def _artefacts(model: str, among: Collection[str]) -> list[str]:
+    """What a model, and where it is an ensemble its models `among` these, are served from."""
+    parts = [model, *(step for step in _STEPS.get(model, ()) if step in among)]
+    return list(dict.fromkeys(_recipe(s) for part in parts for s in _ALL[part].values()))
+
+
+def _is_made_of(artefacts: Iterable[str], running: Collection[str]) -> bool:
+    return any(not builder.made_from(name).isdisjoint(running) for name in artefacts)
 
 
 def _renew(folder: Path, weights: Mapping[str, Path], record: Mapping[str, str]) -> None:

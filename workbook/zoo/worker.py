@@ -1,17 +1,27 @@
 """Build one artefact in a process of its own: `python -m workbook.zoo.worker NAME`.
 
-A process each keeps the frameworks apart, gives their memory back, and holds every recipe to one
-thread, so that it computes the same whatever the number of cores.
+A process of its own keeps the frameworks apart and gives their memory back. It takes one thread, so
+that it computes the same whatever the number of cores, and it gives way to the server and to
+notebooks, beside which it may run.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
+
+_PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
 
 
 def main(name: str) -> None:
-    """Build the artefact called `name`; its needs must be there."""
+    """Build the artefact called `name`; what it is made from must be there."""
+    # Ctrl-C reaches every program of the terminal. The one that started this process decides
+    # whether it means the build too; when that one ends, this one is ended by the kernel.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.nice(10)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = "1"
     # Where a recipe takes more threads of its own, a waiting one shall not burn its core.

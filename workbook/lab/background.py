@@ -1,0 +1,85 @@
+"""What `make lab` does behind JupyterLab: build missing models, and load each when it is built."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from ..common import paths
+from ..common.errors import WorkbookError
+from ..server import Server, fleet
+from ..zoo import repository
+
+
+class Background:
+    """Builds the models of the shared repository, and perf_analyzer, in threads of this process.
+
+        with Background(server, say=print, complain=print):
+            ...     # work with the server; leaving the block ends what is not done yet
+
+    The processes that build end with this one, whatever ends it (zoo/worker.py); what they leave is
+    continued by the next `make lab`.
+
+    Args:
+        server: where models are loaded, if it serves the shared repository.
+        say: called with a line of progress.
+        complain: called with an error; the other models go on.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        say: Callable[[str], None],
+        complain: Callable[[WorkbookError], None],
+    ) -> None:
+        self._server = server
+        self._say = say
+        self._complain = complain
+        self._ended = threading.Event()
+        self._loads = ThreadPoolExecutor(1, thread_name_prefix="load")  # building goes on meanwhile
+        self._builds = threading.Thread(target=self._work, name="build", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._builds.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()  # from here on nothing is said: a server that is stopped refuses loads
+        self._loads.shutdown(wait=False, cancel_futures=True)
+
+    def _work(self) -> None:
+        from ..measure.analyzer import install  # takes pandas along
+
+        try:
+            built = repository.build(ready=self._ready, bar=False)
+            self._loads.shutdown(wait=True)
+            if built and not self._ended.is_set():
+                self._say(f"All models are built: {len(built)} were missing.")
+            install()
+        except WorkbookError as error:
+            if not self._ended.is_set():
+                self._complain(error)
+
+    def _ready(self, model: str) -> None:
+        if not self._ended.is_set():
+            self._loads.submit(self._load, model)
+
+    def _load(self, model: str) -> None:
+        if self._server.repository != paths.repository().resolve():
+            return
+        error = fleet.load(self._server, model)
+        if self._ended.is_set():
+            return
+        if error is not None:
+            self._complain(error)
+        else:
+            self._say(f"{model} is built, and ready.")
