@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from notebook_sample import save, tagged
 
-from workbook.assignments import Assignment, submit
+from workbook.assignments import Assignment, cells, submit
 from workbook.common.errors import WorkbookError
+from workbook.lab import work
 from workbook.server import Triton
 
 
@@ -85,6 +86,58 @@ def test_the_folder_says_which_assignment_is_meant(sample: Assignment) -> None:
     with pytest.raises(WorkbookError, match="Which assignment") as caught:
         submit.here(None, sample.home)
     assert "workbook submit a9" in caught.value.todo
+
+
+@pytest.fixture
+def copy(sample: Assignment) -> Assignment:
+    """The reader's own copy, as `make lab` makes it."""
+    work.update(sample.home)
+    return Assignment(sample.name, sample.home / "work")
+
+
+def begin(assignment: Assignment, why: str) -> None:
+    """Write the answer of one task."""
+    notebook = cells.read(assignment.release)
+    tagged(notebook, "a9.why")["source"] = why
+    save(assignment, notebook)
+
+
+def test_the_copy_in_work_is_handed_in_from_anywhere(sample: Assignment, copy: Assignment) -> None:
+    begin(copy, "Because.")
+    (copy.handout / "models/forest/1/xgboost.json").write_text("{}")
+    for folder in (sample.home, copy.home, copy.handout / "models", Path("/")):
+        assert submit.here("a9", folder) == copy
+    assert submit.here(None, copy.handout) == copy
+    finished = command(sample, sample.home, "a9", "--no-run")
+    assert finished.returncode == 0, finished.stderr
+    assert str(copy.handout) in finished.stderr
+    assert not (sample.handout / "a9__sample.zip").exists()
+    with zipfile.ZipFile(copy.handout / "a9__sample.zip") as packed:
+        assert packed.read("a9.ipynb") == copy.release.read_bytes()
+        assert "models/forest/1/xgboost.json" in packed.namelist()
+
+
+def test_the_untouched_release_is_not_handed_in_while_there_is_work(
+    sample: Assignment, copy: Assignment
+) -> None:
+    begin(copy, "Because.")
+    assert submit.here(None, sample.handout) == copy
+    assert submit.here("a9", sample.handout / "models") == copy
+
+
+def test_who_works_in_assignments_hands_in_from_there(sample: Assignment, copy: Assignment) -> None:
+    begin(sample, "Because.")
+    assert submit.here("a9", sample.home) == sample
+    assert submit.here(None, sample.handout) == sample
+    begin(copy, "Because of something else.")
+    assert submit.here("a9", sample.home) == copy
+    assert submit.here("a9", sample.handout) == sample
+
+
+def test_a_copy_without_its_notebook_is_told(sample: Assignment, copy: Assignment) -> None:
+    copy.release.unlink()
+    assert submit.here("a9", sample.home) == submit.here(None, copy.handout) == copy
+    assert found(copy) == [("error", "a9.ipynb")]
 
 
 def test_what_is_not_begun_is_a_warning(sample: Assignment) -> None:
@@ -251,7 +304,7 @@ class TestRun:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("WORKBOOK_HOME", str(sample.home))
-        reports = sample.home / ".workbook/reports/a9"
+        reports = sample.home / ".workbook/reported/a9"
         reports.mkdir(parents=True)
         (reports / "a9.root_is_right.json").write_text("{}")  # of an earlier run
         result = {"status": status, "rationale": "Row 3 is wrong.", "help": "Look at row 3."}

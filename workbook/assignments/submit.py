@@ -1,5 +1,8 @@
 """`workbook submit a2`: look a submission over, run it once, and write the zip to hand in.
 
+The student's folder is `work/assignments/a2__forest/`, or `assignments/a2__forest/` for who works
+there in another editor (`here`).
+
     a2__forest.zip
         a2.ipynb                the notebook, as it is saved
         models/forest/…         the model repository of the assignment
@@ -74,20 +77,28 @@ class Submission:
 def here(name: str | None, folder: Path) -> Assignment:
     """The assignment that is meant: the named one, else the one whose folder this is.
 
+    A student works in `work/assignments/`, or in another editor in `assignments/`. The folder in
+    which the command is called decides; elsewhere the copy in `work/` comes first. In either case
+    an untouched notebook gives way to one in the other place in which a task is begun.
+
+        here("a2", Path.cwd()).handout      # …/work/assignments/a2__forest
+
     Raises:
         WorkbookError: there is no such assignment, or none is named outside of its folder.
     """
-    if name:
-        return named(name)
     folder = folder.resolve()
-    for assignment in find():
-        if folder.is_relative_to(assignment.handout.resolve()):
-            return assignment
-    raise WorkbookError(
-        "Which assignment do you want to hand in?",
-        where=str(folder),
-        todo=f"Name it: workbook submit {' | '.join(a.short for a in find()) or 'a2'}.",
-    )
+    meant = [named(name)] if name else find()
+    copies = [Assignment(a.name, home) for a in meant for home in (paths.work(), paths.root())]
+    inside = [copy for copy in copies if folder.is_relative_to(copy.handout.resolve())]
+    if not inside and not name:
+        raise WorkbookError(
+            "Which assignment do you want to hand in?",
+            where=str(folder),
+            todo=f"Name it: workbook submit {' | '.join(a.short for a in meant) or 'a2'}.",
+        )
+    chosen = next(iter(inside or [copy for copy in copies if copy.handout.is_dir()] or copies))
+    begun = [copy for copy in copies if copy.name == chosen.name and _begun(copy)]
+    return begun[0] if begun and chosen not in begun else chosen
 
 
 def look(assignment: Assignment, *, run: bool = True, told: Told | None = None) -> Submission:
@@ -246,6 +257,17 @@ def _untouched(notebook: dict[str, Any], manifest: cells.Manifest) -> list[str]:
     ]
 
 
+def _begun(assignment: Assignment) -> bool:
+    """Whether a student did something in the notebook."""
+    try:
+        notebook = cells.read(assignment.release)
+        manifest = cells.manifest(notebook)
+        untouched = _untouched(notebook, manifest)
+    except WorkbookError:
+        return False
+    return len(untouched) < sum(cell.kind in ("solution", "written") for cell in manifest.cells)
+
+
 def _run(
     assignment: Assignment,
     notebook: dict[str, Any],
@@ -288,7 +310,7 @@ def _run(
         if told:
             told(done, total)
 
-    reports = paths.state("reports", assignment.short)
+    reports = paths.state("reported", assignment.short)
     former = {path.name: path.stat().st_mtime_ns for path in reports.glob("*.json")}
     client = NotebookClient(
         clean,

@@ -1,4 +1,4 @@
-"""Where things lie: the checkout, the shared repository, and what is built for this machine."""
+"""Where files are: the checkout, the shared model repository, and this machine's own state."""
 
 from __future__ import annotations
 
@@ -18,8 +18,17 @@ def repository() -> Path:
     return Path(path).expanduser().resolve() if path else root() / "model_repository"
 
 
+def work() -> Path:
+    """The reader's own copy of the course, in which JupyterLab opens: `work/`. Git ignores it.
+
+    It is laid out like the checkout: `work().relative_to(root())` is `work`, and a notebook such as
+    `lectures/00__start.ipynb` has its copy at `work() / "lectures/00__start.ipynb"`.
+    """
+    return root() / "work"
+
+
 def state(*parts: str) -> Path:
-    """A folder under `.workbook/`, made when missing: all that is built or remembered here.
+    """A folder under `.workbook/`, made if it is missing: what is built or kept on this machine.
 
     Deleting `.workbook/` while no server runs loses nothing that `make setup` does not rebuild.
     """

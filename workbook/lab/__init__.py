@@ -1,1 +1,1 @@
-"""The place to work in: JupyterLab with the course, and a look at the machine beforehand."""
+"""What `make lab` needs: JupyterLab, the reader's own copy of the course, and `make doctor`."""

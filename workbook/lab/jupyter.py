@@ -1,4 +1,4 @@
-"""One place to work in: a server with the shared repository's models, and JupyterLab."""
+"""What `make lab` starts: a server with the shared repository's models, and JupyterLab."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 from ..common import paths
 from ..common.errors import ServerError, WorkbookError
 from ..server import Server, Triton, connect
+from ..server.connection import DEFAULT_HTTP
+from ..server.identity import WrongRepository
 
 _END = (signal.SIGTERM, signal.SIGHUP)
 START = "lectures/00__start.ipynb"
@@ -34,11 +36,17 @@ def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], 
     A server that is there already (TRITON_URL, the checkout's own, the container on the default
     port) is used and left alone; otherwise the laptop server is started on the given ports and
     stopped later.
+
+    Raises:
+        ServerError: the server that TRITON_URL names does not answer, another checkout's server
+            has the port, or the laptop server did not start.
     """
     try:
         return connect(), lambda: None
-    except ServerError:
-        if os.environ.get("TRITON_URL"):
+    except ServerError as error:
+        # On other ports than those of another checkout's server there is room for ours.
+        in_the_way = isinstance(error, WrongRepository) and http == DEFAULT_HTTP
+        if in_the_way or os.environ.get("TRITON_URL"):
             raise
         triton = Triton(http=http, grpc=grpc, metrics=metrics)
         triton.start(remember=True)
@@ -46,20 +54,33 @@ def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], 
 
 
 def jupyter(*, browser: bool, port: int, server: Server) -> int:
-    """Run JupyterLab until it is ended; returns its exit status."""
+    """Run JupyterLab in `work/` until it is ended; returns its exit status.
+
+    `workbook.lab.work.update` makes `work/`; what the reader runs and writes stays in it.
+
+    Args:
+        browser: open a browser too.
+        port: where JupyterLab listens; the next free port where it is taken.
+        server: the notebooks find it in their environment.
+
+    Raises:
+        WorkbookError: the port is not one.
+    """
     if not 0 < port < 65536:
         raise WorkbookError(f"{port} is not a port.", todo="Ports go from 1 to 65535.")
-    first = START if (paths.root() / START).is_file() else "README.md"
+    folder = paths.work()
+    page = f"/lab/tree/{START}" if (folder / START).is_file() else "/lab"
     command = [
         sys.executable,
         "-m",
         "jupyterlab",
-        f"--ServerApp.root_dir={paths.root()}",
+        f"--ServerApp.root_dir={folder}",
+        "--ContentsManager.allow_hidden=True",  # earlier copies lie in work/.history
         f"--ServerApp.port={port}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--ServerApp.log_level=WARN",  # the address is shown all the same
         *(f"--ServerApp.jpserver_extensions={name}=False" for name in _OFF),
-        f"--LabApp.default_url=/lab/tree/{first}",
+        f"--LabApp.default_url={page}",
         # A login shell would put the system's own programs before this environment's.
         f"--ServerApp.terminado_settings=shell_command=['{os.environ.get('SHELL', '/bin/sh')}']",
     ]

@@ -1,0 +1,452 @@
+"""The reader's own copy of the course: `work/`, which git ignores.
+
+    work/lectures/…             notebooks and images
+    work/assignments/a2__forest/…   notebook and starter files
+    work/course_updates.md      what an update left for the reader to look at
+    work/.history/DATE/…        copies with outputs that gave way to a new version
+    work/.course/               what was copied, so that changes can be told apart
+
+`update` makes the copies on the first start and brings them up to date on every later one. It
+compares three things: the course's file now, the course's file when it was last copied (its hashes
+are recorded), and the file in `work/`. nbgitpuller has the same rules, but needs a git remote; a
+course that was handed out as an archive has none.
+
+| the reader's file | the course's file | what happens |
+|---|---|---|
+| missing (new, or deleted by the reader) | is there | it is copied |
+| as it was copied | changed | it follows the course |
+| as it was copied | removed | it is removed |
+| a notebook that was only run | changed or removed | the same, and it is kept in `.history/` |
+| edited | changed | it stays; the new version is put beside it as `NAME.course.ipynb` |
+| edited | removed | it stays, as a file of the reader's own |
+| made by the reader | – | it is never touched |
+
+Where only outputs or metadata of the course's notebook changed, only the
+copies that are as they were copied follow.
+
+A notebook is *only run* while the text of its cells, their types and their order are those of the
+course: outputs, execution counts and metadata may differ. Such a notebook follows the course,
+because most notebooks of a lecture are run and not edited: to keep each of them back would leave
+the reader with outdated text and a second file beside every lecture. The outputs may still matter
+to the reader, so the old file is kept.
+
+In a git checkout the course is what is committed. A file in `lectures/` or `assignments/` that
+differs from it, or that git does not know, is work that a reader did there: its copy begins with
+these changes. It is copied and never moved. (Who builds a notebook and wants to see it in `work/`
+before it is committed deletes its copy there.)
+
+Each file is written aside and renamed, and an interrupted update is finished by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..assignments import CLUTTER, files
+from ..common import paths
+from ..common.errors import WorkbookError
+
+IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
+NEWS = "course_updates.md"
+"""The file in `work/` that keeps what the terminal said about updates."""
+_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Note:
+    """Something that a reader should know about a file: a sentence, and what to open.
+
+    Attributes:
+        text: the sentence.
+        links: the files that it names, relative to `work/`.
+    """
+
+    text: str
+    links: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """What one update did.
+
+    Attributes:
+        copied: how many files were not there: new in the course, or deleted by the reader.
+        followed: how many files were replaced by the course's new version, or removed with it.
+        notes: files of which the reader should know: taken from `lectures/` or `assignments/`,
+            kept, put beside, or no longer part of the course.
+    """
+
+    copied: int = 0
+    followed: int = 0
+    notes: tuple[Note, ...] = ()
+
+    def sentences(self) -> list[str]:
+        """What to tell the reader; nothing when nothing changed.
+
+        >>> Update(copied=2).sentences()
+        ['2 files of the course were copied into work/.']
+        """
+        lines = []
+        if self.copied:
+            lines.append(f"{_were(self.copied, 'of the course')} copied into work/.")
+        if self.followed:
+            lines.append(
+                f"{_were(self.followed, 'in work/')} replaced by the course's new version, or "
+                "removed with it."
+            )
+        lines += [note.text for note in self.notes]
+        return [*lines, f"work/{NEWS} keeps this list."] if self.notes else lines
+
+
+@dataclasses.dataclass(frozen=True)
+class _Original:
+    """A file in `lectures/` or `assignments/`.
+
+    Attributes:
+        found: its bytes.
+        course: the bytes that the course has for it; None where git does not know the file.
+        executable: whether it may be run as a program.
+    """
+
+    found: bytes
+    course: bytes | None
+    executable: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Print:
+    """What identifies a file's content: its hash, and for a notebook the hash of its cells."""
+
+    whole: str
+    cells: str = ""
+
+    def same(self, other: _Print | None) -> bool:
+        """Whether nobody edited one into the other: equal, or notebooks with equal cells."""
+        if other is None:
+            return False
+        return self.whole == other.whole or (self.cells != "" and self.cells == other.cells)
+
+
+def update(home: Path | None = None) -> Update:
+    """Make the copies in `work/`, or bring them up to date.
+
+        for sentence in update().sentences():
+            print(sentence)
+
+    Args:
+        home: the checkout; the default is this one.
+
+    Raises:
+        WorkbookError: a file cannot be read or written, or a file of the reader's has the name of a
+            folder of the course. What was done so far stays; the next call goes on from there.
+    """
+    home = home or paths.root()
+    try:
+        copies = _Copies(home / "work")
+        with copies.alone():
+            return copies.update(_originals(home))
+    except OSError as error:
+        raise WorkbookError(
+            f"Your copy of the course cannot be brought up to date: {error.strerror}.",
+            where=str(error.filename or home / "work"),
+            todo="Make room on the disk, or mend the permissions; then start again. No file is "
+            "half written.",
+        ) from None
+
+
+class _Copies:
+    """The folder `work/` and the record of what was copied into it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / ".course"
+        self.state.mkdir(parents=True, exist_ok=True)
+        self.began = datetime.datetime.now()
+        # Path → what the course had when it was last copied; None: a file of the reader's own that
+        # was taken from lectures/ or assignments/.
+        self.record: dict[str, _Print | None] = {}
+        # Path of a version that was put beside a reader's file → its hash.
+        self.offers: dict[str, str] = {}
+        self.copied = self.followed = 0
+        self.notes: list[Note] = []
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold off another update of the same folder meanwhile."""
+        with (self.state / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def update(self, originals: dict[str, _Original]) -> Update:
+        self._load()
+        try:
+            for path in sorted({*originals, *self.record}):
+                if path in originals:
+                    self._bring(path, originals[path])
+                else:
+                    self._withdraw(path)
+            self._tell()
+        finally:
+            self._save()
+        return Update(self.copied, self.followed, tuple(self.notes))
+
+    def _bring(self, path: str, original: _Original) -> None:
+        """Bring the copy of one file up to date."""
+        target = self.folder / path
+        missing = not os.path.lexists(target)
+        if original.course is None:
+            if missing and path not in self.record:
+                self._take(path, original)
+            self.record[path] = None
+            return
+        now, before = _print(path, original.course), self.record.get(path)
+        if missing and original.found != original.course:
+            self._take(path, original)
+        elif missing:
+            self._write(path, original.course, original.executable)
+            self.copied += 1
+        elif now != before:
+            held = _read(target)
+            # Without a record: an update that was interrupted before it could write it.
+            if before is not None or held != original.found:
+                self._replace(path, original, held, before)
+        self.record[path] = now
+
+    def _take(self, path: str, original: _Original) -> None:
+        """Copy a file that the reader changed or made in `lectures/` or `assignments/`."""
+        self._write(path, original.found, original.executable)
+        self._note(f"{path}: your changes to this file were copied into work/.", path)
+
+    def _replace(
+        self, path: str, original: _Original, held: bytes | None, before: _Print | None
+    ) -> None:
+        """Let a file follow the course, or put the course's version beside it.
+
+        Args:
+            held: the reader's bytes; None: it is no ordinary file.
+            before: what the course had when the file was copied.
+        """
+        assert original.course is not None
+        own, now = held is not None and _print(path, held), _print(path, original.course)
+        if own == now or (own != before and now.same(before)):
+            return  # only outputs or metadata of the course's notebook changed
+        if own and (own.same(before) or own.same(now)):
+            kept = None if own == before else self._keep(path)
+            self._write(path, original.course, original.executable)
+            self.followed += 1
+            if kept:
+                self._note(
+                    f"{path} is the course's new version. Your copy with its outputs is kept as "
+                    f"{kept}.",
+                    kept,
+                )
+            return
+        offer = self._offer(path, original.course, original.executable)
+        self._note(
+            f"{path}: you changed it, and the course has a new version. Yours is where it was; the "
+            f"new one is {offer}.",
+            path,
+            offer,
+        )
+
+    def _withdraw(self, path: str) -> None:
+        """Remove the copy of a file that is no longer part of the course, unless it was edited."""
+        before = self.record.pop(path)
+        target = self.folder / path
+        if before is None or not os.path.lexists(target):
+            return
+        held = _read(target)
+        own = held is not None and _print(path, held)
+        if not (own and own.same(before)):
+            text = f"{path} is no longer part of the course. You changed it, so it stays."
+            self._note(text, path)
+            return
+        if own == before:
+            target.unlink()
+        else:
+            kept = self._keep(path)
+            self._note(
+                f"{path} is no longer part of the course. Your copy with its outputs is kept as "
+                f"{kept}.",
+                kept,
+            )
+        self.followed += 1
+        for folder in Path(path).parents[:-1]:
+            with contextlib.suppress(OSError):  # other files are in it
+                (self.folder / folder).rmdir()
+
+    def _offer(self, path: str, content: bytes, executable: bool) -> str:
+        """Put the course's version beside a reader's file; returns the path that it got."""
+        for mark in itertools.chain([".course"], (f".course-{n}" for n in itertools.count(2))):
+            offer = str(Path(path).with_name(Path(path).stem + mark + Path(path).suffix))
+            held = _read(self.folder / offer)
+            # An earlier offer that the reader did not touch gives way to the newer one.
+            old = held is not None and self.offers.get(offer) == _hash(held)
+            if old or not os.path.lexists(self.folder / offer):
+                self._write(offer, content, executable)
+            elif held != content:  # a file of the reader's
+                continue
+            self.offers[offer] = _hash(content)
+            break
+        return offer
+
+    def _keep(self, path: str) -> str:
+        """Move a file of the reader's into the history; returns its new path."""
+        stamp = self.began.strftime("%Y-%m-%d_%H-%M-%S")
+        for mark in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
+            kept = self.folder / ".history" / (stamp + mark) / path
+            if not os.path.lexists(kept):
+                break
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).rename(kept)
+        return kept.relative_to(self.folder).as_posix()
+
+    def _write(self, path: str, content: bytes, executable: bool = False) -> None:
+        """Write a file aside and rename it, so that it is never half there."""
+        draft, target = self.state / "draft", self.folder / path
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if executable:
+            draft.chmod(draft.stat().st_mode | 0o111)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            in_the_way = next(p for p in (target.parent, *target.parents) if os.path.lexists(p))
+            raise WorkbookError(
+                "A file of yours has the name of a folder of the course.",
+                where=str(in_the_way),
+                todo="Rename it, then start again.",
+            ) from None
+        draft.replace(target)
+
+    def _note(self, text: str, *links: str) -> None:
+        self.notes.append(Note(text, links))
+
+    def _tell(self) -> None:
+        """Put the notes on top of the file that keeps them."""
+        if not self.notes:
+            return
+        head = b"# What updates changed in your copy of the course\n"
+        former = _read(self.folder / NEWS)
+        if former is None and os.path.lexists(self.folder / NEWS):
+            return  # the reader made something else of it
+        lines = [f"\n## {self.began:%Y-%m-%d %H:%M}\n\n"]
+        for note in self.notes:
+            links = ", ".join(f"[{Path(link).name}](<{link}>)" for link in note.links)
+            lines.append(f"- {note.text} Open: {links}\n")
+        self._write(NEWS, head + "".join(lines).encode() + (former or b"").removeprefix(head))
+
+    def _load(self) -> None:
+        """Read the record. One that cannot be read counts as none: then every difference between a
+        file and the course's is taken for a change of the reader's."""
+        try:
+            data = json.loads((self.state / "copied.json").read_bytes())
+            if data["version"] != _VERSION:
+                return
+            self.record = {p: v and _Print(v[0], v[1]) for p, v in data["files"].items()}
+            self.offers = dict(data["offers"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+            self.record, self.offers = {}, {}
+
+    def _save(self) -> None:
+        files = {p: v and dataclasses.astuple(v) for p, v in self.record.items()}
+        data = {"version": _VERSION, "files": files, "offers": self.offers}
+        self._write(".course/copied.json", json.dumps(data, indent=1).encode())
+
+
+def _originals(home: Path) -> dict[str, _Original]:
+    """The files of the course that belong into `work/`, and what readers changed among them."""
+    found = [
+        path
+        for path in sorted(home.glob("lectures/**/*"))
+        if path.suffix == ".ipynb" or path.suffix in IMAGES
+    ]
+    for folder in sorted(home.glob("assignments/a*__*/")):
+        found += [path for path in files(folder) if path.suffix not in (".zip", ".pyc")]
+    tracked, changed = _git_state(home)
+    originals = {}
+    for path in found:
+        name = path.relative_to(home).as_posix()
+        if path.is_symlink() or not path.is_file() or CLUTTER.intersection(path.parts):
+            continue
+        content = path.read_bytes()
+        course: bytes | None = content
+        if tracked is not None and name not in tracked:
+            course = None
+        elif name in changed:
+            course = _git(home, "show", f"HEAD:./{name}")
+        originals[name] = _Original(content, course, os.access(path, os.X_OK))
+    return originals
+
+
+def _git_state(home: Path) -> tuple[set[str] | None, set[str]]:
+    """The files that git knows, and those that differ from what is committed.
+
+    A course that is no git checkout, or a machine without git, knows nothing: (None, set()).
+    """
+    if not (home / ".git").exists():
+        return None, set()
+    places = ("--", "lectures", "assignments")
+    tracked = _git(home, "ls-files", "-z", *places)
+    changed = _git(home, "diff", "--name-only", "--no-renames", "-z", "HEAD", *places)
+    if tracked is None or changed is None:
+        return None, set()
+    return set(os.fsdecode(tracked).split("\0")), set(os.fsdecode(changed).split("\0"))
+
+
+def _git(home: Path, *words: str) -> bytes | None:
+    """What a git command prints; None where it fails or git is not installed."""
+    # The checkout may belong to another user, e.g. in a container.
+    command = ["git", "-c", f"safe.directory={home}", "-C", str(home), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _read(path: Path) -> bytes | None:
+    """A file's bytes; None where it is missing, a link, a folder, or cannot be read."""
+    try:
+        return None if path.is_symlink() or not path.is_file() else path.read_bytes()
+    except OSError:
+        return None
+
+
+def _print(path: str, content: bytes) -> _Print:
+    """What identifies a file with this name and content."""
+    cells = _cells(content) if path.endswith(".ipynb") else None
+    return _Print(_hash(content), _hash(cells) if cells is not None else "")
+
+
+def _cells(content: bytes) -> bytes | None:
+    """The part of a notebook that a person writes; None where the content is no notebook."""
+    try:
+        written = []
+        for cell in json.loads(content)["cells"]:
+            source = cell["source"]
+            text = source if isinstance(source, str) else "".join(source)
+            written.append([cell["cell_type"], text, cell.get("attachments") or {}])
+        return json.dumps(written, sort_keys=True).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _were(count: int, of: str) -> str:
+    return f"1 file {of} was" if count == 1 else f"{count} files {of} were"
