@@ -6,6 +6,7 @@ import dataclasses
 import os
 import queue
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -121,7 +122,7 @@ class Case:
     todo: str
     files: Files = dataclasses.field(default_factory=lambda: PYTHON)
     what: str = ""
-    #: Only the server's log says this; without it the entry cannot be told.
+    #: Only the server's log says this; without it the entry says how to read the log.
     log_only: bool = False
 
 
@@ -342,6 +343,56 @@ CASES: dict[str, Case] = {
         LINE.format(1, "platform"),
         'Write backend: "openvino"',
     ),
+    "platform_python_code": case(
+        "unknown-platform",
+        OK.replace('backend: "python"', 'platform: "pytorch"'),
+        LINE.format(1, "platform"),
+        'Write backend: "python": 1/ holds model.py, and no model.pt. '
+        'Write platform: "pytorch_libtorch" or backend: "pytorch" for a model.pt.',
+        what='"pytorch" is the name of a backend',
+    ),
+    "platform_pytorch": case(
+        "unknown-platform",
+        'platform: "pytorch"\n' + IO,
+        LINE.format(1, "platform"),
+        'Write platform: "pytorch_libtorch" or backend: "pytorch" in place of the platform line.',
+        files={"1/model.pt": "w"},
+    ),
+    "platform_onnxruntime": case(
+        "unknown-platform",
+        'platform: "onnxruntime"\n' + IO,
+        LINE.format(1, "platform"),
+        'Write platform: "onnxruntime_onnx" or backend: "onnxruntime" in place',
+        files={"1/model.onnx": "w"},
+    ),
+    "platform_fil": case(
+        "unknown-platform",
+        'platform: "fil"\n' + IO,
+        LINE.format(1, "platform"),
+        'Write backend: "fil" in place of the platform line.',
+        files={"1/xgboost.json": "{}"},
+    ),
+    "backend_platform": case(
+        "unknown-backend",
+        'backend: "onnxruntime_onnx"\n' + IO,
+        LINE.format(1, "backend"),
+        'Write platform: "onnxruntime_onnx" or backend: "onnxruntime".',
+        files={"1/model.onnx": "w"},
+        what='"onnxruntime_onnx" is a platform',
+    ),
+    "backend_torch": case(
+        "unknown-backend",
+        'backend: "pytorch_libtorch"\n' + IO,
+        LINE.format(1, "backend"),
+        'Write platform: "pytorch_libtorch" or backend: "pytorch".',
+        files={"1/model.pt": "w"},
+    ),
+    "backend_torch_code": case(
+        "unknown-backend",
+        OK.replace('"python"', '"pytorch_libtorch"'),
+        LINE.format(1, "backend"),
+        'Write backend: "python": 1/ holds model.py, and no model.pt.',
+    ),
     "backend": case(
         "unknown-backend",
         OK.replace('"python"', '"pythn"'),
@@ -358,7 +409,6 @@ CASES: dict[str, Case] = {
         "Write backend:",
         files={"1/weights.bin": "w"},
         what="1/ holds weights.bin, and there is no config.pbtxt",
-        log_only=True,
     ),
     "misnamed_config": case(
         "no-backend",
@@ -366,31 +416,34 @@ CASES: dict[str, Case] = {
         "config.pbtxt",
         "Rename config.pbtxt.txt",
         files={"config.pbtxt.txt": OK, "1/weights.bin": "w"},
-        log_only=True,
     ),
     "name": case(
         "name-differs", 'name: "other"\n' + OK, LINE.format(1, "name"), 'Write name: "name"'
     ),
     "negative": case(
-        "negative-batch-size", OK.replace("8", "-1"), LINE.format(2, "max_batch_size"), "0 for"
+        "negative-batch-size", OK.replace("8", "-1"), LINE.format(2, "max_batch_size"), "0 for",
+        log_only=True,
     ),
     "preferred": case(
         "preferred-over-max",
         OK + "dynamic_batching {\n  preferred_batch_size: [ 4,\n   16 ]\n}\n",
         LINE.format(7, "dynamic_batching.preferred_batch_size"),
         "Write at most 8",
+        log_only=True,
     ),
     "preferred_zero": case(
         "preferred-not-positive",
         OK + "dynamic_batching { preferred_batch_size: [ 0 ] }\n",
         LINE.format(5, "dynamic_batching.preferred_batch_size"),
         "from 1 up",
+        log_only=True,
     ),
     "priority": case(
         "priority-out-of-range",
         OK + "dynamic_batching { priority_levels: 2 default_priority_level: 5 }\n",
         LINE.format(5, "dynamic_batching.default_priority_level"),
         "from 1 to 2",
+        log_only=True,
     ),
     "control": case(
         "control-values",
@@ -428,6 +481,7 @@ CASES: dict[str, Case] = {
         OK + "response_cache { enable: true }\nmodel_transaction_policy { decoupled: true }\n",
         LINE.format(5, "response_cache"),
         "Take response_cache out",
+        log_only=True,
     ),
     "agent": case(
         "no-repository-agent",
@@ -627,6 +681,23 @@ CASES: dict[str, Case] = {
         "pip install scikit-image",
         files=code("def initialize(self, args):", "    import skimage"),
     ),
+    "package_misspelt": case(
+        "missing-package", OK, "1/model.py, line 1: import nunpy",
+        "Did you mean numpy? Write numpy in place of nunpy.",
+        files={"1/model.py": f"import nunpy\n{CODE}"},
+    ),
+    "package_short": case(
+        "missing-package", OK, "1/model.py, line 1: import np", "Did you mean numpy?",
+        files={"1/model.py": f"import np\n{CODE}"},
+    ),
+    "package_standard": case(
+        "missing-package", OK, "1/model.py, line 1: import jsn", "Did you mean json?",
+        files={"1/model.py": f"import jsn\n{CODE}"},
+    ),
+    "package_own": case(
+        "missing-package", OK, "1/model.py, line 1: import helpr", "Did you mean helper?",
+        files={"1/model.py": f"import helpr\n{CODE}", "1/helper.py": ""},
+    ),
     "import_name": case(
         "import-name", OK, "1/model.py, line 1: from json import lod", "Correct the name",
         files={"1/model.py": f"from json import lod\n{CODE}"},
@@ -678,50 +749,59 @@ CASES: dict[str, Case] = {
     ),
     # -- ensembles
     "e_unused": case("ensemble-unused", ensemble(tensor_x="xx"), "input_map.value",
-                     'Write value: "x"'),
+                     'Write value: "x"', log_only=True),
     "e_unused_more": case(
         "ensemble-unused",
         ensemble(io=IO.replace("] } ]\noutput",
                                '] }, { name: "mask" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput')),
         LINE.format(3, "input[1]"),
         "Map it in a step",
+        log_only=True,
     ),
-    "e_output": case("ensemble-unused", ensemble(tensor_y="z", y="y"), "output", "output_map"),
+    "e_output": case(
+        "ensemble-unused", ensemble(tensor_y="z", y="y"), "output", "output_map", log_only=True
+    ),
     "e_instances": case(
         "ensemble-instances",
         ("instance_group [ { count: 1 } ]\n" + ensemble()[0], ensemble()[1]),
         LINE.format(1, "instance_group"),
         "Take instance_group out",
+        log_only=True,
     ),
     "e_steps": case(
         "ensemble-step-incomplete",
         (f'platform: "ensemble"\n{IO}ensemble_scheduling {{ }}\n', {"1/.keep": ""}),
         LINE.format(4, "ensemble_scheduling"),
         "step {",
+        log_only=True,
     ),
     "e_no_map": case(
         "ensemble-step-incomplete",
         (re.sub(r" *input_map.*\n", "", ensemble()[0]), {"1/.keep": ""}),
         "ensemble_scheduling.step[0]",
         "Write input_map",
+        log_only=True,
     ),
     "e_twice": case(
         "ensemble-tensor-twice",
         ensemble(more=ensemble()[0].partition("step [ ")[2].partition(" ]\n}")[0].join([", ", ""])),
         "step[1].output_map.value",
         "Name one of them otherwise",
+        log_only=True,
     ),
     "e_no_steps": case(
         "ensemble-without-steps",
         (f'platform: "ensemble"\n{IO}', {"1/.keep": ""}),
         LINE.format(1, "platform"),
         "Write ensemble_scheduling",
+        log_only=True,
     ),
     "e_backend": case(
         "ensemble-platform",
         (ensemble()[0].replace("platform", "backend"), {"1/.keep": ""}),
         LINE.format(1, "backend"),
         'platform: "ensemble"',
+        log_only=True,
     ),
     "e_missing": case(
         "ensemble-member-missing", ensemble(member="goood"), "step[0].model_name",
@@ -962,10 +1042,15 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
     assert error.message.startswith(first)
     assert "backends/base.py" not in str(error)
     assert not re.search(r"^;|At:\s*\Z", str(error), re.MULTILINE), str(error)
-    # A container's log may be out of reach; the answer alone must do.
+    # A container's log may be out of reach: then the answer and the folder must do.
     blind = load_error(name, first, folder)
-    if "failed to poll" in blind.message and not wanted.log_only:
+    if "failed to poll" in blind.message and wanted.log_only:
+        assert blind.rule == "config-refused"
+        assert "Poll failed for model directory" in blind.todo
+    elif "failed to poll" in blind.message:
         assert (blind.rule, blind.where, blind.todo) == (error.rule, error.where, error.todo)
+    # A misspelt name is never a package to install.
+    assert "pip install" not in error.todo or "did you mean" not in error.todo.lower()
     # One bad model never stops the others.
     assert server.ready("good")
 
@@ -1032,6 +1117,37 @@ def test_a_good_model_is_no_hazard(tmp_path: Path) -> None:
     assert hazard("nowhere", tmp_path / "nowhere") is None
 
 
+def test_a_module_that_is_missing_at_a_request(loaded: Triton) -> None:
+    with loaded.http_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, httpclient, "imports")
+    error = explain(caught.value, loaded, "imports")
+    assert isinstance(error, RequestError)
+    assert error.where == "1/model.py, line 3, in execute: import pandsa"
+    assert error.todo == "Did you mean pandas? Write pandas in place of pandsa."
+
+
+def test_a_demonstration_model_without_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_REPOSITORY", str(tmp_path))
+    course = Path(__file__).parents[2] / "model_repository"
+    (tmp_path / "digits_onnx").mkdir()
+    shutil.copyfile(course / "digits_onnx/config.pbtxt", tmp_path / "digits_onnx/config.pbtxt")
+    (tmp_path / "image_classifier/1").mkdir(parents=True)
+    for file in ("config.pbtxt", "1/model.py"):
+        shutil.copyfile(course / "image_classifier" / file, tmp_path / "image_classifier" / file)
+    with Triton(tmp_path, models=[]) as server:
+        for model in ("digits_onnx", "image_classifier"):
+            with pytest.raises(LoadError) as caught:
+                server.load(model)
+            assert caught.value.rule == "weights-not-built", str(caught.value)
+            assert f"`workbook models {model}`" in caught.value.todo
+            with server.http_client() as client, pytest.raises(InferenceServerException) as failed:
+                ask(client, httpclient, model)
+            error = explain(failed.value, server)
+            assert f"Run `workbook models {model}`" in error.todo, str(error)
+
+
 @pytest.mark.parametrize("control", ["none", "poll"])
 def test_bad_models_in_the_repository_do_not_stop_the_good_ones(
     tmp_path: Path, control: Any
@@ -1085,10 +1201,22 @@ def test_words_of_other_servers(tmp_path: Path, rule: str) -> None:
     assert error.todo
 
 
+#: What Triton itself says of a model's answers, on a server without the course's checks of them:
+#: see tests/server/test_python_models.py.
+PLAIN = {
+    "not-a-list",
+    "number-of-responses",
+    "not-a-response",
+    "decoupled-returns",
+    "tensor-is-none",
+}
+
+
 def test_every_entry_is_tested() -> None:
-    tested = {c.rule for c in CASES.values()} | set(OVERRIDES) | set(SAMPLES) | {"no-such-model"}
+    tested = {c.rule for c in CASES.values()} | set(OVERRIDES) | set(SAMPLES)
+    tested |= {"no-such-model", "config-refused", "weights-not-built"}
     assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
-    assert {rule.id for rule in REQUESTS} == {rule for rule, *_ in ASKED} | set(SAID)
+    assert {rule.id for rule in REQUESTS} == {rule for rule, *_ in ASKED} | set(SAID) | PLAIN
     assert {rule.id for rule in STARTS} == set(START)
 
 
@@ -1187,9 +1315,11 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
     )
     write(server.repository / "mortal", OK, {"1/model.py": MISBEHAVES})
     write(server.repository / "lazy", OK, {"1/model.py": "class TritonPythonModel:\n    pass\n"})
+    late = "class TritonPythonModel:\n    def execute(self, requests):\n        import pandsa\n"
+    write(server.repository / "imports", OK, {"1/model.py": late})
     write(server.repository / "gather", ORT, {"1/model.onnx": table_of_three()})
     with ThreadPoolExecutor(16) as pool:
-        models = ("two", "sequence", "stream", "misbehaves", "mortal", "lazy", "gather")
+        models = ("two", "sequence", "stream", "misbehaves", "mortal", "lazy", "gather", "imports")
         assert len(list(pool.map(server.load, models))) == len(models)
     return server
 
@@ -1244,8 +1374,8 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("sequence-not-started", "sequence", {"sequence_id": 5}, "sequence_start=True"),
     ("no-execute", "lazy", {}, "def execute(self, requests)"),
     ("model-exception", "misbehaves", {"inputs": how(1)}, "1/model.py, line 11, in execute"),
-    ("number-of-responses", "misbehaves", {"inputs": how(2)}, "one InferenceResponse for each"),
-    ("not-a-response", "misbehaves", {"inputs": how(3)}, "numpy.ndarray"),
+    ("model-mistake", "misbehaves", {"inputs": how(2)}, "execute got 1 request and returned 0"),
+    ("model-mistake", "misbehaves", {"inputs": how(3)}, "an object of type ndarray"),
     ("member-not-ready", "misbehaves", {"inputs": how(4)}, 'model_name="good"'),
     ("several-responses", "misbehaves", {"inputs": how(5)}, "decoupled: true"),
     ("client-timeout", "misbehaves", {"inputs": how(7), "client_timeout": 0.2}, "Wait longer"),

@@ -1,4 +1,4 @@
-"""Turn the server's words into something to act on: what is wrong, where, what to write instead.
+"""Explain what the server says: what is wrong, where, and what to do about it.
 
 - `load_error`: a model that did not load;
 - `explain`: a request that failed, for notebooks;
@@ -6,27 +6,26 @@
 - `hazard`: a model folder that would hang or kill the server, before it is asked to load it;
 - `table`: the whole catalogue as a Markdown table, for the documentation.
 
-The explanations themselves are in `catalogue/`.
+The explanations themselves are in `catalogue/`; catalogue/rules.py shows how to add one.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
-from .catalogue import LOADS, REQUESTS, STARTS, Evidence, Question
+from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
 from .catalogue.evidence import CONFIG
 from .diagnose import diagnose
 
-if TYPE_CHECKING:
-    from .connection import Server
-
 _POLL_FAILED = "failed to poll from model repository"
-#: A traceback's places in the stand-ins' own code, and the line `At:` where no others follow.
+#: A traceback's places in the code of the stand-ins and of the checks of Python models' answers
+#: (backends/python/checks.py), and the line `At:` where no others follow.
 _STAND_IN = re.compile(
-    r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/\w+/\w+/model)\.py\(\d+\): .*\n?",
+    r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/\w+/\w+/model|triton_workbook_checks)"
+    r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
@@ -38,12 +37,18 @@ _PARSER = re.compile(
 def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadError:
     """Explain why a model did not load.
 
+        error = load_error("digits", answer, Path("model_repository/digits"), log)
+        print(error)  # what, where, to do, and the server's message
+
     Args:
         model: its name.
         message: the server's answer.
         folder: the model's folder on this machine, to point into; it need not exist.
-        log: what the server has logged since it was asked. A config that is refused leaves its
-            reason there only; without a log the reason is looked for in the folder.
+        log: what the server has logged since it was asked. Why a config is refused stands in the
+            log only; without a log the folder is read for the reason (diagnose.py).
+
+    Returns:
+        The error to raise, whether the catalogue explains the message or not.
     """
     message = message.strip()
     reason = _reason(model, log)
@@ -51,12 +56,11 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         message = f"{message}\n{reason}"
     evidence = Evidence(model, folder, message)
     shown = _readable(message)
-    words = message
     if not reason and (_POLL_FAILED in message or "failed to read text proto" in message):
-        words = f"{message}\n{diagnose(evidence)}"
-        evidence = Evidence(model, folder, words)
+        message = f"{message}\n{diagnose(evidence)}"
+        evidence = Evidence(model, folder, message)
     for catalogue in LOADS:
-        found = catalogue.explain(evidence, words)
+        found = catalogue.explain(evidence, message)
         if found is not None:
             rule, advice = found
             return LoadError(
@@ -72,12 +76,12 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         model=model,
         message=shown,
         where=str(folder),
-        todo="The server's own words below say why.",
+        todo="The server's own message below says why.",
     )
 
 
 def explain(
-    error: BaseException | str, server: Server | None = None, model: str | None = None
+    error: BaseException | str, server: AskedServer | None = None, model: str | None = None
 ) -> WorkbookError:
     """Explain why a request failed.
 
@@ -87,19 +91,20 @@ def explain(
             raise explain(error, server, "square") from None
 
     Args:
-        error: what the client raised or a stream delivered, or the server's words.
+        error: what the client raised or a stream delivered, or the server's message as text.
         server: the server asked; with it, names are looked up and corrected.
-        model: the model asked, where the words may not name it.
+        model: the model asked, where the message may not name it.
 
     Returns:
         The error to raise or print. A WorkbookError comes back as it is.
     """
     if isinstance(error, WorkbookError):
         return error
-    message = _words(error)
+    message = _text(error)
     named = re.search(r"(?:model|for unknown model:|must be <= \d+ for) '([^']+)'", message)
     question = Question(message, model or (named[1] if named else ""), server)
     found = REQUESTS.explain(question, message)
+    message = _readable(message)
     if found is None:
         return RequestError(
             "The request failed.", model=question.model, message=message, todo="See below."
@@ -116,7 +121,10 @@ def explain(
 
 
 def start_error(log: str) -> ServerError | None:
-    """Explain why a server did not start, from its log; None where the log does not say."""
+    """Explain why a server did not start, from its log; None where the log does not say.
+
+    raise start_error(log) or ServerError("The server did not start.")
+    """
     found = STARTS.explain(log, f"\n{log}")
     if found is None:
         return None
@@ -127,14 +135,18 @@ def start_error(log: str) -> ServerError | None:
 def hazard(model: str, folder: Path) -> LoadError | None:
     """What would hang or kill the server, seen before it is asked to load the model.
 
-    Three mistakes are not refused by Triton 24.10 but end it or leave the load hanging for ever,
-    and with it every later load of that model: a Python model without its file (issue 8766 of
-    triton-inference-server/server, open in 2026), a folder in the place of config.pbtxt (the
-    server aborts), and a warm-up with more rows than max_batch_size (it crashes two times out of
-    three).
+    Triton 24.10 does not refuse three mistakes:
+
+    - a Python model without its file: the load, and every later load of that model, hangs for ever
+      (issue 8766 of triton-inference-server/server, open in 2026);
+    - a folder in the place of config.pbtxt: the server aborts;
+    - a warm-up with more rows than max_batch_size: the server crashes two times out of three.
+
+        if (danger := hazard("digits", Path("model_repository/digits"))):
+            raise danger
 
     Returns:
-        The error to raise, or None where nothing of the kind is in sight.
+        The error to raise, or None where the folder has none of these mistakes.
     """
     evidence = Evidence(model, folder, "")
     if (folder / CONFIG).is_dir():
@@ -150,22 +162,27 @@ def hazard(model: str, folder: Path) -> LoadError | None:
 
 
 def table() -> str:
-    """The catalogue as a Markdown table: each entry's name, the server's words, what to do."""
+    """The catalogue as a Markdown table: each entry's name, the server's message, what to do.
+
+    Path("catalogue.md").write_text(table())
+    """
     lines = ["| entry | the server says | what to do |", "|---|---|---|"]
     catalogues: tuple[Any, ...] = (*LOADS, REQUESTS, STARTS)
     for catalogue in catalogues:
         for rule in catalogue:
-            words = " ".join(re.sub(r"\{\w+(:\w+)?\}", "…", rule.words[0]).split())
-            words = words.replace("`", "'").replace("|", "/")
-            lines.append(f"| {rule.id} | `{words}` | {rule.summary} |")
+            says, todo = (
+                " ".join(re.sub(r"\{\w+(:\w+)?\}", "…", text).replace("|", "/").split())
+                for text in (rule.words[0], rule.summary)
+            )
+            lines.append(f"| {rule.id} | `{says.replace('`', chr(39))}` | {todo} |")
     return "\n".join(lines) + "\n"
 
 
 def _reason(model: str, log: str) -> str:
-    """The reason that the log gives for the last refusal of a model's config, with its position.
+    """Why the log says that the model's config was refused last; "" where it does not.
 
-    The log is shared by all models: the parser's lines that belong to this model stand directly
-    before its own line.
+    All models write into one log: the parser's lines, which give line and column, stand directly
+    before the line of the model that they belong to.
     """
     failed = f"Poll failed for model directory '{model}': "
     lines = log.splitlines()
@@ -183,11 +200,11 @@ def _reason(model: str, log: str) -> str:
 
 
 def _readable(message: str) -> str:
-    """A refusal without the places in the stand-ins' code, which no reader can mend."""
+    """A message without the places in the laptop server's own code, which no reader can mend."""
     return _NO_PLACES.sub("", _STAND_IN.sub("", message)).rstrip("; \n")
 
 
-def _words(error: BaseException | str) -> str:
+def _text(error: BaseException | str) -> str:
     """What an error says, without the client's `[400]` in front."""
     message = getattr(error, "message", None)
     text = message() if callable(message) else str(error)
@@ -201,10 +218,10 @@ def _no_python_file(evidence: Evidence) -> LoadError | None:
     for version in evidence.versions():
         path = evidence.folder / str(version) / name
         if not path.exists():
-            words = f"Python model file not found in '{path}'"
-            error = load_error(evidence.model, f"version {version} is at UNAVAILABLE: {words}",
-                               evidence.folder)  # fmt: skip
-            error.message = f"(not asked: Triton would wait for ever) {words}"
+            missing = f"Python model file not found in '{path}'"
+            answer = f"version {version} is at UNAVAILABLE: {missing}"
+            error = load_error(evidence.model, answer, evidence.folder)
+            error.message = f"(not asked: Triton would wait for ever) {missing}"
             return error
     return None
 
@@ -214,11 +231,11 @@ def _warmup_over_max(evidence: Evidence) -> LoadError | None:
     for _, section in evidence.sections("model_warmup"):
         size = section.text("batch_size", "0")
         if size.isdigit() and limit.isdigit() and int(size) > max(1, int(limit)):
-            words = (
+            answer = (
                 f"failed to run warmup sample '{section.text('name')}': batch size {size} for "
                 f"'{evidence.model}', max allowed is {limit}"
             )
-            error = load_error(evidence.model, words, evidence.folder)
-            error.message = f"(not asked: Triton may crash) {words}"
+            error = load_error(evidence.model, answer, evidence.folder)
+            error.message = f"(not asked: Triton may crash) {answer}"
             return error
     return None

@@ -1,6 +1,7 @@
-"""The catalogue of failures: the server's own words, what they mean, and what to write instead.
+"""The catalogue of failures: what the server says, what is wrong, where, and what to do about it.
 
-Built by provoking each failure on a real server; the tests do it again for every entry.
+Each entry was written from a failure provoked on a real server; the tests provoke it again.
+rules.py shows how to add one.
 """
 
 from .config import CORE
@@ -9,12 +10,13 @@ from .evidence import Evidence
 from .files import FILES
 from .frameworks import FRAMEWORKS, OTHERS
 from .python import PYTHON
-from .requests import REQUESTS, Question
+from .requests import REQUESTS, AskedServer, Question
 from .starts import STARTS
 from .tensors import TENSORS
 from .text import TEXT
+from .weights import WEIGHTS
 
 #: For models that do not load, in the order in which they are tried.
-LOADS = (TEXT, ENSEMBLES, FRAMEWORKS, PYTHON, CORE, TENSORS, FILES, OTHERS)
+LOADS = (TEXT, WEIGHTS, ENSEMBLES, FRAMEWORKS, PYTHON, CORE, TENSORS, FILES, OTHERS)
 
-__all__ = ["LOADS", "REQUESTS", "STARTS", "Evidence", "Question"]
+__all__ = ["LOADS", "REQUESTS", "STARTS", "AskedServer", "Evidence", "Question"]

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from ..pbtxt import Scalar
-from .evidence import CONFIG, Evidence, show
+from . import schema
+from .evidence import CONFIG, Evidence, at_field, show
 from .rules import Advice, Catalogue, Said, listed, near
 
 CORE: Catalogue[Evidence] = Catalogue()
 
-PLATFORMS = (
-    "ensemble",
-    "onnxruntime_onnx",
-    "pytorch_libtorch",
-    "tensorrt_plan",
-    "tensorflow_graphdef",
-    "tensorflow_savedmodel",
-)
-BACKENDS = (
-    "python",
-    "onnxruntime",
-    "pytorch",
-    "openvino",
-    "tensorflow",
-    "fil",
-    "dali",
-    "vllm",
-    "tensorrt",
-    "tensorrtllm",
-)
+#: Triton's platforms, each with the backend that it stands for.
+PLATFORMS = {
+    "ensemble": "",
+    "onnxruntime_onnx": "onnxruntime",
+    "pytorch_libtorch": "pytorch",
+    "tensorrt_plan": "tensorrt",
+    "tensorflow_savedmodel": "tensorflow",
+    "tensorflow_graphdef": "tensorflow",
+}
+#: Triton's backends, each with the file that it serves; "" where that varies.
+BACKENDS = {
+    "python": "model.py",
+    "onnxruntime": "model.onnx",
+    "pytorch": "model.pt",
+    "openvino": "model.xml",
+    "tensorflow": "model.savedmodel",
+    "fil": "",
+    "dali": "model.dali",
+    "vllm": "model.json",
+    "tensorrt": "model.plan",
+    "tensorrtllm": "",
+}
+#: What people write, from other tools and from habit, and the backend that serves it.
 _BACKEND_WORDS = {
     "onnx": "onnxruntime",
     "ort": "onnxruntime",
@@ -45,12 +49,54 @@ _BACKEND_WORDS = {
     "tensorrt_llm": "tensorrtllm",
     "trtllm": "tensorrtllm",
 }
+#: What the ending of a model's file says of its backend.
+_ENDINGS = {
+    ".py": "python",
+    ".onnx": "onnxruntime",
+    ".pt": "pytorch",
+    ".xml": "openvino",
+    ".plan": "tensorrt",
+    ".savedmodel/": "tensorflow",
+    ".dali": "dali",
+    ".ubj": "fil",
+    ".tl": "fil",
+}
 
 
 def backend_near(name: str) -> str:
-    """The backend that was most likely meant; "" where none is near."""
+    """The backend that was most likely meant; "" where none is near.
+
+    backend_near("onnx")  # onnxruntime
+    """
     lower = name.lower()
-    return _BACKEND_WORDS.get(lower, "") or near(lower, BACKENDS, cutoff=0.7)
+    known = _BACKEND_WORDS.get(lower) or PLATFORMS.get(near(lower, PLATFORMS, cutoff=0.9), "")
+    return known or near(lower, BACKENDS, cutoff=0.7)
+
+
+def _backend_of(files: list[str]) -> str:
+    """The backend that serves one of these files; "" where none tells."""
+    return next((b for f in files for end, b in _ENDINGS.items() if f.endswith(end)), "")
+
+
+def _lines(backend: str, platform: str = "") -> str:
+    """The line of the config that asks for a backend; two where it can be `platform:` as well."""
+    platform = platform or next((p for p, b in PLATFORMS.items() if b == backend), "")
+    return (
+        f'platform: "{platform}" or backend: "{backend}"' if platform else f'backend: "{backend}"'
+    )
+
+
+def _write(evidence: Evidence, backend: str, lines: str, place: str = "") -> str:
+    """The instruction to write these lines, or the Python backend's where only code is there."""
+    files = [f for f in evidence.files() if f != "__pycache__/"]
+    if backend == "python" or not files or not all(f.endswith(".py") for f in files):
+        return f"Write {lines}{place}."
+    wanted = BACKENDS[backend]
+    return (
+        f'Write backend: "python": {evidence.version}/ holds {listed(files)}'
+        f"{f', and no {wanted}' if wanted else ''}. "
+        f"Write {lines} for {f'a {wanted}' if wanted else 'a model of that backend'}."
+    )
 
 
 @CORE.rule(
@@ -59,43 +105,55 @@ def backend_near(name: str) -> str:
     "unexpected platform type {platform:word} for",
 )
 def unknown_platform(evidence: Evidence, said: Said) -> Advice:
-    """Write `backend:` with the backend's name."""
-    platform = said["platform"]
-    meant = near(platform, PLATFORMS, cutoff=0.8)
-    backend = backend_near(platform)
-    if meant:
-        todo = f'Write platform: "{meant}".'
+    """Write `backend:` with the backend's name, or one of the platforms."""
+    name = said["platform"]
+    platform = near(name, PLATFORMS, cutoff=0.9)
+    backend = PLATFORMS.get(platform, "") or backend_near(name)
+    if platform and not backend:
+        todo = f'Write platform: "{platform}".'
     elif backend:
-        todo = f'Write backend: "{backend}" in place of the platform line.'
+        todo = _write(
+            evidence, backend, _lines(backend, platform), " in place of the platform line"
+        )
     else:
         todo = f"Write backend: and one of {', '.join(BACKENDS)}."
-    return Advice(f'There is no platform "{platform}".', evidence.at("platform"), todo)
+    what = f'There is no platform "{name}".'
+    if name in BACKENDS:
+        what = f'"{name}" is the name of a backend, and stands in the field platform.'
+    return Advice(what, evidence.at("platform"), todo)
 
 
 @CORE.rule("unknown-backend", "unable to find backend library for backend '{backend}'")
 def unknown_backend(evidence: Evidence, said: Said) -> Advice:
     """Write the backend's name as Triton has it, or use a server that has this backend."""
     name = said["backend"]
+    platform = near(name, PLATFORMS, cutoff=0.9)
     meant = backend_near(name)
+    what = f'There is no backend "{name}".'
     if not name:
         what, todo = "The config names no backend.", 'Write e.g. backend: "python".'
     elif name in BACKENDS:
         what = f'This server has no backend "{name}".'
         todo = "Serve the model where it is installed (NVIDIA has several images), or convert it."
+    elif platform:
+        what = f'"{platform}" is a platform, and the field backend has "{name}".'
+        todo = f'Write platform: "{platform}".'
+        if meant:
+            todo = _write(evidence, meant, _lines(meant, platform))
+    elif meant:
+        todo = _write(evidence, meant, f'backend: "{meant}"')
     else:
-        what = f'There is no backend "{name}".'
-        todo = f'Write backend: "{meant}".' if meant else f"Write one of {', '.join(BACKENDS)}."
+        todo = f"Write one of {', '.join(BACKENDS)}."
     return Advice(what, evidence.at("backend", "platform"), todo)
 
 
-@CORE.rule("backend-library", "unable to find backend library '{library}' for model '{model}'")
-def backend_library(evidence: Evidence, said: Said) -> Advice:
-    """Leave `runtime` out: the server knows it."""
-    return Advice(
-        f"The backend has no library {said['library']}.",
-        evidence.at("runtime", "backend"),
-        "Take the line runtime out; the server fills it in.",
-    )
+CORE.row(
+    "backend-library",
+    "unable to find backend library '{library}' for model '{model}'",
+    what="The backend has no library {library}.",
+    where=at_field("runtime", "backend"),
+    todo="Take the line runtime out; the server fills it in.",
+)
 
 
 @CORE.rule(
@@ -109,53 +167,36 @@ def no_backend(evidence: Evidence, said: Said) -> Advice:
     stray = [n for n in evidence.entries() if n.startswith("config") and n != CONFIG]
     files = evidence.files()
     guess = _backend_of(files)
-    held = f"{evidence.version()}/ holds {listed(files)}" if files else "there is no model file"
+    held = f"{evidence.version}/ holds {listed(files)}" if files else "there is no model file"
     has = evidence.config_bytes.strip()
+    if stray and not has:
+        todo = f"Rename {stray[0]} to {CONFIG}."
+    elif guess:
+        todo = f'Write backend: "{guess}" into {CONFIG}.'
+    else:
+        todo = f'Write backend: and its name into {CONFIG}, e.g. backend: "python".'
     return Advice(
         f"The server cannot tell which backend serves this model: {held}"
         f"{'' if has else ', and there is no config.pbtxt'}.",
         CONFIG,
-        f"Rename {stray[0]} to {CONFIG}."
-        if stray and not has
-        else f'Write backend: "{guess or "python"}" into {CONFIG}.',
+        todo,
     )
 
 
-def _backend_of(files: list[str]) -> str:
-    ends = {
-        ".py": "python",
-        ".onnx": "onnxruntime",
-        ".pt": "pytorch",
-        ".xml": "openvino",
-        ".plan": "tensorrt",
-        ".savedmodel/": "tensorflow",
-        ".dali": "dali",
-        ".ubj": "fil",
-        ".tl": "fil",
-    }
-    return next((b for f in files for end, b in ends.items() if f.endswith(end)), "")
-
-
-@CORE.rule(
-    "name-differs", "unexpected directory name '{folder}' for model '{model}', directory name must"
+CORE.row(
+    "name-differs",
+    "unexpected directory name '{folder}' for model '{model}', directory name must",
+    what='The config calls the model "{model}", its folder is {folder}.',
+    where=at_field("name"),
+    todo='Write name: "{folder}", or take the line out: the folder names the model.',
 )
-def name_differs(evidence: Evidence, said: Said) -> Advice:
-    """Leave `name` out, or make it the folder's."""
-    return Advice(
-        f'The config calls the model "{said["model"]}", its folder is {said["folder"]}.',
-        evidence.at("name"),
-        f'Write name: "{said["folder"]}", or take the line out: the folder names the model.',
-    )
-
-
-@CORE.rule("negative-batch-size", "'max_batch_size' must be non-negative value for {model:word}")
-def negative_batch_size(evidence: Evidence, said: Said) -> Advice:
-    """Write the largest batch, or 0 for a model that does not batch."""
-    return Advice(
-        "max_batch_size is negative.",
-        evidence.at("max_batch_size"),
-        "Write the largest batch, e.g. 8; 0 for a model whose tensors have no batch dimension.",
-    )
+CORE.row(
+    "negative-batch-size",
+    "'max_batch_size' must be non-negative value for {model:word}",
+    what="max_batch_size is negative.",
+    where=at_field("max_batch_size"),
+    todo="Write the largest batch, e.g. 8; 0 for a model whose tensors have no batch dimension.",
+)
 
 
 @CORE.rule(
@@ -181,130 +222,99 @@ def preferred_over_max(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@CORE.rule(
+CORE.row(
     "preferred-not-positive",
     "dynamic batching preferred size must be positive for {model:word}",
     "sequence batching preferred batch size must be positive for {model:word}",
+    what="A preferred batch size is 0 or less.",
+    where=at_field(
+        "dynamic_batching.preferred_batch_size",
+        "sequence_batching.oldest.preferred_batch_size",
+    ),
+    todo="Write sizes from 1 up, or leave preferred_batch_size out.",
 )
-def preferred_not_positive(evidence: Evidence, said: Said) -> Advice:
-    """Write sizes from 1 up, or leave preferred_batch_size out."""
-    return Advice(
-        "A preferred batch size is 0 or less.",
-        evidence.at(
-            "dynamic_batching.preferred_batch_size",
-            "sequence_batching.oldest.preferred_batch_size",
-        ),
-        "Write sizes from 1 up, or leave preferred_batch_size out.",
-    )
-
-
-@CORE.rule(
+CORE.row(
     "priority-out-of-range",
     "default priority level must be in range [1, {levels:int}]",
-    "priority queue policy must have priority level in range [1, {levels:int}]",
+    what="default_priority_level is missing, or not one of the priority levels.",
+    where=at_field("dynamic_batching.default_priority_level", "dynamic_batching.priority_levels"),
+    todo="Write a level from 1 to {levels} (1 is the most urgent).",
 )
-def priority_out_of_range(evidence: Evidence, said: Said) -> Advice:
-    """Name priorities from 1 to priority_levels; default_priority_level is required."""
-    in_queue = "priority queue policy must" in evidence.message
-    return Advice(
-        "A key of priority_queue_policy is not a priority level."
-        if in_queue
-        else "default_priority_level is missing, or not one of the priority levels.",
-        evidence.at(
-            "dynamic_batching.priority_queue_policy"
-            if in_queue
-            else "dynamic_batching.default_priority_level",
-            "dynamic_batching.priority_levels",
-        ),
-        f"Write a level from 1 to {said['levels']} (1 is the most urgent).",
-    )
+CORE.row(
+    "priority-out-of-range",
+    "priority queue policy must have priority level in range [1, {levels:int}]",
+    what="A key of priority_queue_policy is not a priority level.",
+    where=at_field("dynamic_batching.priority_queue_policy", "dynamic_batching.priority_levels"),
+    todo="Write a level from 1 to {levels} (1 is the most urgent).",
+)
 
 
-@CORE.rule(
+def _at_control(evidence: Evidence, said: Said) -> str:
+    """Where the control of that kind stands in the sequence batcher."""
+    for field in evidence.config.walk():
+        value = field.value.text if isinstance(field.value, Scalar) else ""
+        if field.name == "kind" and value == said["kind"]:
+            return show(field)
+    return evidence.at("sequence_batching.control_input", "sequence_batching")
+
+
+CORE.row(
     "control-values",
     "sequence batching must specify either 'int32_false_true', 'fp32_false_true' or "
     "'bool_false_true' for {kind:word}",
     "sequence batching specifies more than one from 'int32_false_true', 'fp32_false_true' and "
     "'bool_false_true' for {kind:word}",
     "sequence batching control '{field}' must have exactly 2 entries for {kind:word}",
+    what="The control {kind} needs one pair of values, for false and for true.",
+    where=_at_control,
+    todo="Write one of int32_false_true: [ 0, 1 ], fp32_false_true: [ 0, 1 ] or "
+    "bool_false_true: [ false, true ].",
 )
-def control_values(evidence: Evidence, said: Said) -> Advice:
-    """Give a control exactly one pair of values, e.g. `int32_false_true: [ 0, 1 ]`."""
-    return Advice(
-        f"The control {said['kind']} needs one pair of values, for false and for true.",
-        _at_control(evidence, said["kind"]),
-        "Write one of int32_false_true: [ 0, 1 ], fp32_false_true: [ 0, 1 ] or "
-        "bool_false_true: [ false, true ].",
-    )
-
-
-@CORE.rule(
+CORE.row(
     "control-data-type",
     "unexpected data type for control {kind:word} for {model:word}. Allowed data types are "
     "{types:rest}",
+    what="{kind} cannot have this data type.",
+    where=_at_control,
+    todo="Write data_type: TYPE_UINT64 (or UINT32, INT64, INT32, STRING).",
 )
-def control_data_type(evidence: Evidence, said: Said) -> Advice:
-    """Give the correlation id one of the allowed types."""
-    return Advice(
-        f"{said['kind']} cannot have this data type.",
-        _at_control(evidence, said["kind"]),
-        "Write data_type: TYPE_UINT64 (or UINT32, INT64, INT32, STRING).",
-    )
-
-
-@CORE.rule(
+CORE.row(
     "control-twice",
     "sequence batching specifies multiple {kind:word} tensors",
-    "sequence batching control tensor '{name}' is specified for multiple control kinds",
+    what="The control {kind} is given twice.",
+    where=at_field("sequence_batching.control_input[1]", "sequence_batching"),
+    todo="Give each kind of control one tensor of its own.",
 )
-def control_twice(evidence: Evidence, said: Said) -> Advice:
-    """Give each control one tensor, and each tensor one control."""
-    which = said.get("kind") or f'tensor "{said.get("name")}"'
-    return Advice(
-        f"The control {which} is given twice.",
-        evidence.at("sequence_batching.control_input[1]", "sequence_batching"),
-        "Give each kind of control one tensor of its own.",
-    )
-
-
-def _at_control(evidence: Evidence, kind: str) -> str:
-    for field in evidence.config.walk():
-        if field.name == "kind" and isinstance(field.value, Scalar) and field.value.text == kind:
-            return show(field)
-    return evidence.at("sequence_batching.control_input", "sequence_batching")
-
-
-@CORE.rule(
+CORE.row(
+    "control-twice",
+    "sequence batching control tensor '{name}' is specified for multiple control kinds",
+    what='The control tensor "{name}" is given twice.',
+    where=at_field("sequence_batching.control_input[1]", "sequence_batching"),
+    todo="Give each kind of control one tensor of its own.",
+)
+CORE.row(
     "decoupled-cache",
     "Response Cache does not currently support model {model:word} with 'decoupled' transaction",
+    what="A decoupled model cannot use the response cache.",
+    where=at_field("response_cache"),
+    todo="Take response_cache out, or decoupled: true.",
 )
-def decoupled_cache(evidence: Evidence, said: Said) -> Advice:
-    """Take response_cache out of a decoupled model."""
-    return Advice(
-        "A decoupled model cannot use the response cache.",
-        evidence.at("response_cache"),
-        "Take response_cache out, or decoupled: true.",
-    )
-
-
-@CORE.rule("no-repository-agent", "unable to find '{library}' for repo agent '{agent}'")
-def no_repository_agent(evidence: Evidence, said: Said) -> Advice:
-    """Take model_repository_agents out, or use a server that has the agent."""
-    return Advice(
-        f'This server has no repository agent "{said["agent"]}".',
-        evidence.at("model_repository_agents"),
-        "Take model_repository_agents out, or serve the model in NVIDIA's container.",
-    )
-
+CORE.row(
+    "no-repository-agent",
+    "unable to find '{library}' for repo agent '{agent}'",
+    what='This server has no repository agent "{agent}".',
+    where=at_field("model_repository_agents"),
+    todo="Take model_repository_agents out, or serve the model in NVIDIA's container.",
+)
 
 # -- the override at load --------------------------------------------------------------------------
+
+_OVERRIDE = "the config given at load"
 
 
 @CORE.rule("override-field", "Invalid config override: {field:word}: Cannot find field")
 def override_field(evidence: Evidence, said: Said) -> Advice:
     """Write the field's name in the override as the schema has it."""
-    from . import schema
-
     *section, name = said["field"].rstrip(":").split(".")
     known = (
         schema.section_names(".".join(section)) if section else schema.field_names("ModelConfig")
@@ -312,7 +322,7 @@ def override_field(evidence: Evidence, said: Said) -> Advice:
     meant = schema.field_near("ModelConfig", name) if not section else near(name, known)
     return Advice(
         f"The override has a field that Triton does not know: {name}.",
-        "the config given at load",
+        _OVERRIDE,
         f'Write "{meant}".' if meant else f"Known here: {', '.join(known)}.",
     )
 
@@ -320,20 +330,22 @@ def override_field(evidence: Evidence, said: Said) -> Advice:
 @CORE.rule(
     "override-value",
     'Invalid config override: ({field:rest}): invalid value "{value}" for type {type:rest}',
-    "Invalid config override: {words:rest}",
 )
 def override_value(evidence: Evidence, said: Said) -> Advice:
     """Write the override's value as the schema has it."""
-    from . import schema
-
-    field, value = said.get("field", ""), said.get("value", "")
-    meant = schema.enum_near(field, value) if field else ""
+    meant = schema.enum_near(said["field"], said["value"])
     return Advice(
-        f'The override\'s {field} cannot be "{value}".'
-        if field
-        else f"The override cannot be read: {said.get('words', '').rstrip('.')}.",
-        "the config given at load",
-        f'Write "{meant}".'
-        if meant
-        else "Write numbers as numbers, and types by their names (TYPE_FP32).",
+        f'The override\'s {said["field"]} cannot be "{said["value"]}".',
+        _OVERRIDE,
+        f'Write "{meant}".' if meant else _TYPES,
     )
+
+
+_TYPES = "Write numbers as numbers, and types by their names (TYPE_FP32)."
+CORE.row(
+    "override-value",
+    "Invalid config override: {words:rest}",
+    what="The override cannot be read: {words}",
+    where=_OVERRIDE,
+    todo=_TYPES,
+)

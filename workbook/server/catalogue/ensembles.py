@@ -5,10 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..pbtxt import Field, Message, Scalar, parse
-from .evidence import CONFIG, Evidence, show
+from .evidence import CONFIG, Evidence, at_field, show
 from .rules import Advice, Catalogue, Said, listed, near
 
 ENSEMBLES: Catalogue[Evidence] = Catalogue()
+
+
+def _at_step(evidence: Evidence, said: Said) -> str:
+    return evidence.at(f"ensemble_scheduling.step[{said['step']}]", "ensemble_scheduling.step")
+
+
+def _at_last_output(evidence: Evidence, said: Said) -> str:
+    places = [f for f, value in _maps(evidence, "output_map") if value.text == said["name"]]
+    return show(places[-1]) if places else evidence.at("ensemble_scheduling")
 
 
 @ENSEMBLES.rule(
@@ -37,76 +46,56 @@ def ensemble_unused(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@ENSEMBLES.rule("ensemble-instances", "instance group should not be specified for ensemble")
-def ensemble_instances(evidence: Evidence, said: Said) -> Advice:
-    """Take instance_group out; the members have their own."""
-    return Advice(
-        "An ensemble has no instances of its own.",
-        evidence.at("instance_group"),
-        "Take instance_group out; write it into the configs of the models inside.",
-    )
-
-
-@ENSEMBLES.rule(
+ENSEMBLES.row(
+    "ensemble-instances",
+    "instance group should not be specified for ensemble",
+    what="An ensemble has no instances of its own.",
+    where=at_field("instance_group"),
+    todo="Take instance_group out; write it into the configs of the models inside.",
+)
+ENSEMBLES.row(
     "ensemble-step-incomplete",
     "must specify 'step' for ensemble '{model}'",
-    "must specify '{field}' in step {step:int} of ensemble '{model}'",
+    what="The ensemble has no steps.",
+    where=at_field("ensemble_scheduling"),
+    todo='Write ensemble_scheduling { step { model_name: "…" model_version: -1 input_map { … } '
+    "output_map { … } } }.",
 )
-def ensemble_step_incomplete(evidence: Evidence, said: Said) -> Advice:
-    """Give every step a model_name, an input_map and an output_map."""
-    whole = 'step { model_name: "…" model_version: -1 input_map { … } output_map { … } }'
-    if not said.get("field"):
-        return Advice(
-            "The ensemble has no steps.",
-            evidence.at("ensemble_scheduling"),
-            f"Write ensemble_scheduling {{ {whole} }}.",
-        )
-    field = said["field"]
-    example = ': "…"' if field == "model_name" else ' { key: "MODEL\'S NAME" value: "ENSEMBLE\'S" }'
-    return Advice(
-        f"Step {said['step']} (the first is 0) of the ensemble has no {field}.",
-        evidence.at(f"ensemble_scheduling.step[{said['step']}]", "ensemble_scheduling.step"),
-        f"Write {field}{example}.",
-    )
-
-
-@ENSEMBLES.rule(
+ENSEMBLES.row(
+    "ensemble-step-incomplete",
+    "must specify 'model_name' in step {step:int} of ensemble '{model}'",
+    what="Step {step} (the first is 0) of the ensemble has no model_name.",
+    where=_at_step,
+    todo='Write model_name: "…".',
+)
+ENSEMBLES.row(
+    "ensemble-step-incomplete",
+    "must specify '{field}' in step {step:int} of ensemble '{model}'",
+    what="Step {step} (the first is 0) of the ensemble has no {field}.",
+    where=_at_step,
+    todo='Write {field} { key: "MODEL\'S NAME" value: "ENSEMBLE\'S" }.',
+)
+ENSEMBLES.row(
     "ensemble-tensor-twice",
     "ensemble tensor '{name}' can appear in an output map only once",
+    what='Two steps give the tensor "{name}".',
+    where=_at_last_output,
+    todo="Name one of them otherwise, and use that name in the steps after it.",
 )
-def ensemble_tensor_twice(evidence: Evidence, said: Said) -> Advice:
-    """Give each step's output a name of its own."""
-    places = [f for f, value in _maps(evidence, "output_map") if value.text == said["name"]]
-    return Advice(
-        f'Two steps give the tensor "{said["name"]}".',
-        show(places[-1]) if places else evidence.at("ensemble_scheduling"),
-        "Name one of them otherwise, and use that name in the steps after it.",
-    )
-
-
-@ENSEMBLES.rule(
-    "ensemble-without-steps", "ensemble scheduling must be set for ensemble {model:word} whose"
+ENSEMBLES.row(
+    "ensemble-without-steps",
+    "ensemble scheduling must be set for ensemble {model:word} whose",
+    what="An ensemble needs ensemble_scheduling.",
+    where=at_field("platform"),
+    todo='Write ensemble_scheduling { step [ { model_name: "…" model_version: -1 … } ] }.',
 )
-def ensemble_without_steps(evidence: Evidence, said: Said) -> Advice:
-    """Write ensemble_scheduling."""
-    return Advice(
-        "An ensemble needs ensemble_scheduling.",
-        evidence.at("platform"),
-        'Write ensemble_scheduling { step [ { model_name: "…" model_version: -1 … } ] }.',
-    )
-
-
-@ENSEMBLES.rule(
+ENSEMBLES.row(
     "ensemble-platform",
     "ensemble scheduling cannot be set for model '{model}' whose platform is not ensemble",
+    what="Only an ensemble may have ensemble_scheduling.",
+    where=at_field("backend", "platform", "ensemble_scheduling"),
+    todo='Write platform: "ensemble" in its place; an ensemble has no backend.',
 )
-def ensemble_platform(evidence: Evidence, said: Said) -> Advice:
-    """Write `platform: "ensemble"`, without a backend."""
-    return Advice(
-        "Only an ensemble may have ensemble_scheduling.",
-        evidence.at("backend", "platform", "ensemble_scheduling"),
-        'Write platform: "ensemble" in its place; an ensemble has no backend.',
-    )
 
 
 @ENSEMBLES.rule(
@@ -137,7 +126,7 @@ def ensemble_member_missing(evidence: Evidence, said: Said) -> Advice:
     "ensemble '{model}' depends on '{member}' which has no loaded version",
 )
 def ensemble_member_failed(evidence: Evidence, said: Said) -> Advice:
-    """Mend the member first."""
+    """Correct the member first."""
     member = said["member"]
     why = said.get("why", "").rpartition("UNAVAILABLE state: ")[2].rstrip("; ")
     return Advice(
@@ -257,14 +246,13 @@ def ensemble_batch(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@ENSEMBLES.rule("ensemble-circle", "circular dependency between ensembles: {path:rest}")
-def ensemble_circle(evidence: Evidence, said: Said) -> Advice:
-    """Let no ensemble contain itself."""
-    return Advice(
-        "The ensemble contains itself.",
-        _at_member(evidence, evidence.model),
-        "Name another model in that step.",
-    )
+ENSEMBLES.row(
+    "ensemble-circle",
+    "circular dependency between ensembles: {path:rest}",
+    what="The ensemble contains itself.",
+    where=lambda evidence, said: _at_member(evidence, evidence.model),
+    todo="Name another model in that step.",
+)
 
 
 def _steps(evidence: Evidence) -> list[Field]:

@@ -1,15 +1,22 @@
-"""What there is to look at when a model is refused: its folder, its config, its Python files."""
+"""What there is to look at when a model is refused: its folder, its config, its Python files.
+
+The `at_…` functions at the end give a row of the catalogue its place:
+
+    where=at_field("instance_group.kind", "instance_group")  # the first that the config has
+    where=at_tensor("dims")  # the field dims of the tensor {kind} "{name}" of the message
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
 from .. import repository
 from ..pbtxt import Document, Field, Message, Place, Scalar, parse
-from .rules import near
+from .rules import Said, near
 
 CONFIG = "config.pbtxt"
 _FRAME = re.compile(r"^ *(?P<file>\S.*)\((?P<line>\d+)\): (?P<function>.*)$", re.MULTILINE)
@@ -22,7 +29,7 @@ class Evidence:
     Attributes:
         model: its name.
         folder: its folder, on this machine; it need not exist.
-        message: the server's words, its log's included where there is one.
+        message: what the server said, with the reason from its log where it gave one there.
     """
 
     model: str
@@ -127,6 +134,7 @@ class Evidence:
         """The version folders."""
         return repository.versions(self.folder)
 
+    @property
     def version(self) -> str:
         """The version to point at: the one that the server names, else the highest."""
         named = re.search(r"version (\d+) is at UNAVAILABLE|' version (\d+): ", self.message)
@@ -136,7 +144,7 @@ class Evidence:
 
     def files(self) -> list[str]:
         """What lies in that version's folder."""
-        return _listing(self.folder / self.version())
+        return _listing(self.folder / self.version)
 
     def neighbours(self) -> list[str]:
         """The other models of the repository."""
@@ -159,10 +167,10 @@ class Evidence:
         return None
 
     def at_frame(self) -> str:
-        """That place in words, with the line of code; the model's Python file without one."""
+        """`1/model.py, line 7, in execute: …` for that place; the model's file without one."""
         frame = self.frame()
         if frame is None:
-            return self.python_file()
+            return self.python_file
         file, line, function = frame
         inside = "" if function == "<module>" else f", in {function}"
         code = self.code(file, line)
@@ -176,9 +184,10 @@ class Evidence:
         except (OSError, IndexError):
             return ""
 
+    @property
     def python_file(self) -> str:
         """The model's Python file, as a path inside its folder."""
-        return f"{self.version()}/{self.value('default_model_filename', 'model.py')}"
+        return f"{self.version}/{self.value('default_model_filename', 'model.py')}"
 
 
 def show(field: Field) -> str:
@@ -189,6 +198,36 @@ def show(field: Field) -> str:
 def short(field: Field) -> str:
     """A field's path, without the index of a number or name in a list."""
     return re.sub(r"\[\d+\]$", "", field.path) if isinstance(field.value, Scalar) else field.path
+
+
+def at_field(*paths: str) -> Callable[[Evidence, Said], str]:
+    """Where the first of these fields stands that the config has."""
+    return lambda evidence, said: evidence.at(*paths)
+
+
+def at_tensor(field: str = "") -> Callable[[Evidence, Said], str]:
+    """Where the tensor of the message (its `kind` and `name`) stands, or one of its fields."""
+    return lambda evidence, said: evidence.at_tensor(said["kind"], said["name"], field)
+
+
+def at_input(field: str = "") -> Callable[[Evidence, Said], str]:
+    """Where the input of the message (its `name`) stands, or one of its fields."""
+    return lambda evidence, said: evidence.at_tensor("input", said["name"], field)
+
+
+def at_parameter(key: str) -> Callable[[Evidence, Said], str]:
+    """Where a parameter of the config stands."""
+    return lambda evidence, said: evidence.at_parameter(key)
+
+
+def at_frame(evidence: Evidence, said: Said) -> str:
+    """Where the traceback in the message enters the model's own code."""
+    return evidence.at_frame()
+
+
+def at_position(evidence: Evidence, said: Said) -> str:
+    """Where the line and the column of the message lie."""
+    return evidence.at_position(said)
 
 
 def _children(folder: Path) -> list[Path]:

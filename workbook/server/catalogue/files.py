@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ..pbtxt import Message, Scalar
-from .evidence import CONFIG, Evidence, show
-from .rules import Advice, Catalogue, Said, listed, near
+from .evidence import CONFIG, Evidence, at_parameter, show
+from .rules import Advice, Catalogue, Said, fill, listed, near
 
 FILES: Catalogue[Evidence] = Catalogue()
 
@@ -117,7 +118,7 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
     path = said["path"].rstrip("/.:;")
     inside = path.rpartition(f"/{evidence.model}/")[2] if f"/{evidence.model}/" in path else path
     folder, _, name = inside.rpartition("/")
-    version = folder or evidence.version()
+    version = folder or evidence.version
     if name.startswith("["):  # pytorch lists the names that it tried
         name = "model.pt"
     files = [f for f in evidence.files() if not f.startswith("__pycache__")]
@@ -177,65 +178,63 @@ def no_environment(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@FILES.rule(
+FILES.row(
     "broken-environment",
     "archive_read_open_filename() failed",
     "archive_read_next_header() failed",
     "archive_write_header() failed",
+    what="The packed environment is not an archive that can be read.",
+    where=at_parameter("EXECUTION_ENV_PATH"),
+    todo="Pack it again as .tar.gz with venv-pack or conda-pack.",
 )
-def broken_environment(evidence: Evidence, said: Said) -> Advice:
-    """Pack the environment again with venv-pack or conda-pack."""
-    return Advice(
-        "The packed environment is not an archive that can be read.",
-        evidence.at_parameter("EXECUTION_ENV_PATH"),
-        "Pack it again as .tar.gz with venv-pack or conda-pack.",
-    )
 
 
-@FILES.rule(
-    "bad-parameter",
-    "Incorrect value for {key:word}: {value:rest}",
-    "failed to convert '{value}' to {type:id}",
-    "parameter {key:word} is {value:word}; it must be at least {least:int}",
-    "Expected 'true' or 'false' for parameter '{key}', got: '{value}'",
-    "Bad input for parameter {key:word}: '{value}'",
-    "expected the parameter '{key}' to {wanted}, got {value:rest}",
-    "Expected values for  {key:id} are 0 or 1 but got {value:word}",
-    "unsupported {key:id} value '{value}' is requested",
-    "parameter '{key}' must be {wanted} number{value:rest}",
-    "Unknown {what} name: {value:word}. ",
-    "{value:word} not recognized as a valid serialization format",
+_BOOLEAN = '"true" or "false"'
+_WHOLE = 'a whole number in quotes, e.g. "4"'
+_NAMED = "one of the values that the message below names"
+_TYPES = {"boolean": _BOOLEAN, "integral": _WHOLE}
+#: What the backends say of a parameter's value, and what it must be.
+_VALUES = (
+    ("Incorrect value for {key:word}: {value:rest}", _BOOLEAN),
+    ("failed to convert '{value}' to {type:id}", ""),
+    ("parameter {key:word} is {value:word}; it must be at least {least:int}", _WHOLE),
+    ("Expected 'true' or 'false' for parameter '{key}', got: '{value}'", _BOOLEAN),
+    ("Bad input for parameter {key:word}: '{value}'", 'a number in quotes, e.g. "0.5",'),
+    ("expected the parameter '{key}' to {wanted}, got {value:rest}", _NAMED),
+    ("Expected values for  {key:id} are 0 or 1 but got {value:word}", '"0" or "1"'),
+    ("unsupported {key:id} value '{value}' is requested", _NAMED),
+    ("parameter '{key}' must be {wanted} number{rest:rest}", "{wanted} number in quotes"),
+    ("Unknown {what} name: {value:word}. ", _NAMED),
+    (
+        "{value:word} not recognized as a valid serialization format",
+        "xgboost_json, xgboost_ubj, lightgbm or treelite_checkpoint",
+    ),
 )
-def bad_parameter(evidence: Evidence, said: Said) -> Advice:
-    """Write a value that the parameter may have; a parameter is always a string."""
-    value = said["value"].rstrip("';. ")
-    entries = [s for _, s in evidence.sections("parameters")]
-    key = said.get("key", "") or next(
-        (s.text("key") for s in entries if _string_value(s).lower() == value.lower()), ""
-    )
-    if (
-        said.get("type") == "boolean"
-        or "Incorrect value" in evidence.message
-        or "true' or 'false" in evidence.message
-    ):
-        wanted = '"true" or "false"'
-    elif said.get("type") == "integral" or "at least" in evidence.message:
-        wanted = 'a whole number in quotes, e.g. "4"'
-    elif "serialization format" in evidence.message:
-        key = key or "model_type"
-        wanted = "xgboost_json, xgboost_ubj, lightgbm or treelite_checkpoint"
-    elif "Bad input for parameter" in evidence.message:
-        wanted = 'a number in quotes, e.g. "0.5",'
-    else:
-        wanted = "one of the values that the message below names"
-    if said.get("wanted", "").startswith("a "):  # a message without the value
-        value = next((_string_value(s) for s in entries if s.text("key") == key), "")
-        wanted = f"{said['wanted']} number in quotes"
-    return Advice(
-        f'The parameter {key or "named below"} cannot be "{value}".',
-        evidence.at_parameter(key),
-        f"Write {wanted} as its string_value.",
-    )
+
+
+def _bad_parameter(wanted: str) -> Callable[[Evidence, Said], Advice]:
+    def advise(evidence: Evidence, said: Said) -> Advice:
+        """Write a value that the parameter may have; a parameter is always a string."""
+        entries = [section for _, section in evidence.sections("parameters")]
+        value = said.get("value", "").rstrip("';. ")
+        key = said.get("key", "")
+        if "value" not in said:
+            value = next((_string_value(s) for s in entries if s.text("key") == key), "")
+        elif not key:
+            same = (s.text("key") for s in entries if _string_value(s).lower() == value.lower())
+            key = next(same, "model_type" if "treelite" in wanted else "")
+        right = wanted or _TYPES.get(said["type"], _NAMED)
+        return Advice(
+            f'The parameter {key or "named below"} cannot be "{value}".',
+            evidence.at_parameter(key),
+            f"Write {fill(right, evidence, said)} as its string_value.",
+        )
+
+    return advise
+
+
+for _words, _wanted in _VALUES:
+    FILES.rule("bad-parameter", _words)(_bad_parameter(_wanted))
 
 
 def _parameter(evidence: Evidence, key: str) -> str:

@@ -1,15 +1,15 @@
 """What the framework backends refuse: tensors that are not the model's, files that are not models.
 
-The words are those of NVIDIA's backends (triton-inference-server/backend, onnxruntime_backend,
-pytorch_backend, tensorflow_backend, openvino_backend, fil_backend, dali_backend), which this
-course's stand-ins use as well.
+The messages are those of NVIDIA's backends (triton-inference-server/backend, onnxruntime_backend,
+pytorch_backend, tensorflow_backend, openvino_backend, fil_backend, dali_backend); this course's
+stand-ins send the same ones.
 """
 
 from __future__ import annotations
 
 import re
 
-from .evidence import Evidence
+from .evidence import Evidence, at_field, at_input
 from .rules import Advice, Catalogue, Said, listed, near
 
 FRAMEWORKS: Catalogue[Evidence] = Catalogue()
@@ -141,44 +141,39 @@ def tensor_name(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@FRAMEWORKS.rule(
+FRAMEWORKS.row(
     "pipeline-input",
     "Configuration file contains config for {name:word} but such input is not present in the "
     "pipeline. {rest:rest}",
-    'Missing config for "{name}" input',
+    what='The pipeline has no input "{name}".',
+    where=at_input("name"),
+    todo="Write the name= that the pipeline's fn.external_source has.",
 )
-def pipeline_input(evidence: Evidence, said: Said) -> Advice:
-    """Name the input as fn.external_source names it."""
-    name = said["name"]
-    missing = 'Missing config for "' in evidence.message
-    return Advice(
-        f'The pipeline has an input "{name}" that the config lacks.'
-        if missing
-        else f'The pipeline has no input "{name}".',
-        evidence.at("input") if missing else evidence.at_tensor("input", name, "name"),
-        f'Write an input with name: "{name}".'
-        if missing
-        else "Write the name= that the pipeline's fn.external_source has.",
-    )
+FRAMEWORKS.row(
+    "pipeline-input",
+    'Missing config for "{name}" input',
+    what='The pipeline has an input "{name}" that the config lacks.',
+    where=at_field("input"),
+    todo='Write an input with name: "{name}".',
+)
+FRAMEWORKS.row(
+    "number-of-tensors",
+    "The number of outputs specified in the DALI pipeline and the configuration file do not match",
+    what="The config and the pipeline have different numbers of outputs.",
+    where=at_field("output"),
+    todo="Write one output for each that the pipeline returns, in its order.",
+)
 
 
 @FRAMEWORKS.rule(
-    "number-of-tensors",
-    "configuration expects {config:int} inputs, model provides {model:rest}",
-    "The number of outputs specified in the DALI pipeline and the configuration file do not match",
+    "number-of-tensors", "configuration expects {config:int} inputs, model provides {model:rest}"
 )
 def number_of_tensors(evidence: Evidence, said: Said) -> Advice:
     """List every input of the model."""
-    names = evidence.tensor_names("input")
-    if not said.get("config"):
-        return Advice(
-            "The config and the pipeline have different numbers of outputs.",
-            evidence.at("output"),
-            "Write one output for each that the pipeline returns, in its order.",
-        )
     provides = said["model"].removeprefix("at most ").rstrip("; ")
     return Advice(
-        f"The config has {said['config']} inputs ({listed(names)}), the model has {provides}.",
+        f"The config has {said['config']} inputs ({listed(evidence.tensor_names('input'))}), the "
+        f"model has {provides}.",
         evidence.at("input"),
         "List every input of the model once; leave input and output out altogether, and the "
         "server fills them in from the model.",
@@ -293,7 +288,7 @@ def fil_format(evidence: Evidence, said: Said) -> Advice:
     return Advice(
         f"{file} is not in {names.get(kind, kind)} format (model_type {kind}); it is in "
         f"{names.get(written, written)} format.",
-        f"{evidence.version()}/{file}",
+        f"{evidence.version}/{file}",
         f'Write model_type "{written}"'
         + (f" and rename the file to {usual}" if usual and usual != file else "")
         + f"; or save the model that you mean as {names.get(kind, kind)} format.",
@@ -328,66 +323,60 @@ def required_parameter(evidence: Evidence, said: Said) -> Advice:
 
 
 @FRAMEWORKS.rule(
-    "gpu-operators",
-    "it has operators for a GPU and this instance has none: {operators:rest}",
-    "Error while instantiating DALI pipeline: {words:rest}",
+    "gpu-operators", "it has operators for a GPU and this instance has none: {operators:rest}"
 )
 def gpu_operators(evidence: Evidence, said: Said) -> Advice:
     """Build the pipeline with device_id=None and device="cpu", and serialize it again."""
-    if not said.get("operators"):
-        return Advice(
-            f"DALI cannot build the pipeline: {said.get('words', '').rstrip(';. ')}.",
-            f"{evidence.version()}/",
-            "Build and run the pipeline in a notebook first, then serialize it again.",
-        )
     operators = said["operators"].partition(". ")[0]
     return Advice(
         f"The DALI pipeline has operators for a GPU, and this server has none: {operators}.",
-        f"{evidence.version()}/",
+        f"{evidence.version}/",
         'Write device_id=None in pipeline_def and device="cpu" in every operator, and serialize '
         "it again.",
     )
 
 
-@FRAMEWORKS.rule(
+@FRAMEWORKS.rule("gpu-operators", "Error while instantiating DALI pipeline: {words:rest}")
+def broken_pipeline(evidence: Evidence, said: Said) -> Advice:
+    """Build and run the pipeline in a notebook first."""
+    return Advice(
+        f"DALI cannot build the pipeline: {said['words'].rstrip(';. ')}.",
+        f"{evidence.version}/",
+        "Build and run the pipeline in a notebook first, then serialize it again.",
+    )
+
+
+FRAMEWORKS.row(
     "needs-gpu",
     "TensorRT backend supports only GPU device",
+    what="TensorRT needs an NVIDIA GPU, and this server has none.",
+    where=at_field("backend", "platform"),
+    todo='Serve the ONNX model itself here (platform: "onnxruntime_onnx" or backend: "openvino"); '
+    "build the engine on the GPU that shall run it.",
+)
+FRAMEWORKS.row(
+    "needs-gpu",
     "unable to load model '{model}', TensorRT-LLM runs on NVIDIA GPUs only",
     "TensorRT-LLM runs on NVIDIA GPUs only",
+    what="TensorRT-LLM needs an NVIDIA GPU, and this server has none.",
+    where=at_field("backend", "platform"),
+    todo='Serve the language model with backend: "vllm" or "python" here.',
 )
-def needs_gpu(evidence: Evidence, said: Said) -> Advice:
-    """Serve the ONNX model with onnxruntime or openvino, or use a machine with a GPU."""
-    llm = "TensorRT-LLM" in evidence.message
-    return Advice(
-        f"{'TensorRT-LLM' if llm else 'TensorRT'} needs an NVIDIA GPU, and this server has none.",
-        evidence.at("backend", "platform"),
-        'Serve the language model with backend: "vllm" or "python" here.'
-        if llm
-        else 'Serve the ONNX model itself here (platform: "onnxruntime_onnx" or backend: '
-        '"openvino"); build the engine on the GPU that shall run it.',
-    )
-
-
-@FRAMEWORKS.rule("needs-cpu", "Triton openVINO backend supports only CPU device")
-def needs_cpu(evidence: Evidence, said: Said) -> Advice:
-    """Write kind: KIND_CPU."""
-    return Advice(
-        "The OpenVINO backend runs on the CPU only.",
-        evidence.at("instance_group.kind", "instance_group", "backend"),
-        "Write instance_group [ { kind: KIND_CPU } ].",
-    )
-
-
-@FRAMEWORKS.rule(
-    "engine-elsewhere", "unable to create TensorRT engine", "failed to deserialize cuda engine"
+FRAMEWORKS.row(
+    "needs-cpu",
+    "Triton openVINO backend supports only CPU device",
+    what="The OpenVINO backend runs on the CPU only.",
+    where=at_field("instance_group.kind", "instance_group", "backend"),
+    todo="Write instance_group [ { kind: KIND_CPU } ].",
 )
-def engine_elsewhere(evidence: Evidence, said: Said) -> Advice:
-    """Build the engine on this GPU, with this server's TensorRT."""
-    return Advice(
-        "The TensorRT engine was built for another GPU or another version of TensorRT.",
-        f"{evidence.version()}/",
-        "Build it again with trtexec on this GPU, with the TensorRT of this server.",
-    )
+FRAMEWORKS.row(
+    "engine-elsewhere",
+    "unable to create TensorRT engine",
+    "failed to deserialize cuda engine",
+    what="The TensorRT engine was built for another GPU or another version of TensorRT.",
+    where="{version}/",
+    todo="Build it again with trtexec on this GPU, with the TensorRT of this server.",
+)
 
 
 @FRAMEWORKS.rule(
@@ -408,43 +397,38 @@ def unknown_accelerator(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@FRAMEWORKS.rule(
+_CONTROL = 'Export the model with an input "{name}" of shape [-1, 1], or take this control out.'
+FRAMEWORKS.row(
     "sequence-control",
     "configuration specified sequence control '{name}', but model does not provide that input",
+    what='The model has no input "{name}", which the sequence batcher would fill.',
+    where=at_input(),
+    todo=_CONTROL,
+)
+FRAMEWORKS.row(
+    "sequence-control",
     "sequence control '{name}' in model has dims [{dims:dims}] but dims [1] is expected",
     "sequence control '{name}', the model expects data-type {model:word} but the model "
     "configuration specifies data-type {config:word}",
+    what='The model takes the control "{name}" in another shape or type.',
+    where=at_input(),
+    todo=_CONTROL,
 )
-def sequence_control(evidence: Evidence, said: Said) -> Advice:
-    """Give the model an input of dims [1] for each control, of the same name and type."""
-    name = said["name"]
-    what = (
-        f'The model has no input "{name}", which the sequence batcher would fill.'
-        if "does not provide" in evidence.message
-        else f'The model takes the control "{name}" in another shape or type.'
-    )
-    return Advice(
-        what,
-        evidence.at_tensor("input", name),
-        f'Export the model with an input "{name}" of shape [-1, 1], or take this control out.',
-    )
-
-
-@FRAMEWORKS.rule(
+FRAMEWORKS.row(
     "special-input",
     "input with shape [-1]  for ragged input '{name}'",
+    what='The input "{name}" cannot be ragged in this model.',
+    where=at_input("allow_ragged_batch"),
+    todo="Take allow_ragged_batch out.",
+)
+FRAMEWORKS.row(
+    "special-input",
     "optional input '{name}' is not supported for models that support batching",
     "'optional' is set to true for input '{name}' while",
+    what='The input "{name}" cannot be optional in this model.',
+    where=at_input("optional"),
+    todo="Take optional out.",
 )
-def special_input(evidence: Evidence, said: Said) -> Advice:
-    """Take allow_ragged_batch or optional out: this model cannot have it."""
-    name = said["name"]
-    field = "allow_ragged_batch" if "ragged" in evidence.message else "optional"
-    return Advice(
-        f'The input "{name}" cannot be {"ragged" if "ragged" in field else field} in this model.',
-        evidence.at_tensor("input", name, field),
-        f"Take {field} out.",
-    )
 
 
 @FRAMEWORKS.rule(
@@ -464,18 +448,28 @@ def broken_weights(evidence: Evidence, said: Said) -> Advice:
     files = evidence.files()
     empty = []
     for file in files:
-        path = evidence.folder / evidence.version() / file
+        path = evidence.folder / evidence.version / file
         if path.is_file() and path.stat().st_size == 0:
             empty.append(file)
     words = said["words"].strip('";: ')
     return Advice(
-        f"{evidence.version()}/{empty[0]} is empty."
+        f"{evidence.version}/{empty[0]} is empty."
         if empty
         else f"The backend cannot read the model's file: {words}",
-        f"{evidence.version()}/{(empty or files or [''])[0]}",
+        f"{evidence.version}/{(empty or files or [''])[0]}",
         "Export it again, and open it with the framework itself. Look at its size: a copy may be "
         "cut off, or be a git-LFS pointer.",
     )
+
+
+OTHERS.row(
+    "config-refused",
+    "failed to poll from model repository",
+    what="The server refused config.pbtxt, and wrote the reason into its log only.",
+    where="config.pbtxt",
+    todo="Look for `Poll failed for model directory` in the log (a container's: `docker logs "
+    "CONTAINER`): the line gives the reason.",
+)
 
 
 @OTHERS.rule(
@@ -484,14 +478,17 @@ def broken_weights(evidence: Evidence, said: Said) -> Advice:
     "unable to load model '{model}', {words:rest}",
 )
 def backend_refused(evidence: Evidence, said: Said) -> Advice:
-    """Mend what the backend's own sentence names."""
+    """Correct what the backend's own sentence names."""
     words = said["words"].rstrip('"; ')
     named = re.findall(r"\w+", words)
     for kind in ("input", "output"):
         for name in evidence.tensor_names(kind):
             if name in named:
-                return Advice(f"The backend refused it: {words}.", evidence.at_tensor(kind, name),
-                              "Mend what this sentence names.")  # fmt: skip
+                return Advice(
+                    f"The backend refused it: {words}.",
+                    evidence.at_tensor(kind, name),
+                    "Mend what this sentence names.",
+                )
     keys = [s.text("key") for _, s in evidence.sections("parameters")]
     found = next((key for key in keys if key in named), "")
     return Advice(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import pkgutil
 import re
+import sys
+import sysconfig
 
-from .evidence import Evidence
+from .evidence import Evidence, at_frame
 from .rules import Advice, Catalogue, Said, near
 
 PYTHON: Catalogue[Evidence] = Catalogue()
@@ -20,6 +25,8 @@ _PACKAGES = {
     "dateutil": "python-dateutil",
     "nvidia.dali": "nvidia-dali-cuda120",
 }
+#: Short names of the course's examples that are no modules.
+_SHORT = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "tf": "tensorflow"}
 _METHODS = {
     "__init__": "def __init__(self)",
     "initialize": "def initialize(self, args)",
@@ -37,7 +44,7 @@ _METHODS = {
 )
 def no_model_py(evidence: Evidence, said: Said) -> Advice:
     """Put the model's code into VERSION/model.py, or name the file in default_model_filename."""
-    file = evidence.python_file()
+    file = evidence.python_file
     folder, _, name = file.rpartition("/")
     files = [f for f in evidence.files() if f.endswith(".py")]
     loose = [f for f in evidence.entries() if f.endswith(".py")]
@@ -64,12 +71,12 @@ def no_model_py(evidence: Evidence, said: Said) -> Advice:
     "TabError: {words:rest} ({file:word}, line {line:int})",
 )
 def syntax_error(evidence: Evidence, said: Said) -> Advice:
-    """Mend that line, or the one before it."""
+    """Correct that line, or the one before it."""
     names = ("SyntaxError", "IndentationError", "TabError")
     error = next(name for name in names if f"{name}: {said['words']}" in evidence.message)
     file, line = said["file"], int(said["line"])
     own = file in {*evidence.files(), "model.py"}
-    path = f"{evidence.version()}/{file}" if own else file
+    path = f"{evidence.version}/{file}" if own else file
     code = evidence.code(path, line)
     hints = {
         "TabError": "Indent with spaces only.",
@@ -85,7 +92,7 @@ def syntax_error(evidence: Evidence, said: Said) -> Advice:
 @PYTHON.rule("no-model-class", "has no attribute 'TritonPythonModel'")
 def no_model_class(evidence: Evidence, said: Said) -> Advice:
     """Call the class TritonPythonModel."""
-    file = evidence.python_file()
+    file = evidence.python_file
     for i in range(1, 2000):
         found = re.match(r"class\s+(\w+)", evidence.code(file, i))
         if found:
@@ -103,23 +110,62 @@ def no_model_class(evidence: Evidence, said: Said) -> Advice:
 
 @PYTHON.rule("missing-package", "ModuleNotFoundError: No module named '{module}'")
 def missing_package(evidence: Evidence, said: Said) -> Advice:
-    """Install the package where the server's Python finds it, or pack an environment."""
+    """Correct the module's name, or add its package to the environment of the server's Python."""
     module = said["module"]
-    top = module.partition(".")[0]
-    has_environment = "EXECUTION_ENV_PATH" in {
-        section.text("key") for _, section in evidence.sections("parameters")
-    }
-    package = _PACKAGES.get(module, _PACKAGES.get(top, top))
-    if module != top:
-        todo = f"Look at the name: {top} may have no {module.partition('.')[2]} in this version."
-    elif has_environment:
-        todo = f"Install {package} in the environment of EXECUTION_ENV_PATH and pack it again."
-    else:
-        todo = (
-            f"Laptop server: `.venv/bin/pip install {package}`. In a container or for this model "
-            "alone: pack an environment that has it, and name it in EXECUTION_ENV_PATH."
-        )
-    return Advice(f"The model's Python has no module {module}.", evidence.at_frame(), todo)
+    return Advice(
+        f"The model's Python has no module {module}.",
+        evidence.at_frame(),
+        missing_module(module, evidence),
+    )
+
+
+def missing_module(module: str, evidence: Evidence) -> str:
+    """What to do about a module that the model's Python does not find.
+
+    A package is named for installation only where no module that is there has a similar name:
+    a misspelt name can be somebody else's package.
+
+    missing_module("nunpy", evidence)  # Did you mean numpy? Write numpy in place of nunpy.
+    """
+    top, _, inner = module.partition(".")
+    if inner:
+        return f"Look at the name: {top} may have no {inner} in this version."
+    if (meant := _module_near(top, evidence)) not in ("", top):
+        return f"Did you mean {meant}? Write {meant} in place of {top}."
+    package = _PACKAGES.get(top, top)
+    keys = {section.text("key") for _, section in evidence.sections("parameters")}
+    if "EXECUTION_ENV_PATH" in keys:
+        return f"Install {package} in the environment of EXECUTION_ENV_PATH and pack it again."
+    return (
+        f"{package} is not installed in the environment of the server's Python (sys.prefix in "
+        "model.py names it). On a laptop that is the course's .venv: `.venv/bin/pip list` shows "
+        f"what it holds, `.venv/bin/pip install {package}` adds to it. In a container, or for this "
+        "model alone: pack an environment that has it, and name it in EXECUTION_ENV_PATH."
+    )
+
+
+def _module_near(name: str, evidence: Evidence) -> str:
+    """The module that was most likely meant; "" where none has a similar name.
+
+    It may be a file of the model's own, a package that is installed here, or a module of the
+    standard library; of two that are equally near the first of these is taken.
+    """
+    if name in _SHORT:
+        return _SHORT[name]
+    files = {*evidence.files(), *evidence.entries()}
+    own = {file.removesuffix(".py") for file in files if file.endswith(".py")}
+    found = [
+        near(name, group, cutoff=0.8) for group in (own, _installed(), sys.stdlib_module_names)
+    ]
+    return max(found, key=lambda meant: difflib.SequenceMatcher(None, name, meant).ratio())
+
+
+@functools.cache
+def _installed() -> frozenset[str]:
+    """The modules that are installed in this environment, and those that this file names."""
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    names = {module.name for module in pkgutil.iter_modules(folders) if module.name[0] != "_"}
+    return frozenset({*names, *_PACKAGES, "triton_python_backend_utils"})
 
 
 @PYTHON.rule("import-name", "ImportError: cannot import name '{name}' from '{module}'")
@@ -142,7 +188,7 @@ def method_signature(evidence: Evidence, said: Said) -> Advice:
     """Write the method as the backend calls it."""
     method = said["method"]
     wanted = _METHODS.get(method, f"def {method}(self)")
-    file = evidence.python_file()
+    file = evidence.python_file
     lines = [i for i in range(1, 2000) if f"def {method}(" in evidence.code(file, i)]
     return Advice(
         f"{method} takes other arguments than the backend gives it.",
@@ -151,75 +197,63 @@ def method_signature(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@PYTHON.rule(
+PYTHON.row(
     "auto-complete-returns-nothing",
     "auto_complete_config function in model '{model}' must return a valid pb.ModelConfig",
+    what="auto_complete_config returns something else than the config.",
+    where="{python_file}, auto_complete_config",
+    todo="End it with `return auto_complete_model_config`.",
 )
-def auto_complete_returns_nothing(evidence: Evidence, said: Said) -> Advice:
-    """End auto_complete_config with return auto_complete_model_config."""
-    return Advice(
-        "auto_complete_config returns something else than the config.",
-        f"{evidence.python_file()}, auto_complete_config",
-        "End it with `return auto_complete_model_config`.",
-    )
 
 
-@PYTHON.rule(
+_TENSOR = (
+    'Write {"name": "…", "data_type": "TYPE_FP32", "dims": [4]} (inputs also "optional": True).'
+)
+PYTHON.row(
     "auto-complete-property",
     "in auto-complete-config function for model '{model}' contains property other than "
     "{known:rest}",
-    "in auto-complete-config function for model '{model}' is missing '{missing}' property",
+    what="A tensor in auto_complete_config has a key too many.",
+    where=at_frame,
+    todo=_TENSOR,
 )
-def auto_complete_property(evidence: Evidence, said: Said) -> Advice:
-    """Give add_input and add_output a dict of name, data_type and dims."""
-    return Advice(
-        "A tensor in auto_complete_config has a key too many."
-        if said.get("known")
-        else f"A tensor in auto_complete_config lacks {said.get('missing')}.",
-        evidence.at_frame(),
-        'Write {"name": "…", "data_type": "TYPE_FP32", "dims": [4]} '
-        '(inputs also "optional": True).',
-    )
-
-
-@PYTHON.rule(
+PYTHON.row(
+    "auto-complete-property",
+    "in auto-complete-config function for model '{model}' is missing '{missing}' property",
+    what="A tensor in auto_complete_config lacks {missing}.",
+    where=at_frame,
+    todo=_TENSOR,
+)
+PYTHON.row(
     "auto-complete-batch",
     "configuration specified max_batch_size {config:int}, but in auto-complete-config function for "
     "model '{model}' specified max_batch_size {code:int}",
+    what="config.pbtxt says max_batch_size: {config}, auto_complete_config says {code}.",
+    where=at_frame,
+    todo="Write set_max_batch_size({config}), or take the line out of config.pbtxt.",
 )
-def auto_complete_batch(evidence: Evidence, said: Said) -> Advice:
-    """Let config.pbtxt and set_max_batch_size say the same."""
-    return Advice(
-        f"config.pbtxt says max_batch_size: {said['config']}, auto_complete_config says "
-        f"{said['code']}.",
-        evidence.at_frame(),
-        f"Write set_max_batch_size({said['config']}), or take the line out of config.pbtxt.",
-    )
-
-
-@PYTHON.rule(
+PYTHON.row(
     "process-died",
     "Stub process '{name}' is not healthy",
     "Received unexpected response from Python backend stub",
+    what="The model's process ended while it was starting.",
+    where="{python_file}",
+    todo="The end of the server's log may say why. Usual reasons: too little memory, a crash in a "
+    "native library, os._exit.",
 )
-def process_died(evidence: Evidence, said: Said) -> Advice:
-    """Look at the end of the server's log; memory, os._exit and native crashes end a process."""
-    return Advice(
-        "The model's process ended while it was starting.",
-        evidence.python_file(),
-        "The server's log may hold its last words. Usual reasons: too little memory, a crash in a "
-        "native library, os._exit.",
-    )
 
 
-@PYTHON.rule("no-shared-memory", "Failed to initialize Python stub: No space left on device")
-@PYTHON.rule("no-shared-memory-for-model", "Unable to initialize shared memory key '{key}'")
-def no_shared_memory(evidence: Evidence, said: Said) -> Advice:
-    """Free /dev/shm, or give the container more (--shm-size)."""
-    return Advice(
-        "The shared memory is used up.",
-        "/dev/shm",
-        "Stop servers that are not needed (`workbook stop`); in a container give --shm-size=1g.",
+for _name, _words in (
+    ("no-shared-memory", "Failed to initialize Python stub: No space left on device"),
+    ("no-shared-memory-for-model", "Unable to initialize shared memory key '{key}'"),
+):
+    PYTHON.row(
+        _name,
+        _words,
+        what="The shared memory is used up.",
+        where="/dev/shm",
+        todo="Stop servers that are not needed (`workbook stop`); in a container give "
+        "--shm-size=1g.",
     )
 
 
@@ -228,7 +262,7 @@ def file_not_found(evidence: Evidence, said: Said) -> Advice:
     """Build paths from args["model_repository"] and args["model_version"]."""
     path = said["path"]
     name = path.rpartition("/")[2]
-    there = [f"{evidence.version()}/{f}" for f in evidence.files() if f == name]
+    there = [f"{evidence.version}/{f}" for f in evidence.files() if f == name]
     there += [f for f in evidence.entries() if f == name]
     return Advice(
         f"The model opens a file that is not there: {path}.",
@@ -245,7 +279,7 @@ def file_not_found(evidence: Evidence, said: Said) -> Advice:
     "Internal: {error:id}: {words:rest}",
 )
 def python_exception(evidence: Evidence, said: Said) -> Advice | None:
-    """Mend the line that it names; the exception is the model's own."""
+    """Correct the line that it names; the exception comes from the model's own code."""
     frame = evidence.frame()
     if frame is None:
         return None
@@ -271,8 +305,8 @@ def _hint(error: str, words: str, file: str) -> str:
         return 'args["model_config"] is JSON text: write json.loads(args["model_config"]).'
     if "'NoneType' object" in words:
         return (
-            "Something is None: get_output_config_by_name and its kin return None for a name that "
-            "the config does not have."
+            "Something is None: get_output_config_by_name and get_input_config_by_name return None "
+            "for a name that the config does not have."
         )
     if error == "UnicodeDecodeError":
         return 'Open the file with encoding="utf-8".'

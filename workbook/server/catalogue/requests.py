@@ -1,17 +1,17 @@
-"""Requests that fail: what the server and tritonclient say to a caller."""
+"""Requests that fail: what the server and tritonclient say to the client."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from ...common.errors import WorkbookError
 from .evidence import Evidence
+from .python import missing_module
 from .rules import Advice, Catalogue, Said, listed, near
-
-if TYPE_CHECKING:
-    from ..connection import Server
+from .weights import build_command
 
 _NUMPY = {
     "FP32": "np.float32",
@@ -24,19 +24,43 @@ _NUMPY = {
 }  # fmt: skip
 
 
+class AskedServer(Protocol):
+    """What an explanation asks of the server that refused a request; `Server` has all of it."""
+
+    url: str
+    grpc_url: str
+    repository: Path
+
+    def config(self, model: str) -> dict[str, Any]:
+        """A loaded model's configuration."""
+
+    def index(self) -> list[dict[str, Any]]:
+        """The repository index."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Question:
     """A request that failed.
 
     Attributes:
-        message: the server's or the client's words.
+        message: what the server or the client library said.
         model: the model asked, where it is known.
         server: the server asked, to look names up; None where it is not known.
     """
 
     message: str
     model: str = ""
-    server: Server | None = None
+    server: AskedServer | None = None
+
+    @property
+    def asked(self) -> str:
+        """The model asked, for a sentence."""
+        return self.model or "the model"
+
+    @property
+    def address(self) -> str:
+        """The server's addresses; "" where they are not known."""
+        return f"{self.server.url}, gRPC {self.server.grpc_url}" if self.server else ""
 
     def config(self) -> dict[str, Any]:
         """The model's configuration; empty where it cannot be asked for."""
@@ -67,6 +91,10 @@ class Question:
                 return str(entry["reason"])
         return ""
 
+    def build_command(self, model: str) -> str:
+        """The command that builds a model's weights, where its folder lacks them; else ""."""
+        return build_command(self.server.repository / model) if self.server else ""
+
     def evidence(self) -> Evidence | None:
         """The model's folder on this machine, where the server's repository is known."""
         if self.server is None or not self.model:
@@ -77,33 +105,38 @@ class Question:
 REQUESTS: Catalogue[Question] = Catalogue()
 
 
-def _of(question: Question) -> str:
-    return question.model or "the model"
-
-
 @REQUESTS.rule("unknown-input", "unexpected inference input '{name}' for model")
 def unknown_input(question: Question, said: Said) -> Advice:
     """Use the model's own input names."""
-    names = question.names("input")
-    meant = near(said["name"], names) or (names[0] if len(names) == 1 else "")
-    return Advice(
-        f'{_of(question)} has no input "{said["name"]}"'
-        + (f"; it has {listed(names)}." if names else "."),
-        f'InferInput("{said["name"]}", …)',
-        f'Write "{meant}".' if meant else "server.metadata(MODEL) lists the inputs.",
+    return _unknown_tensor(
+        question,
+        "input",
+        said["name"],
+        'InferInput("{}", …)',
+        "server.metadata(MODEL) lists the inputs.",
     )
 
 
 @REQUESTS.rule("unknown-output", "unexpected inference output '{name}' for model")
 def unknown_output(question: Question, said: Said) -> Advice:
     """Use the model's own output names, or leave `outputs` out to get them all."""
-    names = question.names("output")
-    meant = near(said["name"], names) or (names[0] if len(names) == 1 else "")
+    return _unknown_tensor(
+        question,
+        "output",
+        said["name"],
+        'InferRequestedOutput("{}")',
+        "Leave outputs out to get them all.",
+    )
+
+
+def _unknown_tensor(question: Question, kind: str, name: str, where: str, other: str) -> Advice:
+    names = question.names(kind)
+    meant = near(name, names) or (names[0] if len(names) == 1 else "")
     return Advice(
-        f'{_of(question)} has no output "{said["name"]}"'
+        f'{question.asked} has no {kind} "{name}"'
         + (f"; it has {listed(names)}." if names else "."),
-        f'InferRequestedOutput("{said["name"]}")',
-        f'Write "{meant}".' if meant else "Leave outputs out to get them all.",
+        where.format(name),
+        f'Write "{meant}".' if meant else other,
     )
 
 
@@ -120,7 +153,7 @@ def missing_input(question: Question, said: Said) -> Advice:
     if int(said["m"]) > int(said["n"]):
         extra = [name for name in got if names and name not in names]
         return Advice(
-            f"{_of(question)} has {said['n']} inputs, and the request has {said['m']}"
+            f"{question.asked} has {said['n']} inputs, and the request has {said['m']}"
             + (f": {listed(extra)} is none of them." if extra else "."),
             "inputs",
             f"Send {listed(names)} alone." if names else "Send the model's own inputs alone.",
@@ -128,7 +161,7 @@ def missing_input(question: Question, said: Said) -> Advice:
     missing = re.findall(r"'([^']*)'", said.get("missing", ""))
     missing = missing or [name for name in names if name not in got]
     return Advice(
-        f"The request lacks the input {listed(missing)} of {_of(question)}.",
+        f"The request lacks the input {listed(missing)} of {question.asked}.",
         "inputs",
         f'Add InferInput("{missing[0]}", …).' if missing else "Send every input of the model.",
     )
@@ -148,20 +181,20 @@ def input_shape(question: Question, said: Said) -> Advice:
     where = f'InferInput("{name}", [{", ".join(given)}], …)'
     if batches and _fits(given, wanted[1:]):
         return Advice(
-            f'The batch dimension of "{name}" is missing: {_of(question)} takes a batch of '
+            f'The batch dimension of "{name}" is missing: {question.asked} takes a batch of '
             f"[{', '.join(wanted[1:])}].",
             where,
             f"Send [1, {', '.join(given)}]: array[np.newaxis] puts the batch in front.",
         )
     if not batches and len(given) == len(wanted) + 1 and _fits(given[1:], wanted):
         return Advice(
-            f'"{name}" has a batch dimension too many: {_of(question)} does not batch '
+            f'"{name}" has a batch dimension too many: {question.asked} does not batch '
             "(max_batch_size: 0).",
             where,
             f"Send [{', '.join(given[1:])}], one request for each; or let the model batch.",
         )
     return Advice(
-        f'"{name}" of {_of(question)} has shape [{", ".join(wanted)}] (-1: any size'
+        f'"{name}" of {question.asked} has shape [{", ".join(wanted)}] (-1: any size'
         f"{', the batch in front' if batches else ''}), and the request sends "
         f"[{', '.join(given)}].",
         where,
@@ -194,7 +227,7 @@ def input_data_type(question: Question, said: Said) -> Advice:
     numpy = _NUMPY.get(wanted, "np.float32")
     text = " (text: np.array([b'…'], dtype=np.object_))" if wanted == "BYTES" else ""
     return Advice(
-        f'"{said["input"]}" of {_of(question)} is {wanted}, and the request sends '
+        f'"{said["input"]}" of {question.asked} is {wanted}, and the request sends '
         f"{'a type that Triton does not know' if given == '<invalid>' else given}.",
         f'InferInput("{said["input"]}", …, "{given}")',
         f'Send array.astype({numpy}) with InferInput("{said["input"]}", array.shape, "{wanted}")'
@@ -217,17 +250,13 @@ def client_data_type(question: Question, said: Said) -> Advice:
     )
 
 
-@REQUESTS.rule(
+REQUESTS.row(
     "client-shape",
     "got unexpected numpy array shape [{given:dims}], expected [{wanted:dims}]",
+    what="InferInput says [{wanted}], and the array has shape [{given}].",
+    where="set_data_from_numpy(…)",
+    todo="Write InferInput(name, array.shape, type).",
 )
-def client_shape(question: Question, said: Said) -> Advice:
-    """Give InferInput the array's own shape."""
-    return Advice(
-        f"InferInput says [{said['wanted']}], and the array has shape [{said['given']}].",
-        "set_data_from_numpy(…)",
-        "Write InferInput(name, array.shape, type).",
-    )
 
 
 @REQUESTS.rule(
@@ -251,26 +280,20 @@ def input_size(question: Question, said: Said) -> Advice:
     )
 
 
-@REQUESTS.rule("invalid-data-type", "invalid datatype for input {input:word}")
-def invalid_data_type(question: Question, said: Said) -> Advice:
-    """Write FP32, not TYPE_FP32: a request names types without TYPE_."""
-    return Advice(
-        f'The data type of "{said["input"]}" is not one that a request may name.',
-        '"datatype"',
-        "Write FP32, INT64, BYTES, …: without TYPE_, which belongs into config.pbtxt.",
-    )
-
-
-@REQUESTS.rule(
-    "batch-too-large", "inference request batch-size must be <= {limit:int} for '{model}'"
+REQUESTS.row(
+    "invalid-data-type",
+    "invalid datatype for input {input:word}",
+    what='The data type of "{input}" is not one that a request may name.',
+    where='"datatype"',
+    todo="Write FP32, INT64, BYTES, …: without TYPE_, which belongs into config.pbtxt.",
 )
-def batch_too_large(question: Question, said: Said) -> Advice:
-    """Send at most max_batch_size rows in a request."""
-    return Advice(
-        f"{_of(question)} takes at most {said['limit']} rows in a request.",
-        "inputs",
-        f"Send {said['limit']} rows or fewer at a time, or raise max_batch_size in config.pbtxt.",
-    )
+REQUESTS.row(
+    "batch-too-large",
+    "inference request batch-size must be <= {limit:int} for '{model}'",
+    what="{asked} takes at most {limit} rows in a request.",
+    where="inputs",
+    todo="Send {limit} rows or fewer at a time, or raise max_batch_size in config.pbtxt.",
+)
 
 
 @REQUESTS.rule(
@@ -285,21 +308,23 @@ def unknown_model(question: Question, said: Said) -> Advice:
     here = {e["name"] for e in entries}
     name = said["model"]
     if name in here:
+        command = question.build_command(name)
         return Advice(
-            f"The model {name} lies in the repository and is not loaded.",
+            f"The model {name} is in the repository and is not loaded"
+            + (": its weights are not built." if command else "."),
             name,
-            f'Load it: server.load("{name}"). If it was refused, that says why.',
+            f"Run `{command}`, then `workbook serve --detach`."
+            if command
+            else f'Load it: server.load("{name}"). If it was refused, that says why.',
         )
     meant = near(name, ready) or near(name, here)
-    return Advice(
-        f"The server has no model {name}.",
-        name,
-        f"Ask {meant}."
-        if meant
-        else f"It serves {listed(ready)}. Deploy the model first."
-        if entries
-        else "Deploy and load the model first; server.index() lists what there is.",
-    )
+    if meant:
+        todo = f"Ask {meant}."
+    elif entries:
+        todo = f"It serves {listed(ready)}. Deploy the model first."
+    else:
+        todo = "Deploy and load the model first; server.index() lists what there is."
+    return Advice(f"The server has no model {name}.", name, todo)
 
 
 @REQUESTS.rule(
@@ -312,115 +337,94 @@ def unknown_version(question: Question, said: Said) -> Advice:
         for e in question.index()
         if e["name"] == said["model"] and e.get("state") == "READY"
     ]
+    are = f"; {listed(served)} {'is' if len(served) == 1 else 'are'}" if served else ""
     return Advice(
-        f"Version {said['version']} of {said['model']} is not served"
-        + (f"; {listed(served)} is." if len(served) == 1 else f"; {listed(served)} are." if served
-           else "."),
+        f"Version {said['version']} of {said['model']} is not served{are}.",
         f"model_version={said['version']!r}",
         "Leave model_version out for the latest; version_policy in config.pbtxt decides which "
         "versions are served.",
-    )  # fmt: skip
+    )
 
 
 @REQUESTS.rule("model-not-ready", "Request for unknown model: '{model}' has no available versions")
 def model_not_ready(question: Question, said: Said) -> Advice:
-    """Mend the model and load it again."""
+    """Correct the model and load it again."""
+    name = said["model"]
+    if command := question.build_command(name):
+        return Advice(
+            f"The model {name} is not loaded: its weights are not built.",
+            name,
+            f"Run `{command}`, then `workbook serve --detach`.",
+        )
     why = " ".join(question.reason().partition("\n\nAt:")[0].split())
     return Advice(
-        f"The model {said['model']} is not ready" + (f": {why}" if why else "."),
-        said["model"],
-        f'Load it again to see what is wrong: server.load("{said["model"]}").',
+        f"The model {name} is not ready" + (f": {why}" if why else "."),
+        name,
+        f'Load it again to see what is wrong: server.load("{name}").',
     )
 
 
-@REQUESTS.rule(
+REQUESTS.row(
     "bad-version",
     "failed to get model version from specified version string '{version}'",
     "failed to get version from specified version string '{version}'",
+    what='"{version}" is not a version.',
+    where='model_version="{version}"',
+    todo='Write a whole number in quotes, e.g. "1", or leave it out.',
 )
-def bad_version(question: Question, said: Said) -> Advice:
-    """Write the version as a whole number in quotes, e.g. "1"."""
-    return Advice(
-        f'"{said["version"]}" is not a version.',
-        f'model_version="{said["version"]}"',
-        'Write a whole number in quotes, e.g. "1", or leave it out.',
-    )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
     "decoupled-model",
     "doesn't support models with decoupled transaction policy",
     "generate expects model to produce exactly 1 response",
+    what="{asked} is decoupled: it may answer more than once, and this call takes one answer.",
+    where="infer(…)",
+    todo="Use gRPC's start_stream(callback) and async_stream_infer(…), or POST …/generate_stream.",
 )
-def decoupled_model(question: Question, said: Said) -> Advice:
-    """Use a gRPC stream, or generate_stream: a decoupled model gives any number of answers."""
-    return Advice(
-        f"{_of(question)} is decoupled: it may answer more than once, and this way in takes one "
-        "answer.",
-        "infer(…)",
-        "Use gRPC's start_stream(callback) and async_stream_infer(…), or POST …/generate_stream.",
-    )
 
 
-@REQUESTS.rule(
+_DECOUPLED = (
+    "Write model_transaction_policy { decoupled: true } into config.pbtxt and call it by stream; "
+    "else send one answer."
+)
+REQUESTS.row(
     "several-responses",
     "expected a single response, got {n:int}",
-    "an exception occurred in the client while decoding the response",
+    what="{asked} sent {n} answers to one request.",
+    where="model.py, execute",
+    todo=_DECOUPLED,
 )
-def several_responses(question: Question, said: Said) -> Advice:
-    """Declare the model decoupled, and call it by a stream."""
-    return Advice(
-        f"{_of(question)} sent {said['n']} answers to one request."
-        if said.get("n")
-        else f"The answer of {_of(question)} cannot be decoded: most likely it sent several.",
-        "model.py, execute",
-        "Write model_transaction_policy { decoupled: true } into config.pbtxt and call it by "
-        "stream; else send one answer.",
-    )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
+    "several-responses",
+    "an exception occurred in the client while decoding the response",
+    what="The answer of {asked} cannot be decoded: most likely it sent several.",
+    where="model.py, execute",
+    todo=_DECOUPLED,
+)
+REQUESTS.row(
     "no-correlation-id",
     "inference request to model '{model}' must specify a non-zero or non-empty correlation ID",
+    what="{model} keeps a state for each sequence, and the request names none.",
+    where="infer(…)",
+    todo="Write infer(…, sequence_id=1, sequence_start=True) for the first request of a sequence, "
+    "sequence_end=True for its last.",
 )
-def no_correlation_id(question: Question, said: Said) -> Advice:
-    """Give every request of a sequence the same sequence_id, from 1 up."""
-    return Advice(
-        f"{said['model']} keeps a state for each sequence, and the request names none.",
-        "infer(…)",
-        "Write infer(…, sequence_id=1, sequence_start=True) for the first request of a sequence, "
-        "sequence_end=True for its last.",
-    )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
     "sequence-not-started",
     "inference request for sequence {id:word} to model '{model}' must specify the START flag",
+    what="Sequence {id} of {model} was never begun, or has ended or timed out.",
+    where="sequence_id={id}",
+    todo="Write sequence_start=True in its first request. Idle sequences end after "
+    "max_sequence_idle_microseconds (1 s unless the config says more).",
 )
-def sequence_not_started(question: Question, said: Said) -> Advice:
-    """Begin a sequence with sequence_start=True."""
-    return Advice(
-        f"Sequence {said['id']} of {said['model']} was never begun, or has ended or timed out.",
-        f"sequence_id={said['id']}",
-        "Write sequence_start=True in its first request. Idle sequences end after "
-        "max_sequence_idle_microseconds (1 s unless the config says more).",
-    )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
     "restricted",
     "This API is restricted, expecting header '{header}'",
     "This protocol is restricted, expecting header '{header}'",
+    what="The server gives this only to those who send its secret.",
+    where="header {header}",
+    todo='Write headers={"{header}": "…"} in the call, with the value from the server\'s '
+    "--http-restricted-api or --grpc-restricted-protocol.",
 )
-def restricted(question: Question, said: Said) -> Advice:
-    """Send the header that the server asks for."""
-    header = said["header"]
-    return Advice(
-        "The server gives this only to those who send its secret.",
-        f"header {header}",
-        f'Write headers={{"{header}": "…"}} in the call, with the value from the server\'s '
-        "--http-restricted-api or --grpc-restricted-protocol.",
-    )
 
 
 # -- failures inside the model ---------------------------------------------------------------------
@@ -430,38 +434,67 @@ def restricted(question: Question, said: Said) -> Advice:
 def no_execute(question: Question, said: Said) -> Advice:
     """Write execute(self, requests) into the class."""
     return Advice(
-        f"The class TritonPythonModel of {_of(question)} has no method execute.",
+        f"The class TritonPythonModel of {question.asked} has no method execute.",
         said["path"].rpartition("/")[2],
         "Write def execute(self, requests): it returns one InferenceResponse for each request.",
     )
 
 
-@REQUESTS.rule(
+REQUESTS.row(
     "number-of-responses",
     "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
     "InferenceRequest(s) size is:{requests:int}, and InferenceResponse(s) size is:{responses:int}",
+    what="execute got {requests} requests and returned {responses} responses.",
+    where="model.py, execute",
+    todo="Return one InferenceResponse for each request, in their order: the batcher may hand over "
+    "several at once.",
 )
-def number_of_responses(question: Question, said: Said) -> Advice:
-    """Return one response for each request, in their order."""
-    return Advice(
-        f"execute got {said['requests']} requests and returned {said['responses']} responses.",
-        "model.py, execute",
-        "Return one InferenceResponse for each request, in their order: the batcher may hand over "
-        "several at once.",
-    )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
     "not-a-response",
     "Expected an 'InferenceResponse' object in the execute function return list, found type "
     "'<class '{type}'>'",
+    what="execute returned {type} in place of a response.",
+    where="model.py, execute",
+    todo="Return [pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor(name, array)]), …].",
 )
-def not_a_response(question: Question, said: Said) -> Advice:
-    """Return pb_utils.InferenceResponse objects."""
+REQUESTS.row(
+    "not-a-list",
+    "Expected a list in the execute return, found type '<class '{type}'>'",
+    what="execute returned {type}, not a list.",
+    where="model.py, execute",
+    todo="Return a list: one pb_utils.InferenceResponse for each request, in their order.",
+)
+REQUESTS.row(
+    "decoupled-returns",
+    "is using the decoupled mode and the execute function must return None",
+    what="The model is decoupled, and its execute returned something.",
+    where="model.py, execute",
+    todo="Send each response with request.get_response_sender().send(response) and return nothing; "
+    "or take decoupled out of config.pbtxt.",
+)
+REQUESTS.row(
+    "model-mistake",  # from backends/python/checks.py
+    "ModelMistake: {what:rest}\nwhere: {where:rest}\nto do: {todo:rest}",
+    what="{what}",
+    where="{where}",
+    todo="{todo}",
+)
+
+
+@REQUESTS.rule(
+    "tensor-is-none",
+    "AttributeError: 'NoneType' object has no attribute 'as_numpy'",
+)
+def tensor_is_none(question: Question, said: Said) -> Advice:
+    """Ask for tensors by the names in the config; an optional input may be None."""
+    evidence = question.evidence()
+    names = question.names("input")
     return Advice(
-        f"execute returned {said['type']} in place of a response.",
-        "model.py, execute",
-        "Return [pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor(name, array)]), …].",
+        "The model asked for a tensor that is not there, and got None.",
+        evidence.at_frame() if evidence is not None else "model.py, execute",
+        "get_input_tensor_by_name and get_output_tensor_by_name return None for a name that is not "
+        + (f"there. The inputs of {question.asked} are {listed(names)}" if names else "there")
+        + ". An optional input is None where the request leaves it out.",
     )
 
 
@@ -476,38 +509,32 @@ def member_not_ready(question: Question, said: Said) -> Advice:
     meant = near(member, known) if member not in known else ""
     ready = "is not ready" in said["words"]
     return Advice(
-        f"{_of(question)} calls {member}, which is not ready."
+        f"{question.asked} calls {member}, which is not ready."
         if ready
-        else f"{_of(question)} calls {member}, which answered: {said['words']}",
+        else f"{question.asked} calls {member}, which answered: {said['words']}",
         f'model.py, InferenceRequest(model_name="{member}")',
         f'Write model_name="{meant}".' if meant else f"Load {member} first, then try again.",
     )
 
 
-@REQUESTS.rule("stub-died", "Stub process '{name}' is not healthy")
-def stub_died(question: Question, said: Said) -> Advice:
-    """Look at the end of the server's log, then load the model again."""
-    return Advice(
-        f"The process of {_of(question)} ended while it worked on a request.",
-        "model.py, execute",
-        "Load the model again; the server's log may hold its last words. Usual reasons: too "
-        "little memory, a crash in a native library, os._exit.",
-    )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
+    "stub-died",
+    "Stub process '{name}' is not healthy",
+    what="The process of {asked} ended while it worked on a request.",
+    where="model.py, execute",
+    todo="Load the model again; the end of the server's log may say why it ended. Usual reasons: "
+    "too little memory, a crash in a native library, os._exit.",
+)
+REQUESTS.row(
     "empty-outputs",
     "output tensor shape does not match size of output",
     "unexpected size of output",
+    what="The outputs of {asked} arrived empty: its Python has numpy 2, which this server cannot "
+    "read.",
+    where="the model's environment",
+    todo="Install numpy<2 there (in .venv: `.venv/bin/pip install 'numpy<2'`; a packed environment "
+    "is packed again), and load the model again.",
 )
-def empty_outputs(question: Question, said: Said) -> Advice:
-    """Use numpy < 2 in the model's environment."""
-    return Advice(
-        f"The outputs of {_of(question)} arrived empty: its Python has numpy 2, which this server "
-        "cannot read.",
-        "the model's environment",
-        "Install numpy<2 there (`pip install 'numpy<2'`), and load the model again.",
-    )
 
 
 @REQUESTS.rule(
@@ -517,7 +544,7 @@ def empty_outputs(question: Question, said: Said) -> Advice:
     "{words:rest}",
 )
 def model_exception(question: Question, said: Said) -> Advice:
-    """Mend the line of model.py that it names."""
+    """Correct the line of model.py that it names."""
     model = question.model or re.sub(r"_\d+(_\d+)?$", "", said["instance"])
     asked = dataclasses.replace(question, model=model)
     evidence = asked.evidence()
@@ -528,26 +555,24 @@ def model_exception(question: Question, said: Said) -> Advice:
         where = f"{frames[0][0]}, line {frames[0][1]}, in {frames[0][2]}"
     else:
         where = "model.py, execute"
-    return Advice(
-        f"{model} raised {said['error']}: {said['words']}",
-        where,
+    todo = (
         "Mend it there and load the model again. To refuse one request and answer the others, "
-        "return InferenceResponse(error=pb_utils.TritonError(…)) for it.",
+        "return InferenceResponse(error=pb_utils.TritonError(…)) for it."
     )
+    missing = re.match(r"No module named '([^']+)'", said["words"])
+    if missing and evidence is not None:
+        todo = missing_module(missing[1], evidence)
+    return Advice(f"{model} raised {said['error']}: {said['words']}", where, todo)
 
 
-@REQUESTS.rule(
+REQUESTS.row(
     "rows-do-not-match",
     "failed to split the output tensor '{output}' in responses: expected batch size of atleast "
     "{wanted:int} in model output, got {given:int}",
+    what='The output "{output}" has {given} rows for a batch of {wanted}.',
+    where="max_batch_size in config.pbtxt",
+    todo="The model does not batch: write max_batch_size: 0, or export it with the batch first.",
 )
-def rows_do_not_match(question: Question, said: Said) -> Advice:
-    """Export the model with a batch dimension in its outputs, or set max_batch_size to 0."""
-    return Advice(
-        f'The output "{said["output"]}" has {said["given"]} rows for a batch of {said["wanted"]}.',
-        "max_batch_size in config.pbtxt",
-        "The model does not batch: write max_batch_size: 0, or export it with the batch first.",
-    )
 
 
 @REQUESTS.rule(
@@ -560,7 +585,7 @@ def rows_do_not_match(question: Question, said: Said) -> Advice:
 def framework_refused(question: Question, said: Said) -> Advice:
     """Try the same input with the framework itself; look at shapes and values."""
     return Advice(
-        f"{_of(question)} could not compute this input: {said['words'].strip()}",
+        f"{question.asked} could not compute this input: {said['words'].strip()}",
         "inputs",
         "Run the model on the same array in a notebook. Usual reasons: a size that the model does "
         "not take, an index out of range.",
@@ -570,38 +595,31 @@ def framework_refused(question: Question, said: Said) -> Advice:
 # -- waiting ---------------------------------------------------------------------------------------
 
 
-@REQUESTS.rule("queue-full", "Exceeds maximum queue size")
-def queue_full(question: Question, said: Said) -> Advice:
-    """Send fewer requests at once, or raise max_queue_size."""
-    return Advice(
-        f"The queue of {_of(question)} is full.",
-        "max_queue_size in config.pbtxt",
-        "Send fewer requests at once, try again later, or raise max_queue_size (0: no limit).",
-    )
-
-
-@REQUESTS.rule("request-timeout", "Request timeout expired")
-def request_timeout(question: Question, said: Said) -> Advice:
-    """Give it more time, or less work."""
-    return Advice(
-        f"The request waited in the queue of {_of(question)} longer than it may.",
-        "default_timeout_microseconds in config.pbtxt, or timeout= of the request",
-        "Raise that limit, add instances, or send less at once.",
-    )
-
-
-@REQUESTS.rule("client-timeout", "Deadline Exceeded", "timed out", "Timeout")
-def client_timeout(question: Question, said: Said) -> Advice:
-    """Wait longer, or look at what the model does."""
-    return Advice(
-        "No answer came in the time that the client allows.",
-        "client_timeout (gRPC), network_timeout (HTTP)",
-        "Wait longer, or look at the server's log. A Python model whose execute returns None "
-        "never answers.",
-    )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
+    "queue-full",
+    "Exceeds maximum queue size",
+    what="The queue of {asked} is full.",
+    where="max_queue_size in config.pbtxt",
+    todo="Send fewer requests at once, try again later, or raise max_queue_size (0: no limit).",
+)
+REQUESTS.row(
+    "request-timeout",
+    "Request timeout expired",
+    what="The request waited in the queue of {asked} longer than it may.",
+    where="default_timeout_microseconds in config.pbtxt, or timeout= of the request",
+    todo="Raise that limit, add instances, or send less at once.",
+)
+REQUESTS.row(
+    "client-timeout",
+    "Deadline Exceeded",
+    "timed out",
+    "Timeout",
+    what="No answer came in the time that the client allows.",
+    where="client_timeout (gRPC), network_timeout (HTTP)",
+    todo="Wait longer, or look at the server's log. A Python model whose execute returns None "
+    "never answers.",
+)
+REQUESTS.row(
     "no-server",
     "failed to connect to all addresses",
     "Connection refused",
@@ -609,16 +627,11 @@ def client_timeout(question: Question, said: Said) -> Advice:
     "Socket closed",
     "Connection reset",
     "Server disconnected",
+    what="No server answers at this address.",
+    where="{address}",
+    todo="Start one (`workbook serve --detach`, `make lab`), and use its address: `workbook "
+    "status` shows it. HTTP and gRPC have ports of their own.",
 )
-def no_server(question: Question, said: Said) -> Advice:
-    """Start a server, and use its port: HTTP 8000, gRPC 8001."""
-    url = f"{question.server.url}, gRPC {question.server.grpc_url}" if question.server else ""
-    return Advice(
-        "No server answers at this address.",
-        url,
-        "Start one (`workbook serve --detach`, `make lab`), and use its address: `workbook status` "
-        "shows it. HTTP and gRPC have ports of their own.",
-    )
 
 
 # -- requests written by hand ----------------------------------------------------------------------
@@ -651,33 +664,26 @@ def generate_parameter(question: Question, said: Said) -> Advice:
     names = question.names("input")
     meant = near(said["name"], names)
     return Advice(
-        f'"{said["name"]}" is no input of {_of(question)}, and no parameter either.',
+        f'"{said["name"]}" is no input of {question.asked}, and no parameter either.',
         f'"{said["name"]}"',
         f'Write "{meant}".' if meant else f"The inputs are {listed(names)}." if names
         else "Use the model's input names as keys.",
     )  # fmt: skip
 
 
-@REQUESTS.rule(
+REQUESTS.row(
     "no-shared-region",
     "Unable to find {kind:word} shared memory region: '{name}'",
     "Unable to find shared memory region: '{name}'",
+    what='The server knows no shared memory region "{name}".',
+    where="{name}",
+    todo="Register it first: client.register_system_shared_memory(name, key, size).",
 )
-def no_shared_region(question: Question, said: Said) -> Advice:
-    """Register the region before use."""
-    return Advice(
-        f'The server knows no shared memory region "{said["name"]}".',
-        said["name"],
-        "Register it first: client.register_system_shared_memory(name, key, size).",
-    )
-
-
-@REQUESTS.rule("not-found", "Not Found")
-def not_found(question: Question, said: Said) -> Advice:
-    """Look at the address: /v2/models/NAME/versions/1/infer."""
-    return Advice(
-        "The server has nothing at this address.",
-        "the path of the request",
-        "It looks like /v2/models/NAME/infer or /v2/models/NAME/versions/1/infer; a version is a "
-        "whole number.",
-    )
+REQUESTS.row(
+    "not-found",
+    "Not Found",
+    what="The server has nothing at this address.",
+    where="the path of the request",
+    todo="It looks like /v2/models/NAME/infer or /v2/models/NAME/versions/1/infer; a version is a "
+    "whole number.",
+)

@@ -1,14 +1,32 @@
-"""How an entry of the catalogue is written: the server's words, and a function that explains them.
+"""How an entry of the catalogue is written.
 
-    @TEXT.rule("field-twice", 'Non-repeated field "{field}" is specified multiple times')
-    def field_twice(evidence, said):
-        "Keep one of the two."
-        return Advice(...)
+An entry without logic is a row: the message that the server sends, what is wrong, where, and what
+to do about it:
 
-In the words, `{name}` stands for what varies: text without quotes and line ends; `{name:int}` for
-a whole number, `{name:id}` for an identifier, `{name:word}` for a name or a path, `{name:dims}` for
-a shape, `{name:rest}` for the rest of the line. The docstring is what the catalogue's table says
-to do.
+    CORE.row(
+        "name-differs",
+        "unexpected directory name '{folder}' for model '{model}', directory name must",
+        what='The config calls the model "{model}", its folder is {folder}.',
+        where=at_field("name"),
+        todo='Write name: "{folder}", or take the line out: the folder names the model.',
+    )
+
+An entry that has to look something up is a function. Its docstring says what to do, for the
+catalogue's table; it returns None where the message turns out to mean something else:
+
+    @CORE.rule("no-backend", "must specify 'platform' or 'backend' for '{model}'")
+    def no_backend(evidence: Evidence, said: Said) -> Advice | None:
+        "Write `backend:` into config.pbtxt."
+        return Advice(what=..., where=..., todo=...)
+
+In the server's message `{name}` stands for a part that varies: text without quotes and line ends.
+`{name:int}` is a whole number, `{name:id}` an identifier, `{name:word}` a name or a path,
+`{name:dims}` a shape, `{name:rest}` the rest of the line. A row repeats such a part as `{name}`; a
+`{name}` that the message lacks is an attribute of the evidence, e.g. `{version}` of Evidence.
+Entries are tried in the order in which they are written. Further rows and functions of the same
+name add messages to one entry.
+
+Every entry needs a test in tests/server/test_explain.py that provokes it on a real server.
 """
 
 from __future__ import annotations
@@ -20,6 +38,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 Evidence = TypeVar("Evidence")
+#: The parts of a message that vary, by their names in the entry.
 Said = dict[str, str]
 
 _VARIES = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -35,69 +54,106 @@ _KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """What a rule has found out: what is wrong, where, and what to write instead."""
+    """An explanation: what is wrong, where, and what to do about it."""
 
     what: str
     where: str = ""
     todo: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Rule(Generic[Evidence]):
-    """One entry of the catalogue.
+@dataclasses.dataclass
+class Rule:
+    """One entry of the catalogue, as its table shows it.
 
     Attributes:
         id: its name, in kebab case.
-        words: the server's words, with `{…}` for what varies; any of them will do.
-        advise: explains them; None where they turn out to mean something else.
+        words: the messages that it explains, with `{…}` for what varies.
+        summary: what to do, in a line.
     """
 
     id: str
-    words: tuple[str, ...]
-    advise: Callable[[Evidence, Said], Advice | None]
-
-    @property
-    def summary(self) -> str:
-        """What to do, in a line."""
-        return " ".join((self.advise.__doc__ or "").split())
+    words: list[str]
+    summary: str
 
 
 Advise = Callable[[Evidence, Said], Advice | None]
+Where = str | Callable[[Evidence, Said], str]
 
 
 class Catalogue(Generic[Evidence]):
-    """Rules in the order in which they are tried."""
+    """Entries in the order in which they are tried; the module's docstring shows how to add one."""
 
     def __init__(self) -> None:
-        self.rules: list[Rule[Evidence]] = []
-        self._patterns: list[tuple[re.Pattern[str], Rule[Evidence]]] = []
+        self.rules: list[Rule] = []
+        self._forms: list[tuple[re.Pattern[str], str, Advise[Evidence]]] = []
+
+    def row(
+        self, name: str, *words: str, what: str, where: Where[Evidence] = "", todo: str
+    ) -> None:
+        """Add an entry that always gives the same advice.
+
+        Args:
+            name: the entry's name, in kebab case.
+            words: the messages that it explains.
+            what: one sentence that says what is wrong.
+            where: the place; text, or one of evidence.py's `at_…` functions.
+            todo: the instruction.
+        """
+
+        def advise(evidence: Evidence, said: Said) -> Advice:
+            place = fill(where, evidence, said) if isinstance(where, str) else where(evidence, said)
+            return Advice(fill(what, evidence, said), place, fill(todo, evidence, said))
+
+        self._add(name, words, advise, todo)
 
     def rule(self, name: str, *words: str) -> Callable[[Advise[Evidence]], Advise[Evidence]]:
-        """Enter the function that follows under a name."""
+        """Add the function that follows as an entry.
 
-        def enter(advise: Advise[Evidence]) -> Advise[Evidence]:
-            entry = Rule(name, words, advise)
-            self.rules.append(entry)
-            self._patterns += [(pattern(template), entry) for template in words]
+            @CORE.rule("no-backend", "must specify 'platform' or 'backend' for '{model}'")
+            def no_backend(evidence, said): ...
+
+        Args:
+            name: the entry's name, in kebab case.
+            words: the messages that it explains.
+        """
+
+        def add(advise: Advise[Evidence]) -> Advise[Evidence]:
+            self._add(name, words, advise, " ".join((advise.__doc__ or "").split()))
             return advise
 
-        return enter
+        return add
+
+    def _add(
+        self, name: str, words: tuple[str, ...], advise: Advise[Evidence], summary: str
+    ) -> None:
+        known = next((rule for rule in self.rules if rule.id == name), None)
+        if known is None:
+            self.rules.append(Rule(name, list(words), summary))
+        else:
+            known.words += words
+        self._forms += [(pattern(message), name, advise) for message in words]
 
     def explain(self, evidence: Evidence, message: str) -> tuple[str, Advice] | None:
-        """The first rule that has an explanation, by its name, and the explanation."""
-        for expression, entry in self._patterns:
+        """The name of the first entry that explains a message, and its advice; None for none.
+
+        name, advice = CORE.explain(evidence, "unexpected platform type 'onnx' for m")
+        """
+        for expression, name, advise in self._forms:
             for match in expression.finditer(message):
-                advice = entry.advise(evidence, match.groupdict(default=""))
+                advice = advise(evidence, match.groupdict(default=""))
                 if advice is not None:
-                    return entry.id, advice
+                    return name, advice
         return None
 
-    def __iter__(self) -> Iterator[Rule[Evidence]]:
+    def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
 
 
 def pattern(words: str) -> re.Pattern[str]:
-    """A rule's words as a regular expression with a named group for each `{…}`."""
+    """An entry's message as a regular expression with a named group for each `{…}`.
+
+    pattern("version {n:int} is not found").search(message)["n"]
+    """
     expression, last = "", 0
     for match in _VARIES.finditer(words):
         expression += re.escape(words[last : match.start()])
@@ -106,8 +162,21 @@ def pattern(words: str) -> re.Pattern[str]:
     return re.compile(expression + re.escape(words[last:]))
 
 
+def fill(text: str, evidence: object, said: Said) -> str:
+    """A row's text with each `{name}` replaced; braces around anything else stay.
+
+    fill("There is no {name}: write { } or {name}s.", None, {"name": "input"})
+    """
+    return _VARIES.sub(
+        lambda match: said[match[1]] if match[1] in said else str(getattr(evidence, match[1])), text
+    )
+
+
 def near(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The candidate that was most likely meant, whatever its case; "" where none is near."""
+    """The candidate that was most likely meant, whatever its case; "" where none is near.
+
+    near("nunpy", ["json", "numpy"])  # numpy
+    """
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[found[0]] if found else ""

@@ -15,7 +15,7 @@ STARTS: Catalogue[str] = Catalogue()
 def unknown_option(log: str, said: Said) -> Advice:
     """Write the option as tritonserver --help has it."""
     option = said["option"]
-    known = re.findall(r"^\s*--([\w-]+)", log, re.MULTILINE)  # the log goes on with the usage
+    known = re.findall(r"^\s*--([\w-]+)", log, re.MULTILINE)  # the usage follows in the log
     meant = near(option, known)
     return Advice(
         f"tritonserver has no option --{option}.",
@@ -24,14 +24,13 @@ def unknown_option(log: str, said: Said) -> Advice:
     )
 
 
-@STARTS.rule("option-without-value", "option '--{option:word}' requires an argument")
-def option_without_value(log: str, said: Said) -> Advice:
-    """Write --option=value."""
-    return Advice(
-        f"The option --{said['option']} needs a value.",
-        f"--{said['option']}",
-        f"Write --{said['option']}=VALUE.",
-    )
+STARTS.row(
+    "option-without-value",
+    "option '--{option:word}' requires an argument",
+    what="The option --{option} needs a value.",
+    where="--{option}",
+    todo="Write --{option}=VALUE.",
+)
 
 
 @STARTS.rule("bad-option-value", 'Bad option: "--{option}".\n{words:rest}')
@@ -45,22 +44,22 @@ def bad_option_value(log: str, said: Said) -> Advice:
         "rate-limit-resource": "Write NAME:COUNT, e.g. R1:2.",
     }
     words = said["words"].strip().rstrip(".")
+    other = "Write true or false." if "bool" in words else "Write a whole number."
     return Advice(
         f"The option --{option} cannot have this value: {words}.",
         f"--{option}",
-        forms.get(option, "Write true or false."if "bool" in words else "Write a whole number."),
-    )  # fmt: skip
-
-
-@STARTS.rule("load-needs-explicit", "Use of '--load-model' requires setting")
-def load_needs_explicit(log: str, said: Said) -> Advice:
-    """Choose explicit control to name models at the start."""
-    return Advice(
-        "Models can be named at the start in explicit mode only.",
-        "--load-model",
-        'Use control="explicit" (--control explicit); the other modes load what the repository '
-        "holds.",
+        forms.get(option, other),
     )
+
+
+STARTS.row(
+    "load-needs-explicit",
+    "Use of '--load-model' requires setting",
+    what="Models can be named at the start in explicit mode only.",
+    where="--load-model",
+    todo='Use control="explicit" (--control explicit); the other modes load what the repository '
+    "holds.",
+)
 
 
 @STARTS.rule("bad-certificate", "Invalid cert chain file", "Invalid private key")
@@ -75,20 +74,23 @@ def bad_certificate(log: str, said: Said) -> Advice:
     )
 
 
-@STARTS.rule(
+_PORTS = (
+    "Stop the other server (`workbook stop`), or give other ports (--http-port, --grpc-port, "
+    "--metrics-port)."
+)
+STARTS.row(
     "port-taken",
     "Socket '{address}' already in use",
-    "failed to start {service:word} service: Unavailable",
+    what="The address {address} is in use already.",
+    where="{address}",
+    todo=_PORTS,
 )
-def port_taken(log: str, said: Said) -> Advice:
-    """Stop the other program, or take another port."""
-    address = said.get("address", "")
-    return Advice(
-        f"The address {address or 'of a service'} is in use already.",
-        address,
-        "Stop the other server (`workbook stop`), or give other ports (--http-port, --grpc-port, "
-        "--metrics-port).",
-    )
+STARTS.row(
+    "port-taken",
+    "failed to start {service:word} service: Unavailable",
+    what="The address of a service is in use already.",
+    todo=_PORTS,
+)
 
 
 @STARTS.rule(
@@ -102,43 +104,37 @@ def no_repository(log: str, said: Said) -> Advice:
     return Advice(
         f"There is no model repository {path}.",
         path,
-        "Give --repository a folder that holds one folder a model.",
+        "Give --repository a folder that holds one folder per model.",
     )
 
 
-@STARTS.rule("no-cache", "unable to find 'libtritoncache_{name:word}.so' for cache")
-def no_cache(log: str, said: Said) -> Advice:
-    """Use the local cache, or a server that has this one."""
-    return Advice(
-        f"This server has no response cache called {said['name']}.",
-        "--cache-config",
-        "Use the local one (cache=BYTES, --cache-config=local,size=BYTES); redis comes with "
-        "NVIDIA's container.",
-    )
-
-
-@STARTS.rule(
+STARTS.row(
+    "no-cache",
+    "unable to find 'libtritoncache_{name:word}.so' for cache",
+    what="This server has no response cache called {name}.",
+    where="--cache-config",
+    todo="Use the local one (cache=BYTES, --cache-config=local,size=BYTES); redis comes with "
+    "NVIDIA's container.",
+)
+STARTS.row(
     "cache-size",
     "Failed to initialize LocalCache: {words:rest}",
-    "found multiple cache configurations",
+    what="The server cannot have a response cache of this size.",
+    where="--cache-config",
+    todo="Give a positive number of bytes that fits into memory, e.g. 67108864.",
 )
-def cache_size(log: str, said: Said) -> Advice:
-    """Configure one cache, no larger than the memory."""
-    twice = "found multiple cache configurations" in log
-    return Advice(
-        "Two response caches are configured, and the server takes one."
-        if twice
-        else "The server cannot have a response cache of this size.",
-        "--cache-config",
-        "Give cache=BYTES or --cache-config, not both."
-        if twice
-        else "Give a positive number of bytes that fits into memory, e.g. 67108864.",
-    )
+STARTS.row(
+    "cache-size",
+    "found multiple cache configurations",
+    what="Two response caches are configured, and the server takes one.",
+    where="--cache-config",
+    todo="Give cache=BYTES or --cache-config, not both.",
+)
 
 
 @STARTS.rule("bad-option", "\nerror: {words:rest}", "\nError: {words:rest}")
 def bad_option(log: str, said: Said) -> Advice | None:
-    """Mend the option that it names."""
+    """Correct the option that it names."""
     if "NVML" in said["words"]:  # printed at every start without a GPU
         return None
     return Advice(

@@ -9,7 +9,7 @@ import re
 
 from ..pbtxt import Field, Place, Scalar
 from . import schema
-from .evidence import CONFIG, Evidence, short, show
+from .evidence import CONFIG, Evidence, at_position, short, show
 from .rules import Advice, Catalogue, Said, listed
 
 TEXT: Catalogue[Evidence] = Catalogue()
@@ -25,14 +25,13 @@ _LOOKALIKES = {
 }
 
 
-@TEXT.rule("binary-config", "Invalid control characters encountered in text")
-def binary_config(evidence: Evidence, said: Said) -> Advice:
-    """Write config.pbtxt as plain text; weights belong into the version folder."""
-    return Advice(
-        "config.pbtxt is not a text file.",
-        CONFIG,
-        f"Write it anew as plain text (UTF-8). Weights belong into {evidence.version()}/.",
-    )
+TEXT.row(
+    "binary-config",
+    "Invalid control characters encountered in text",
+    what="config.pbtxt is not a text file.",
+    where=CONFIG,
+    todo="Write it anew as plain text (UTF-8). Weights belong into {version}/.",
+)
 
 
 @TEXT.rule(
@@ -313,15 +312,13 @@ def json_config(evidence: Evidence, said: Said) -> Advice | None:
     )
 
 
-@TEXT.rule("comment-sign", "{line:int}:{column:int}: Expected identifier, got: /")
-def comment_sign(evidence: Evidence, said: Said) -> Advice:
-    """Begin a comment with #."""
-    line = int(said["line"])
-    return Advice(
-        "A comment in config.pbtxt begins with #, not with //.",
-        f"{CONFIG}, line {line}",
-        "Write # in place of //.",
-    )
+TEXT.row(
+    "comment-sign",
+    "{line:int}:{column:int}: Expected identifier, got: /",
+    what="A comment in config.pbtxt begins with #, not with //.",
+    where=f"{CONFIG}, line {{line}}",
+    todo="Write # in place of //.",
+)
 
 
 @TEXT.rule("missing-colon", '{line:int}:{column:int}: Expected ":", found "{found:rest}')
@@ -337,14 +334,13 @@ def missing_colon(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@TEXT.rule("trailing-comma", '{line:int}:{column:int}: Expected "{", found "]"')
-def trailing_comma(evidence: Evidence, said: Said) -> Advice:
-    """Take the comma before the closing bracket out."""
-    return Advice(
-        "A list ends with a comma.",
-        f"{CONFIG}, line {said['line']}",
-        "Take the comma before ] out: commas stand between elements.",
-    )
+TEXT.row(
+    "trailing-comma",
+    '{line:int}:{column:int}: Expected "{", found "]"',
+    what="A list ends with a comma.",
+    where=f"{CONFIG}, line {{line}}",
+    todo="Take the comma before ] out: commas stand between elements.",
+)
 
 
 @TEXT.rule(
@@ -382,14 +378,13 @@ def _before(lines: list[str], place: Place) -> str:
     return f"before column {place.column} of line {place.line}"
 
 
-@TEXT.rule("missing-comma", '{line:int}:{column:int}: Expected ",", found "{found:rest}"')
-def missing_comma(evidence: Evidence, said: Said) -> Advice:
-    """Put a comma between the elements of a list."""
-    return Advice(
-        "Between two elements of a list stands a comma.",
-        evidence.at_position(said),
-        "Write a comma between them: [ { … }, { … } ].",
-    )
+TEXT.row(
+    "missing-comma",
+    '{line:int}:{column:int}: Expected ",", found "{found:rest}"',
+    what="Between two elements of a list stands a comma.",
+    where=at_position,
+    todo="Write a comma between them: [ { … }, { … } ].",
+)
 
 
 @TEXT.rule("section-expected", '{line:int}:{column:int}: Expected "{", found "{found:rest}"')
