@@ -57,7 +57,7 @@ class Background:
         self._loads.shutdown(wait=False, cancel_futures=True)
 
     def _work(self) -> None:
-        from ..measure.analyzer import install  # takes pandas along
+        from ..measure.perf_install import install  # takes pandas along
 
         try:
             built = repository.build(ready=self._ready, bar=False)
