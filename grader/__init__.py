@@ -1,8 +1,7 @@
-"""Grade a class: checks, a sandbox, a judge, a gradebook and reports."""
+"""Grade a class: checks, a sandbox, a judge, a gradebook, and pages with the results."""
 
 import sys
 
-# jsonschema looks for this package, whose import compiles a grammar for a second, to check formats
-# that no notebook has; told that it is not there, it does without. nbformat and nbgrader, which
-# both use jsonschema, are imported in four places here.
+# jsonschema, which nbformat and nbgrader use, imports this package where it is installed, for a
+# format that no notebook has. The import takes a second. None in its place: it is not installed.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

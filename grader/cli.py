@@ -1,13 +1,15 @@
 """The command line: `grader autograde · feedback · report · export · release · formgrader`.
 
-Exit status: 0 all went well; 1 an error, said on stderr; 2 the command is not one; 3 the run went
-through, and some submissions could not be graded or written (the table names them); 130 stopped by
-Ctrl-C, all results so far are kept.
+Exit status: 0, all went well; 1, an error, with a message on stderr; 2, there is no such command or
+option; 3, the run went through, but some submissions could not be graded or written, and the
+messages name them; 130, stopped by Ctrl-C, with all results so far kept.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from workbook.assignments import Assignment
 
     from .classroom.autograde import Outcome
-    from .pages.pages import Format
+    from .classroom.export import Format
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -52,7 +54,7 @@ def autograde(
         typer.Option("--from", help="A folder of zips and folders. Default: grader/work/inbox."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Submissions at a time. Default: one a core.")
+        int | None, typer.Option(min=1, help="Submissions at a time. Default: one per core.")
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="A dask scheduler's address, instead of this machine.")
@@ -60,10 +62,10 @@ def autograde(
     force: Annotated[bool, typer.Option("--force", help="Grade again what is graded.")] = False,
     notebook_seconds: Annotated[
         float,
-        typer.Option(min=10, help="The most that one notebook may take; changed, all is graded."),
+        typer.Option(min=10, help="The most for one notebook. With another limit, all is graded."),
     ] = 300,
     cell_seconds: Annotated[
-        float, typer.Option(min=1, help="The most that one cell of it may take; the same.")
+        float, typer.Option(min=1, help="The most for one cell of it; the same holds.")
     ] = 120,
     unsandboxed: Annotated[
         bool,
@@ -73,23 +75,20 @@ def autograde(
     ] = False,
 ) -> None:
     """Take what is in the inbox, grade what is new, and write the gradebook."""
-    from .classroom import intake
-    from .classroom.autograde import autograde as run
+    from .classroom.autograde import autograde as grade_class
     from .judge.grade import Settings
 
-    here, which = Classroom.default(), _named(assignment)
-    inbox = source or here.inbox
-    with here.alone():
-        if source is not None or inbox.is_dir() or not here.submissions(which.name):
-            intake.take(here, which, inbox)
+    classroom, which = Classroom.default(), _named(assignment)
+    with classroom.lock():
+        _take(classroom, which, source)
         settings = Settings(
-            secret=here.secret(),
+            secret=classroom.secret(),
             wall_s=notebook_seconds,
             cell_s=cell_seconds,
             unsandboxed=unsandboxed,
         )
-        outcome = run(
-            here,
+        outcome = grade_class(
+            classroom,
             which,
             settings,
             workers=workers,
@@ -97,13 +96,7 @@ def autograde(
             force=force,
             console=err,
         )
-    out.print(_table(here, which, outcome))
-    out.print(
-        f"{len(outcome.graded)} graded in {outcome.seconds:.1f} s, {len(outcome.known)} known."
-    )
-    out.print(f"  gradebook  {here.gradebook}", soft_wrap=True)
-    for student, why in {**outcome.failed, **outcome.unwritten}.items():
-        err.print(f"[bold red]✗[/] {escape(student)}: {escape(why)}")
+    _show(classroom, which, outcome)
     if outcome.failed or outcome.unwritten:
         raise typer.Exit(3)
 
@@ -111,17 +104,22 @@ def autograde(
 @app.command()
 def feedback(assignment: Name = None) -> None:
     """Write a page for each student."""
-    here, which = Classroom.default(), _named(assignment)
-    _write(here, which, "feedback")
-    out.print(f"  feedback   {here.feedback}/<student>/{which.name}.html", soft_wrap=True)
+    from .pages.feedback import pages, write_feedback
+
+    classroom, which = _graded(assignment)
+    _write("feedback", classroom, which, pages(classroom, which).values(), write_feedback)
+    out.print(f"  feedback   {classroom.feedback}/<student>/{which.name}.html", soft_wrap=True)
 
 
 @app.command()
 def report(assignment: Name = None) -> None:
     """Write the class report."""
-    here, which = Classroom.default(), _named(assignment)
-    _write(here, which, "report")
-    out.print(f"  report     {here.report / f'{which.name}.html'}", soft_wrap=True)
+    from .pages.class_report import page, write_class_report
+
+    classroom, which = _graded(assignment)
+    file = page(classroom, which)
+    _write("report", classroom, which, [file], write_class_report)
+    out.print(f"  report     {file}", soft_wrap=True)
 
 
 @app.command()
@@ -135,19 +133,11 @@ def export(
     ] = None,
 ) -> None:
     """Write the scores as CSV."""
-    from typing import get_args
+    from .classroom.export import table
 
-    from .pages import pages
-
-    here, which = Classroom.default(), _named(assignment)
-    if format not in get_args(pages.Format):
-        raise WorkbookError(
-            f"There is no format {format!r}.",
-            todo=f"Choose one of {', '.join(get_args(pages.Format))}.",
-        )
-    chosen: Format = format  # type: ignore[assignment]  # it is one of them
-    path = to or here.report / f"{which.name}.{format}.csv"
-    write(path, pages.table(here, which, chosen).encode())
+    classroom, which, columns = Classroom.default(), _named(assignment), _format(format)
+    path = to or classroom.report / f"{which.name}.{columns}.csv"
+    write(path, table(classroom, which, columns).encode())
     out.print(f"  scores     {path}", soft_wrap=True)
 
 
@@ -171,12 +161,10 @@ def formgrader(context: typer.Context) -> None:
 
     Further arguments go to JupyterLab.
     """
-    import os
-
     from workbook.common import paths
 
     program = Path(sys.executable).parent / "jupyter"
-    # nbgrader finds its configuration on Jupyter's path; it must not depend on the folder.
+    # So nbgrader finds its configuration, in whichever folder the command is given.
     before = os.environ.get("JUPYTER_CONFIG_PATH", "")
     environment = {
         **os.environ,
@@ -188,12 +176,17 @@ def formgrader(context: typer.Context) -> None:
 
 
 def main() -> None:
-    """The entry point: errors are sentences, Ctrl-C is quiet."""
+    """Run the command that was given; errors become messages, and Ctrl-C prints no traceback."""
     kept = "Stopped. What was graded is kept; the same command goes on from there."
-    terminal.enter(app, err, stopped=kept)
+    terminal.run(app, err, stopped=kept)
 
 
 def _named(name: str | None) -> Assignment:
+    """The assignment of this name; without a name, the only one.
+
+    Raises:
+        WorkbookError: there is none of this name, or there are several.
+    """
     from workbook import assignments
 
     if name is not None:
@@ -207,41 +200,98 @@ def _named(name: str | None) -> Assignment:
     return known[0]
 
 
-def _write(here: Classroom, which: Assignment, what: str) -> None:
-    """Write pages, unless nothing has changed that they show."""
-    from .pages import pages
+def _graded(name: str | None) -> tuple[Classroom, Assignment]:
+    """The classroom, and the assignment of this name.
 
-    if not here.results_index(which.name):
+    Raises:
+        WorkbookError: nothing of it has been graded yet; and as `_named`.
+    """
+    classroom, which = Classroom.default(), _named(name)
+    if not classroom.results_index(which.name):
         raise WorkbookError(
             f"Nothing of {which.name} has been graded yet.",
-            where=str(here.home),
+            where=str(classroom.home),
             todo=f"Grade it first: `grader autograde {which.short}`.",
         )
-    now = pages.fingerprint(here, which).encode()
-    mark = here.report / f".{which.name}.{what}"
-    students = here.results_index(which.name) if what == "feedback" else {}
-    written = [here.feedback / who / f"{which.name}.html" for who in students] or [
-        here.report / f"{which.name}.html"
-    ]
-    if mark.is_file() and mark.read_bytes() == now and all(page.is_file() for page in written):
-        return
-    (pages.feedback if what == "feedback" else pages.classroom)(here, which)
-    write(mark, now)
+    return classroom, which
 
 
-def _table(here: Classroom, which: Assignment, outcome: Outcome) -> Table:
+def _format(name: str) -> Format:
+    """The format of this name.
+
+    Raises:
+        WorkbookError: there is none.
+    """
+    from typing import get_args
+
+    from .classroom.export import Format
+
+    for format in get_args(Format):
+        if format == name:
+            return format  # type: ignore[no-any-return]  # get_args gives no types
+    raise WorkbookError(
+        f"There is no format {name!r}.", todo=f"Choose one of {', '.join(get_args(Format))}."
+    )
+
+
+def _take(classroom: Classroom, which: Assignment, source: Path | None) -> None:
+    """Take what is in the inbox, or in the folder that was named.
+
+    An inbox that is missing is an error only where nothing was taken from it before.
+    """
+    from .classroom import intake
+
+    inbox = source or classroom.inbox
+    if source is not None or inbox.is_dir() or not classroom.submissions(which.name):
+        intake.take(classroom, which, inbox)
+
+
+def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
+    """Print what a run did."""
+    out.print(_table(classroom, which, outcome))
+    out.print(
+        f"{len(outcome.graded)} graded in {outcome.seconds:.1f} s, {len(outcome.known)} known."
+    )
+    out.print(f"  gradebook  {classroom.gradebook}", soft_wrap=True)
+    for student, why in {**outcome.failed, **outcome.unwritten}.items():
+        err.print(f"[bold red]✗[/] {escape(student)}: {escape(why)}")
+
+
+def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
+    """The points and flags of each student."""
     points = which.checks
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("student")
     table.add_column("points", justify="right")
     table.add_column("flags")
-    for student, graded in here.results(which.name).items():
+    for student, graded in classroom.results(which.name).items():
         earned = sum(check.credit * points.get(check.id, 0) for check in graded.verdict.checks)
         flags = ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags))
         colour = "red" if student in outcome.failed else "yellow"
         table.add_row(escape(student), f"{earned:g}", f"[{colour}]{escape(flags)}[/]")
     table.caption = f"of {sum(points.values()):g} points that checks give"
     return table
+
+
+def _write(
+    kind: str,
+    classroom: Classroom,
+    which: Assignment,
+    pages: Iterable[Path],
+    writer: Callable[[Classroom, Assignment], None],
+) -> None:
+    """Write pages, unless they are there and nothing that they show has changed.
+
+    A hidden file beside the class report keeps what they were made from the last time.
+    """
+    from .pages.page import fingerprint
+
+    now = fingerprint(classroom, which).encode()
+    last = classroom.report / f".{which.name}.{kind}"
+    if last.is_file() and last.read_bytes() == now and all(page.is_file() for page in pages):
+        return
+    writer(classroom, which)
+    write(last, now)
 
 
 if __name__ == "__main__":

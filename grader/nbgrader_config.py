@@ -1,6 +1,6 @@
-"""nbgrader's configuration for this course, read by `nbgrader …` run in this folder.
+"""nbgrader's configuration for this course. `nbgrader …` reads it when it is run in this folder.
 
-Made from the same function that `grader autograde` uses, so that both give the same marks.
+It comes from the function that `grader autograde` uses as well, so that both give the same marks.
 """
 
 from grader.classroom import gradebook

@@ -1,8 +1,8 @@
 """The checks of a2__forest: XGBoost and LightGBM on FIL.
 
-Nothing here knows an expected answer. A public check compares what the server answers with what
-the student computed with the library, and with what the server itself says; the hidden variants
-compare both with a reference.
+Students get this file, so it holds no expected answer. A public check compares what the server
+answers with what the student computed with the library. The hidden variants compare both with a
+model that they train themselves.
 """
 
 from __future__ import annotations
@@ -18,54 +18,59 @@ from grader.checks.failure import Failure
 from grader.checks.probe import Array, Probe
 from workbook.zoo import data
 
-#: What the judge loads; anything else would run a student's code beside the server.
+#: The judge loads models of this backend only. Another one could run a student's code.
 BACKENDS = ("fil",)
 
 INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
 FEATURES = 30
-#: The thresholds that task 4 compares, and the share of false alarms that it allows.
+#: The thresholds that task 4 compares, and the largest share of false alarms that it allows.
 GRID = tuple(step / 100 for step in range(5, 100, 5))
 ALARMS = 0.1
-#: Requests that the batching check sends at once, of one row each.
+#: How many requests of one row the batching check sends at once.
 TOGETHER = 100
 
-#: The unit roundoff of float32, and what no leaf of the recipe's XGBoost trees reaches: they learn
-#: at a rate of 0.1, and with two classes a balanced first tree's leaves stay below 2.
+#: The unit roundoff of float32.
 UNIT = 2.0**-24
+#: All leaves of the recipe's XGBoost trees have a smaller magnitude than this. The learning rate is
+#: 0.1, and before it is applied, the leaves of a balanced first tree for two classes are below 2.
 LEAF = 0.2
 
 
 def margin_tolerance(trees: int) -> float:
-    """How far two float32 sums over the trees of the recipe may lie apart, as a raw score.
+    """How far two raw scores may lie apart that are float32 sums over the trees of the recipe.
 
-    Adding T + 1 terms in any order is wrong by at most (T + 1) u M, where M is the sum of their
-    magnitudes, here T leaves; two such sums differ by at most twice that, and one u M more is for
-    a library that rounds a float64 sum at the end.
+    A float32 sum of T + 1 terms, in any order, has an error of at most (T + 1) u M. Here u is the
+    unit roundoff and M the sum of the terms' magnitudes, at most T times `LEAF`. Two such sums
+    differ by at most twice that. One u M more is for a library that rounds a float64 sum at the
+    end.
     """
     return (2 * (trees + 1) + 1) * UNIT * trees * LEAF
 
 
 def tolerance(trees: int) -> float:
-    """The same for a probability: the logistic function's slope is at most 1/4, and it rounds."""
+    """The same for a probability.
+
+    The slope of the logistic function is at most 1/4, and computing it adds a few roundings.
+    """
     return margin_tolerance(trees) / 4 + 4 * UNIT
 
 
 def shap_tolerance(trees: int) -> float:
-    """The same for a SHAP value, which sums a share of each of the 8 leaves of every tree.
+    """The same for a SHAP value, which is a sum of a share of each of the 8 leaves of every tree.
 
-    In one tree these shares are at most twice the greatest leaf together.
+    The shares of one tree together are at most twice its greatest leaf.
     """
     return 2 * (8 * trees + 1) * UNIT * trees * 2 * LEAF
 
 
 def because(trees: int) -> str:
-    """Where a tolerance comes from, for a message."""
+    """What a tolerance is derived from, for a message."""
     return f"two float32 sums over {trees} trees may be that far apart"
 
 
 @functools.cache
 def cancer() -> data.Split:
-    """The task's rows, read once."""
+    """The data set of the task, read once per process."""
     return data.breast_cancer()
 
 
@@ -81,9 +86,9 @@ def cancer() -> data.Split:
         "on will do, such as 256.",
     ),
 )
-def forest(probe: Probe, model: str) -> None:
+def forest(server: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
-    config = served_by_fil(probe, model)
+    config = served_by_fil(server, model)
     faults = [
         *_tensor_faults(config, "input", INPUT, [FEATURES]),
         *_tensor_faults(config, "output", OUTPUT, [2]),
@@ -92,9 +97,9 @@ def forest(probe: Probe, model: str) -> None:
     if most < rows:
         faults.append(f"max_batch_size is {most}, and the {rows} test rows are one request.")
     for key in ("output_class", "is_classifier"):
-        if probe.parameter(model, key) != "true":
+        if server.parameter(model, key) != "true":
             faults.append(
-                f"The parameter {key} is {probe.parameter(model, key)!r}. One container reads "
+                f"The parameter {key} is {server.parameter(model, key)!r}. One container reads "
                 "output_class, a newer one is_classifier: both are to be true."
             )
     if faults:
@@ -117,11 +122,11 @@ def forest(probe: Probe, model: str) -> None:
         'xgboost.XGBClassifier(**RECIPE), and served = ask("forest", cancer.x_test).',
     ),
 )
-def probabilities(probe: Probe, model: str, library: Array, served: Array) -> None:
+def probabilities(server: Probe, model: str, library: Array, served: Array) -> None:
     """The server gives the probabilities that the library gives."""
-    served_by_fil(probe, model)
+    served_by_fil(server, model)
     rows = cancer().x_test
-    answer = _two_columns(probe, model, rows)
+    answer = _two_columns(server, model, rows)
     require_probabilities("library", library, len(rows))
     require_agreement("the server's probabilities", answer, np.asarray(library), "the library's")
     table = _numbers(served, "served")
@@ -144,18 +149,18 @@ def probabilities(probe: Probe, model: str, library: Array, served: Array) -> No
     "a2.labels",
     needs=("a2.forest",),
     hints=(
-        "Two files take part: config.pbtxt names the file, and labels.txt holds one label a line.",
+        "Two files take part: config.pbtxt names labels.txt, which holds one label per line.",
         "Line 0 is the label of class 0. Which class is which? cancer.labels says it. In "
         'config.pbtxt, label_filename: "labels.txt" belongs into output__0.',
         'With classes=1 each row comes back as a text "value:index:label", as bytes. '
         '[text.decode().split(":")[2] for text in answer.ravel()] takes the labels out.',
     ),
 )
-def labels(probe: Probe, model: str, answers: list[str]) -> None:
+def labels(server: Probe, model: str, answers: list[str]) -> None:
     """Asked for the top class, the server answers with its name."""
-    served_by_fil(probe, model)
+    served_by_fil(server, model)
     rows = cancer().x_test[:10]
-    named = require_labels(probe, model, rows)
+    named = require_labels(server, model, rows)
     given = [a.decode(errors="replace") if isinstance(a, bytes) else a for a in _list(answers)]
     same = sum(isinstance(a, str) and a == b for a, b in zip(given, named, strict=False))
     if not same == len(given) == len(named):
@@ -174,14 +179,14 @@ def labels(probe: Probe, model: str, answers: list[str]) -> None:
         "How many numbers does one row of the answer hold, and who turns the probability into a "
         "class: you or the server?",
         "With predict_proba false FIL compares the probability of class 1 with the threshold, and "
-        "answers one number a row: so dims: [ 1 ].",
+        "answers one number per row: so dims: [ 1 ].",
         'model_type is "lightgbm", predict_proba "false", and one parameter more: '
         'parameters { key: "threshold" value: { string_value: "0.5" } }.',
     ),
 )
-def classes(probe: Probe, model: str, library: Array) -> None:
+def classes(server: Probe, model: str, library: Array) -> None:
     """The server decides: 1 where the library's probability of benign is above the threshold."""
-    served_by_fil(probe, model)
+    served_by_fil(server, model)
     rows = cancer().x_test
     benign = _numbers(library, "library")
     if benign.shape == (len(rows), 2):
@@ -197,11 +202,11 @@ def classes(probe: Probe, model: str, library: Array) -> None:
             "probabilities.",
             help="It is column 1 of predict_proba(cancer.x_test); a raw score is something else.",
         )
-    decided = require_classes(probe, model, rows, benign, "`library`")
+    decided = require_classes(server, model, rows, benign, "`library`")
     if len(np.unique(decided)) < 2:
         raise Failure(
             f"{model} puts all {len(rows)} test rows into class {decided[0]:g}: with the threshold "
-            f"{_parameter(probe, model):g} it decides nothing.",
+            f"{_parameter(server, model):g} it decides nothing.",
             help="Begin with a threshold of 0.5.",
         )
 
@@ -220,7 +225,7 @@ def classes(probe: Probe, model: str, library: Array) -> None:
     ),
 )
 def threshold(
-    probe: Probe, model: str, missed: list[int], alarms: list[int], threshold: float
+    server: Probe, model: str, missed: list[int], alarms: list[int], threshold: float
 ) -> None:
     """Your server uses the highest threshold with at most 10% false alarms."""
     split = cancer()
@@ -232,7 +237,7 @@ def threshold(
             raise Failure(
                 f"`{name}` has the shape {list(counts[name].shape)}: there are {len(GRID)} "
                 "thresholds in GRID.",
-                help="One count a threshold, in the order of GRID.",
+                help="One count per threshold, in the order of GRID.",
             )
         if (counts[name] % 1 != 0).any():
             raise Failure(
@@ -244,7 +249,7 @@ def threshold(
             "`missed` should never grow with the threshold, nor `alarms` shrink; yours do.",
             help="Which rows does p > threshold call benign? Are the two exchanged?",
         )
-    chosen = float(_numbers(threshold, "threshold").reshape(-1)[:1].sum())
+    chosen = _number(threshold, "threshold")
     near = [place for place, step in enumerate(GRID) if abs(step - chosen) < 1e-6]
     if not near:
         raise Failure(f"{chosen:g} is not one of the thresholds in GRID.", help="Take one of them.")
@@ -262,7 +267,7 @@ def threshold(
             "allowed; but so is the count at the next threshold in GRID.",
             help="Look for the highest one.",
         )
-    decided = served_classes(probe, model, split.x_test)
+    decided = served_classes(server, model, split.x_test)
     served = {
         "alarms": int((benign & (decided == 0)).sum()),
         "missed": int((~benign & (decided == 1)).sum()),
@@ -271,11 +276,11 @@ def threshold(
         if count != counts[name][place]:
             raise Failure(
                 f"At {chosen:g} your table has {name} = {counts[name][place]:g}; on the same rows "
-                f"the server, whose threshold is {probe.parameter(model, 'threshold')}, has "
+                f"the server, whose threshold is {server.parameter(model, 'threshold')}, has "
                 f"{count}.",
                 help="Is your threshold in config.pbtxt, and deployed? Is the table right?",
             )
-    require_parameter(probe, model, chosen)
+    require_parameter(server, model, chosen)
 
 
 @define(
@@ -285,31 +290,28 @@ def threshold(
         "The config says what the server may do; the counts say what it did. Is dynamic_batching "
         "in models/forest/config.pbtxt, and did you deploy again?",
         "A request that comes while the instance is idle runs at once, alone. A delay makes the "
-        "server wait for company: max_queue_delay_microseconds, inside dynamic_batching.",
+        "server wait for more requests: max_queue_delay_microseconds, inside dynamic_batching.",
         "dynamic_batching { max_queue_delay_microseconds: 5000 }. Then read "
         "measure.statistics(server, model) before and after ask_together, take measure.difference, "
         'and hand over int(change["requests"].iloc[0]) and the same of executions.',
     ),
 )
-def batching(probe: Probe, model: str, requests: int, executions: int) -> None:
+def batching(server: Probe, model: str, requests: int, executions: int) -> None:
     """The server batches: many requests, fewer executions."""
-    served_by_fil(probe, model)
-    if "dynamic_batching" not in probe.config(model):
+    served_by_fil(server, model)
+    if "dynamic_batching" not in server.config(model):
         raise Failure(
             f"The config of {model}, as the server parsed it, has no dynamic_batching.",
             help="Add it to models/forest/config.pbtxt, and deploy the folder again.",
         )
-    sent, ran = (
-        int(_numbers(value, name).reshape(-1)[:1].sum())
-        for name, value in (("requests", requests), ("executions", executions))
-    )
+    sent, ran = _number(requests, "requests"), _number(executions, "executions")
     if not (sent >= 100 and 0 < ran < sent):
         raise Failure(
-            f"Your counts: {sent} requests, {ran} executions. That proves no batching: the task "
-            "sends 114 requests, and they must take fewer executions.",
+            f"Your counts: {sent:g} requests, {ran:g} executions. That proves no batching: the "
+            "task sends 114 requests, and they must take fewer executions.",
             help="Read the counts before and after ask_together, and subtract.",
         )
-    require_batches(probe, model, cancer().x_train[:TOGETHER])
+    require_batches(server, model, cancer().x_train[:TOGETHER])
 
 
 @define(
@@ -324,19 +326,20 @@ def batching(probe: Probe, model: str, requests: int, executions: int) -> None:
         "reasons are names[k] for the three largest abs(values[:30]); np.argsort helps.",
     ),
 )
-def shap(probe: Probe, model: str, patient: int, values: Array, reasons: list[str]) -> None:
+def shap(server: Probe, model: str, patient: int, values: Array, reasons: list[str]) -> None:
     """You can say which measurements misled the forest about one patient."""
-    config = served_by_fil(probe, model)
+    config = served_by_fil(server, model)
     if faults := _tensor_faults(config, "output", SHAP, [FEATURES + 1]):
         raise Failure(
             f"As the server parsed the config of {model}:\n" + "\n".join(faults),
             help="It is one value for each measurement and one for the bias.",
         )
     split = cancer()
-    benign = _two_columns(probe, model, split.x_test)[:, 1]
-    row = int(_numbers(patient, "patient").reshape(-1)[:1].sum())
-    if not 0 <= row < len(benign):
-        raise Failure(f"There is no test row {row}.", help="Rows are counted from 0.")
+    benign = _two_columns(server, model, split.x_test)[:, 1]
+    number = _number(patient, "patient")
+    row = int(number)
+    if number != row or not 0 <= row < len(benign):
+        raise Failure(f"There is no test row {number:g}.", help="Rows are counted from 0.")
     if split.y_test[row] != 0:
         raise Failure(
             f"The tumour of test row {row} is {split.labels[1]}.",
@@ -348,7 +351,7 @@ def shap(probe: Probe, model: str, patient: int, values: Array, reasons: list[st
             "mistaken about another malignant one.",
             help="Take the highest probability of benign among the malignant rows.",
         )
-    served = require_additive(probe, model, split.x_test[row : row + 1])[0]
+    served = require_additive(server, model, split.x_test[row : row + 1])[0]
     require_close(
         values,
         served,
@@ -388,10 +391,10 @@ def shap(probe: Probe, model: str, patient: int, values: Array, reasons: list[st
         "models/releases/config.pbtxt; then deploy.",
     ),
 )
-def versions(probe: Probe, model: str, first: Array, third: Array, plain: Array) -> None:
+def versions(server: Probe, model: str, first: Array, third: Array, plain: Array) -> None:
     """Versions 1 and 3 answer, version 2 does not, and who asks for none gets the newest."""
-    served_by_fil(probe, model)
-    ready = probe.versions(model)
+    served_by_fil(server, model)
+    ready = server.versions(model)
     if ready != (1, 3):
         raise Failure(
             f"Of {model}, these versions answer: {', '.join(map(str, ready))}.",
@@ -401,7 +404,7 @@ def versions(probe: Probe, model: str, first: Array, third: Array, plain: Array)
     served: dict[int | None, Array] = {}
     for version, name, value in ((1, "first", first), (3, "third", third), (None, "plain", plain)):
         asked = f"version {version}" if version else "no version"
-        served[version] = _two_columns(probe, model, rows, version)
+        served[version] = _two_columns(server, model, rows, version)
         right = float(((served[version][:, 1] > 0.5) == truth).mean())
         if right < 0.8:
             raise Failure(
@@ -423,12 +426,12 @@ def versions(probe: Probe, model: str, first: Array, third: Array, plain: Array)
         )
 
 
-# -- what the hidden variants use too -------------------------------------------------------------
+# -- used by the hidden variants as well ----------------------------------------------------------
 
 
-def served_by_fil(probe: Probe, model: str) -> dict[str, Any]:
+def served_by_fil(server: Probe, model: str) -> dict[str, Any]:
     """A model's configuration as the server parsed it; fails unless FIL serves it."""
-    config = probe.config(model)
+    config = server.config(model)
     if config.get("backend") != "fil":
         raise Failure(
             f"{model} is served by the backend {config.get('backend')!r}.",
@@ -456,7 +459,15 @@ def require_probabilities(name: str, value: Array, rows: int) -> None:
 def require_agreement(
     what: str, got: Array, expected: Array, whose: str, *, trees: int = 60
 ) -> None:
-    """Fail unless two tables of probabilities agree; names exchanged columns as such."""
+    """Fail unless two tables of probabilities agree. Exchanged columns get a message of their own.
+
+    Args:
+        what: what the first table holds, for the message.
+        got: the first table.
+        expected: the second table.
+        whose: what the second table is, for the message: "the library's".
+        trees: the number of trees, on which the tolerance depends.
+    """
     allowed = tolerance(trees)
     if got.shape == expected.shape and got.size and not _near(got, expected, allowed):
         if _near(got[:, ::-1], expected, allowed):
@@ -485,10 +496,10 @@ def _near(one: Array, other: Array, allowed: float) -> bool:
     return bool(np.isfinite(one).all() and np.abs(one - other).max() <= allowed)
 
 
-def require_labels(probe: Probe, model: str, rows: Array) -> list[str]:
-    """Fail unless the top class comes with its right name; returns the names, one a row."""
-    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT], classes=1)[OUTPUT]
-    places = _two_columns(probe, model, rows).argmax(axis=1)
+def require_labels(server: Probe, model: str, rows: Array) -> list[str]:
+    """Fail unless the server names the top class of each row; returns the names, one per row."""
+    answer = server.infer(model, {INPUT: rows}, outputs=[OUTPUT], classes=1)[OUTPUT]
+    places = _two_columns(server, model, rows).argmax(axis=1)
     texts = [
         text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text)
         for text in answer.ravel()
@@ -503,13 +514,13 @@ def require_labels(probe: Probe, model: str, rows: Array) -> list[str]:
         raise Failure(
             f"{len(unnamed)} of {len(parts)} answers of {model} have no label. The first of them "
             f"is that to row {unnamed[0]}: {first[:60]!r}.",
-            help=_unlabelled(probe.config(model), first),
+            help=_unlabelled(server.config(model), first),
         )
     strange = next((part[2] for part in parts if part[2] not in names), None)
     if strange is not None:
         raise Failure(
             f"{model} answers with the label {strange[:60]!r}.",
-            help="One label a line, nothing else; cancer.labels has them.",
+            help="One label per line, nothing else; cancer.labels has them.",
         )
     wrong = sum(part[2] != names[place] for part, place in zip(parts, places, strict=True))
     if wrong:
@@ -532,12 +543,12 @@ def _unlabelled(config: dict[str, Any], answer: str) -> str:
     )
 
 
-def served_classes(probe: Probe, model: str, rows: Array) -> Array:
-    """The classes that a model answers for rows, one a row; fails where they are none."""
-    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
+def served_classes(server: Probe, model: str, rows: Array) -> Array:
+    """The classes that a model answers, one per row; fails where its answers are no classes."""
+    answer = server.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
     if answer.size != len(rows):
         raise Failure(
-            f"{model} answers {answer.size / len(rows):g} numbers a row; a class is one.",
+            f"{model} answers {answer.size / len(rows):g} numbers per row; a class is one.",
             help="Look at predict_proba, and at the dims of the output.",
         )
     decided = answer.reshape(-1)
@@ -550,10 +561,22 @@ def served_classes(probe: Probe, model: str, rows: Array) -> Array:
     return decided
 
 
-def require_classes(probe: Probe, model: str, rows: Array, probability: Array, whose: str) -> Array:
-    """The served classes; fails unless they follow from probabilities and the served threshold."""
-    decided = served_classes(probe, model, rows)
-    limit = np.float32(_parameter(probe, model))
+def require_classes(
+    server: Probe, model: str, rows: Array, probability: Array, whose: str
+) -> Array:
+    """Fail unless the served classes follow from probabilities and the threshold of the server.
+
+    Rows whose probability is within `LIGHTGBM` of the threshold may have either class.
+
+    Args:
+        probability: the probability of class 1, per row.
+        whose: where the probabilities come from, for the message.
+
+    Returns:
+        The served classes, one per row.
+    """
+    decided = served_classes(server, model, rows)
+    limit = np.float32(_parameter(server, model))
     clear = np.abs(probability - limit) > LIGHTGBM
     wrong = int(((probability > limit) != (decided == 1))[clear].sum())
     if wrong == 0:
@@ -572,14 +595,14 @@ def require_classes(probe: Probe, model: str, rows: Array, probability: Array, w
     )
 
 
-#: Rows nearer to the threshold than this are not judged: float32 sums of 60 LightGBM trees, whose
-#: leaves are below 0.7, may be that far apart (the rule of `margin_tolerance`).
+#: Two probabilities from float32 sums of 60 LightGBM trees may be this far apart: the rule of
+#: `margin_tolerance`, for leaves below 0.7. Rows nearer to the threshold may have either class.
 LIGHTGBM = (2 * 61 + 1) * UNIT * 60 * 0.7 / 4
 
 
-def require_parameter(probe: Probe, model: str, chosen: float) -> None:
-    """Fail unless the server parsed this threshold."""
-    parsed = _parameter(probe, model)
+def require_parameter(server: Probe, model: str, chosen: float) -> None:
+    """Fail unless the server parsed the threshold that the student chose."""
+    parsed = _parameter(server, model)
     if abs(parsed - chosen) > 1e-6:
         raise Failure(
             f"You chose {chosen:g}; the server parsed the threshold {parsed:g}.",
@@ -587,21 +610,21 @@ def require_parameter(probe: Probe, model: str, chosen: float) -> None:
         )
 
 
-def require_batches(probe: Probe, model: str, rows: Array) -> None:
+def require_batches(server: Probe, model: str, rows: Array) -> None:
     """Send each row as a request of its own, all at once; fail unless they were batched."""
-    alone = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
-    before = probe.counts(model)
-    answers = probe.together(model, [{INPUT: row[None]} for row in rows], outputs=[OUTPUT])
+    alone = server.infer(model, {INPUT: rows}, outputs=[OUTPUT])[OUTPUT]
+    before = server.counts(model)
+    answers = server.together(model, [{INPUT: row[None]} for row in rows], outputs=[OUTPUT])
     deadline = time.monotonic() + 5
-    change = probe.counts(model) - before
+    change = server.counts(model) - before
     while change.requests < len(rows) and time.monotonic() < deadline:
-        change = probe.counts(model) - before  # the server counts after it has answered
-    # Counts of the last executions may be missing still, so that a tenth is no proof.
+        change = server.counts(model) - before  # the server counts after it has answered
+    # The last executions may not be counted yet, so that a difference of a tenth proves nothing.
     if change.executions > 0.9 * change.requests:
         raise Failure(
             f"{change.requests} requests at once took {change.executions} executions: hardly one "
             "was batched with another.",
-            help="Is max_batch_size above 1? How long may a request wait for company?",
+            help="Is max_batch_size above 1? How long may a request wait for others?",
         )
     require_close(
         np.concatenate([answer[OUTPUT].reshape(1, -1) for answer in answers]),
@@ -613,18 +636,18 @@ def require_batches(probe: Probe, model: str, rows: Array) -> None:
     )
 
 
-def require_additive(probe: Probe, model: str, rows: Array) -> Array:
+def require_additive(server: Probe, model: str, rows: Array) -> Array:
     """SHAP values of rows; fails unless they add up to the raw score of the served probability."""
-    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT, SHAP])
+    answer = server.infer(model, {INPUT: rows}, outputs=[OUTPUT, SHAP])
     values, table = answer[SHAP], answer[OUTPUT]
     if values.shape != (len(rows), FEATURES + 1) or table.shape != (len(rows), 2):
         raise Failure(
             f"treeshap_output comes with the shape {list(values.shape)} and output__0 with "
             f"{list(table.shape)}, for {len(rows)} rows.",
-            help="31 values and 2 probabilities a row.",
+            help="31 values and 2 probabilities per row.",
         )
     p = np.clip(table[:, 1].astype(np.float64), UNIT, 1 - UNIT)
-    # What rounding a probability to float32 does to its logit, and 31 SHAP values added up.
+    # The error of the logit of a probability rounded to float32, and that of a sum of SHAP values.
     allowed = 4 * UNIT / (p * (1 - p)) + shap_tolerance(60)
     off = np.abs(values.astype(np.float64).sum(axis=1) - np.log(p / (1 - p)))
     if not (off <= allowed).all():
@@ -643,8 +666,8 @@ def feature_names() -> tuple[str, ...]:
     return tuple(str(name) for name in load_breast_cancer().feature_names)
 
 
-def _two_columns(probe: Probe, model: str, rows: Array, version: int | None = None) -> Array:
-    answer = probe.infer(model, {INPUT: rows}, outputs=[OUTPUT], version=version)[OUTPUT]
+def _two_columns(server: Probe, model: str, rows: Array, version: int | None = None) -> Array:
+    answer = server.infer(model, {INPUT: rows}, outputs=[OUTPUT], version=version)[OUTPUT]
     if answer.shape != (len(rows), 2):
         raise Failure(
             f"{model} answers {len(rows)} rows with the shape {list(answer.shape)}; expected is "
@@ -662,8 +685,8 @@ def _tensor_faults(config: dict[str, Any], side: str, name: str, dims: list[int]
     return [] if parsed == dims else [f"{name} has dims {parsed}; one row of it is not that long."]
 
 
-def _parameter(probe: Probe, model: str) -> float:
-    text = probe.parameter(model, "threshold")
+def _parameter(server: Probe, model: str) -> float:
+    text = server.parameter(model, "threshold")
     try:
         threshold = float(text or "")
     except ValueError:
@@ -685,6 +708,15 @@ def _numbers(value: Any, name: str) -> Array:
     if not array.size or not np.isfinite(array).all():
         raise Failure(f"`{name}` is empty, or holds values that are not finite numbers.")
     return array
+
+
+def _number(value: Any, name: str) -> float:
+    """One number. An array or a list that holds one number counts as that number."""
+    numbers = _numbers(value, name)
+    if numbers.size != 1 or np.asarray(value).dtype.kind == "b":
+        what = "True or False" if numbers.size == 1 else f"{numbers.size} values"
+        raise Failure(f"`{name}` holds {what}; one number is wanted.")
+    return float(numbers.reshape(-1)[0])
 
 
 def _list(value: Any) -> list[Any]:

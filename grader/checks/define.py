@@ -1,20 +1,25 @@
-"""Checks: functions whose docstring is the sentence that the student reads.
+"""Define checks, and run them. A check is a function.
 
-A check looks at a served model through a `Probe` and at the values that the notebook hands over::
+Its docstring is the sentence that the student reads. Its first parameter is a `Probe`, which asks
+the server on which the student's models are; the others are values that the notebook hands over::
 
-    @define("a2.probabilities", needs=("a2.config",), hints=("First …", "Then …"))
-    def probabilities(probe: Probe, model: str, library: Array) -> None:
-        '''Your model gives the probabilities that the library gives.'''
+    @define("a2.probabilities", needs=("a2.forest",), hints=("First …", "Then …"))
+    def probabilities(server: Probe, model: str, library: Array) -> None:
+        '''The server gives the probabilities that the library gives.'''
+        answer = server.infer(model, {"input__0": rows})["output__0"]
         if ...:
             raise Failure("Row 3 differs by 0.2.", help="Look at output_class.")
 
-It returns when all is well, raises `Failure` when not, and `NotAttempted` when there is nothing to
-look at yet. The same function runs twice: in the notebook, for the student (notebook.py), and
-outside it, for marks (the judge). What decides the marks beyond that are the hidden variants, which
-the student's machine never sees::
+A check returns where the work is right, raises `Failure` where it is not, and `NotAttempted` where
+there is nothing to look at yet. The same function runs in two places: in the notebook, where the
+student reads the result (notebook.py), and in the judge, which gives the marks.
+
+A check may have hidden variants, with inputs that the notebook does not show. Only the judge runs
+them; they are no part of what students get. A check's marks are those of the lowest credit among
+the public function and its variants::
 
     @hidden("a2.probabilities")
-    def unseen_rows(probe: Probe, model: str, library: Array) -> None: ...
+    def secret_rows(server: Probe, model: str, library: Array) -> None: ...
 """
 
 from __future__ import annotations
@@ -53,14 +58,20 @@ Function = Callable[..., None]
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A check with its public function and, where the instructor's folder is there, hidden ones.
+    """A check: its public function and, on an instructor's machine, its hidden variants.
+
+    `load` makes them; an author writes functions. Example::
+
+        check = load("a2")["a2.probabilities"]
+        check.sentence      # "The server gives the probabilities that the library gives."
+        check.parameters    # ("model", "library", "served")
 
     Attributes:
-        id: e.g. `a2.probabilities`; the part before the dot names the assignment.
-        run: the public function; it takes a `Probe` and the values that the notebook hands over.
-        needs: checks that must have earned something first.
-        hints: a ladder, from a nudge to nearly the answer.
-        variants: the hidden functions; they take the same values.
+        id: such as `a2.probabilities`; the part before the dot names the assignment.
+        run: the public function. It takes a `Probe` and the values that the notebook hands over.
+        needs: the ids of checks that must have earned points before this one runs.
+        hints: from a first idea to nearly the answer.
+        variants: the hidden functions. They take the same parameters.
     """
 
     id: str
@@ -83,7 +94,19 @@ class Check:
 def define(
     id: str, *, needs: tuple[str, ...] = (), hints: tuple[str, ...] = ()
 ) -> Callable[[Function], Function]:
-    """Make a function the public form of a check; see the module's text."""
+    """Make a function the public part of a check.
+
+    Example::
+
+        @define("a2.labels", needs=("a2.forest",), hints=("Which file …", "Line 0 is …"))
+        def labels(server: Probe, model: str, answers: list[str]) -> None:
+            '''Asked for the top class, the server answers with its name.'''
+
+    Args:
+        id: the assignment's short name, a dot, the check's name.
+        needs: ids of checks, defined above this one, that must have earned points before it.
+        hints: what `hint("a2.labels")` shows, one more each time.
+    """
 
     def mark(function: Function) -> Function:
         function.__check__ = Check(id, function, needs, hints)  # type: ignore[attr-defined]
@@ -93,7 +116,18 @@ def define(
 
 
 def hidden(id: str) -> Callable[[Function], Function]:
-    """Make a function a hidden variant of the check with this id."""
+    """Make a function a hidden variant of the check with this id.
+
+    Example::
+
+        @hidden("a2.labels")
+        def secret_labels(server: Probe, model: str, answers: list[str]) -> None:
+            '''The labels of secret rows are those of the recipe's classes.'''
+            rows = server.rng.random((10, 30), dtype=np.float32)
+
+    It has the parameters of the public function. `server.rng` gives the same random numbers again
+    for the same class and check. No message of it may tell an expected value.
+    """
 
     def mark(function: Function) -> Function:
         function.__variant_of__ = id  # type: ignore[attr-defined]
@@ -106,11 +140,12 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
     """The checks of an assignment, by id, in the order of their definition.
 
     Args:
-        assignment: its short name, e.g. `a2`.
-        variants: take the hidden ones too.
+        assignment: its short name, such as `a2`.
+        variants: load the hidden variants too.
 
     Raises:
-        WorkbookError: there are no checks of this name, or they do not fit together.
+        WorkbookError: the assignment has no checks; a check needs one that is not defined before
+            it; or a hidden variant belongs to no check.
     """
     module = _module(f"grader.checks.{assignment}")
     if module is None:
@@ -138,7 +173,10 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
 
 
 def backends(assignment: str) -> tuple[str, ...]:
-    """The backends that an assignment's models may name: `BACKENDS` of its checks; empty: any."""
+    """The backends that models of an assignment may name: `BACKENDS` of its module of checks.
+
+    Empty where the module names none; then every backend is admitted.
+    """
     return tuple(getattr(_module(f"grader.checks.{assignment}"), "BACKENDS", ()))
 
 
@@ -153,16 +191,18 @@ def _module(name: str) -> ModuleType | None:
 
 def evaluate(
     check: Check,
-    probe: Callable[[], Probe],
+    server: Callable[[], Probe],
     values: Mapping[str, Any] | None,
     earned: Mapping[str, CheckResult],
 ) -> CheckResult:
-    """Run a check and its hidden variants; the least of their credits counts.
+    """Run a check and its hidden variants; the lowest credit among them counts.
 
     Args:
-        probe: gives the server to ask; not called where there is nothing to ask about.
-        values: what the notebook handed over, by name; None: it never reached this check.
-        earned: the results of the checks before this one.
+        check: the check.
+        server: returns the `Probe` to ask. It is called only where a function is going to run.
+        values: what the notebook handed over, by parameter; None where the notebook did not get to
+            this check.
+        earned: the results of the checks before this one, by id.
     """
     began = time.monotonic()
 
@@ -179,51 +219,58 @@ def evaluate(
             seconds=time.monotonic() - began,
         )
 
+    if (obstacle := _obstacle(check, values, earned)) is not None:
+        status, *text = obstacle
+        return result(status, 0, *text)
+    lowest = result("passed", 1)
+    for function in (check.run, *check.variants):
+        is_hidden = function is not check.run
+        try:
+            function(server(), **(values or {}))
+        except NotAttempted as error:
+            return result("not attempted", 0, str(error))
+        except Failure as failure:
+            if failure.credit < lowest.credit:
+                status = "partial" if failure.credit else "failed"
+                lowest = result(
+                    status, failure.credit, failure.rationale, failure.help, hidden=is_hidden
+                )
+        except WorkbookError as error:  # of the server or the repository; it is explained already
+            where = f" ({error.where})" if error.where else ""
+            lowest = result("failed", 0, f"{error.what}{where}", error.todo, hidden=is_hidden)
+        except Exception as error:
+            # A check should have an answer to whatever a student hands over. Where it raises
+            # something else, the mistake is the check's, and a person has to look.
+            what = f"This check could not do its work: {type(error).__name__}: {error}"
+            lowest = result("error", 0, what, "Tell your instructor.", hidden=is_hidden)
+        if lowest.credit == 0:
+            break
+    return lowest.model_copy(update={"seconds": time.monotonic() - began})
+
+
+def _obstacle(
+    check: Check, values: Mapping[str, Any] | None, earned: Mapping[str, CheckResult]
+) -> tuple[Status, str, str] | None:
+    """Why a check cannot run: status, rationale and help; None where it can."""
     if values is None:
-        return result("not attempted", 0, "The notebook did not get to this check.")
+        return "not attempted", "The notebook did not get to this check.", ""
     missing = [name for name in check.parameters if values.get(name) is None]
-    unknown = [name for name in values if name not in check.parameters]
     if missing:
         names = ", ".join(f"`{name}=`" for name in missing)
         one = len(missing) == 1
-        return result(
+        return (
             "not attempted",
-            0,
             f"{names} {'has' if one else 'have'} no value yet: what this cell hands over there is "
             "still `...`.",
             f"Run the cell that sets {'it' if one else 'them'}, once you have written it.",
         )
-    if unknown:
+    if unknown := [name for name in values if name not in check.parameters]:
         what = f"This check takes no {', '.join(unknown)}."
-        return result("failed", 0, what, f"It takes {', '.join(check.parameters)}.")
+        return "failed", what, f"It takes {', '.join(check.parameters)}."
     for need in check.needs:
         if need in earned and earned[need].credit == 0:
-            return result("waits", 0, f"This check waits for {need}, which has not passed yet.")
-
-    least = result("passed", 1)
-    for function in (check.run, *check.variants):
-        secret = function is not check.run
-        try:
-            function(probe(), **values)
-        except NotAttempted as error:
-            return result("not attempted", 0, str(error))
-        except Failure as failure:
-            if failure.credit < least.credit:
-                status: Status = "partial" if failure.credit else "failed"
-                least = result(
-                    status, failure.credit, failure.rationale, failure.help, hidden=secret
-                )
-        except WorkbookError as error:  # the server's or the repository's no, already explained
-            where = f" ({error.where})" if error.where else ""
-            least = result("failed", 0, f"{error.what}{where}", error.todo, hidden=secret)
-        except Exception as error:
-            # Whatever a student hands over, a check should answer; where one does not, it is the
-            # check that is at fault, and a person has to look.
-            what = f"This check could not do its work: {type(error).__name__}: {error}"
-            least = result("error", 0, what, "Tell your instructor.", hidden=secret)
-        if least.credit == 0:
-            break
-    return least.model_copy(update={"seconds": time.monotonic() - began})
+            return "waits", f"This check waits for {need}, which has not passed yet.", ""
+    return None
 
 
 def require_close(
@@ -231,12 +278,23 @@ def require_close(
 ) -> None:
     """Fail unless two arrays agree.
 
+    Example::
+
+        require_close(
+            served,
+            library,
+            what="the probabilities",
+            tolerance=1e-6,
+            because="both are float32 sums over 60 trees",
+            help="Is it the same model?",
+        )
+
     Args:
         got: the student's array, any shape and dtype.
         expected: the array that it should equal.
-        what: what the arrays hold, for the sentence: "the probabilities".
-        tolerance: the largest absolute difference that is no mistake.
-        because: what the tolerance is derived from; the message says it.
+        what: what the arrays hold, for the message: "the probabilities".
+        tolerance: the largest absolute difference that is allowed.
+        because: what the tolerance is derived from, for the message.
         help: what to look at.
 
     Raises:

@@ -6,10 +6,21 @@ from __future__ import annotations
 class Failure(Exception):
     """The work is not right yet.
 
+    Example::
+
+        raise Failure(
+            "max_batch_size is 1, and the 114 test rows are one request.",
+            help="Look at config.pbtxt, and deploy the folder again.",
+            credit=0.5,
+        )
+
     Args:
-        rationale: what was found, in the student's words, with the figures that show it.
+        rationale: what was found, in plain words, with the figures that show it.
         help: what to look at; never the answer.
         credit: the share of the points that the work still earns, from 0 to below 1.
+
+    Raises:
+        ValueError: the credit is outside of that range.
     """
 
     def __init__(self, rationale: str, *, help: str = "", credit: float = 0.0) -> None:
@@ -22,4 +33,12 @@ class Failure(Exception):
 
 
 class NotAttempted(Exception):
-    """There is nothing to judge yet. It earns nothing, and is never called wrong."""
+    """There is no work to judge yet. It earns nothing, and is not called wrong.
+
+    Example::
+
+        if not answers:
+            raise NotAttempted("`answers` is still an empty list.")
+
+    A value that is still `...` or None needs no such line: then the check is not called at all.
+    """

@@ -1,7 +1,13 @@
 """What an assignment's notebook calls: `check(...)` and `hint(...)`.
 
-`check` runs the public part of a check at once, shows what it found, and writes down what was
-handed to it. It gives no marks: those come from the judge, which runs the check again elsewhere.
+    from grader.checks.notebook import check, hint
+
+    check("a2.forest", model=forest)
+    hint("a2.forest")
+
+`check` runs the public part of a check at once, shows what it found, and stores the values that
+were handed to it. It gives no marks: those come from the judge, which runs the check again outside
+of the notebook.
 """
 
 from __future__ import annotations
@@ -22,13 +28,18 @@ from .panel import Hint, Panel
 from .probe import Probe
 from .results import CheckResult
 
-#: Results of this kernel's checks, for those that need them, and how many hints were shown.
+#: The results of the checks that ran in this kernel, by id: other checks may need them.
 _earned: dict[str, CheckResult] = {}
+#: How many hints of each check were shown in this kernel.
 _shown: dict[str, int] = {}
 
 
 def check(id: str, /, **values: Any) -> Panel:
     """Run a check on what you have, and show what it found.
+
+    Example::
+
+        check("a2.probabilities", model=forest, library=library, served=served)
 
     Args:
         id: the check's name, such as `a2.probabilities`.
@@ -36,7 +47,7 @@ def check(id: str, /, **values: Any) -> Panel:
             A value that is still `...` or None counts as not attempted.
 
     Returns:
-        The panel; it shows itself where it is the last line of a cell.
+        The result as a panel. Jupyter shows it where the call is the last line of a cell.
 
     Raises:
         WorkbookError: there is no such check, or a value is of a type that no check takes.
@@ -53,7 +64,15 @@ def check(id: str, /, **values: Any) -> Panel:
 
 
 def hint(id: str, /) -> Hint:
-    """Show the next hint of a check: first a nudge, then more, at last nearly the answer."""
+    """Show one more hint of a check each time: from a first idea to nearly the answer.
+
+    Example::
+
+        hint("a2.probabilities")
+
+    Raises:
+        WorkbookError: there is no such check.
+    """
     found = _find(id)
     step = min(_shown.get(id, 0) + 1, len(found.hints))
     _shown[id] = step
@@ -68,7 +87,7 @@ def _find(id: str) -> Check:
 
 
 def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
-    """The result, and a note where the model's folder is not what the server has."""
+    """The result, and a note where the model's folder differs from what is deployed."""
     try:
         server = connect()
     except WorkbookError as error:
@@ -87,9 +106,10 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
 
 
 def _edited(model: Any, repository: Path) -> str:
-    """A line when a file of `models/<model>` was changed after it was deployed, else "".
+    """A note where a file of `models/<model>` differs from the deployed copy, else "".
 
-    After a deploy that failed, too: then the server goes on with what it had.
+    So it is when a file was changed after the deploy, and when the last deploy failed: then the
+    server goes on with the copy that it had.
     """
     if not isinstance(model, str):
         return ""
@@ -101,6 +121,6 @@ def _edited(model: Any, repository: Path) -> str:
                 continue
             if copy.is_file() and path.is_file() and not filecmp.cmp(path, copy, shallow=False):
                 return f"Note: `{path}` differs from what is deployed. Deploy the folder again."
-    except (OSError, ValueError):  # not readable, or no name of a folder: nothing to say about it
+    except (OSError, ValueError):  # it cannot be read, or the name is not that of a folder
         return ""
     return ""

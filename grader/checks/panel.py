@@ -1,4 +1,4 @@
-"""How the result of a check looks in a notebook, in a terminal and in a feedback page."""
+"""How the result of a check is shown: in a notebook, in a terminal and on a feedback page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from html import escape
 
 from .results import CheckResult, Status
 
-#: For each status: a sign that needs no colour, a word, and a colour of JupyterLab's theme (with
-#: one for pages that have no theme) whose contrast holds on light and on dark ground.
+#: For each status: a sign for readers who see no colours, a word, and a colour of JupyterLab's
+#: theme that can be read on light and on dark background. Pages without a theme take the second
+#: colour.
 LOOKS: dict[Status, tuple[str, str, str]] = {
     "passed": ("✓", "passed", "var(--jp-success-color1, #2e7d32)"),
     "partial": ("◐", "in part", "var(--jp-warn-color1, #b26a00)"),
@@ -22,13 +23,17 @@ LOOKS: dict[Status, tuple[str, str, str]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One result, readable at a glance.
+    """One result of a check, as text (`str`) and as HTML for Jupyter.
+
+    Example::
+
+        print(Panel(result, points=(7.5, 15)))
 
     Attributes:
         result: what the check found.
-        hints: how many hints have not been shown yet; 0 in a feedback page.
-        points: the points earned and those to be had, where marks are known.
-        note: a line that is no part of the result, such as one about a folder that was edited.
+        hints: how many hints have not been shown yet; 0 on a feedback page.
+        points: the points earned and the most that can be earned, where marks are known.
+        note: one more line, such as one about a folder that was edited after the deploy.
     """
 
     result: CheckResult
@@ -89,12 +94,12 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Hint:
-    """The hints of a check that were asked for so far.
+    """The hints of a check that were asked for so far, as text and as HTML for Jupyter.
 
     Attributes:
         check: the check's id.
-        steps: the hints, the first first.
-        total: how many there are in all.
+        steps: the hints in their order.
+        total: how many the check has.
     """
 
     check: str
@@ -105,7 +110,7 @@ class Hint:
         if not self.steps:
             return f"{self.check} has no hints."
         lines = [f"{number}. {text}" for number, text in enumerate(self.steps, 1)]
-        lines.append(f"({self._foot()})")
+        lines.append(f"({self._remaining()})")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -114,9 +119,11 @@ class Hint:
         if not self.steps:
             return f"<p>{escape(str(self))}</p>"
         items = "".join(f"<li>{_marked(text)}</li>" for text in self.steps)
-        return f'<ol style="max-width:60em">{items}</ol><p style="opacity:.7">{self._foot()}</p>'
+        return (
+            f'<ol style="max-width:60em">{items}</ol><p style="opacity:.7">{self._remaining()}</p>'
+        )
 
-    def _foot(self) -> str:
+    def _remaining(self) -> str:
         left = self.total - len(self.steps)
         if not left:
             return "That is the last one."
@@ -124,5 +131,5 @@ class Hint:
 
 
 def _marked(text: str) -> str:
-    """Text as HTML; what stands between backticks is code."""
+    """Text as HTML; text between backticks becomes code."""
     return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))

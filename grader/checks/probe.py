@@ -1,9 +1,8 @@
-"""`Probe`: what a check may ask of a server.
+"""`Probe`: what a check may ask a server.
 
-The same object stands in the student's notebook, on their own server, and in the judge, on a
-sandboxed one. What comes back from a model is a student's product: it may be late, huge, of the
-wrong type or no answer at all, and each of these is a `Failure` with a sentence, never another
-exception.
+In the student's notebook a probe asks the student's own server, and in the judge a sandboxed one.
+What a student's model answers may come late, be huge or of a wrong type, or never come. Each of
+these becomes a `Failure` with a sentence, and no other exception.
 """
 
 from __future__ import annotations
@@ -34,13 +33,20 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What the statistics extension has counted for a model, all versions together.
+    """What Triton's statistics extension has counted for a model, all versions together.
+
+    Counts can be subtracted, which gives what happened in between::
+
+        before = server.counts("forest")
+        server.together("forest", requests)
+        change = server.counts("forest") - before
+        change.executions < change.requests     # True: some requests shared a batch
 
     Attributes:
         requests: requests that succeeded.
         failures: requests that failed.
-        inferences: rows, that is requests times their batch size.
-        executions: times that the backend was called; fewer than `requests` if it batched.
+        inferences: rows, that is the sum of the requests' batch sizes.
+        executions: how often the backend was called; fewer than `requests` where it batched.
     """
 
     requests: int
@@ -54,13 +60,23 @@ class Counts:
 
 
 class Probe:
-    """A server on which a check works.
+    """What a check asks the server on which the student's models are.
+
+    Example, in a check whose first parameter is `server: Probe`::
+
+        config = server.config(model)
+        answer = server.infer(model, {"input__0": rows}, outputs=["output__0"])["output__0"]
+
+    Attributes:
+        server: the server itself. Checks use the methods of the probe, which fail with sentences.
+        rng: random numbers, always the same in a notebook; in the judge, drawn from the class's
+            secret.
 
     Args:
-        server: where the student's models are.
-        load: load a model when it is first asked for (the judge's server begins empty).
-        backends: load no model whose config names another backend; empty: any. Where none but
-            the course's own backends may run, no code of the student's runs beside the server.
+        server: the server to ask.
+        load: load a model when it is first asked for. The judge's server begins without models.
+        backends: load no model whose config names another backend; empty: every backend. Where
+            only the course's own backends are named, no code of the student's runs on the server.
     """
 
     def __init__(
@@ -74,14 +90,24 @@ class Probe:
         self._client: Any = None
 
     def seed(self, number: int) -> None:
-        """Begin the random numbers of `rng` anew; in the judge, from a secret."""
+        """Start the random numbers of `rng` again; the same number gives the same ones.
+
+        Example::
+
+            server.seed(7)
+            rows = server.rng.random((10, 30), dtype=np.float32)
+        """
         self.rng = np.random.default_rng(number)
 
     def require(self, model: str) -> None:
-        """Fail unless a model is ready.
+        """Fail unless a model is ready. The other methods call this first.
+
+        Example::
+
+            server.require("forest")
 
         Raises:
-            Failure: it is not; where loading it failed, with the explanation.
+            Failure: it is not ready; where loading it failed, the message says why.
         """
         if not isinstance(model, str):
             raise Failure(
@@ -107,17 +133,41 @@ class Probe:
             )
 
     def config(self, model: str) -> dict[str, Any]:
-        """A model's configuration as the server parsed it: `ModelConfig` as JSON."""
+        """A model's configuration as the server parsed it: Triton's `ModelConfig` as JSON.
+
+        Example::
+
+            server.config("forest")["max_batch_size"]       # 256
+
+        Raises:
+            Failure: the model is not ready.
+        """
         self.require(model)
         return self._ask(lambda: self.server.config(model))
 
     def parameter(self, model: str, key: str) -> str | None:
-        """The `string_value` of a parameter in the parsed configuration; None where it is not."""
+        """The `string_value` of a parameter in the parsed configuration; None where it has none.
+
+        Example::
+
+            server.parameter("forest", "output_class")      # "true"
+
+        Raises:
+            Failure: the model is not ready.
+        """
         entry = self.config(model).get("parameters", {}).get(key, {})
         return entry.get("string_value") if isinstance(entry, dict) else None
 
     def versions(self, model: str) -> tuple[int, ...]:
-        """The versions of a model that answer, in order."""
+        """The versions of a model that answer, in ascending order.
+
+        Example::
+
+            server.versions("releases")     # (1, 3)
+
+        Raises:
+            Failure: the model is not ready.
+        """
         self.require(model)
         index = self._ask(lambda: self.server.index(ready_only=True))
         return tuple(sorted(int(entry["version"]) for entry in index if entry["name"] == model))
@@ -125,8 +175,15 @@ class Probe:
     def counts(self, model: str) -> Counts:
         """What the server has counted for a model since it was loaded.
 
-        The server counts a request after it has sent the answer, and an execution after that, so
-        this waits (up to a second) until two looks agree.
+        The server counts a request after it has sent the answer, and an execution after that. So
+        this reads the counts every 20 ms until two readings agree, for a second at most.
+
+        Example::
+
+            server.counts("forest").requests        # 114
+
+        Raises:
+            Failure: the model is not ready.
         """
         self.require(model)
         counts = self._count(model)
@@ -158,16 +215,25 @@ class Probe:
     ) -> dict[str, Array]:
         """Send one request and return the outputs by name.
 
+        Example::
+
+            rows = np.zeros((4, 30), np.float32)
+            answer = server.infer("forest", {"input__0": rows}, outputs=["output__0"])
+            answer["output__0"].shape       # (4, 2)
+
         Args:
-            inputs: arrays by name, the batch first where the model has one; their dtypes decide
-                the tensors' data types.
-            outputs: the outputs that must be there; by default whatever comes.
-            version: by default the one that the version policy prefers.
-            classes: ask each of `outputs` for this many top classes (`value:index:label`).
-            timeout: seconds.
+            model: the model's name.
+            inputs: arrays by input name. Their first dimension is the batch, where the model has
+                one. Their dtypes decide the tensors' data types.
+            outputs: the outputs that must be in the answer; by default those that come.
+            version: the model's version; by default the server chooses (the newest that it serves).
+            classes: for each of `outputs`, ask for this many top classes instead of values. They
+                come as bytes: `value:index:label`.
+            timeout: seconds until the answer must be there.
 
         Raises:
-            Failure: the server refused, or the answer is late, unreadable or lacks an output.
+            Failure: the server refused the request; or the answer is late, cannot be read, lacks
+                an output, or has another data type than the config states.
         """
         (answer,) = self.together(
             model, [inputs], outputs=outputs, version=version, classes=classes, timeout=timeout
@@ -184,9 +250,22 @@ class Probe:
         classes: int = 0,
         timeout: float = 20.0,
     ) -> list[dict[str, Array]]:
-        """Send many requests at once, without waiting between them; answers in their order.
+        """Send many requests without waiting in between; the answers come in the requests' order.
 
-        This is what gives a dynamic batcher something to batch. Arguments as for `infer`.
+        So the dynamic batcher has several requests to put into one batch.
+
+        Example::
+
+            requests = [{"input__0": row[None]} for row in rows]
+            answers = server.together("forest", requests, outputs=["output__0"])
+
+        Args:
+            model: the model's name.
+            requests: for each request its inputs, as for `infer`. The other arguments are those of
+                `infer`; `timeout` is per request.
+
+        Raises:
+            Failure: as for `infer`, for the first request that fails.
         """
         import tritonclient.grpc as client
         from tritonclient.utils import np_to_triton_dtype
@@ -225,7 +304,13 @@ class Probe:
         return [found[number] for number in range(len(requests))]
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
-        """The server's words when it refuses a request; "" when it answers as if all were well."""
+        """The message with which the server refuses a request; "" where it answers it.
+
+        Example::
+
+            if not server.refusal("forest", {"input__0": rows[:, :29]}):
+                raise Failure("forest answers rows that lack a measurement.")
+        """
         try:
             self.infer(model, inputs, timeout=timeout)
         except Failure as failure:
@@ -233,7 +318,7 @@ class Probe:
         return ""
 
     def close(self) -> None:
-        """Give the connection back; the server goes on."""
+        """Close the connection; the server goes on."""
         if self._client is not None:
             with contextlib.suppress(Exception):
                 self._client.close()
@@ -250,7 +335,7 @@ class Probe:
             return Failure(error.what, help=error.todo)
         except OSError:
             return Failure(f"There is no model {model!r} with a {CONFIG}.")
-        # Without either the server looks at the files, and would run a model.py.
+        # Where the config names neither, the server would look at the files, and run a model.py.
         named = {
             field.value.text if isinstance(field.value, Scalar) else "?"
             for field in (*document.root.all("backend"), *document.root.all("platform"))
@@ -281,7 +366,8 @@ def _tensors(
     """The outputs of an answer by name; fails where one is missing, unreadable or of a wrong type.
 
     Args:
-        declared: the data type that the config states for an output, e.g. `TYPE_FP32`.
+        wanted: the outputs that must be there; empty: those that came.
+        declared: the data type that the config states for an output, such as `TYPE_FP32`.
     """
     from tritonclient.utils import InferenceServerException
 
@@ -317,8 +403,8 @@ def _refused(model: str, error: Any, timeout: float) -> Failure:
             help="Call it yourself with one row: does it answer? Its log may tell more.",
         )
     known = explain(message, model=model)
-    words = f" The server's words: {message[:500]}"
-    return Failure(f"A request to {model} failed. {known.what}{words}", help=known.todo)
+    what = f"A request to {model} failed. {known.what} The server's message: {message[:500]}"
+    return Failure(what, help=known.todo)
 
 
 def _short(value: object) -> str:

@@ -1,7 +1,7 @@
-"""What a notebook hands to its checks, written down: one JSON file a check, arrays in an npz.
+"""Values that a notebook handed over to its checks: one JSON file per check, with arrays in an npz.
 
-The student's kernel writes, the judge reads, and trusts nothing: the formats cannot carry code,
-and every size is looked at before it is believed.
+The student's kernel writes the files and the judge reads them. The judge trusts nothing in them:
+neither format can carry code, and sizes are checked before anything is read into memory.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from workbook.server import Deployment
 
 from .results import CheckResult
 
-#: The most that one check's values may take, in bytes, on the disk and in memory.
+#: The most bytes that the values of one check may take, on the disk and in memory.
 LARGEST = 16 << 20
 _ARRAY = "$array"
 
 
-class Report(BaseModel):
-    """The values of one check.
+class Reported(BaseModel):
+    """The values that a notebook handed over to one check.
 
     Attributes:
         check: the check's id.
-        values: by parameter; `{"$array": name}` stands for an array in the npz beside it.
-        result: what the public check said in the notebook.
+        values: by parameter. In the file, `{"$array": name}` stands for an array of the npz.
+        result: the result of the public check in the notebook. Anybody can write it, so it gives
+            no marks; a difference from the judge's result becomes a flag.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -43,34 +44,49 @@ class Report(BaseModel):
 
 
 def folder(assignment: str) -> Path:
-    """Where the reports of an assignment lie, by its short name."""
-    return paths.state("reports", assignment)
+    """The folder of an assignment's reported values, by its short name, such as `a2`."""
+    return paths.state("reported", assignment)
 
 
 def write(check: str, values: Mapping[str, Any], result: CheckResult, to: Path) -> None:
-    """Write what a notebook handed to a check.
+    """Write the values that a notebook handed over to a check.
+
+    Example::
+
+        write("a2.forest", {"model": "forest"}, result, folder("a2"))
+
+    Args:
+        check: the check's id; it names the files.
+        values: by parameter. Texts, numbers, bools, None, arrays, pandas columns, torch tensors,
+            and lists and dicts of these.
+        result: what the public check found.
+        to: the folder.
 
     Raises:
-        WorkbookError: a value is of a type that a report cannot hold, or too large.
+        WorkbookError: a value is of another type, or the values are too large.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     plain = {name: _plain(name, value, arrays) for name, value in values.items()}
-    report = Report(check=check, values=plain, result=result)
+    reported = Reported(check=check, values=plain, result=result)
     if sum(array.nbytes for array in arrays.values()) > LARGEST:
         raise WorkbookError(
-            f"The values for {check} are too large: a report holds {LARGEST >> 20} MiB.",
+            f"The values for {check} are too large: a check takes {LARGEST >> 20} MiB at most.",
             todo="Hand over what the task asks for, and no more.",
         )
     np.savez(to / f"{check}.npz", **arrays)
-    # Last, since it is what makes the report count; a missing file is "not attempted".
-    (to / f"{check}.json").write_text(report.model_dump_json(indent=1))
+    # The JSON comes last: as long as it is missing, the check counts as not attempted.
+    (to / f"{check}.json").write_text(reported.model_dump_json(indent=1))
 
 
-def read(check: str, home: Path) -> Report | None:
-    """Read a report from a folder that anybody may have written; None where there is none.
+def read(check: str, home: Path) -> Reported | None:
+    """Read the values of a check; None where the notebook handed over none.
+
+    Args:
+        check: the check's id.
+        home: the folder. A student's code may have written anything into it.
 
     Raises:
-        WorkbookError: it is not a report, or it is too large.
+        WorkbookError: the files do not hold such values, or are too large.
     """
     path = home / f"{check}.json"
     if not path.is_file() or path.is_symlink():
@@ -78,21 +94,21 @@ def read(check: str, home: Path) -> Report | None:
     try:
         if path.stat().st_size > LARGEST:
             raise ValueError("too large")
-        report = Report.model_validate_json(path.read_bytes())
-        if report.check != check:
-            raise ValueError(f"it is one of {report.check}")
+        reported = Reported.model_validate_json(path.read_bytes())
+        if reported.check != check:
+            raise ValueError(f"they are those of {reported.check}")
         arrays = _arrays(home / f"{check}.npz")
-        report.values = {name: _filled(value, arrays) for name, value in report.values.items()}
+        reported.values = {name: _filled(value, arrays) for name, value in reported.values.items()}
     except (ValidationError, ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
         first = str(error).splitlines()[0][:200]
-        raise WorkbookError(f"The report of {check} cannot be read: {first}.") from None
+        raise WorkbookError(f"The values reported to {check} cannot be read: {first}.") from None
     except RecursionError:
-        raise WorkbookError(f"The report of {check} is nested too deeply.") from None
-    return report
+        raise WorkbookError(f"The values reported to {check} are nested too deeply.") from None
+    return reported
 
 
 def _plain(name: str, value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    """A value as JSON, with its arrays put aside."""
+    """A value as JSON can hold it. Its arrays go into `arrays`."""
     if hasattr(value, "to_numpy"):  # pandas
         kind, value = type(value).__name__, value.to_numpy()
         if value.ndim == 2 and value.dtype.kind == "O":

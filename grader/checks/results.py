@@ -1,6 +1,7 @@
-"""What grading one submission gives, as data: written and read as JSON, checked on the way in.
+"""The results of grading one submission, as data that is written and read as JSON.
 
-`version` names the layout. It changes, with a line in the changelog, when a field does.
+pydantic checks every field when JSON is read. `version` numbers the layout: it changes, with a line
+in the changelog, when a field does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Status = Literal["passed", "partial", "failed", "not attempted", "waits", "error"]
 
-#: Long enough for any sentence of ours, short enough that no model's output fills a report.
+#: Long enough for any sentence of a check, and a limit for what a model's output can add to it.
 Text = Annotated[str, Field(max_length=4_000)]
 
 
@@ -20,18 +21,18 @@ class _Record(BaseModel):
 
 
 class CheckResult(_Record):
-    """What became of one check.
+    """The result of one check.
 
     Attributes:
-        id: the check's id, e.g. `a2.probabilities`.
-        sentence: what the check says, as the student reads it.
+        id: the check's id, such as `a2.probabilities`.
+        sentence: what the check demands, as the student reads it.
         status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (for a
-            check that this one needs), or `error` (the check itself broke: an instructor's
-            business, never the student's).
-        credit: share of the points, from 0 to 1.
+            check that this one needs), or `error` (the check itself has a bug, which an instructor
+            has to mend).
+        credit: the share of the points, from 0 to 1.
         rationale: what was found; empty where it passed.
         help: what to look at next.
-        hidden: whether an input that the notebook does not show decided.
+        hidden: whether a hidden variant gave this result.
         seconds: how long it took.
     """
 
@@ -49,7 +50,7 @@ class Flag(_Record):
     """Something that a person should look at. A flag by itself takes no points.
 
     Attributes:
-        kind: a short, fixed name, e.g. `edited check` or `stopped`.
+        kind: a short, fixed name, such as `edited cell` or `stopped`.
         detail: one or two sentences.
     """
 
@@ -58,7 +59,16 @@ class Flag(_Record):
 
 
 class Verdict(_Record):
-    """What the judge found: one result a check, in the order of the assignment."""
+    """What the judge found: one result per check, in the assignment's order.
+
+    Attributes:
+        assignment: such as `a2__forest`.
+        checks: the results.
+        flags: what a person should look at.
+        log: the end of the log of the judge's server. It is for instructors only: a model can
+            print the hidden inputs into it.
+        seconds: how long the judge took.
+    """
 
     version: Literal[1] = 1
     assignment: str
@@ -76,9 +86,9 @@ class Stopped(_Record):
     """A cell of the student's notebook that raised.
 
     Attributes:
-        cell: its place in the notebook, from 1.
+        cell: its position in the notebook, counted from 1.
         name: the exception's class.
-        message: its words, shortened.
+        message: the exception's message, shortened.
     """
 
     cell: int
@@ -90,15 +100,15 @@ class Graded(_Record):
     """Everything that is kept of one submission.
 
     Attributes:
-        key: the hash of all that went in: the student's files, the release, the checks.
-        assignment: e.g. `a2__forest`.
+        key: the hash of all that the result depends on (`judge.grade.key`).
+        assignment: such as `a2__forest`.
         verdict: the judge's results, with the flags of every step before it.
         notebook: the executed notebook as nbformat JSON text.
         errors: cells that raised.
         log: the end of the log of the server that the student's notebook used.
-        sandbox: the level of protection that this ran under, in words.
-        executed: seconds for the notebook.
-        judged: seconds for the judge.
+        sandbox: the protection that it ran under, in words (`sandbox.Protection.level`).
+        executed: seconds that the notebook took.
+        judged: seconds that the judge took.
     """
 
     version: Literal[1] = 1

@@ -1,4 +1,4 @@
-"""Files from strangers: a zip or a folder, copied with care or refused with a reason."""
+"""Copy what a student handed in, a zip or a folder, or refuse it with a reason."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-#: What a submission may hold: files and folders, bytes in all, and how far a file may shrink.
+#: The most that a submission may hold: files and folders, bytes in all, and how many times larger
+#: than its packed size a file of a zip may be.
 MOST_ENTRIES = 2_000
 MOST_BYTES = 200 << 20
 MOST_RATIO = 200
-#: Below this many bytes a high ratio is no bomb: a config of spaces, an array of zeros.
+#: Smaller files may have any ratio: an array of zeros, for example, is packed very well.
 SMALL = 4 << 20
 
 _CHUNK = 1 << 20
-#: What operating systems and notebooks leave behind; nobody handed it in on purpose.
+#: Files that operating systems and Jupyter make, which are left out.
 _LITTER = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__"}
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Refused(Exception):
-    """It cannot be taken; the text says why, for the student and for the instructor."""
+    """A submission that cannot be taken. The text says why, for student and instructor."""
 
 
 def unzip(archive: Path, to: Path) -> None:
     """Unpack a zip into an empty folder.
 
     Raises:
-        Refused: it is not a zip, encrypted, too large, or holds a path, a link or a special file
-            that has no business in a submission. What was written until then may be left.
+        Refused: it is not a zip; it is encrypted or too large; or it holds a path that leads out of
+            the folder, a link or a special file. Files that were written before may be left.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -54,11 +55,11 @@ def copy(folder: Path, to: Path) -> None:
     budget = _Budget()
     for path, entry in _walk(folder):
         mode = entry.stat(follow_symlinks=False).st_mode
-        budget.enter(path, file=not stat.S_ISDIR(mode))
+        budget.count(path, file=not stat.S_ISDIR(mode))
         if stat.S_ISDIR(mode):
             (to / path).mkdir(parents=True, exist_ok=True)
         elif stat.S_ISREG(mode):
-            # O_NOFOLLOW: what was a file a moment ago must not have become a link.
+            # O_NOFOLLOW: since it was listed, the file may have been replaced by a link.
             source = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
             with os.fdopen(source, "rb") as stream:
                 budget.write(stream, to / path, packed=None, run=bool(mode & stat.S_IXUSR))
@@ -76,7 +77,7 @@ def _unzip(opened: zipfile.ZipFile, to: Path) -> None:
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise Refused(f"{path} is a {_kind(mode)}; a submission holds files and folders only.")
         folder = info.filename.endswith(("/", "\\"))
-        budget.enter(path, file=not folder)
+        budget.count(path, file=not folder)
         if folder:
             (to / path).mkdir(parents=True, exist_ok=True)
             continue
@@ -91,17 +92,18 @@ def _unzip(opened: zipfile.ZipFile, to: Path) -> None:
 
 
 class _Budget:
-    """What has been taken so far, and whether the next entry may be."""
+    """Counts what was copied so far, and refuses an entry that is too much or has a bad name."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, bool]] = {}
         self._bytes = 0
 
-    def enter(self, path: PurePosixPath, *, file: bool) -> None:
-        """Note an entry's path and those of its folders.
+    def count(self, path: PurePosixPath, *, file: bool) -> None:
+        """Count an entry and the folders that lead to it.
 
         Raises:
-            Refused: there are too many, it is there twice, or differs from another in case alone.
+            Refused: there are too many; or another entry has the same path, or one that differs
+                in upper and lower case only.
         """
         if file and self._seen.get(_folded(path)) == (str(path), True):
             raise Refused(f"{path} is there twice.")
@@ -116,7 +118,17 @@ class _Budget:
             raise Refused(f"It holds more than {MOST_ENTRIES} files and folders.")
 
     def write(self, stream: IO[bytes], target: Path, *, packed: int | None, run: bool) -> None:
-        """Write one file, counting what really comes rather than what was announced."""
+        """Write one file. The bytes that come are counted; the size that a zip states may be false.
+
+        Args:
+            stream: the content.
+            target: the file to be written.
+            packed: the size in the zip; None for a file that does not come from one.
+            run: whether it may be executed.
+
+        Raises:
+            Refused: the submission is too large, or the file grows too much when it is unpacked.
+        """
         target.parent.mkdir(parents=True, exist_ok=True)
         size = 0
         with target.open("xb") as out:
@@ -136,7 +148,11 @@ def _folded(path: PurePosixPath) -> str:
 
 
 def _path(name: str) -> PurePosixPath | None:
-    """An entry's path inside the submission; None for what is left out."""
+    """An entry's path inside the submission; None for an entry that is left out.
+
+    Raises:
+        Refused: the path leads out of the submission, or is not one on every system.
+    """
     spelled = name.replace("\\", "/")
     parts = [part for part in spelled.split("/") if part not in ("", ".")]
     if spelled.startswith("/") or ".." in parts or (parts and _DRIVE.match(parts[0])):

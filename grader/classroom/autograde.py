@@ -1,15 +1,16 @@
-"""A class: every submission a task on dask.distributed, every result kept, one writer.
+"""Grade a class: one dask task per submission, and one writer for the gradebook.
 
-The cluster is on this machine unless a scheduler's address is given. A task gets a submission as
-bytes and answers with the result as JSON, so that a worker needs this checkout and nothing else of
-this machine. Results are stored by the hash of all that they depend on, each as soon as it comes:
-what is stored is not graded again, after a kill neither.
+The dask cluster is on this machine unless a scheduler's address is given. A task gets a submission
+as bytes and answers with the result as JSON. So a worker needs a checkout of the course, and
+nothing else of this machine. Each result is stored as soon as it is known, under the hash of all
+that it depends on. What is stored is not graded again, also after a run that was killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import queue
 import tarfile
@@ -45,15 +46,18 @@ from .classroom import Classroom
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+#: What grades one submission, and what computes the key of its result: see `grade.grade` and
+#: `grade.key`.
 Grader = Callable[[Path, str, grade.Settings], Graded]
 Keyer = Callable[[Path, str, grade.Settings], str]
 
-#: The flag of a submission that has no verdict.
+#: The flag of a submission that could not be graded.
 NOT_GRADED = "not graded"
-#: Flags of what may have been the machine's doing: the next run tries such a submission once more,
-#: and one of which a check broke.
-UNSURE = frozenset({NOT_GRADED, "runner ended", "judge ended"})
-#: The flag of one that went the same way again; from then on it is graded by force only.
+#: Flags that may be the machine's fault. A submission with one of them, or with a check that
+#: crashed, is graded a second time in the next run.
+MAYBE_MACHINE = frozenset({NOT_GRADED, "runner ended", "judge ended"})
+#: The flag of a submission that ended in such a way a second time. After that, only --force grades
+#: it again.
 TWICE = "tried twice"
 
 
@@ -62,10 +66,11 @@ class Outcome:
     """What one run did.
 
     Attributes:
-        graded: submissions that were graded in this run, by student.
+        graded: students whose submission was graded in this run.
         known: students whose result was stored already.
-        failed: students whose submission could not be graded, in this run or before, and why.
-        unwritten: students whose result nbgrader did not take, and why.
+        failed: students whose submission could not be graded, in this run or before, with the
+            reason.
+        unwritten: students whose result could not be written into the gradebook, with the reason.
         seconds: how long the run took.
     """
 
@@ -93,59 +98,126 @@ def autograde(
 
     Args:
         classroom: its `submitted/` is graded; results and gradebook are written there.
+        assignment: the assignment, built.
         settings: as for `grade.grade`.
-        workers: processes on this machine; by default one for each core.
+        workers: processes on this machine; by default one per core.
         scheduler: the address of a running dask scheduler, instead of processes on this machine.
-            Its workers run code that they are sent: it must not be reachable by students.
+            Its workers run code that they are sent: students must not be able to reach it.
         force: grade again what is graded, and write again what is written.
-        deadline_s: the most that one submission may take in all; by default the sum of its parts'
-            own limits, with a margin.
+        deadline_s: the most seconds for one submission in all; by default the sum of the limits of
+            its parts, and a minute more.
         console: where progress is shown.
-        grader, keyer: what grades one submission, and names its result.
+        grader, keyer: what grades one submission, and what computes the key of its result.
 
     Raises:
-        WorkbookError: nothing can be graded here: no sandbox, no release, no worker.
+        WorkbookError: nothing can be graded here: there is no sandbox, no release, or no worker.
     """
     began = time.monotonic()
     deadline_s = deadline_s or settings.wall_s + grade.JUDGE.wall_s + 60
-    roll: dict[str, str] = {}
-    todo: dict[str, Path] = {}
-    again: set[str] = set()
-    failed: dict[str, str] = {}
-    unwritten: dict[str, str] = {}
-    for student, folder in classroom.submissions(assignment.name).items():
-        known = intake.record(classroom, assignment.name, student)
-        if known and known.problem:
-            nothing = intake.refused(assignment, known.problem)
-            roll[student] = nothing.key
-            if not classroom.has(assignment.name, nothing.key):
-                classroom.keep(nothing)
-            continue
-        key = roll[student] = keyer(folder, assignment.name, settings)
-        found = classroom.find(assignment.name, key)
-        if force or found is None or not settled(found):
-            todo[key] = folder
-            if found is not None and not force:
-                again.add(key)
-        elif NOT_GRADED in (kinds := _kinds(found)):
-            failed[student] = f"{kinds[NOT_GRADED]} {kinds[TWICE]}"
-    classroom.save_results_index(assignment.name, roll)
+    plan = _plan(classroom, assignment, settings, force, keyer)
+    classroom.save_results_index(assignment.name, plan.keys)
     classroom.set_limits(assignment.name, settings.limits)
-    owners: dict[str, list[str]] = {}
-    for student, key in roll.items():
-        owners.setdefault(key, []).append(student)
     written = {} if force else gradebook.written(classroom, assignment.name)
     writer = gradebook.Writer(classroom, assignment)
+    graded: list[str] = []
+    failed = dict(plan.failed)
+    unwritten: dict[str, str] = {}
 
     def write(key: str, *, anew: bool = False) -> None:
-        for student in owners[key]:
+        for student in plan.students[key]:
             if anew or written.get(student) != key:
                 try:
                     writer.write(student, key)
                 except WorkbookError as error:
                     unwritten[student] = str(error)
 
-    bar = Progress(
+    if plan.todo:
+        with _progress(console) as bar:
+            line = bar.add_task(f"Grading {assignment.name}", total=len(plan.todo))
+            tasks = _results(
+                plan.todo, assignment, settings, workers, scheduler, deadline_s, grader
+            )
+            with contextlib.closing(tasks) as results:
+                for key, came in results:
+                    if isinstance(came, Graded):
+                        graded.extend(plan.students[key])
+                        result = came
+                    else:
+                        failed.update(dict.fromkeys(plan.students[key], came))
+                        result = _failure(assignment, key, came)
+                    if key in plan.second_try and not settled(result):
+                        result = _tried_twice(result)
+                    classroom.store(result)
+                    write(key, anew=True)
+                    bar.advance(line)
+    for key in plan.students:
+        if key not in plan.todo:
+            write(key)
+    return Outcome(
+        graded=tuple(sorted(graded)),
+        known=tuple(student for student, key in plan.keys.items() if key not in plan.todo),
+        failed=failed,
+        unwritten=unwritten,
+        seconds=time.monotonic() - began,
+    )
+
+
+@dataclasses.dataclass
+class _Plan:
+    """What a run has to do.
+
+    Attributes:
+        keys: the key of each student's result, by student.
+        todo: the folders of the submissions to be graded, by key.
+        second_try: keys among them whose last result may have been the machine's fault.
+        failed: students who will not be graded again although they have no verdict, and why.
+    """
+
+    keys: dict[str, str] = dataclasses.field(default_factory=dict)
+    todo: dict[str, Path] = dataclasses.field(default_factory=dict)
+    second_try: set[str] = dataclasses.field(default_factory=set)
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def students(self) -> dict[str, list[str]]:
+        """The students of each result: those who handed in the same files share one."""
+        found: dict[str, list[str]] = {}
+        for student, key in self.keys.items():
+            found.setdefault(key, []).append(student)
+        return found
+
+
+def _plan(
+    classroom: Classroom,
+    assignment: Assignment,
+    settings: grade.Settings,
+    force: bool,
+    keyer: Keyer,
+) -> _Plan:
+    """Find out what has to be graded; stores the results of submissions that cannot be read."""
+    plan = _Plan()
+    for student, folder in classroom.submissions(assignment.name).items():
+        known = intake.record(classroom, assignment.name, student)
+        if known and known.problem:
+            nothing = intake.refused(assignment, known.problem)
+            plan.keys[student] = nothing.key
+            if not classroom.has(assignment.name, nothing.key):
+                classroom.store(nothing)
+            continue
+        key = plan.keys[student] = keyer(folder, assignment.name, settings)
+        found = classroom.find(assignment.name, key)
+        if force or found is None or not settled(found):
+            plan.todo[key] = folder
+            if found is not None and not force:
+                plan.second_try.add(key)
+        elif NOT_GRADED in (kinds := _kinds(found)):
+            plan.failed[student] = f"{kinds[NOT_GRADED]} {kinds[TWICE]}"
+    return plan
+
+
+def _progress(console: Console | None) -> Progress:
+    """A progress bar, redrawn twice a second: the processor has other work."""
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -154,60 +226,31 @@ def autograde(
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        refresh_per_second=2,  # a submission takes seconds, and the processor has other work
-    )
-    graded: list[str] = []
-    if todo:
-        with bar:
-            line = bar.add_task(f"Grading {assignment.name}", total=len(todo))
-            tasks = _results(todo, assignment, settings, workers, scheduler, deadline_s, grader)
-            with contextlib.closing(tasks) as results:
-                for key, came in results:
-                    if isinstance(came, Graded):
-                        graded.extend(owners[key])
-                        result = came
-                    else:
-                        failed.update(dict.fromkeys(owners[key], came))
-                        result = _failure(assignment, key, came)
-                    if key in again and not settled(result):
-                        result = _twice(result)
-                    classroom.keep(result)
-                    write(key, anew=True)
-                    bar.advance(line)
-    for key in owners:
-        if key not in todo:
-            write(key)
-    new = {student for key in todo for student in owners[key]}
-    return Outcome(
-        graded=tuple(sorted(graded)),
-        known=tuple(student for student in roll if student not in new),
-        failed=failed,
-        unwritten=unwritten,
-        seconds=time.monotonic() - began,
+        refresh_per_second=2,
     )
 
 
 def settled(graded: Graded) -> bool:
-    """Whether a result is final, or the next run should try the submission once more."""
+    """Whether a result is final; False where the next run should grade the submission again."""
     kinds = _kinds(graded).keys()
-    broke = any(check.status == "error" for check in graded.verdict.checks)
-    return TWICE in kinds or not (broke or kinds & UNSURE)
+    crashed = any(check.status == "error" for check in graded.verdict.checks)
+    return TWICE in kinds or not (crashed or kinds & MAYBE_MACHINE)
 
 
 def _kinds(graded: Graded) -> dict[str, str]:
-    """A result's flags: detail by kind."""
+    """The flags of a result: their details by kind."""
     return {flag.kind: flag.detail for flag in graded.verdict.flags}
 
 
-def _twice(graded: Graded) -> Graded:
-    """The same result, with the flag that ends the trying."""
-    why = "It went this way in two runs, and is graded again only with --force, or when it changes."
+def _tried_twice(graded: Graded) -> Graded:
+    """The same result, with the flag that makes it final."""
+    why = "It ended so in two runs. It is graded again only with --force, or when it changes."
     flags = (*graded.verdict.flags, Flag(kind=TWICE, detail=why))
     return graded.model_copy(update={"verdict": graded.verdict.model_copy(update={"flags": flags})})
 
 
 def _failure(assignment: Assignment, key: str, why: str) -> Graded:
-    """The record of a submission that has no verdict."""
+    """The result of a submission that could not be graded, with the reason."""
     status: Status = "error"
     nothing = intake.refused(assignment, why)
     checks = tuple(
@@ -231,10 +274,10 @@ def _results(
     deadline_s: float,
     grader: Grader,
 ) -> Generator[tuple[str, Graded | str], None, None]:
-    """Each key with its result, or with the reason why there is none, as they come.
+    """Yield each key with its result, or with the reason why there is none, as they come.
 
-    Work is handed out in a thread of its own: while the caller writes a result down, which takes a
-    part of a second, no worker waits for the next submission.
+    A thread of its own hands out the work. So no worker has to wait while the caller writes a
+    result into the gradebook, which takes a part of a second.
     """
     come: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = queue.SimpleQueue()
     stop = threading.Event()
@@ -270,10 +313,10 @@ def _hand_out(
     tell: Callable[[tuple[str, Graded | str]], None],
     stop: threading.Event,
 ) -> None:
-    """Have all of `todo` graded, and tell each result.
+    """Have all of `todo` graded; `tell` is called with each result.
 
-    Only as many tasks as there are workers are handed out at a time: each begins at once, so that
-    its age is known, and a worker that dies takes nothing with it but its own task.
+    There are never more tasks on the cluster than workers. So each task begins at once, its age is
+    known, and a worker that dies loses one task only.
     """
     run = uuid.uuid4().hex[:8]
     done: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
@@ -309,6 +352,11 @@ def _hand_out(
 
 
 def _answer(future: Future[str], key: str) -> Graded | str:
+    """The result of a finished task, or the reason why it has none.
+
+    Raises:
+        WorkbookError: the grader cannot work on this machine, so that the run has to end.
+    """
     from distributed.scheduler import KilledWorker
 
     if future.status == "finished":
@@ -317,7 +365,7 @@ def _answer(future: Future[str], key: str) -> Graded | str:
         except ValidationError:
             return "The worker's answer is no result: it has another version of the grader."
         if graded.key != key:
-            return "The course's files changed meanwhile, or the worker has other ones."
+            return "The course's files changed during the run, or the worker has others."
         return graded
     error = future.exception() if future.status == "error" else None
     if isinstance(error, WorkbookError):
@@ -328,7 +376,7 @@ def _answer(future: Future[str], key: str) -> Graded | str:
 
 
 def _task(grader: Grader, packed: bytes, assignment: str, settings: grade.Settings) -> str:
-    """What a worker does."""
+    """Grade one submission, in a worker; returns the result as JSON."""
     with tempfile.TemporaryDirectory(prefix="grade-") as scratch:
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(scratch, filter="data")
@@ -336,7 +384,7 @@ def _task(grader: Grader, packed: bytes, assignment: str, settings: grade.Settin
 
 
 def _packed(folder: Path) -> bytes:
-    """A submission as a tar: regular files and folders only, as the intake leaves them."""
+    """A submission as a tar. It holds regular files and folders only."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         for path in sorted(folder.rglob("*")):
@@ -346,21 +394,23 @@ def _packed(folder: Path) -> bytes:
 
 
 def _stop(client: Client, future: Future[str]) -> None:
-    """End a task that does not end by itself: its worker is killed, and started again."""
+    """End a task that does not end by itself: its worker is killed and started again."""
     where = [who for who, keys in client.processing().items() if future.key in keys]
     client.cancel([future], force=True)
-    with contextlib.suppress(Exception):  # a worker without a nanny stays busy; the others go on
+    with contextlib.suppress(
+        Exception
+    ):  # where dask cannot restart a worker, it stays busy; others go on
         client.restart_workers(where, timeout=30, raise_for_error=False)
 
 
 @contextlib.contextmanager
 def _cluster(workers: int | None, scheduler: str | None) -> Iterator[Client]:
-    """A client of a cluster, with the cluster's end where it is ours."""
+    """A client of a cluster. A cluster that was started here is ended with the block."""
     import dask
     from distributed import Client, LocalCluster, WorkerPlugin
 
-    class Calm(WorkerPlugin):  # type: ignore[misc]
-        """Ctrl-C is the main process's business; without this each worker prints its own end."""
+    class IgnoreInterrupt(WorkerPlugin):  # type: ignore[misc]
+        """Ctrl-C ends the main process, which ends the workers; none of them prints a traceback."""
 
         def setup(self, worker: Any) -> None:
             import signal
@@ -372,7 +422,7 @@ def _cluster(workers: int | None, scheduler: str | None) -> Iterator[Client]:
         "distributed.logging": {"distributed": "critical"},
         "distributed.worker.daemon": True,
         "distributed.admin.large-graph-warning-threshold": "1GB",
-        # What feeds a dashboard, that is not there, took a twentieth of a core in all.
+        # These would feed a dashboard, which is turned off. They took a twentieth of a core.
         "distributed.worker.profile.enabled": False,
         "distributed.admin.system-monitor.interval": "5s",
         "distributed.admin.tick.interval": "1s",
@@ -388,7 +438,7 @@ def _cluster(workers: int | None, scheduler: str | None) -> Iterator[Client]:
                     n_workers=workers,
                     threads_per_worker=1,
                     processes=True,
-                    memory_limit=0,  # what a submission may use is the sandbox's business
+                    memory_limit=0,  # the sandbox limits what a submission uses
                     dashboard_address=None,
                     host="127.0.0.1",
                     silence_logs=50,
@@ -404,5 +454,5 @@ def _cluster(workers: int | None, scheduler: str | None) -> Iterator[Client]:
                 todo="Start one: `dask scheduler`, then `dask worker ADDRESS --nthreads 1`.",
             ) from None
         if scheduler is None:
-            client.register_plugin(Calm())
+            client.register_plugin(IgnoreInterrupt())
         yield client

@@ -1,4 +1,4 @@
-"""`Classroom`: where the files of a class lie, and the store of its results."""
+"""`Classroom`: the folder with all files of a class, and the store of its results."""
 
 from __future__ import annotations
 
@@ -23,11 +23,16 @@ from ..checks.results import Graded
 
 @dataclasses.dataclass(frozen=True)
 class Classroom:
-    """The folder `grader/work/` and what lies in it; nothing in it is committed.
+    """The folder `grader/work/` and what lies in it. git ignores all of it.
+
+    Example::
+
+        classroom = Classroom.default()
+        classroom.results("a2__forest")["anna"].verdict
 
     Attributes:
-        home: the folder itself, absolute. nbgrader's own files (`gradebook.db`, `autograded/`,
-            `feedback/<student>/<assignment>/`) lie in it too.
+        home: the folder, absolute. nbgrader's own files (`gradebook.db`, `autograded/`,
+            `feedback/<student>/<assignment>/`) lie in it as well.
     """
 
     home: Path
@@ -40,12 +45,12 @@ class Classroom:
 
     @property
     def inbox(self) -> Path:
-        """One entry a student, as an instructor drops it in."""
+        """What instructors put in: one zip or folder per student."""
         return self.home / "inbox"
 
     @property
     def submitted(self) -> Path:
-        """`<student>/<assignment>/`: what came in, unpacked; nbgrader's submitted_directory."""
+        """`<student>/<assignment>/`: the submissions, unpacked; nbgrader's submitted_directory."""
         return self.home / "submitted"
 
     @property
@@ -55,7 +60,7 @@ class Classroom:
 
     @property
     def feedback(self) -> Path:
-        """`<student>/<assignment>.html`: what a student gets to read."""
+        """`<student>/<assignment>.html`: the page that a student gets to read."""
         return self.home / "feedback"
 
     @property
@@ -69,11 +74,11 @@ class Classroom:
         return self.home / "gradebook.db"
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Be the only one who grades here; the kernel lets go of it when this process ends.
+    def lock(self) -> Iterator[None]:
+        """Keep other graders out of this classroom; the kernel ends that with this process.
 
         Raises:
-            WorkbookError: somebody else grades here at the moment.
+            WorkbookError: another grader is at work in it.
         """
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / ".lock").open("w") as file:
@@ -92,7 +97,7 @@ class Classroom:
         return self.submitted / student / assignment
 
     def submissions(self, assignment: str) -> dict[str, Path]:
-        """The folders of all who handed something in, by student, in order."""
+        """The folders of all who handed in something, by student, in alphabetical order."""
         found = {}
         with contextlib.suppress(FileNotFoundError):
             for entry in sorted(self.submitted.iterdir()):
@@ -102,7 +107,10 @@ class Classroom:
         return found
 
     def secret(self) -> str:
-        """What this class's hidden inputs are drawn from; made once, for the instructor only."""
+        """The text that decides the hidden inputs of this class. It is made once, at random.
+
+        Only instructors may know it.
+        """
         path = self.home / "secret"
         if not path.exists():
             write(path, secrets.token_hex(16).encode(), mode=0o600)
@@ -119,14 +127,14 @@ class Classroom:
         """Whether a result is stored, without reading it."""
         return self._result(assignment, key).is_file()
 
-    def keep(self, graded: Graded) -> None:
-        """Store a result, all of it or nothing."""
+    def store(self, graded: Graded) -> None:
+        """Store a result. A kill at any moment leaves all of it or nothing."""
         text = graded.model_dump_json().encode()
         write(self._result(graded.assignment, graded.key), text)
 
     def results_index(self, assignment: str) -> dict[str, str]:
         """The key of each student's latest result."""
-        return {str(who): str(key) for who, key in _kept(self._index(assignment)).items()}
+        return {str(who): str(key) for who, key in _json(self._index(assignment)).items()}
 
     def save_results_index(self, assignment: str, index: dict[str, str]) -> None:
         """Record the key of each student's result.
@@ -138,14 +146,14 @@ class Classroom:
 
     def limits(self, assignment: str) -> dict[str, float]:
         """The limits that the class was last graded with, by the names that `Settings` has."""
-        return {str(name): float(x) for name, x in _kept(self._limits(assignment)).items()}
+        return {str(name): float(x) for name, x in _json(self._limits(assignment)).items()}
 
     def set_limits(self, assignment: str, limits: dict[str, float]) -> None:
-        """Write them down: what grades a single submission later is to use the same."""
+        """Record the limits, so that nbgrader's own autograde uses the same ones later."""
         write(self._limits(assignment), json.dumps(limits).encode())
 
     def results(self, assignment: str) -> dict[str, Graded]:
-        """The latest result of each student, by student, in order."""
+        """The latest result of each student, by student, in alphabetical order."""
         found = {
             who: self.find(assignment, key) for who, key in self.results_index(assignment).items()
         }
@@ -161,8 +169,8 @@ class Classroom:
         return self.home / "results" / assignment / "class.json"
 
 
-def _kept(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty where there is none, or none that can be read."""
+def _json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty where there is no such file, or it cannot be read."""
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):

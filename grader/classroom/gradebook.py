@@ -1,8 +1,9 @@
-"""nbgrader's gradebook: the one place where results are written to it, and read from it.
+"""Write results into nbgrader's gradebook, and read marks from it.
 
-Everything goes through nbgrader's own converters and its Gradebook, so that `nbgrader autograde`,
+Everything goes through nbgrader's own converters and its class Gradebook. So `nbgrader autograde`,
 formgrader and `nbgrader export` find what they would have written themselves. nbgrader is imported
-where something is written or read: that takes seconds, and an unchanged class needs none of it.
+in the functions that need it: the import takes seconds, and a class that has not changed does not
+need it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from workbook.notebooks import dotted
 from . import intake
 from .classroom import Classroom
 
-_OURS = "grader.classroom.preprocessors"
-_THEIRS = "nbgrader.preprocessors"
+_GRADER = "grader.classroom.preprocessors"
+_NBGRADER = "nbgrader.preprocessors"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,14 +43,14 @@ class Mark:
 
     Attributes:
         student: nbgrader's id of the student.
-        score: the points, by hand where a person gave some, before the penalty.
-        most: the points that could be had.
-        penalty: the points that lateness costs.
-        by_hand: cells that a person still has to read.
-        parts: (points, most) of each graded cell, by its id with dots.
-        comments: what a person wrote to a cell, by the same id.
-        submitted, due: when, in UTC, where it is known.
-        first_name, last_name, email, number: as the gradebook knows the student; mostly empty.
+        score: the points before the penalty. Where a person gave points, those count.
+        most: the most points that can be earned.
+        penalty: the points that are taken off because it came late.
+        by_hand: how many cells a person still has to read.
+        parts: (points, most) of each graded cell, by its id, such as `a2.forest`.
+        comments: what a person wrote about a cell, by the same id.
+        submitted, due: times in UTC, where they are known.
+        first_name, last_name, email, number: as the gradebook has the student; mostly empty.
     """
 
     student: str
@@ -68,45 +69,47 @@ class Mark:
 
     @property
     def total(self) -> float:
-        """The points that count."""
+        """The points that count: the score without the penalty, never below 0."""
         return max(0.0, self.score - self.penalty)
 
 
 def config(classroom: Classroom) -> Config:
-    """nbgrader's configuration for a classroom: its folders, and our preprocessors in its chain."""
+    """nbgrader's configuration for a classroom: its folders, and the grader's preprocessors."""
     home = paths.root()
     made = Config()
     course = made.CourseDirectory
     course.root = str(home)
     course.source_directory = "solutions"
-    # nbgrader's own button must not write past the release gate: assignments/ is not its business.
+    # nbgrader's own release button must not write into assignments/: it would skip the checks that
+    # the release gate makes.
     course.release_directory = str(classroom.home / "released")
     course.submitted_directory = str(classroom.submitted)
     course.autograded_directory = str(classroom.autograded)
     course.feedback_directory = str(classroom.feedback)
     course.db_url = f"sqlite:///{classroom.gradebook}"
     made.Autograde.sanitize_preprocessors = [
-        f"{_OURS}.Restore",
-        f"{_THEIRS}.OverwriteKernelspec",
-        f"{_THEIRS}.OverwriteCells",
-        f"{_THEIRS}.CheckCellMetadata",
+        f"{_GRADER}.Restore",
+        f"{_NBGRADER}.OverwriteKernelspec",
+        f"{_NBGRADER}.OverwriteCells",
+        f"{_NBGRADER}.CheckCellMetadata",
     ]
-    # CheckCellMetadata is not named again: nothing here changes what it has looked at. The notebook
-    # is held against nbformat's schema once, as it comes out, and not after each preprocessor too.
+    # nbgrader's default names CheckCellMetadata here again. Nothing after the first one changes
+    # what it checks. In the same way nbformat's schema is checked at the end, and not after each
+    # preprocessor.
     made.Autograde.autograde_preprocessors = [
-        f"{_OURS}.Grade",
-        f"{_THEIRS}.SaveAutoGrades",
-        f"{_THEIRS}.AssignLatePenalties",
+        f"{_GRADER}.Grade",
+        f"{_NBGRADER}.SaveAutoGrades",
+        f"{_NBGRADER}.AssignLatePenalties",
     ]
     made.NotebookExporter.optimistic_validation = True
     made.Autograde.exclude_overwriting = _instructors_files(home)
     made.FromStore.work = str(classroom.home)
-    made.HTMLExporter.filters = {"markdown2html": f"{_OURS}.safe_markdown"}
+    made.HTMLExporter.filters = {"markdown2html": f"{_GRADER}.safe_markdown"}
     return made
 
 
 def _instructors_files(home: Path) -> dict[str, list[str]]:
-    """Every file of every source folder: none of them may replace what a student handed in."""
+    """Every file of every source folder, by assignment: none may replace a student's own file."""
     return {
         folder.name: [
             str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()
@@ -116,12 +119,16 @@ def _instructors_files(home: Path) -> dict[str, list[str]]:
 
 
 class Writer:
-    """The one writer: puts stored results into nbgrader's gradebook.
+    """Writes stored results into nbgrader's gradebook. One process may do that at a time.
+
+    Example::
+
+        Writer(classroom, assignment).write("anna", key)
 
     Args:
-        classroom: whose gradebook.
-        assignment: it is made known to the gradebook as it is released, by nbgrader's own
-            GenerateAssignment.
+        classroom: the classroom with the results and the gradebook.
+        assignment: nbgrader's own GenerateAssignment adds it to the gradebook, with the points of
+            the released notebook.
     """
 
     def __init__(self, classroom: Classroom, assignment: Assignment) -> None:
@@ -132,8 +139,12 @@ class Writer:
     def write(self, student: str, key: str) -> None:
         """Write a student's result, through nbgrader's Autograde.
 
+        Args:
+            student: nbgrader's id of the student.
+            key: the key of the stored result.
+
         Raises:
-            WorkbookError: nbgrader did not take it; its own words are in the error. Nothing of this
+            WorkbookError: nbgrader could not write it; the error quotes nbgrader. Nothing of this
                 submission is left half written.
         """
         with _without_interruption():
@@ -151,7 +162,7 @@ class Writer:
         from nbgrader.converters import GenerateAssignment
 
         with tempfile.TemporaryDirectory(prefix="grader-register-") as folder:
-            # The release as it is: its markers are gone, so nothing is left to be cleared.
+            # The released notebook is the source here: no solution is left in it to be cleared.
             source = Path(folder) / "source" / self._assignment.name
             source.mkdir(parents=True)
             release = self._assignment.release
@@ -168,17 +179,17 @@ class Writer:
             chosen.CourseDirectory.source_directory = "source"
             chosen.CourseDirectory.release_directory = "release"
             chosen.GenerateAssignment.preprocessors = [
-                f"{_THEIRS}.{name}"
+                f"{_NBGRADER}.{name}"
                 for name in ("LockCells", "ComputeChecksums", "SaveCells", "CheckCellMetadata")
             ]
             self._create()
             self._run(GenerateAssignment, chosen, ".", force=True)
 
     def _create(self) -> None:
-        """Make the database, where there is none, as nbgrader would: its tables and their version.
+        """Make the database where there is none, as nbgrader would: its tables and their version.
 
-        nbgrader asks for the version by starting `alembic`, which takes seconds; this is alembic's
-        own recipe for a new database. The file appears when it is complete.
+        nbgrader sets the version by starting the program `alembic`, which takes seconds. This uses
+        alembic's functions. The file appears when it is complete.
         """
         if self._classroom.gradebook.exists():
             return
@@ -199,7 +210,7 @@ class Writer:
         aside.replace(self._classroom.gradebook)
 
     def _describe(self, student: str) -> None:
-        """Tell the gradebook what an entry's name told of the student."""
+        """Write the student's id in Moodle or Canvas into the gradebook, where it is known."""
         from nbgrader.api import Gradebook
 
         known = intake.record(self._classroom, self._assignment.name, student)
@@ -221,8 +232,8 @@ class Writer:
                 ready.start()
         except WorkbookError:
             raise
-        except Exception as error:  # nbgrader raises something general, having logged what it was
-            words = said.words or str(error)
+        except Exception as error:  # nbgrader logs the cause, and raises a general error
+            words = said.text or str(error)
             locked = "locked" in words
             what = self._assignment.name if student == "." else student
             raise WorkbookError(
@@ -230,15 +241,15 @@ class Writer:
                 where=str(self._classroom.gradebook),
                 todo="Close what else has it open, and run this again."
                 if locked
-                else f"Its words: {words[-600:]}",
+                else f"nbgrader's message: {words[-600:]}",
             ) from None
 
 
 @contextlib.contextmanager
 def _without_interruption() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of what is inside.
+    """Delay Ctrl-C until the end of the block.
 
-    Python drops it where it arrives in a destructor, and SQLAlchemy works with many of them.
+    Python ignores a KeyboardInterrupt that arrives in a destructor, and SQLAlchemy has many.
     """
     if threading.current_thread() is not threading.main_thread():  # Ctrl-C goes elsewhere
         yield
@@ -259,21 +270,22 @@ def _without_interruption() -> Iterator[None]:
 
 
 class _Log(logging.Logger):
-    """nbgrader's log, kept instead of shown: what it says of a failure."""
+    """nbgrader's log, kept and not shown: it says why something failed."""
 
     def __init__(self) -> None:
         super().__init__("grader.gradebook", logging.ERROR)
-        self.words = ""
+        self.text = ""
 
     def handle(self, record: logging.LogRecord) -> None:
-        self.words += record.getMessage() + "\n"
+        self.text += record.getMessage() + "\n"
 
 
 def written(classroom: Classroom, assignment: str) -> dict[str, str]:
-    """Which result of each student the gradebook has, by student; fast, without nbgrader.
+    """The key of the result that the gradebook has of each student.
 
-    A student counts only where the gradebook has the submission, and the autograded notebook is of
-    that result and of the same time stamp.
+    A student is in it only where the gradebook has the submission, and the autograded notebook
+    belongs to that result and has the same time stamp. This reads the database without nbgrader,
+    whose import takes seconds.
     """
     try:
         with contextlib.closing(
@@ -301,7 +313,7 @@ def written(classroom: Classroom, assignment: str) -> dict[str, str]:
 
 
 def marks(classroom: Classroom, assignment: str) -> list[Mark]:
-    """What the gradebook has of an assignment, by student; empty where it knows none."""
+    """The marks of an assignment, in the students' order; empty where the gradebook has none."""
     from nbgrader.api import Gradebook, MissingEntry
 
     if not classroom.gradebook.exists():

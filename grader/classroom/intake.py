@@ -1,6 +1,6 @@
-"""From the inbox to `submitted/<student>/<assignment>/`: whatever came in, sorted by student.
+"""Take submissions from the inbox to `submitted/<student>/<assignment>/`.
 
-An instructor drops in one entry a student:
+An instructor puts one zip or folder per student into the inbox:
 
     anna.zip                         what `workbook submit` wrote
     anna/                            the files themselves, or a zip in a folder
@@ -8,8 +8,8 @@ An instructor drops in one entry a student:
     okafor_LATE_4711_90210_a2.zip    as Canvas names it (4711 is Canvas's id of the student)
     Anna Okafor_4711_assignsubmission_file_a2.zip (or a folder)   as Moodle names it
 
-An entry that cannot be taken becomes a submission that earns nothing and says why; it never stops
-the others.
+An entry that cannot be taken becomes a submission without points, with the reason. The others are
+not affected.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Record(BaseModel):
     """Where a submission came from.
 
     Attributes:
-        student: the name that nbgrader knows the student by.
+        student: nbgrader's id of the student.
         source: the entry's name in the inbox.
-        digest: the hash of what the entry held.
-        problem: why it could not be taken; empty where it could.
-        system: the system that named the entry, where its name tells.
+        digest: the hash of the entry's content.
+        problem: why it could not be taken; empty where it was.
+        system: the system that the entry was downloaded from, where its name shows that.
         number: that system's id of the student.
-        name: the student's name as that system, or the entry, spells it.
+        name: the student's name as the entry's name has it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,15 +67,21 @@ class Record(BaseModel):
 
 
 def take(classroom: Classroom, assignment: Assignment, inbox: Path) -> list[Record]:
-    """Bring every entry of an inbox to `classroom.submitted`.
+    """Copy every entry of an inbox to `classroom.submitted`.
 
-    Entries that are there already are kept.
+    Entries that have not changed since the last time are not copied again.
+
+    Example::
+
+        take(Classroom.default(), assignments.named("a2"), Path("~/Downloads").expanduser())
 
     Args:
-        inbox: the folder with one entry a student. It is read only.
+        classroom: where the submissions are copied to.
+        assignment: the assignment that was handed in.
+        inbox: the folder with one entry per student. Nothing in it is changed.
 
     Returns:
-        One record a student, in order.
+        One record per student.
 
     Raises:
         WorkbookError: the inbox is not there.
@@ -84,14 +90,14 @@ def take(classroom: Classroom, assignment: Assignment, inbox: Path) -> list[Reco
         raise WorkbookError(
             "There is no inbox.",
             where=str(inbox),
-            todo="Make the folder and put one zip or folder a student into it.",
+            todo="Make the folder and put one zip or folder per student into it.",
         )
     entries = [path for path in sorted(inbox.iterdir()) if not path.name.startswith(".")]
     return [_take(classroom, assignment, path, who) for path, who in _students(entries)]
 
 
 def record(classroom: Classroom, assignment: str, student: str) -> Record | None:
-    """What is known of where a submission came from; None for one that never was in an inbox."""
+    """Where a submission came from; None for one that was not taken from an inbox."""
     try:
         return Record.model_validate_json(_record(classroom, assignment, student).read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -99,7 +105,7 @@ def record(classroom: Classroom, assignment: str, student: str) -> Record | None
 
 
 def refused(assignment: Assignment, problem: str) -> Graded:
-    """The result of a submission that could not be taken: nothing was attempted.
+    """The result of a submission that could not be taken: no check was attempted.
 
     Raises:
         WorkbookError: the assignment is not built.
@@ -121,9 +127,10 @@ def refused(assignment: Assignment, problem: str) -> Graded:
 
 
 def clean(name: str) -> str:
-    """A student's name as a folder's name, a part of a URL and an id of nbgrader's.
+    """A student's name in a form that can name a folder, be part of a URL and be nbgrader's id.
 
-    Letters and digits of any script stay, and `. _ - @`; the rest becomes `_`. Never empty.
+    Letters and digits of any script stay, and `. _ - @`. Everything else becomes `_`. It is never
+    empty. Example: `clean("Ana Ruiz") == "Ana_Ruiz"`.
     """
     text = unicodedata.normalize("NFC", name)
     text = re.sub(r"[^\w.@-]+", "_", text).strip("._-")
@@ -131,7 +138,7 @@ def clean(name: str) -> str:
 
 
 def _students(entries: list[Path]) -> Iterator[tuple[Path, Record]]:
-    """Whose each entry is: of several entries of one student the newest counts."""
+    """Each entry with its student. Of several entries of one student, only the newest counts."""
     newest: dict[str, tuple[float, Path, Record]] = {}
     for path in entries:
         whose = _whose(path)
@@ -143,13 +150,13 @@ def _students(entries: list[Path]) -> Iterator[tuple[Path, Record]]:
     for raw, (_, path, whose) in newest.items():
         id = ids[raw]
         if taken[id.casefold()] > 1 or (id != raw and raw[60:]):
-            # Two students must not share a folder, not even on a disk that ignores case.
+            # Two students must not share a folder, also where a disk ignores upper and lower case.
             id = f"{id}-{hashlib.sha256(raw.encode()).hexdigest()[:6]}"
         yield path, whose.model_copy(update={"student": id})
 
 
 def _whose(path: Path) -> Record:
-    """What an entry's name says; `student` is not cleaned yet."""
+    """What an entry's name says of its student. `student` is not cleaned yet."""
     name = path.name if path.is_dir() else re.sub(r"\.zip$", "", path.name, flags=re.IGNORECASE)
     entry = Record(student=name, source=path.name, digest="", name=name)
     for system, pattern in (("moodle", _MOODLE), ("canvas", _CANVAS)):
@@ -181,7 +188,7 @@ def _take(classroom: Classroom, assignment: Assignment, path: Path, whose: Recor
             except (OSError, RecursionError) as error:
                 whose = whose.model_copy(update={"problem": f"It cannot be unpacked: {error}."})
         if whose.problem:
-            # nbgrader sees a submission only where there is a notebook that it can parse.
+            # nbgrader takes a folder for a submission only where it holds a valid notebook.
             folder = Path(scratch) / "refused"
             folder.mkdir()
             import nbformat
@@ -190,7 +197,9 @@ def _take(classroom: Classroom, assignment: Assignment, path: Path, whose: Recor
                 cells=[nbformat.v4.new_markdown_cell(whose.problem, id="refused")]  # type: ignore[no-untyped-call]
             )
             nbformat.write(empty, folder / assignment.release.name)  # type: ignore[no-untyped-call]
-        (folder / "timestamp.txt").unlink(missing_ok=True)  # a student cannot choose the time
+        (folder / "timestamp.txt").unlink(
+            missing_ok=True
+        )  # only an instructor's system states the time
         if stamp:
             (folder / "timestamp.txt").write_text(stamp)
         place.parent.mkdir(exist_ok=True)
@@ -204,7 +213,11 @@ def _take(classroom: Classroom, assignment: Assignment, path: Path, whose: Recor
 
 
 def _unpacked(path: Path, assignment: Assignment, scratch: Path) -> tuple[Path, str | None]:
-    """An entry's files in a folder of their own, and nbgrader's time stamp where there is one."""
+    """Copy an entry's files into `scratch`; returns their folder, and nbgrader's time stamp.
+
+    Raises:
+        Refused: the entry cannot be taken.
+    """
     folder = scratch / "new"
     stamp = None
     if path.is_symlink():
@@ -236,8 +249,11 @@ def _unzip(archive: Path, name: str, to: Path) -> None:
 
 
 def _top(folder: Path, assignment: Assignment) -> Path:
-    """The folder with the notebook: single folders, and one with the assignment's name, count as
-    wrapping."""
+    """The folder that holds the notebook.
+
+    It may lie inside another one, as many programs make zips: a folder that is the only entry, or
+    one with the assignment's name, is entered.
+    """
     for _ in range(4):
         if (folder / assignment.release.name).exists():
             break
@@ -252,7 +268,7 @@ def _top(folder: Path, assignment: Assignment) -> Path:
 
 
 def _accept(folder: Path, assignment: Assignment) -> None:
-    """Refuse what holds no notebook of this assignment that nbgrader could open."""
+    """Refuse a folder without a notebook of this assignment that nbgrader can open."""
     notebook = folder / assignment.release.name
     if not notebook.is_file():
         others = sorted(path.name for path in folder.glob("*.ipynb"))
@@ -265,12 +281,12 @@ def _accept(folder: Path, assignment: Assignment) -> None:
         nbformat.reads(json.dumps(content), as_version=4)  # type: ignore[no-untyped-call]
     except WorkbookError as error:
         raise Refused(f"{notebook.name}: {error.what} {error.todo}") from None
-    except Exception as error:  # what nbformat raises for a stranger's JSON is anything
+    except Exception as error:  # nbformat raises many kinds of errors for JSON that is none of its
         raise Refused(f"{notebook.name} is not a notebook ({type(error).__name__}).") from None
 
 
 def _stamp(path: Path) -> str | None:
-    """nbgrader's time stamp, where it is one."""
+    """nbgrader's time stamp; None where the file holds none."""
     from dateutil.parser import parse  # type: ignore[import-untyped]  # nbgrader's own
 
     try:
@@ -282,7 +298,7 @@ def _stamp(path: Path) -> str | None:
 
 
 def _digest(path: Path) -> str:
-    """The hash of an entry: of its bytes, or of all names and bytes below it."""
+    """The hash of an entry: of a file's bytes, or of all names and bytes below a folder."""
     digest = hashlib.sha256()
     files = [path] if not path.is_dir() or path.is_symlink() else sorted(path.rglob("*"))
     for file in files:

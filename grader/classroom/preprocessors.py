@@ -1,10 +1,14 @@
-"""Where the verdict enters nbgrader: two preprocessors and a filter, named in its configuration.
+"""Give the judge's results to nbgrader: two preprocessors and a filter of its configuration.
 
-`Restore` stands first among the sanitizing preprocessors: from here on the notebook is the one that
-was run in the sandbox, with the released cells put back. `Grade` stands where nbgrader would run
-the notebook: nothing runs here; what the judge found is written into each check's cell, so that
-nbgrader's own SaveAutoGrades reads the points from it. Whatever a student's code printed stays only
-as text and as PNG images, since formgrader shows it in an instructor's browser.
+`Restore` is the first of nbgrader's sanitizing preprocessors. It puts the notebook that was run in
+the sandbox, with its released cells restored, in place of the one that was handed in.
+
+`Grade` takes the place of the preprocessor that would run the notebook. It runs nothing. It writes
+the judge's result into the cell of each check. From there nbgrader's own SaveAutoGrades reads the
+points.
+
+Formgrader shows the notebook in an instructor's browser. So only text and PNG images are kept of
+what the student's code has printed.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from ..judge import grade as grading
 from . import intake
 from .classroom import Classroom
 
-#: The most characters of one output, and of one cell's outputs, that formgrader shows.
+#: The most characters of text per cell that formgrader shows, and of one image in base64.
 MOST_TEXT = 20_000
 MOST_IMAGE = 4 << 20
 
@@ -47,21 +51,24 @@ _TAGS = {
 
 
 class FromStore(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries no types
-    """What both preprocessors know: where results are stored, and which one is meant."""
+    """The base of both preprocessors: finds the stored result of a submission."""
 
-    work = Unicode(help="The instructor's classroom, as grader.classroom.Classroom has it.").tag(
-        config=True
-    )
-    key = Unicode("", help="The result to take. Default: what the submission calls for.").tag(
-        config=True
-    )
-    unsandboxed = Bool(False, help="Grade what has no result without a sandbox.").tag(config=True)
+    work = Unicode(help="The folder of the class, such as grader/work.").tag(config=True)
+    key = Unicode(
+        "", help="The key of the result to take. Default: that of the submission's files."
+    ).tag(config=True)
+    unsandboxed = Bool(
+        False, help="Where a submission has no result yet, grade it without a sandbox."
+    ).tag(config=True)
 
     def graded(self, resources: dict[str, Any]) -> Graded:
-        """The stored result of the submission at hand; graded now where there is none.
+        """The stored result of a submission. Where there is none, the submission is graded now.
+
+        Args:
+            resources: nbconvert's; nbgrader puts the student and the assignment into it.
 
         Raises:
-            WorkbookError: the grader cannot grade here: no sandbox, no release.
+            WorkbookError: nothing can be graded here: there is no sandbox, or no release.
         """
         about = resources["nbgrader"]
         classroom = Classroom(Path(self.work))
@@ -82,7 +89,7 @@ class FromStore(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries
         if found is None:
             self.log.info("Grading %s: there is no result yet", place)
             found = grading.grade(place, assignment.name, settings)
-            classroom.keep(found)
+            classroom.store(found)
         return found
 
 
@@ -92,7 +99,7 @@ class Restore(FromStore):
     def preprocess(
         self, nb: NotebookNode, resources: dict[str, Any]
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Whatever `nb` holds is left behind."""
+        """Return the notebook that was run; nothing of `nb` is used."""
         graded = self.graded(resources)
         restored = nbformat.reads(graded.notebook, as_version=4)  # type: ignore[no-untyped-call]
         harmless(restored)
@@ -106,7 +113,7 @@ class Grade(FromStore):
     def preprocess(
         self, nb: NotebookNode, resources: dict[str, Any]
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Each check's cell gets its panel and its score, and no other output."""
+        """Give each check's cell the panel of its result, its score, and no other output."""
         graded = self.graded(resources)
         for cell in nb.cells:
             if cell.cell_type == "code" and utils.is_grade(cell) and not utils.is_solution(cell):
@@ -117,7 +124,7 @@ class Grade(FromStore):
 
 
 def safe_markdown(source: str) -> str:
-    """Markdown as HTML without anything that runs: nbconvert's filter, cleaned."""
+    """Markdown as HTML without scripts: the output of nbconvert's own filter, cleaned."""
     cleaned: str = bleach.clean(
         markdown2html(source),
         tags=_TAGS,
@@ -128,7 +135,10 @@ def safe_markdown(source: str) -> str:
 
 
 def harmless(nb: NotebookNode) -> None:
-    """Leave of a stranger's notebook what can be shown: rebuilt, not searched for what is bad."""
+    """Remove from a student's notebook everything that a browser could run.
+
+    It keeps what is known to be harmless, and does not search for what is not.
+    """
     nb.metadata = from_dict({"language_info": {"name": "python"}})  # type: ignore[no-untyped-call]
     for number, cell in enumerate(nb.cells):
         nbgrader = cell.metadata.get("nbgrader")
@@ -173,14 +183,14 @@ def _outputs(outputs: Any) -> Iterator[NotebookNode]:
 
 
 def _text(value: Any) -> str:
-    """nbformat's multi-line text, joined; "" for what is none."""
+    """A text of nbformat, which may be a list of lines; "" for any other value."""
     if isinstance(value, list):
         value = "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""
 
 
 def _png(value: Any) -> str | None:
-    """A PNG in base64, written anew; None for what is none."""
+    """A PNG in base64, decoded and encoded again; None for any other value."""
     text = _text(value)
     if not text or len(text) > MOST_IMAGE:
         return None

@@ -1,1 +1,1 @@
-"""One submission to one result: its notebook is run, then its models are judged from outside."""
+"""Grade one submission: run its notebook, then run the checks on its models from outside of it."""

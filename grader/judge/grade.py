@@ -1,8 +1,8 @@
-"""One submission → `Graded`: restore its cells, run its notebook, judge its models.
+"""Grade one submission: restore its locked cells, run its notebook, run the checks on its models.
 
 A submission is a folder with the notebook (`a2.ipynb`) and its files (`models/…`). Whatever is in
-it, `grade` gives a result: what could not be read, run or judged is a flag and costs the checks
-that depended on it.
+it, `grade` gives a result. What could not be read, run or judged becomes a flag, and the checks
+that depend on it earn nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -26,13 +27,17 @@ from workbook.common.errors import WorkbookError
 from .. import sandbox
 from ..checks.define import Check, load
 from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
-from ..sandbox.execute import CELL_S, Execution, course, execute
+from ..sandbox.execute import CELL_S, Execution, execute
+from ..sandbox.mounts import course
 from .judge import Line, Order
 
-#: What the notebook, with the server that it deploys to, may use.
+#: What the notebook may use, together with the server that it deploys to.
 EXECUTION = sandbox.Limits()
-#: What the judge may use: it holds the checks' own references and what the models answer.
+#: What the judge may use: its checks train models for comparison, and keep the answers.
 JUDGE = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=6 << 30, output_bytes=4 << 20)
+
+
+_LEFT_OUT = re.compile(r"^grader/work/|/__pycache__/|\.md$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +45,10 @@ class Settings:
     """What an instructor decides for a whole class.
 
     Attributes:
-        secret: what the hidden inputs are drawn from; the same secret gives the same inputs.
-        wall_s: the most that one notebook may take, in seconds.
-        cell_s: the most that one cell of it may take.
-        unsandboxed: run submissions without protection; only ever by an explicit word.
+        secret: a text that decides the hidden inputs; the same text gives the same inputs.
+        wall_s: the most seconds for one notebook.
+        cell_s: the most seconds for one cell of it.
+        unsandboxed: run submissions without protection. Only where the instructor asks for it.
     """
 
     secret: str = "open"
@@ -58,42 +63,44 @@ class Settings:
 
     @property
     def isolation(self) -> sandbox.Isolation:
-        """The same as the sandbox's word for it."""
+        """`unsandboxed`, as the functions of `sandbox` take it."""
         return "unsandboxed" if self.unsandboxed else "sandbox"
 
 
 def key(work: Path, assignment: str, settings: Settings) -> str:
     """The hash of all that a result depends on, as 64 hexadecimal digits.
 
-    That is: every file of the submission, the release, the course's and the grader's code with its
-    hidden checks, the pinned packages, and the settings.
+    These are: the submission's files, the released notebook, the files of the packages `workbook`
+    and `grader` (with hidden checks), the list of pinned packages, and the settings.
 
     Args:
         work: the submission's folder.
-        assignment: e.g. `a2__forest`.
+        assignment: such as `a2__forest`.
+        settings: the class's.
     """
     digest = hashlib.sha256()
-    for part in (_course(), _of(_released(assignment).release), repr(settings), assignment):
+    for part in (_course(), _hash(_released(assignment).release), repr(settings), assignment):
         digest.update(f"{part}\n".encode())
     for name, content in _files(work):
-        if name == "timestamp.txt":  # when it was handed in changes nothing about the work
+        if name == "timestamp.txt":  # the time of handing in changes nothing about the work
             continue
         digest.update(f"{name}\0{content}\n".encode())
     return digest.hexdigest()
 
 
 def grade(work: Path, assignment: str, settings: Settings) -> Graded:
-    """Grade one submission; never raises for what a student handed in.
+    """Grade one submission. What a student handed in never makes it raise.
 
-    The result's key is made of the files at hand and not taken from the caller, so that a worker
-    with another state of the course is found out.
+    The result's key is computed here, from the files at hand. So the caller notices when a dask
+    worker has another state of the course.
 
     Args:
-        work: the submission's folder; only read.
-        assignment: e.g. `a2__forest`.
+        work: the submission's folder. It is only read.
+        assignment: such as `a2__forest`.
+        settings: the class's.
 
     Raises:
-        WorkbookError: the grader's own side is not in order: no release, no sandbox, no checks.
+        WorkbookError: the grader cannot work: there is no release, no sandbox, or no checks.
     """
     meant = _released(assignment)
     checks = load(meant.short, variants=True)
@@ -152,11 +159,11 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
 def _judge(
     assignment: Assignment, checks: dict[str, Check], ran: Execution, settings: Settings
 ) -> Verdict:
-    """Have the judge look at what a notebook left behind; assembles what it says."""
+    """Run the judge in its sandbox on what a notebook left behind, and collect its lines."""
     order = Order(
         assignment=assignment.short,
         repository=ran.repository,
-        reports=ran.reports,
+        reported=ran.reported,
         secret=settings.secret,
         isolation=settings.isolation,
     )
@@ -166,7 +173,7 @@ def _judge(
         read_only={
             **bound,
             str(ran.repository): ran.repository,
-            str(ran.reports): ran.reports,
+            str(ran.reported): ran.reported,
         },
         stdin=order.model_dump_json().encode(),
         environment=environment,
@@ -178,7 +185,7 @@ def _judge(
     results: dict[str, CheckResult] = {}
     flags: list[Flag] = []
     log = ""
-    ended = False
+    is_complete = False
     for text in outcome.stdout.splitlines():
         try:
             line = Line.model_validate_json(text)
@@ -189,11 +196,15 @@ def _judge(
         if line.flag is not None:
             flags.append(line.flag)
         log = line.log or log
-        ended = line.kind == "end"
-    if not ended:
-        why = f"stopped by its limit ({outcome.stopped})" if outcome.stopped else "ended early"
-        words = outcome.stderr[-1_500:].strip()
-        flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {words}"))
+        is_complete = line.kind == "end"
+    if not is_complete:
+        why = (
+            f"stopped by its limit ({outcome.stopped})"
+            if outcome.stopped
+            else "ended before it was done"
+        )
+        said = outcome.stderr[-1_500:].strip()
+        flags.append(Flag(kind="judge ended", detail=f"The judge was {why}. {said}"))
     missing = _nothing(assignment.name, checks, "The judge did not get to this check.", "error")
     return Verdict(
         assignment=assignment.name,
@@ -205,10 +216,10 @@ def _judge(
 
 
 def _without_libraries(repository: Path) -> list[Flag]:
-    """Take shared libraries out of a repository.
+    """Delete shared libraries from a repository; one flag for each.
 
-    For a backend X the server looks for libtriton_X.so in the model's own folders first, and would
-    run it as a part of itself: then nothing that it says is the server's word any more.
+    For a backend X Triton looks for libtriton_X.so in the model's own folders first, and would load
+    it into its own process. Then the student's code could decide what the server answers.
     """
     flags = []
     for path in sorted(repository.rglob("*")):
@@ -222,7 +233,7 @@ def _without_libraries(repository: Path) -> list[Flag]:
 def _nothing(
     assignment: str, checks: Mapping[str, Check], why: str, status: str = "not attempted"
 ) -> Verdict:
-    """A verdict that gives no points, for the same reason everywhere."""
+    """A verdict that gives no points, with the same reason for each check."""
     return Verdict.model_validate(
         {
             "assignment": assignment,
@@ -241,7 +252,7 @@ def _nothing(
 
 
 def _released(assignment: str) -> Assignment:
-    """The assignment of this name, whose notebook students were given."""
+    """The assignment of this name, with a check that its notebook for students is built."""
     meant = assignments.named(assignment)
     if not meant.release.is_file():
         raise WorkbookError(
@@ -254,7 +265,7 @@ def _released(assignment: str) -> Assignment:
 
 @functools.cache
 def _protection() -> str:
-    """The level of protection that this machine allows, in words; asked once a process."""
+    """The protection that this machine allows, in words; tried once per process."""
     return sandbox.protection().level
 
 
@@ -262,23 +273,27 @@ def _files(folder: Path) -> Iterable[tuple[str, str]]:
     """The regular files below a folder: relative name and hash, in order of their names."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            yield path.relative_to(folder).as_posix(), _of(path)
+            yield path.relative_to(folder).as_posix(), _hash(path)
 
 
-def _of(path: Path) -> str:
+def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @functools.cache
 def _course() -> str:
-    """The hash of the code that grades: both packages and the pinned list."""
+    """The hash of the code that grades: both packages, with their data files, and the pinned list.
+
+    Left out are compiled files, texts for people (`*.md`), and the instructor's folder grader/work.
+    """
     root = paths.root()
-    digest = hashlib.sha256(_of(root / "requirements.txt").encode())
+    digest = hashlib.sha256(_hash(root / "requirements.txt").encode())
     for package in ("workbook", "grader"):
-        for path in sorted((root / package).rglob("*.py")):
-            if "work" not in path.relative_to(root / package).parts[:1]:
-                digest.update(f"{path.relative_to(root)}\0{_of(path)}\n".encode())
+        for path in sorted((root / package).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if path.is_file() and not _LEFT_OUT.search(name):
+                digest.update(f"{name}\0{_hash(path)}\n".encode())
     return digest.hexdigest()
 
 

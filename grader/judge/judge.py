@@ -1,13 +1,13 @@
-"""The judge: runs an assignment's checks outside the student's kernel, on the student's models.
+"""The judge: runs an assignment's checks outside of the student's kernel, on the student's models.
 
-`python -m grader.judge.judge` reads an `Order` from its standard input and writes one JSON line for
-each check as it is done, then the flags and the server's log. It runs in a sandbox that has a
-loopback of its own; the server on which the student's models are loaded runs in a sandbox within,
-which shares that loopback and nothing else. So the judge reaches the server, and nothing that a
-model does reaches the judge.
+`python -m grader.judge.judge` reads an `Order` from standard input. It writes one JSON line per
+check as soon as that is done, with lines for its flags, and at last the server's log. It runs in a
+sandbox with a loopback device of its own. The server that loads the student's models runs in a
+second sandbox inside the first one. The two share the loopback device and nothing else: so the
+judge reaches the server, and what a model does cannot reach the judge.
 
-Models are loaded when a check first asks for them, so counts begin at zero. A model that takes its
-server with it costs the check that asked, and no other: the next one gets a new server.
+A model is loaded when a check first asks for it, so its counts begin at zero. Where a model ends
+its server, the check that asked it fails, and the next check gets a new server.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from ..checks.define import Check, backends, evaluate, load
 from ..checks.failure import Failure
 from ..checks.probe import Probe
 from ..checks.results import CheckResult, Flag
-from ..sandbox.execute import course
+from ..sandbox.mounts import course
 
-#: Seconds that one check may take, with the loading of its models.
+#: The most seconds for one check, with the loading of its models.
 CHECK_S = 90.0
-#: Where a sandboxed server listens: for HTTP, gRPC and metrics.
+#: The ports of a sandboxed server: for HTTP, gRPC and metrics.
 PORTS = (DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS)
-#: How much of the server's log is kept, from its end.
+#: How many characters of the server's log are kept: the last ones.
 LOG = 20_000
 #: What the server and a student's models may use.
 SERVER = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=4 << 30, output_bytes=16 << 20)
@@ -53,10 +53,10 @@ class Order(BaseModel):
     """What the judge is to do.
 
     Attributes:
-        assignment: its short name, e.g. `a2`.
-        repository: the model repository as the student's notebook left it; only read.
-        reports: the folder of the reports that the notebook wrote.
-        secret: what the hidden inputs are drawn from.
+        assignment: its short name, such as `a2`.
+        repository: the model repository as the student's notebook left it. It is only read.
+        reported: the folder of the values that the notebook handed to its checks.
+        secret: a text that decides the hidden inputs.
         isolation: whether the models are served in a sandbox of their own.
     """
 
@@ -64,13 +64,13 @@ class Order(BaseModel):
 
     assignment: str
     repository: Path
-    reports: Path
+    reported: Path
     secret: str
     isolation: sandbox.Isolation = "sandbox"
 
 
 class Line(BaseModel):
-    """One line of what the judge says."""
+    """One line of the judge's output: a check's result, a flag, the server's log, or the end."""
 
     kind: Literal["check", "flag", "log", "end"]
     check: CheckResult | None = None
@@ -79,11 +79,11 @@ class Line(BaseModel):
 
 
 class ServerLost(Exception):
-    """The server that answers is not, or no longer, the one that the judge started."""
+    """The server that the judge started did not start or has ended, or another one answers."""
 
 
-class _Served(Server):
-    """The judge's handle on its server, whose log comes through a pipe."""
+class _ServerWithLog(Server):
+    """A connection to the sandboxed server, whose log comes through a pipe."""
 
     def __init__(
         self, running: sandbox.Running, repository: Path, ports: tuple[int, int, int]
@@ -104,11 +104,21 @@ class _Served(Server):
         return len(self._running.log().encode())
 
 
-class Courtroom:
-    """A sandboxed server on the student's repository, and the proof that it is the one asked.
+class SandboxedServer:
+    """A Triton in a sandbox, on the student's repository.
+
+    A model runs as the same user as its server. It could end the server and answer in its place. So
+    `confirm` compares the process that listens with the one that was started.
+
+    Attributes:
+        server: the connection to it.
 
     Args:
-        repository: served read-only.
+        repository: the student's model repository, served read-only.
+        isolation: `unsandboxed` serves it with the caller's own rights, on free ports.
+
+    Raises:
+        ServerLost: it did not start within a minute.
     """
 
     def __init__(self, repository: Path, isolation: sandbox.Isolation) -> None:
@@ -122,7 +132,7 @@ class Courtroom:
             network="outer",
             isolation=isolation,
         )
-        self.server = _Served(self._running, repository, self._ports)
+        self.server = _ServerWithLog(self._running, repository, self._ports)
         self._identity: tuple[int, float] | None = None
         self._identity = self._wait()
 
@@ -134,12 +144,16 @@ class Courtroom:
             if not self._running.alive():
                 break
             time.sleep(0.02)
-        words = self.log()[-2_000:]
+        log = self.log()[-2_000:]
         self.close()
-        raise ServerLost(f"The judge's server did not start: {words}")
+        raise ServerLost(f"The judge's server did not start: {log}")
 
     def confirm(self) -> int:
-        """The server's process id; `ServerLost` unless the listener is the one that was started."""
+        """The server's process id.
+
+        Raises:
+            ServerLost: the process that listens is not the one that was started.
+        """
         try:
             listener = _listener(self._ports[0])
             if self._running.alive() and listener == self._identity:
@@ -149,11 +163,11 @@ class Courtroom:
         raise ServerLost
 
     def log(self) -> str:
-        """What the server and its models have printed so far, the end of it."""
+        """The end of what the server and its models have printed so far."""
         return self._running.log()[-LOG:]
 
     def close(self) -> None:
-        """End the server and everything that it started; what it printed last is kept."""
+        """End the server and everything that it started; `log` still has what it printed last."""
         self.server.close()
         with contextlib.suppress(psutil.Error, ServerLost):
             psutil.Process(self.confirm()).kill()
@@ -162,7 +176,7 @@ class Courtroom:
 
 
 def _free_ports() -> tuple[int, int, int]:
-    """Three ports that nobody listens on; a sandbox needs none, since its loopback is its own."""
+    """Three ports on which nobody listens. Only a server without a sandbox needs them."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         http, grpc, metrics = (taken.getsockname()[1] for taken in sockets)
@@ -172,8 +186,10 @@ def _free_ports() -> tuple[int, int, int]:
 def _listener(port: int) -> tuple[int, float]:
     """Process id and start time of the tritonserver that listens on a port.
 
-    A model runs as the same user as its server, so it could end the server and listen in its
-    place. It cannot become a process with the same id and start time.
+    The two together identify a process: no later one has the same.
+
+    Raises:
+        ServerLost: nobody listens there, or another program does.
     """
     for connection in psutil.net_connections(kind="tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
@@ -186,30 +202,33 @@ def _listener(port: int) -> tuple[int, float]:
     raise ServerLost
 
 
-class Hearing:
-    """The courtroom of the moment: opened when a check first asks, closed when its server ends."""
+class ServerOnDemand:
+    """Starts the sandboxed server on first use, and a new one after a crash."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._room: Courtroom | None = None
-        self._bench: Probe | None = None
+        self._started: SandboxedServer | None = None
+        self._probe: Probe | None = None
         self._logs: list[str] = []
 
     def probe(self, check: str) -> Probe:
-        """The probe for a check, with random numbers of its own."""
-        if self._bench is None or self._room is None:
-            self._room = Courtroom(self._order.repository, self._order.isolation)
-            allowed = backends(self._order.assignment)
-            self._bench = Probe(self._room.server, load=True, backends=allowed)
-        self._bench.seed(_seed(self._order.secret, check))
-        return self._bench
+        """The probe for a check, with random numbers that depend on the secret and the check."""
+        if self._probe is None or self._started is None:
+            self._started = SandboxedServer(self._order.repository, self._order.isolation)
+            admitted = backends(self._order.assignment)
+            self._probe = Probe(self._started.server, load=True, backends=admitted)
+        self._probe.seed(_seed(self._order.secret, check))
+        return self._probe
 
-    def holds(self) -> bool:
-        """Whether the server is still the one that was started; else the courtroom is closed."""
-        if self._room is None:
+    def close_if_lost(self) -> bool:
+        """Close the server if it has ended or another one answers; True if it was still there.
+
+        True as well where no server was started yet.
+        """
+        if self._started is None:
             return True
         try:
-            self._room.confirm()
+            self._started.confirm()
         except ServerLost:
             self.close()
             return False
@@ -217,64 +236,64 @@ class Hearing:
 
     def close(self) -> None:
         """End the server, if there is one, and keep its log."""
-        if self._bench is not None:
-            self._bench.close()
-        if self._room is not None:
-            self._room.close()
-            self._logs.append(self._room.log())
-        self._room = self._bench = None
+        if self._probe is not None:
+            self._probe.close()
+        if self._started is not None:
+            self._started.close()
+            self._logs.append(self._started.log())
+        self._started = self._probe = None
 
     def log(self) -> str:
-        """The end of what the servers printed that were closed."""
+        """The end of what all servers have printed that are closed."""
         return "\n".join(self._logs)[-LOG:]
 
 
-def hear(order: Order) -> Iterator[Line]:
-    """Run every check of an order; yields its result as soon as it is known."""
-    hearing = Hearing(order)
+def run_checks(order: Order) -> Iterator[Line]:
+    """Run every check of an order; yields each result as soon as it is known."""
+    server = ServerOnDemand(order)
     earned: dict[str, CheckResult] = {}
     try:
         for check in load(order.assignment, variants=True).values():
-            result, flags = _one(check, order, hearing, earned)
-            if not hearing.holds():
+            result, flags = _run_check(check, order, server, earned)
+            if not server.close_if_lost():
                 result = _lost(result)
                 flags.append(Flag(kind="server ended", detail=f"It ended during {check.id}."))
             earned[check.id] = result
             yield Line(kind="check", check=result)
             yield from (Line(kind="flag", flag=flag) for flag in flags)
     finally:
-        hearing.close()
-    yield Line(kind="log", log=hearing.log())
+        server.close()
+    yield Line(kind="log", log=server.log())
     yield Line(kind="end")
 
 
-def _one(
-    check: Check, order: Order, hearing: Hearing, earned: dict[str, CheckResult]
+def _run_check(
+    check: Check, order: Order, server: ServerOnDemand, earned: dict[str, CheckResult]
 ) -> tuple[CheckResult, list[Flag]]:
-    """One check on one report."""
+    """Run one check on the values that the notebook reported to it."""
     flags: list[Flag] = []
-    values = None
-    report = None
+    found = None
     try:
-        report = reported.read(check.id, order.reports)
-        values = report.values if report else None
+        found = reported.read(check.id, order.reported)
     except WorkbookError as error:
-        flags.append(Flag(kind="unreadable report", detail=error.what))
+        flags.append(Flag(kind="unreadable values", detail=error.what))
     with _deadline(CHECK_S):
-        result = evaluate(check, lambda: hearing.probe(check.id), values, earned)
-    said = report.result if report else None
-    if said and said.status == "passed" and result.credit < 1 and not result.hidden:
+        values = found.values if found else None
+        result = evaluate(check, lambda: server.probe(check.id), values, earned)
+    claimed = found.result if found else None
+    if claimed and claimed.status == "passed" and result.credit < 1 and not result.hidden:
         flags.append(
             Flag(
-                kind="report disagrees",
-                detail=f"The notebook reported {check.id} as passed; judged outside it, it is "
-                f"{result.status}.",
+                kind="notebook disagrees",
+                detail=f"The notebook reported {check.id} as passed; judged outside of it, the "
+                f"check is {result.status}.",
             )
         )
     return result, flags
 
 
 def _lost(result: CheckResult) -> CheckResult:
+    """The result of a check during which the server ended."""
     return result.model_copy(
         update={
             "status": "failed",
@@ -291,15 +310,15 @@ def _seed(secret: str, check: str) -> int:
 
 @contextlib.contextmanager
 def _deadline(seconds: float) -> Iterator[None]:
-    """Turn a check that takes too long into a failed one."""
+    """Fail a check that takes longer than this."""
 
-    def ring(number: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         raise Failure(
             f"It took longer than {seconds:.0f} s.",
             help="Call your model yourself: does it answer, and how fast?",
         )
 
-    former = signal.signal(signal.SIGALRM, ring)
+    former = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
@@ -311,10 +330,10 @@ def _deadline(seconds: float) -> Iterator[None]:
 def main() -> None:
     """Carry out the order on standard input."""
     order = Order.model_validate_json(sys.stdin.buffer.read())
-    # What a library prints must not come between the lines.
+    # What a library prints goes to standard error, so that it cannot come between the lines.
     with os.fdopen(os.dup(1), "w", buffering=1) as out:
         os.dup2(2, 1)
-        for line in hear(order):
+        for line in run_checks(order):
             print(line.model_dump_json(), file=out)
 
 

@@ -1,8 +1,7 @@
 """`python -m grader.judge.serve REPOSITORY HTTP GRPC METRICS`: a Triton on these ports.
 
-Its log comes on standard output.
-
-This is what runs in the sandbox of the judge's server. It loads nothing until it is asked.
+This program runs in the sandbox of the judge's server. It loads no model until it is asked to, and
+writes the server's log to standard output.
 """
 
 from __future__ import annotations
@@ -15,21 +14,26 @@ from workbook.server import Triton
 
 
 def main() -> None:
-    """Serve until the server ends or this process is ended."""
+    """Serve until the server ends, or this process is stopped."""
     repository, *ports = sys.argv[1:]
     http, grpc, metrics = map(int, ports)
     with Triton(repository, http=http, grpc=grpc, metrics=metrics) as triton:
         assert triton.log is not None
         ended = threading.Event()
-        copier = threading.Thread(target=_repeat, args=(triton.log, ended))
+        copier = threading.Thread(target=_copy, args=(triton.log, ended))
         copier.start()
         triton.wait()
         ended.set()
         copier.join()
 
 
-def _repeat(log: Path, ended: threading.Event) -> None:
-    """Copy to standard output what is written to a file, until all that wrote has ended."""
+def _copy(log: Path, ended: threading.Event) -> None:
+    """Copy a file to standard output while it grows.
+
+    Args:
+        log: the file.
+        ended: set when nobody writes to the file any more. What is in it then is still copied.
+    """
     with log.open("rb") as file:
         while True:
             is_last = ended.is_set()

@@ -1,1 +1,2 @@
-"""What people read: a feedback page for each student, the class report, tables for an LMS."""
+"""Pages for people: one feedback page per student (feedback.py) and the class report
+(class_report.py). page.py is what both share."""

@@ -1,8 +1,9 @@
-"""A pids cgroup around a sandbox, where this account may make one: no fork storm gets past it.
+"""A pids cgroup around a sandbox, where this account may make one.
 
-RLIMIT_NPROC does not bind processes of the real root, whatever their user namespace (see
-setrlimit(2)); the kernel's pids controller does. The group is made below the caller's own, so it
-only ever narrows what the caller was given.
+With it the kernel limits how many processes a sandbox has, however fast they are made. The limit
+RLIMIT_NPROC is no help where root starts the sandbox: it does not apply to processes of the real
+root, whatever their user namespace (see setrlimit(2)). The group is made below the caller's own, so
+that the caller's own limit goes on to apply. See cgroups(7).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Pids:
     """One group with a limit on the number of processes and threads; `close()` removes it.
 
     Attributes:
-        folder: where it lies.
+        folder: the group's folder below /sys/fs/cgroup.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,16 +30,16 @@ class Pids:
 
     @property
     def inside(self) -> str:
-        """Where a sandbox with a cgroup namespace of its own would look for it, to nest another."""
+        """Its path as seen in a sandbox, which has a cgroup namespace of its own."""
         mount = _V1 if self.folder.is_relative_to(_V1) else _V2
         return str(mount / self.folder.name)
 
     def add(self, pid: int) -> None:
-        """Put a process into the group; what it starts from now on is born there."""
+        """Put a process into the group; processes that it starts from now on are in it as well."""
         (self.folder / "cgroup.procs").write_text(f"{pid}\n")
 
     def members(self) -> list[int]:
-        """The processes in it, and in the groups of sandboxes within."""
+        """The ids of the processes in it, and in the groups of sandboxes within the sandbox."""
         found: list[int] = []
         for place in (self.folder, *self.folder.glob(f"{_PREFIX}*")):
             with contextlib.suppress(OSError):  # a group within has just been removed
@@ -69,11 +70,11 @@ class Pids:
 
 def pids(limit: int) -> Pids | None:
     """A new group for at most `limit` processes and threads; None where that is not allowed."""
-    home = _home()
-    if home is None:
+    own = _own_group()
+    if own is None:
         return None
-    _sweep(home)
-    folder = home / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    _remove_left_over(own)
+    folder = own / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     try:
         folder.mkdir()
     except OSError:
@@ -86,8 +87,8 @@ def pids(limit: int) -> Pids | None:
     return Pids(folder)
 
 
-def _home() -> Path | None:
-    """The folder of the group that this process is in (see cgroups(7))."""
+def _own_group() -> Path | None:
+    """The folder of the group that this process is in."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -107,9 +108,9 @@ def _existing(mount: Path, path: str) -> Path | None:
     return folder if (folder / "cgroup.procs").exists() else None
 
 
-def _sweep(home: Path) -> None:
-    """Remove the groups of supervisors that were killed; the kernel refuses where any live."""
-    for left in home.glob(f"{_PREFIX}*"):
+def _remove_left_over(own: Path) -> None:
+    """Remove the groups of supervisors that were killed. The kernel keeps those with processes."""
+    for left in own.glob(f"{_PREFIX}*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
         if not Path("/proc", owner).exists():
             with contextlib.suppress(OSError):

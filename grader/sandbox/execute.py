@@ -1,8 +1,9 @@
 """Execute a submission's notebook in a sandbox, beside a Triton of its own.
 
-What happens inside is runner.py's part. Here is the outside: the sandbox is started, what it
-delivers is unpacked with care, and only what a notebook may show is taken from it. Nothing that
-comes out is trusted: outputs are for reading, reports and repository for the judge to try.
+runner.py is the program inside. This module is the outside: it starts the sandbox, unpacks the tar
+that comes out of it, and takes from it only what a notebook may show. Nothing that comes out is
+trusted: outputs are shown to people, and the judge tries the models on reported values and inputs
+of its own.
 """
 
 from __future__ import annotations
@@ -21,11 +22,9 @@ from .mounts import course
 from .runner import GRACE, LOG_BYTES, Orders
 from .unpack import unpack
 
-__all__ = ["CellError", "Execution", "Finding", "course", "execute"]
-
-#: Bytes of output kept of one cell.
+#: The most bytes of output that are kept per cell.
 CELL_OUTPUT = 1 << 20
-#: Seconds one cell may take.
+#: The most seconds for one cell.
 CELL_S = 120.0
 _NOTEBOOK_BYTES = 64 << 20
 _SUBMISSION = "/submission"
@@ -33,7 +32,7 @@ _SUBMISSION = "/submission"
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something out of the ordinary: what kind, and a sentence about it."""
+    """Something that went wrong or is unusual: its kind, and a sentence about it."""
 
     kind: str
     detail: str
@@ -41,7 +40,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class CellError:
-    """A cell that raised: its index, the exception's name and what it said."""
+    """A cell that raised: its index from 0, the exception's class and its message."""
 
     cell: int
     name: str
@@ -50,23 +49,23 @@ class CellError:
 
 @dataclasses.dataclass(frozen=True)
 class Execution:
-    """What came of a notebook.
+    """The result of executing a notebook.
 
     Attributes:
         notebook: the notebook that was given, with the outputs of its cells.
         repository: the folder of the models that it deployed; may be empty.
-        reports: the folder of what its checks wrote down; may be empty.
+        reported: the folder of the values that it handed to its checks; may be empty.
         server_log: the end of the server's log.
         cells_run: how many code cells were started.
         errors: the cells that raised.
-        seconds: from start to end, wall clock.
-        outcome: the sandbox's own account, without the bytes it delivered.
-        findings: what went wrong, or is odd.
+        seconds: wall clock, from start to end.
+        outcome: how the sandbox ended, without the tar.
+        findings: what went wrong, or is unusual.
     """
 
     notebook: dict[str, Any]
     repository: Path
-    reports: Path
+    reported: Path
     server_log: str
     cells_run: int
     errors: tuple[CellError, ...]
@@ -76,7 +75,7 @@ class Execution:
 
 
 class _Run(BaseModel):
-    """run.json, as runner.py writes it, or anybody else."""
+    """run.json. runner.py writes it, but the student's code could write another one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -95,15 +94,17 @@ def execute(
     cell_s: float = CELL_S,
     isolation: sandbox.Isolation = "sandbox",
 ) -> Execution:
-    """Execute a notebook, all its cells whatever they raise; never raises for what it does.
+    """Execute all cells of a notebook, also after one that raised.
+
+    Whatever the notebook does, there is a result: what went wrong is in its `findings`.
 
     Args:
         notebook: nbformat JSON, with its locked cells restored.
         files: the submission's folder; the notebook runs in a copy of it.
-        assignment: e.g. `a2__forest`; the part before `__` names its reports.
+        assignment: such as `a2__forest`.
         to: an empty folder for what comes out.
-        limits: the whole sandbox's. The notebook is stopped a little before the wall clock ends,
-            so that what there is can still be delivered.
+        limits: those of the whole sandbox. The notebook is stopped a little before the wall clock
+            ends, so that there is time to deliver what it made.
         cell_s: the most seconds for one cell.
         isolation: `unsandboxed` runs it without protection, on free ports and with the caller's
             own rights.
@@ -135,15 +136,10 @@ def execute(
     if outcome.stopped:
         findings.insert(0, Finding("stopped", _stop_sentence(outcome, limits)))
     elif outcome.code != 0:
-        words = outcome.stderr.strip().splitlines()[-1:] or [""]
-        findings.insert(
-            0,
-            Finding(
-                "runner ended",
-                f"What runs the notebook was ended (status {outcome.code}). {words[0]}"[:500],
-            ),
-        )
-    complete = not outcome.stopped and outcome.code == 0  # else it is clear why parts are missing
+        last = outcome.stderr.strip().splitlines()[-1:] or [""]
+        what = f"The program that runs the notebook ended early (status {outcome.code}). {last[0]}"
+        findings.insert(0, Finding("runner ended", what[:500]))
+    complete = not outcome.stopped and outcome.code == 0  # else it is known why parts are missing
     run, complaint = _read_run(to / "run.json")
     if complaint and complete:
         findings.append(Finding("archive", complaint))
@@ -154,7 +150,7 @@ def execute(
     return Execution(
         notebook=shown,
         repository=to / "repository",
-        reports=to / "reports",
+        reported=to / "reported",
         server_log=_read(to / "server.log", LOG_BYTES).decode(errors="replace"),
         cells_run=run.cells_run,
         errors=tuple(_errors(shown)),
@@ -184,7 +180,7 @@ def _stop_sentence(outcome: sandbox.Outcome, limits: sandbox.Limits) -> str:
 
 
 def _read(file: Path, most: int) -> bytes:
-    """A file's first `most` bytes; nothing where there is no such file."""
+    """The first `most` bytes of a file; nothing where there is no such file."""
     try:
         with file.open("rb") as stream:
             return stream.read(most)
@@ -196,13 +192,16 @@ def _read_run(file: Path) -> tuple[_Run, str]:
     try:
         return _Run.model_validate_json(_read(file, 1 << 20)), ""
     except ValidationError:
-        return _Run(cells_run=0, notes=[], seconds=0), "There is no account of the run."
+        return _Run(
+            cells_run=0, notes=[], seconds=0
+        ), "The file run.json is missing or cannot be read."
 
 
 def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any], str]:
     """The given notebook with the outputs of the executed one, and what was wrong with those.
 
-    Only outputs and execution counts are taken: sources and metadata stay the ones that we sent.
+    Only outputs and execution counts are taken. Sources and metadata stay those of the notebook
+    that was given.
     """
     shown = copy.deepcopy(notebook)
     for cell in shown["cells"]:

@@ -1,7 +1,7 @@
-"""What a sandbox must see for Python, the course's package and the laptop server to work in it.
+"""Which files a sandbox sees, so that Python, the course's packages and the server work in it.
 
-The checkout's own packages are bound piece by piece, so that what instructors keep beside them
-(hidden checks, solutions, submissions, the gradebook) is never inside, not even covered up.
+The parts of the checkout are bound one by one. So nothing that instructors keep beside them (hidden
+checks, solutions, submissions, the gradebook, the pages) is ever in a student's sandbox.
 """
 
 from __future__ import annotations
@@ -12,23 +12,29 @@ from pathlib import Path
 
 import workbook
 from workbook.server import assemble
-from workbook.server.repository import precompile
 from workbook.server.command import SHORT_SPIN
+from workbook.server.repository import precompile
 
-#: A checkout's place inside, for what the student's code and the server write.
-HOME = "/tmp/course"
+#: The folder inside that takes the place of a checkout: the student's code and the server write
+#: below it. It is `WORKBOOK_HOME` there; the variable HOME is another folder, `/tmp/home`.
+CHECKOUT = "/tmp/course"
 
 
 def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
-    """What to bind, and the environment, for the course's programs in a sandbox.
+    """What to bind, and which environment to set, for the course's programs in a sandbox.
+
+    Example::
+
+        bound, environment = course()
+        sandbox.run([sys.executable, "-m", "…"], read_only=bound, environment=environment)
 
     Args:
-        hidden: bind the hidden checks too; for the judge only.
+        hidden: bind the hidden checks too. For the judge only.
 
     Returns:
-        `read_only` and `environment` for `sandbox.run`: the interpreter with its packages,
-        `workbook` and the public part of `grader` at their own paths, and the backends of the
-        laptop server where a checkout at `HOME` has them.
+        `read_only` and `environment` for `sandbox.run`. Bound are the interpreter with its
+        packages, `workbook`, and `grader` without hidden checks, classroom and pages, all at their
+        own paths; and the backends of the laptop server, at their place in a checkout.
 
     Raises:
         ServerError: the laptop server cannot be assembled on this machine.
@@ -43,11 +49,11 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
     places += [checks / "hidden"] if hidden else []
     bound = {str(p): p for p in places if not p.is_relative_to("/usr")}
     backends = assemble.find().backends
-    bound[f"{HOME}/.workbook/server/{backends.name}"] = backends
+    bound[f"{CHECKOUT}/.workbook/server/{backends.name}"] = backends
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "WORKBOOK_HOME": HOME,
-        "TRITON_REPOSITORY": f"{HOME}/model_repository",
+        "WORKBOOK_HOME": CHECKOUT,
+        "TRITON_REPOSITORY": f"{CHECKOUT}/model_repository",
         "JUPYTER_RUNTIME_DIR": "/tmp/jupyter",
         "IPYTHONDIR": "/tmp/home/.ipython",
         **SHORT_SPIN,
@@ -57,6 +63,6 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
 
 @functools.cache
 def _compile(*packages: Path) -> None:
-    """Compile the course's modules, once a process: in a sandbox they cannot be written."""
+    """Compile the course's modules, once per process: a sandbox cannot write compiled files."""
     for package in packages:
         precompile(package)

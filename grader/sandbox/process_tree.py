@@ -1,7 +1,7 @@
-"""Look at a sandbox from outside: its processes, their memory and processor time, from /proc.
+"""The processes of a sandbox, their memory and their processor time, read from /proc outside of it.
 
-Whatever a process inside does (fork, setsid, orphan its children), it stays a descendant of the
-sandbox's first process, since that one is its PID namespace's init. See proc(5).
+Whatever a process inside does (fork, setsid, leave its children behind), it stays a descendant of
+the sandbox's first process, since that one is the init of its PID namespace. See proc(5).
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """One line of the process table: ids, threads, processor seconds with reaped children's."""
+    """One process.
+
+    Attributes:
+        pid, parent: process ids.
+        threads: how many threads it has.
+        cpu_seconds: processor time, with that of children which have ended and were waited for.
+    """
 
     pid: int
     parent: int
@@ -49,18 +55,19 @@ def those(pids: list[int]) -> list[Process]:
 
 
 def memory(processes: list[Process]) -> int:
-    """Bytes that the processes hold and that no file backs, as an upper bound.
+    """Bytes of memory that the processes hold, without the content of files, as an upper bound.
 
-    A page shared by several processes counts once for each of them.
+    A page that several processes share counts once for each of them.
     """
     return sum(_resident(p.pid) for p in processes)
 
 
 def memory_shared(processes: list[Process], seconds: float) -> int:
-    """The same, with a shared page divided among those that share it.
+    """The same, exactly: a shared page counts once.
 
-    That walks page tables: milliseconds a process, and far more where a storm of forks holds the
-    locks. Processes that are not reached within `seconds` count as in `memory`.
+    The kernel walks page tables for this. That takes milliseconds per process, and far longer while
+    very many processes are being started. Processes that are not reached within `seconds` count as
+    in `memory`.
     """
     deadline = time.monotonic() + seconds
     return sum(
@@ -79,8 +86,10 @@ def tmpfs(root: int, places: tuple[str, ...]) -> int:
 
 
 def _read(pid: int | str, name: str) -> bytes:
-    """A file of a process. One call each to open, read and close: a look reads hundreds of them,
-    ten times a second, beside the work that is looked after."""
+    """A file of a process, with one system call each to open, read and close.
+
+    The supervisor reads hundreds of them ten times a second, on the same cores as the notebook.
+    """
     file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
     try:
         return os.read(file, 1 << 16)
@@ -89,7 +98,10 @@ def _read(pid: int | str, name: str) -> bytes:
 
 
 def _stat(pid: str) -> bytes | None:
-    """What /proc/<pid>/stat holds after the name, which may be anything; None: it is gone."""
+    """What /proc/<pid>/stat holds after the program's name; None where the process is gone.
+
+    A program may choose its name, brackets included, so the last bracket ends it.
+    """
     try:
         stat = _read(pid, "stat")
     except OSError:
@@ -112,7 +124,7 @@ def _resident(pid: int) -> int:
 def _exact(pid: int) -> int:
     try:
         return _kilobytes(_read(pid, "smaps_rollup"), b"Pss_Anon:", b"Pss_Shmem:")
-    except OSError:  # a zombie, or a process that may not be looked into
+    except OSError:  # a zombie, or a process that this account may not read
         return _resident(pid)
 
 

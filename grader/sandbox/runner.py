@@ -1,9 +1,11 @@
-"""Inside the sandbox: execute a notebook beside a Triton of its own, and deliver what came of it.
+"""The program inside the sandbox: it executes a notebook beside a Triton of its own.
 
 `python -m grader.sandbox.runner` reads its orders as JSON from standard input and writes one tar to
-standard output: run.json, executed.ipynb, server.log, reports/, repository/. Everything here
-shares the sandbox with the student's code, so nothing that it delivers is trusted by anybody.
-It imports little and late, so that kernel and server start at once and side by side.
+standard output: run.json, executed.ipynb, server.log, reported/ (the values that the notebook
+handed to its checks) and repository/ (the models that it deployed). This program shares the sandbox
+with the student's code, so the outside trusts nothing in the tar.
+
+It imports late, where something is needed: then the kernel and the server start at the same time.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from workbook.server import Triton
 
-GRACE = 5.0  # seconds that an interrupted cell has to end
-LOG_BYTES = 1 << 20  # of the server's log: the last ones
+GRACE = 5.0  # seconds that a cell has to end after it was interrupted
+LOG_BYTES = 1 << 20  # how much of the server's log is delivered: its end
 _PR_SET_DUMPABLE = 4
 
 
@@ -39,11 +41,12 @@ class Orders(TypedDict):
     Attributes:
         notebook: nbformat JSON.
         submission: the folder with the student's files.
-        assignment: e.g. `a2__forest`; names the folder the notebook runs in, and its reports.
+        assignment: such as `a2__forest`. It names the folder that the notebook runs in, and the
+            folder of the values that it hands over.
         ports: for HTTP, gRPC and metrics; 0 for free ones.
-        seconds: for the whole notebook, from the runner's start.
-        cell_seconds: for one cell.
-        cell_output: bytes of output kept of one cell.
+        seconds: the most for the whole notebook, from the runner's start.
+        cell_seconds: the most for one cell.
+        cell_output: the most bytes of output that are kept per cell.
     """
 
     notebook: dict[str, Any]
@@ -56,25 +59,24 @@ class Orders(TypedDict):
 
 
 def main() -> int:
-    """Do what the orders on standard input say; returns the exit status."""
+    """Carry out the orders on standard input; returns the exit status."""
     began = time.monotonic()
-    # The way out is ours alone: children inherit no copy, and being "not dumpable" closes
-    # /proc/<us>/fd to other processes of this user (see proc(5), PR_SET_DUMPABLE in prctl(2)).
+    # Only this process may write the tar. Children inherit no copy of the descriptor, and a process
+    # that is not "dumpable" closes its /proc/<pid>/fd to other processes of the same user (see
+    # proc(5), and PR_SET_DUMPABLE in prctl(2)).
     out = os.dup(1)
     os.dup2(2, 1)
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     orders: Orders = json.load(sys.stdin)
-    home = Path(os.environ["WORKBOOK_HOME"])
-    classroom = home / "assignments" / orders["assignment"]
-    reports = home / ".workbook" / "reports" / orders["assignment"].split("__")[0]
+    checkout = Path(os.environ["WORKBOOK_HOME"])
+    work = checkout / "assignments" / orders["assignment"]
+    reported = checkout / ".workbook" / "reported" / orders["assignment"].split("__")[0]
     repository = Path(os.environ["TRITON_REPOSITORY"])
     repository.mkdir(parents=True)
     server = _Server(repository, orders["ports"])
     server.start()
-    skipped = _copy(Path(orders["submission"]), classroom)
-    notebook, ran, notes = asyncio.run(
-        _execute(orders, classroom, began + orders["seconds"], server)
-    )
+    skipped = _copy(Path(orders["submission"]), work)
+    notebook, ran, notes = asyncio.run(_execute(orders, work, began + orders["seconds"], server))
     notes += [f"{name} was left out: not a file or folder." for name in skipped]
     log = server.finish()
     notes += server.notes
@@ -86,7 +88,7 @@ def main() -> int:
         _add(tar, "run.json", json.dumps(run).encode())
         _add(tar, "executed.ipynb", json.dumps(notebook).encode())
         _add(tar, "server.log", log)
-        _add_tree(tar, "reports", reports)
+        _add_tree(tar, "reported", reported)
         _add_tree(tar, "repository", repository)
     return 0
 
@@ -118,11 +120,11 @@ class _Server:
             self._triton = triton
 
     async def ready(self) -> None:
-        """Wait until it answers, or has failed to start."""
+        """Wait until the server answers, or has failed to start."""
         await asyncio.to_thread(self._thread.join)
 
     def finish(self) -> bytes:
-        """Returns the end of its log; the server itself ends with the sandbox, or by its guard."""
+        """Return the end of the server's log. The server itself is ended with the sandbox."""
         self._thread.join()
         if self._triton is None or self._triton.log is None:
             return b""
@@ -132,9 +134,13 @@ class _Server:
 
 
 async def _execute(
-    orders: Orders, classroom: Path, deadline: float, server: _Server
+    orders: Orders, work: Path, deadline: float, server: _Server
 ) -> tuple[dict[str, Any], int, list[str]]:
-    """Run all cells, whatever they do; returns the notebook, how many ran, and what went wrong."""
+    """Run all cells in the folder `work`, also after a cell that raised.
+
+    Returns:
+        The notebook with its outputs, how many cells ran, and what went wrong.
+    """
     import nbformat
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -143,7 +149,7 @@ async def _execute(
     budget = orders["cell_output"]
 
     class Client(NotebookClient):
-        """Counts a cell's output while it arrives and keeps no more than its share."""
+        """Counts the output of a cell while it arrives, and drops what is over the limit."""
 
         _cell = -1
         _left = 0
@@ -177,7 +183,7 @@ async def _execute(
         notebook,
         km=manager,
         allow_errors=True,
-        resources={"metadata": {"path": str(classroom)}},
+        resources={"metadata": {"path": str(work)}},
         shutdown_kernel="immediate",
     )
     ran = 0
@@ -213,7 +219,7 @@ async def _execute(
         except DeadKernelError:
             notes.append(f"The kernel died in cell {index + 1}; the cells after it did not run.")
             break
-        except Exception as error:  # a message that nbclient cannot read is the student's doing
+        except Exception as error:  # the student's code may send messages that nbclient cannot read
             notes.append(f"Cell {index + 1}: {type(error).__name__}: {error}"[:500])
     with contextlib.suppress(Exception):  # the kernel may be in any state now
         await client._async_cleanup_kernel()
@@ -243,7 +249,7 @@ def _copy(source: Path, target: Path) -> list[str]:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, str, int]]:
-    """Everything below a folder, parents first: path, name relative to it, mode."""
+    """Everything below a folder, parents first: its path, its path in the folder, its mode."""
     for base, folders, files in os.walk(folder):
         for name in sorted([*folders, *files]):
             path = Path(base, name)

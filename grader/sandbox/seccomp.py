@@ -1,9 +1,13 @@
-"""A filter for the few system calls that would get around a sandbox's accounts.
+"""A filter for the few system calls that would get around a sandbox's limits.
 
-Memory that no process maps and no folder shows (memfd, System V segments) escapes the supervisor's
-count; the kernel's keyrings know nothing of namespaces; io_uring, bpf, perf and userfaultfd are
-ways into the kernel that no notebook needs. All of them answer "function not implemented", for
-which programs have a way around. See seccomp(2); numbers from Linux's tables of system calls.
+- memfd and System V segments: memory that no process maps and no folder shows, so that the
+  supervisor could not count it.
+- The kernel's keyrings: they are shared by all namespaces.
+- io_uring, bpf, perf and userfaultfd: no notebook needs them, and much of the kernel that they
+  reach has had security bugs.
+
+All of them fail with "function not implemented", which programs are prepared for. See seccomp(2);
+the numbers are those of Linux's tables of system calls.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ _CALLS = {  # x86_64, aarch64
     "bpf": (321, 280),
     "userfaultfd": (323, 282),
 }
-_X32 = 0x40000000  # from here on, x86_64's second set of numbers
+_X32 = 0x40000000  # from this number on: the x32 variants of the same calls
 
 # Instructions of classic BPF, and the offsets in struct seccomp_data.
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
@@ -34,7 +38,7 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 
 
 def program() -> bytes | None:
-    """The filter as bubblewrap's --seccomp takes it; None on a processor that it does not know."""
+    """The filter as bubblewrap's option --seccomp takes it; None on a processor not named above."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURE:
         return None
@@ -42,7 +46,7 @@ def program() -> bytes | None:
     tests = [(_IF_AT_LEAST, _X32), *((_IF_EQUAL, number) for number in numbers)]
     code = [
         (_LOAD, 0, 0, _ARCH),
-        (_IF_EQUAL, 0, len(tests) + 2, _ARCHITECTURE[machine]),  # another one: refused
+        (_IF_EQUAL, 0, len(tests) + 2, _ARCHITECTURE[machine]),  # of another architecture: refused
         (_LOAD, 0, 0, _NUMBER),
         *((test, len(tests) - n, 0, value) for n, (test, value) in enumerate(tests)),
         (_RETURN, 0, 0, _ALLOW),

@@ -1,7 +1,8 @@
-"""Unpack what a sandbox delivered: a tar that anybody may have written, so nothing in it is obeyed.
+"""Unpack the tar that came out of a student's sandbox, without trusting anything in it.
 
-Regular files and folders only, below known names, at most so many and so large; whatever else is
-in it is left out and said. Modes, owners and times are not taken over. See tar(5).
+The student's code may have written it. Only regular files and folders below known names are
+written, up to a number and a size; everything else is left out and reported. Modes, owners and
+times are not taken over. See tar(5).
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from workbook.common.errors import RepositoryError
 from workbook.server import repository
 
 FILES = ("run.json", "executed.ipynb", "server.log")
-FOLDERS = ("reports", "repository")
+FOLDERS = ("reported", "repository")
 
 _ENTRIES = 10_000
 _DEPTH = 12
-_SAID = 10  # complaints kept; the rest is counted
+_MOST_COMPLAINTS = 10  # the rest is counted
 #: What reading a broken or hostile archive may raise.
 _BROKEN = (
     tarfile.TarError,
@@ -32,12 +33,15 @@ _BROKEN = (
 
 
 def unpack(data: bytes, to: Path, *, most_bytes: int) -> list[str]:
-    """Write an archive's files below the empty folder `to`; returns what was wrong with it.
+    """Write an archive's files below the empty folder `to`.
 
     Args:
-        most_bytes: the files' sizes together.
+        data: the archive.
+        to: an empty folder. The folders of `FOLDERS` exist in it afterwards in any case.
+        most_bytes: the most that all files may have together.
 
-    The folders of `FOLDERS` exist afterwards, whatever the archive held.
+    Returns:
+        A sentence for each thing that was wrong with it; empty where nothing was.
     """
     wrong: list[str] = []
     for name in FOLDERS:
@@ -61,8 +65,8 @@ def unpack(data: bytes, to: Path, *, most_bytes: int) -> list[str]:
                     wrong.append(f"{member.name[:200]!r} was left out: {reason}.")
     except _BROKEN as error:
         wrong.append(f"The archive breaks off or is not one: {error}"[:300])
-    if len(wrong) > _SAID:
-        wrong[_SAID:] = [f"{len(wrong) - _SAID} more were left out."]
+    if len(wrong) > _MOST_COMPLAINTS:
+        wrong[_MOST_COMPLAINTS:] = [f"{len(wrong) - _MOST_COMPLAINTS} more were left out."]
     return wrong
 
 
@@ -77,7 +81,7 @@ def refusal(member: tarfile.TarInfo) -> str:
         part in ("", ".", "..") or not part.isprintable() or len(part.encode()) > 255
         for part in parts
     ):
-        return "its name is none"
+        return "that is no name for a file here"
     if len(parts) > _DEPTH:
         return "too deep"
     if len(parts) == 1:
@@ -93,7 +97,10 @@ def refusal(member: tarfile.TarInfo) -> str:
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path) -> str:
-    """Write one entry below `to`, in which we alone have made all there is; "" or what failed."""
+    """Write one entry; returns why it was not written, or "".
+
+    Everything below `to` was made by this module, so that no link can lead a path out of it.
+    """
     target = to / member.name
     try:
         if member.isdir():

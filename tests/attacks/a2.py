@@ -1,7 +1,7 @@
-"""Hostile and broken submissions of a2__forest, and what should come of each.
+"""Hostile and broken submissions of a2__forest, and the result that each must get.
 
-`CANARY` stands in places that no submission may see: the grader's environment, the gradebook,
-another student's work, a hidden check. Code that finds it prints it.
+`CANARY` is a text in places that no submission may see: the grader's environment, a file beside the
+gradebook, another student's work. Attacks search for it, and print LEAK where they find it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ import nbformat
 from . import submissions as s
 
 CANARY = "canary-7f3a9c"
+#: What an attack prints. Another place in the notebook does not print it.
+RAN = "the attack ran"
 #: A background process of an attack carries this on its command line.
 MARK = "left-behind-51c2"
 
 
 @dataclasses.dataclass(frozen=True)
 class Attack:
-    """A submission that the grader must stand.
+    """A hostile or broken submission.
 
     Attributes:
         name: a student's id.
-        base: what it is made from.
-        change: makes it, in a copy of the base.
-        lost: the checks that must earn nothing: `all`, `none`, or their ids.
-        flags: kinds of flags that the report must show.
-        says: what the notebook's outputs must hold, so that we know that the attack took place.
+        base: the submission that it is made from.
+        change: turns a copy of the base into the attack.
+        lost: the checks that must not earn everything: `all`, `none`, or their ids.
+        flags: the kinds of flags that the result must have.
+        says: what the notebook's outputs must hold, as proof that the attack ran.
+        told: what the rationale of a check must hold, for attacks on the judge.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Attack:
     lost: Literal["all", "none"] | frozenset[str] = "none"
     flags: frozenset[str] = frozenset()
     says: str = ""
+    told: str = ""
 
 
 ATTACKS: list[Attack] = []
@@ -53,17 +57,18 @@ def attack(
     lost: Literal["all", "none"] | set[str] | None = None,
     flags: set[str] | None = None,
     says: str = "",
+    told: str = "",
 ) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Enter a function into the list; what a release loses is all, a solution none, by default."""
+    """Put a function into the list. By default a release loses all checks, and a solution none."""
 
-    def enter(change: Callable[[Path], None]) -> Callable[[Path], None]:
+    def add(change: Callable[[Path], None]) -> Callable[[Path], None]:
         default: Literal["all", "none"] = "all" if base == "release" else "none"
         expected = frozenset(lost) if isinstance(lost, set) else lost or default
         name = change.__name__
-        ATTACKS.append(Attack(name, base, change, expected, frozenset(flags or ()), says))
+        ATTACKS.append(Attack(name, base, change, expected, frozenset(flags or ()), says, told))
         return change
 
-    return enter
+    return add
 
 
 def _values(code: str) -> str:
@@ -94,10 +99,10 @@ def _before_checks(folder: Path, code: str) -> None:
     s.edit(folder, change)
 
 
-# -- Python, bent -------------------------------------------------------------------------------
+# -- Python, changed from inside ------------------------------------------------------------------
 
 
-@attack("release", says="bent")
+@attack("release", says=RAN)
 def equal_to_everything(folder: Path) -> None:
     """Values whose `==` always says yes."""
     _before_checks(
@@ -111,13 +116,13 @@ def equal_to_everything(folder: Path) -> None:
                 def __getattr__(self, name): return self
                 def __call__(self, *a, **k): return self
             VALUE = Always()
-            print("bent")
+            print("the attack ran")
             """
         ),
     )
 
 
-@attack("release", says="bent")
+@attack("release", says=RAN)
 def asserts_dropped(folder: Path) -> None:
     """An AST transformer that takes every assert and raise out of the cells to come."""
     s.first(
@@ -130,39 +135,39 @@ def asserts_dropped(folder: Path) -> None:
             visit_Raise = visit_Assert
 
         get_ipython().ast_transformers.append(Drop())
-        print("bent")
+        print("the attack ran")
         """,
     )
 
 
-@attack("release", says="bent")
+@attack("release", says=RAN)
 def checks_patched(folder: Path) -> None:
     """`evaluate` replaced by one that always passes."""
     s.first(
         folder,
         """
         import grader.checks.define, grader.checks.notebook
-        from grader.results import CheckResult
+        from grader.checks.results import CheckResult
 
         def evaluate(check, *rest):
             return CheckResult(id=check.id, sentence="", status="passed", credit=1)
 
         grader.checks.define.evaluate = grader.checks.notebook.evaluate = evaluate
-        print("bent")
+        print("the attack ran")
         """,
     )
 
 
-@attack("release", flags={"report disagrees"}, says="bent")
-def reports_forged(folder: Path) -> None:
-    """Reports written by hand, all of them passed."""
+@attack("release", flags={"notebook disagrees"}, says=RAN)
+def values_forged(folder: Path) -> None:
+    """Reported values written by the student's own code, with passed results."""
     s.last(
         folder,
         """
         import numpy as np
-        from grader import reports
+        from grader.checks import reported
         from grader.checks.define import load
-        from grader.results import CheckResult
+        from grader.checks.results import CheckResult
 
         table = np.full((114, 2), 0.5)
         for id, check in load("a2").items():
@@ -171,20 +176,20 @@ def reports_forged(folder: Path) -> None:
             result = CheckResult(id=id, sentence="", status="passed", credit=1)
             values = {k: v for k, v in values.items() if k in check.parameters}
             reported.write(id, values, result, reported.folder("a2"))
-        print("bent")
+        print("the attack ran")
         """,
     )
 
 
-@attack("release", flags={"unreadable report"}, says="bent")
-def reports_that_explode(folder: Path) -> None:
+@attack("release", flags={"unreadable values"}, says=RAN)
+def values_that_explode(folder: Path) -> None:
     """A pickle in an npz, an npz that unpacks to 8 GB, and JSON without end."""
     s.last(
         folder,
         """
         import json, zipfile
         import numpy as np
-        from grader import reports
+        from grader.checks import reported
 
         home = reported.folder("a2")
 
@@ -206,24 +211,25 @@ def reports_that_explode(folder: Path) -> None:
                     member.write(bytes(1 << 20))
         (home / "a2.labels.json").write_text("[" * 100_000)
         (home / "a2.classes.json").write_text('{"version": 1e999}')
-        print("bent")
+        print("the attack ran")
         """,
     )
 
 
-@attack("release", says="bent")
+@attack("release", says=RAN)
 def a_grader_of_its_own(folder: Path) -> None:
     """A package `grader` beside the notebook, and a sitecustomize that would load it."""
-    own = folder / "grader"
-    own.mkdir()
-    (own / "__init__.py").write_text("print('bent')\n")
+    own = folder / "grader" / "checks"
+    own.mkdir(parents=True)
+    (own.parent / "__init__.py").write_text("print('the attack ran')\n")
+    (own / "__init__.py").touch()
     (own / "notebook.py").write_text("def check(*a, **k):\n    print('passed')\n\n\nhint = check\n")
     for name in ("sitecustomize.py", "usercustomize.py", "conftest.py"):
         (folder / name).write_text("import builtins\nbuiltins.float = lambda *a: 1.0\n")
     s.first(folder, "import sys; sys.path.insert(0, '.')\nimport grader")
 
 
-@attack("release", says="bent")
+@attack("release", says=RAN)
 def an_import_hook(folder: Path) -> None:
     """A finder that gives another numpy.testing, time and grader.checks.define to whoever asks."""
     s.first(
@@ -239,7 +245,7 @@ def an_import_hook(folder: Path) -> None:
                 module.load = lambda *a, **k: {}
 
         sys.meta_path.insert(0, Finder())
-        print("bent")
+        print("the attack ran")
         """,
     )
 
@@ -250,7 +256,7 @@ def an_import_hook(folder: Path) -> None:
 _WORD = f"{CANARY[:6]!r} + {CANARY[6:]!r}"
 
 
-@attack("release", says="looked")
+@attack("release", says=RAN)
 def reads_other_files(folder: Path) -> None:
     """Search the whole file system for what belongs to others."""
     s.last(
@@ -274,8 +280,9 @@ def reads_other_files(folder: Path) -> None:
                                 print("LEAK", path)
                     except OSError:
                         pass
-        print("looked at", seen)
-        for name in ("solutions", "tests", "grader/work", "grader/checks/hidden", "assignments"):
+        print("the attack ran", seen)
+        for name in ("solutions", "tests", "assignments", "grader/work", "grader/checks/hidden",
+                     "grader/classroom", "grader/pages"):
             if os.path.exists(os.path.join(root, name)):
                 print("LEAK", name)
         """,
@@ -297,7 +304,7 @@ def imports_hidden_checks(folder: Path) -> None:
     )
 
 
-@attack("release", says="looked")
+@attack("release", says=RAN)
 def reads_the_environment(folder: Path) -> None:
     """Environment variables of this process and of every other one in sight."""
     s.last(
@@ -310,14 +317,14 @@ def reads_the_environment(folder: Path) -> None:
                 texts.append(path.read_text(errors="replace"))
             except OSError:
                 pass
-        print("looked", len(texts))
+        print("the attack ran", len(texts))
         if any(({_WORD}) in text for text in texts):
             print("LEAK")
         """,
     )
 
 
-@attack("release", says="tried")
+@attack("release", says="8 writes refused")
 def writes_to_the_gradebook(folder: Path) -> None:
     """Change marks where the gradebook would be, and the course's own code."""
     s.last(
@@ -326,6 +333,7 @@ def writes_to_the_gradebook(folder: Path) -> None:
         import os, pathlib, sqlite3, sys
         import grader, workbook
         root = pathlib.Path(workbook.__file__).parent.parent
+        refused = 0
         for path in (root / "grader/work/gradebook.db", root / "gradebook.db",
                      root / "workbook/common/errors.py", root / "grader/checks/define.py",
                      pathlib.Path(sys.prefix) / "lib/x.py", pathlib.Path("/etc/passwd"),
@@ -335,19 +343,21 @@ def writes_to_the_gradebook(folder: Path) -> None:
                 path.write_text("changed")
                 print("LEAK", path)
             except OSError:
-                print("tried", path.name)
+                refused += 1
+        print(refused, "writes refused")
         """,
     )
 
 
-@attack("solution", says="tried")
+@attack("solution", says="3 connections refused")
 def calls_home(folder: Path) -> None:
     """Connect to the grader's machine and to the world, by every address family."""
     s.last(
         folder,
         """
         import os, socket
-        port = int(open("port.txt").read()) if os.path.exists("port.txt") else 9
+        port = int(open("port.txt").read())
+        refused = 0
         for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "192.0.2.1"),
                              (socket.AF_INET6, "::1")):
             try:
@@ -355,10 +365,9 @@ def calls_home(folder: Path) -> None:
                     s.settimeout(2)
                     s.connect((host, port))
                     print("LEAK", host)
-            except OSError as error:
-                print("tried", host, error)
-        for name in os.listdir("/tmp"):
-            print("near:", name)
+            except OSError:
+                refused += 1
+        print(refused, "connections refused")
         """,
     )
 
@@ -366,7 +375,7 @@ def calls_home(folder: Path) -> None:
 # -- taking more than its share -----------------------------------------------------------------
 
 
-@attack("solution", says="started")
+@attack("solution", says=RAN)
 def leaves_a_process_behind(folder: Path) -> None:
     """A process of a session of its own that ignores every signal."""
     s.last(
@@ -376,7 +385,7 @@ def leaves_a_process_behind(folder: Path) -> None:
         lines = ["import signal, time", "for n in (1, 2, 3, 15): signal.signal(n, signal.SIG_IGN)"]
         code = "\\n".join([*lines, "time.sleep(3600)"])
         subprocess.Popen([sys.executable, "-c", code, "{MARK}"], start_new_session=True)
-        print("started")
+        print("the attack ran")
         """,
     )
 
@@ -390,13 +399,13 @@ def forks_without_end(folder: Path) -> None:
     )
 
 
-@attack("release", says="hungry")
+@attack("release", says=RAN)
 def eats_memory(folder: Path) -> None:
     """Allocate and touch memory until something says no."""
     s.first(
         folder,
         """
-        print("hungry")
+        print("the attack ran")
         hog = []
         try:
             while True:
@@ -532,13 +541,13 @@ _FOREST = {
 }  # fmt: skip
 
 
-@attack("solution", lost=_FOREST, flags={"report disagrees"})
+@attack("solution", lost=_FOREST, flags={"notebook disagrees"})
 def a_model_of_python(folder: Path) -> None:
     """The forest replaced by Python code after its checks have passed."""
     _python_model(folder, "pass")
 
 
-@attack("solution", lost=_FOREST, flags={"report disagrees"})
+@attack("solution", lost=_FOREST, flags={"notebook disagrees"})
 def a_model_that_attacks_its_server(folder: Path) -> None:
     """A model that ends the server and answers in its place."""
     _python_model(folder, "os.kill(os.getppid(), signal.SIGKILL)")
@@ -574,7 +583,7 @@ def answers_only_what_is_visible(folder: Path) -> None:
     s.edit(folder, change)
 
 
-@attack("solution", lost="none")
+@attack("solution", lost="none", says=RAN)
 def links_in_the_repository(folder: Path) -> None:
     """Links, devices and pipes beside the models."""
     s.last(
@@ -585,11 +594,12 @@ def links_in_the_repository(folder: Path) -> None:
         os.symlink("/etc/passwd", os.path.join(home, "forest", "passwd"))
         os.symlink("/", os.path.join(home, "root"))
         os.mkfifo(os.path.join(home, "pipe"))
+        print("the attack ran")
         """,
     )
 
 
-@attack("release", lost="all")
+@attack("release", lost="all", told="'../../etc' cannot be a model's name")
 def names_that_climb(folder: Path) -> None:
     """Names of models that are paths."""
     _before_checks(
@@ -671,7 +681,7 @@ def another_assignment(folder: Path) -> None:
     nbformat.write(other, folder / f"{s.SHORT}.ipynb")
 
 
-@attack("solution")
+@attack("solution", says="<script>owned()")
 def scripts_for_the_instructor(folder: Path) -> None:
     """HTML and JavaScript in outputs and text, for whoever opens the notebook to grade it."""
     s.last(
@@ -695,7 +705,7 @@ def scripts_for_the_instructor(folder: Path) -> None:
     s.edit(folder, change)
 
 
-@attack("solution")
+@attack("solution", says="UserWarning: careful")
 def warnings_everywhere(folder: Path) -> None:
     """Warnings on standard error in every cell, which nbgrader alone would score as wrong."""
     s.first(

@@ -1,12 +1,14 @@
 """A class of honest, mistaken and hostile students, graded by the command that instructors use.
 
-The run is killed with -9 in the middle, taken up again, and run twice more. Everything that the
-tests below look at comes from that: stored results, nbgrader's gradebook, feedback, the machine.
+The run is killed with -9 in the middle, continued, and run twice more. The tests look at what it
+left: stored results, nbgrader's gradebook, and the hashes of everything that no submission may
+change.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import socket
@@ -22,10 +24,13 @@ import psutil
 import pytest
 
 from grader import sandbox
+from grader.checks.define import load
 from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook
 from grader.classroom.classroom import Classroom
+from grader.sandbox import cgroup
 from tests.mutants.a2 import MUTANTS, Mutant
+from workbook import assignments
 from workbook.common import paths
 
 from . import a2
@@ -76,17 +81,84 @@ def zips(inbox: Path) -> None:
     (linked / "models" / "etc").symlink_to("/etc")
 
 
-ZIPS = ("zip_climbs", "zip_explodes", "zip_links", "zip_is_none", "folder_links")
+#: Each of these entries, and words of the reason for which it is refused.
+ZIPS = {
+    "zip_climbs": "leads out of",
+    "zip_explodes": "larger than",
+    "zip_links": "is a link",
+    "zip_is_none": "not a zip file",
+    "folder_links": "is a link",
+}
 
 
-class Room:
-    """The instructor's classroom after the class was graded, and what was seen meanwhile."""
+def hashes(folder: Path) -> dict[str, str]:
+    """The hash of every regular file below a folder, by path; of a link, where it leads."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            found[name] = f"link to {path.readlink()}"
+        elif path.is_file():
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def course_files() -> dict[str, str]:
+    """The hash of every file of the checkout that git knows or would add."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=paths.root(),
+        capture_output=True,
+        check=True,
+    ).stdout
+    files = [paths.root() / os.fsdecode(name) for name in listed.split(b"\0") if name]
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()
+    }
+
+
+def environment_files() -> dict[str, tuple[int, int]]:
+    """Size and time of change of every file of the Python environment, but for compiled ones.
+
+    It has some gigabytes, so that hashes would take minutes.
+    """
+    found = {}
+    for base, folders, files in os.walk(sys.prefix):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in files:
+            status = Path(base, name).lstat()
+            found[str(Path(base, name))] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+def machine_files() -> dict[str, str]:
+    """The hashes of files of the machine that attacks try to change, and of the shared folders."""
+    files = [Path("/etc/passwd"), Path("/etc/shadow"), Path("/usr/bin/env"), Path("/bin/sh")]
+    return {
+        **{str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
+        "host name": Path("/proc/sys/kernel/hostname").read_text(),
+    }
+
+
+class GradedClass:
+    """A classroom after its class was graded, and what was seen before and meanwhile.
+
+    Attributes:
+        classroom: the instructor's files.
+        inbox: what was handed in.
+        calls: the addresses that connected to this machine.
+        before: the hashes of what must not change, by what they belong to.
+        killed_with: how many results were stored when the first run was killed.
+        graded_later: how many were stored by the second run.
+        again: what the last run printed.
+    """
 
     def __init__(self, home: Path) -> None:
         self.classroom = Classroom(home / "work")
         self.inbox = home / "inbox"
         self.inbox.mkdir(parents=True)
         self.calls: list[str] = []
+        self.before: dict[str, object] = {}
         self.killed_with = 0
         self.graded_later = 0
         self.again = ""
@@ -94,6 +166,17 @@ class Room:
             **os.environ,
             "GRADER_WORK": str(self.classroom.home),
             "GRADER_TOKEN": CANARY,
+        }
+
+    def state(self) -> dict[str, object]:
+        """Everything that no submission may change."""
+        return {
+            "the course": course_files(),
+            "Python's environment": environment_files(),
+            "the machine": machine_files(),
+            "what was handed in": hashes(self.inbox),
+            "the instructor's notes": (self.classroom.home / "notes.txt").read_text(),
+            "the secret": self.classroom.secret(),
         }
 
     def fill(self, port: int) -> None:
@@ -148,34 +231,37 @@ class Room:
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    """The class, graded: killed in the middle, taken up again, and run until nothing is left."""
-    if (problem := sandbox.probe().error) is not None:
-        pytest.skip(str(problem))
-    room = Room(tmp_path_factory.mktemp("class"))
-    with listening(room.calls) as port:
-        room.fill(port)
-        running = room.start()
-        while len(room.stored()) < 8 and running.poll() is None:
+def graded_class(tmp_path_factory: pytest.TempPathFactory) -> GradedClass:
+    """The class, graded: killed in the middle, continued, and run until nothing is left to do."""
+    if (problem := sandbox.protection().error) is not None:
+        pytest.fail(f"{problem} {problem.todo}")
+    graded = GradedClass(tmp_path_factory.mktemp("class"))
+    with listening(graded.calls) as port:
+        graded.fill(port)
+        graded.before = graded.state()
+        running = graded.start()
+        while len(graded.stored()) < 8 and running.poll() is None:
             time.sleep(0.2)
         os.killpg(running.pid, signal.SIGKILL)
         running.communicate()
-        before = room.stored()
-        room.killed_with = len(before)
-        running = room.start()
+        before = graded.stored()
+        graded.killed_with = len(before)
+        running = graded.start()
         said, _ = running.communicate(timeout=1_500)
         assert running.returncode in (0, 3), said
-        after = room.stored()
+        after = graded.stored()
         assert settled(before).items() <= after.items(), "graded twice"
-        room.graded_later = len(after) - len(before)
-        running = room.start()  # tries once more what may have been the machine's doing
-        running.communicate(timeout=600)
-        final = room.stored()
+        graded.graded_later = len(after) - len(before)
+        running = graded.start()  # grades again what may have been the machine's fault
+        said, _ = running.communicate(timeout=600)
+        assert running.returncode in (0, 3), said
+        final = graded.stored()
         assert settled(after).items() <= final.items(), "graded twice"
-        running = room.start()
-        room.again, _ = running.communicate(timeout=120)
-        assert room.stored() == final
-    return room
+        running = graded.start()
+        graded.again, _ = running.communicate(timeout=120)
+        assert running.returncode in (0, 3), graded.again
+        assert graded.stored() == final
+    return graded
 
 
 def settled(stored: dict[str, bytes]) -> dict[str, bytes]:
@@ -208,7 +294,7 @@ def listening(calls: list[str]) -> Iterator[int]:
         thread.join()
 
 
-pytestmark = [pytest.mark.timeout(1_800), pytest.mark.usefixtures("room")]
+pytestmark = [pytest.mark.timeout(1_800), pytest.mark.usefixtures("graded_class")]
 
 
 def lost(graded: Graded) -> set[str]:
@@ -216,104 +302,130 @@ def lost(graded: Graded) -> set[str]:
     return {check.id for check in graded.verdict.checks if check.credit < 1}
 
 
-def test_nothing_is_lost_or_graded_twice(room: Room) -> None:
+def earned(graded: Graded) -> float:
+    """The points that a result gives."""
+    points = assignments.named(s.ASSIGNMENT).checks
+    return sum(check.credit * points[check.id] for check in graded.verdict.checks)
+
+
+def test_nothing_is_lost_or_graded_twice(graded_class: GradedClass) -> None:
     """A kill in the middle costs at most the submissions that were being graded."""
-    assert room.killed_with >= 8
-    assert room.graded_later > 0
+    assert graded_class.killed_with >= 8
+    assert graded_class.graded_later > 0
     everybody = {*HONEST, IDLE, *WRONG, *(attack.name for attack in ATTACKS), *ZIPS}
-    assert set(room.classroom.results(s.ASSIGNMENT)) == everybody
-    assert "0 graded" in room.again
+    assert set(graded_class.classroom.results(s.ASSIGNMENT)) == everybody
+    assert "0 graded" in graded_class.again
 
 
 @pytest.mark.parametrize("student", HONEST)
-def test_the_solution_gets_everything(room: Room, student: str) -> None:
-    graded = room.of(student)
+def test_the_solution_gets_everything(graded_class: GradedClass, student: str) -> None:
+    graded = graded_class.of(student)
     assert lost(graded) == set(), graded.verdict
     assert graded.verdict.flags == ()
-    assert room.points(student) == TOTAL
+    assert graded_class.points(student) == TOTAL
 
 
-def test_the_release_gets_nothing(room: Room) -> None:
+def test_the_release_gets_nothing(graded_class: GradedClass) -> None:
     """Exactly 0, and nothing of it is called wrong."""
-    graded = room.of(IDLE)
+    graded = graded_class.of(IDLE)
     assert {check.status for check in graded.verdict.checks} == {"not attempted"}
-    assert room.points(IDLE) == 0
+    assert graded_class.points(IDLE) == 0
 
 
 @pytest.mark.parametrize("student", WRONG)
-def test_a_mutant_fails_what_it_should(room: Room, student: str) -> None:
+def test_a_mutant_fails_what_it_should(graded_class: GradedClass, student: str) -> None:
     mutant = WRONG[student]
-    results = {check.id: check for check in room.of(student).verdict.checks}
-    assert lost(room.of(student)) == set(mutant.fails), room.of(student).verdict
+    results = {check.id: check for check in graded_class.of(student).verdict.checks}
+    assert lost(graded_class.of(student)) == set(mutant.fails), graded_class.of(student).verdict
     for id, words in mutant.fails.items():
-        said = f"{results[id].rationale} {results[id].help}"
-        assert words in said or results[id].status in ("waits", "not attempted"), said
+        said = f"{results[id].status}: {results[id].rationale} → {results[id].help}"
+        assert words in said, said
+    assert graded_class.points(student) == earned(graded_class.of(student))
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_an_attack_gains_nothing(room: Room, attack: Attack) -> None:
+def test_an_attack_gains_nothing(graded_class: GradedClass, attack: Attack) -> None:
     """Its marks are those of the work in it, it saw nothing, and the report flags it."""
-    graded = room.of(attack.name)
+    graded = graded_class.of(attack.name)
     everything = {check.id for check in graded.verdict.checks}
     expected = {"all": everything, "none": set()}.get(str(attack.lost), attack.lost)
     assert lost(graded) == expected, graded.verdict
     if attack.lost == "all":
         assert {check.credit for check in graded.verdict.checks} == {0}
-        assert room.points(attack.name) == 0
+    assert graded_class.points(attack.name) == earned(graded)
     kinds = {flag.kind for flag in graded.verdict.flags}
     assert attack.flags <= kinds, graded.verdict.flags
     shown = a2.outputs(graded.notebook)
     assert attack.says in shown
+    assert any(attack.told in check.rationale for check in graded.verdict.checks)
     assert "LEAK" not in shown
 
 
 @pytest.mark.parametrize("student", ZIPS)
-def test_a_hostile_entry_earns_nothing_and_says_why(room: Room, student: str) -> None:
-    graded = room.of(student)
+def test_a_hostile_entry_earns_nothing_and_says_why(
+    graded_class: GradedClass, student: str
+) -> None:
+    graded = graded_class.of(student)
     assert {check.credit for check in graded.verdict.checks} == {0}
-    assert graded.verdict.flags
-    assert room.points(student) == 0
-    page = (room.classroom.submission(student, s.ASSIGNMENT)).resolve()
-    assert page.is_relative_to(room.classroom.home.resolve())
+    (flag,) = graded.verdict.flags
+    assert flag.kind == "unreadable"
+    assert ZIPS[student] in flag.detail
+    assert graded_class.points(student) == 0
+    taken = graded_class.classroom.submission(student, s.ASSIGNMENT)
+    assert not taken.is_symlink()
+    (notebook,) = taken.rglob("*")  # the one that stands in for what could not be taken
+    assert flag.detail in notebook.read_text()
+    assert not notebook.is_symlink()
 
 
-def test_nobody_called_home(room: Room) -> None:
-    assert room.calls == []
+def test_nobody_called_home(graded_class: GradedClass) -> None:
+    assert graded_class.calls == []
 
 
-def test_nothing_was_left_behind(room: Room) -> None:
-    """No process, no climbed file, no sandbox, no cgroup."""
+def test_nothing_was_left_behind(graded_class: GradedClass) -> None:
+    """No process, no file outside of its folder, no cgroup of a sandbox."""
     own = psutil.Process()
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
         assert MARK not in words
-        if process.pid != own.pid and str(room.classroom.home) in " ".join(words):
+        if process.pid != own.pid and str(graded_class.classroom.home) in " ".join(words):
             pytest.fail(f"{words} still runs")
     assert not Path("/tmp/climbed.txt").exists()
     assert not Path("/tmp/owned").exists()
-    assert not list(room.inbox.parent.rglob("climbed.txt"))
+    assert not list(graded_class.inbox.parent.rglob("climbed.txt"))
+    if (group := cgroup.pids(64)) is not None:  # this removes groups that no process is in
+        own = group.folder.parent
+        group.close()
+        owners = {left.name.split("-")[2] for left in own.glob("workbook-sandbox-*")}
+        assert {owner for owner in owners if not Path("/proc", owner).exists()} == set()
 
 
-def test_the_course_is_as_it_was(room: Room) -> None:
-    """No submission wrote into the checkout."""
-    for path in ("workbook/common/errors.py", "grader/checks/define.py"):
-        assert (paths.root() / path).read_text() != "changed"
-    status = subprocess.run(
-        ["git", "status", "--porcelain", "--", "grader/checks/hidden", "solutions", "assignments"],
-        cwd=paths.root(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "climb" not in status.stdout
+def test_nothing_was_changed(graded_class: GradedClass) -> None:
+    """The course, the Python environment, the machine and the submissions are as they were."""
+    for what, after in graded_class.state().items():
+        before = graded_class.before[what]
+        if isinstance(before, dict) and isinstance(after, dict):
+            changed = {name for name in before | after if before.get(name) != after.get(name)}
+            assert not changed, (what, changed)
+        assert after == before, what
 
 
-def test_the_instructor_sees_no_script(room: Room) -> None:
+def test_every_submission_was_taken_as_it_was(graded_class: GradedClass) -> None:
+    """What was graded is what was handed in; no submission changed its files or another's."""
+    readable = {attack.name for attack in ATTACKS if attack.flags != {"unreadable"}}
+    taken = graded_class.classroom.submissions(s.ASSIGNMENT)
+    for name in (*HONEST, IDLE, *WRONG, *readable):
+        assert hashes(taken[name]) == hashes(graded_class.inbox / name), name
+
+
+def test_the_instructor_sees_no_script(graded_class: GradedClass) -> None:
     """What formgrader shows of a hostile notebook holds nothing that a browser would run."""
     from nbconvert import HTMLExporter
 
-    path = room.classroom.autograded / "scripts_for_the_instructor" / s.ASSIGNMENT / "a2.ipynb"
-    exporter = HTMLExporter(config=gradebook.config(room.classroom), template_name="basic")
+    path = (
+        graded_class.classroom.autograded / "scripts_for_the_instructor" / s.ASSIGNMENT / "a2.ipynb"
+    )
+    exporter = HTMLExporter(config=gradebook.config(graded_class.classroom), template_name="basic")
     body, _ = exporter.from_filename(str(path))
     assert "owned" in body  # it is shown, as text
     for tag in ("<script>owned", "<img src=x", "<svg onload", "<b onclick", "<iframe"):
@@ -321,11 +433,14 @@ def test_the_instructor_sees_no_script(room: Room) -> None:
     assert 'href="javascript' not in body
 
 
-def test_no_result_names_a_hidden_check(room: Room) -> None:
+def test_no_result_names_a_hidden_check(graded_class: GradedClass) -> None:
     """Nothing that a student gets to read tells of the hidden checks' code or of the secret."""
-    secret = room.classroom.secret()
-    for student, graded in room.classroom.results(s.ASSIGNMENT).items():
-        text = graded.verdict.model_dump_json()
-        assert secret not in text, student
-        assert "grader/checks/hidden" not in text, student
+    variants = [v for check in load(s.SHORT, variants=True).values() for v in check.variants]
+    kept_secret = {graded_class.classroom.secret(), *(variant.__name__ for variant in variants)}
+    assert len(kept_secret) > len(load(s.SHORT))
+    for student, graded in graded_class.classroom.results(s.ASSIGNMENT).items():
+        text = graded.verdict.model_dump_json(exclude={"log"})
+        assert not [word for word in kept_secret if word in text], student
+        assert "checks/hidden" not in text, student
+        assert "checks.hidden" not in text, student
         assert "Traceback" not in "".join(check.rationale for check in graded.verdict.checks)

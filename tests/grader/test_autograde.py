@@ -1,4 +1,4 @@
-"""A class on a real dask cluster: what is graded, what is kept, and what a bad day leaves."""
+"""A class on a real dask cluster: what is graded, what is kept, and what failures leave."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ number = 1"""
 
 
 def test_what_fails_twice_costs_no_more_time(tmp_path: Path, toy: Assignment) -> None:
-    """It is tried once more in the next run, for it may have been the machine's doing."""
+    """It is graded once more in the next run, since it may have been the machine's fault."""
     tried = tmp_path / "tried"
     counts = f"open({str(tried)!r}, 'a').write('x')\n"
     where = hand_in(
@@ -179,16 +179,16 @@ def test_what_fails_twice_costs_no_more_time(tmp_path: Path, toy: Assignment) ->
     assert tried.read_text() == "xxxxxx"
 
 
-def test_two_graders_never_work_on_one_desk(tmp_path: Path) -> None:
+def test_two_graders_never_work_in_one_classroom(tmp_path: Path) -> None:
     where = classroom(tmp_path)
     with (
-        where.alone(),
+        where.lock(),
         pytest.raises(WorkbookError, match="Another grader") as raised,
-        classroom(tmp_path).alone(),
+        classroom(tmp_path).lock(),
     ):
         pass
     assert str(where.home) in raised.value.where
-    with where.alone():
+    with where.lock():
         pass
 
 
@@ -199,7 +199,8 @@ def start(where: Classroom, toy: Assignment) -> subprocess.Popen[str]:
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from a_class import *\n"
         "from pathlib import Path\n"
-        "from grader import autograde, grade\n"
+        "from grader.classroom import autograde\n"
+        "from grader.judge import grade\n"
         "from workbook import assignments\n"
         "if __name__ == '__main__':\n"
         f"    autograde.autograde(Classroom(Path({str(where.home)!r})), assignments.named('a9'),\n"

@@ -1,4 +1,4 @@
-"""Checks, the probe they work on, the reports they leave and the panels that show them."""
+"""Checks, the probe that they ask, the values that notebooks report, panels with results."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _check(run: Callable[..., None], *variants: Callable[..., None], **more: Any
     return dataclasses.replace(Check("a9.thing", run), variants=variants, **more)
 
 
-def passes(probe: Probe, value: Any) -> None:
+def passes(server: Probe, value: Any) -> None:
     """It works,
     on two lines.
 
@@ -91,23 +91,23 @@ def passes(probe: Probe, value: Any) -> None:
     """
 
 
-def fails(probe: Probe, value: Any) -> None:
+def fails(server: Probe, value: Any) -> None:
     raise Failure("No.", help="Look.")
 
 
-def half(probe: Probe, value: Any) -> None:
+def half(server: Probe, value: Any) -> None:
     raise Failure("Half.", credit=0.5)
 
 
-def absent(probe: Probe, value: Any) -> None:
+def absent(server: Probe, value: Any) -> None:
     raise NotAttempted("Nothing there.")
 
 
-def breaks(probe: Probe, value: Any) -> None:
+def breaks(server: Probe, value: Any) -> None:
     raise KeyError("oops")
 
 
-def explained(probe: Probe, value: Any) -> None:
+def explained(server: Probe, value: Any) -> None:
     raise WorkbookError("The server is gone.", todo="Start it.")
 
 
@@ -129,7 +129,7 @@ def explained(probe: Probe, value: Any) -> None:
         ((explained,), "failed", 0, False, "The server is gone."),
     ],
 )
-def test_the_least_counts(
+def test_the_lowest_credit_counts(
     functions: tuple[Callable[..., None], ...],
     status: str,
     credit: float,
@@ -177,21 +177,21 @@ def test_define_keeps_the_function() -> None:
 
 @pytest.fixture
 def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout of its own with no server; returns the folder of a2's reports."""
+    """A checkout of its own with no server; returns the folder of a2's reported values."""
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
     monkeypatch.setenv("TRITON_URL", "http://localhost:9")
     monkeypatch.setattr(notebook, "_shown", {})
     monkeypatch.setattr(notebook, "_earned", {})
-    return tmp_path / ".workbook" / "reports" / "a2"
+    return tmp_path / ".workbook" / "reported" / "a2"
 
 
 def test_check_without_a_server(nobody: Path) -> None:
     panel = notebook.check("a2.forest", model="forest")
     assert panel.result.status == "failed"
     assert "No server answers" in str(panel)
-    report = reported.read("a2.forest", nobody)
-    assert report is not None
-    assert report.values == {"model": "forest"}
+    found = reported.read("a2.forest", nobody)
+    assert found is not None
+    assert found.values == {"model": "forest"}
 
 
 def test_check_of_nothing_or_of_what_no_check_takes(nobody: Path) -> None:
@@ -262,7 +262,7 @@ def test_hint_panel() -> None:
     assert "no hints" in Hint("a9.thing", (), 0)._repr_html_()
 
 
-# -- reports ---------------------------------------------------------------------------------------
+# -- reported values -------------------------------------------------------------------------------
 
 PLAIN = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20)
 ARRAYS = stn.arrays(
@@ -294,18 +294,18 @@ def _same(one: Any, other: Any) -> bool:
 
 @settings(max_examples=60)
 @given(values=st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=3))
-def test_report_round_trip(
+def test_reported_values_are_read_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]
 ) -> None:
-    home = tmp_path_factory.mktemp("reports")
+    home = tmp_path_factory.mktemp("reported")
     reported.write("a9.thing", values, DONE, home)
-    report = reported.read("a9.thing", home)
-    assert report is not None
-    assert report.result == DONE
-    assert _same(values, report.values)
+    found = reported.read("a9.thing", home)
+    assert found is not None
+    assert found.result == DONE
+    assert _same(values, found.values)
 
 
-def test_report_takes_what_notebooks_have(tmp_path: Path) -> None:
+def test_reported_values_may_be_what_notebooks_have(tmp_path: Path) -> None:
     import pandas as pd
     import torch
 
@@ -322,11 +322,11 @@ def test_report_takes_what_notebooks_have(tmp_path: Path) -> None:
         DONE,
         tmp_path,
     )
-    report = reported.read("a9.thing", tmp_path)
-    assert report is not None
-    assert report.values["frame"].tolist() == [[1.0], [2.0]]
-    assert report.values["tensor"].tolist() == [1.0, 1.0]
-    rest = {key: report.values[key] for key in ("scalar", "texts", "bytes", "pair")}
+    found = reported.read("a9.thing", tmp_path)
+    assert found is not None
+    assert found.values["frame"].tolist() == [[1.0], [2.0]]
+    assert found.values["tensor"].tolist() == [1.0, 1.0]
+    rest = {key: found.values[key] for key in ("scalar", "texts", "bytes", "pair")}
     assert rest == {
         "scalar": 0.5,
         "texts": ["one", "two"],
@@ -335,7 +335,7 @@ def test_report_takes_what_notebooks_have(tmp_path: Path) -> None:
     }
 
 
-def test_report_refuses_too_much(tmp_path: Path) -> None:
+def test_reported_values_have_a_largest_size(tmp_path: Path) -> None:
     with pytest.raises(WorkbookError, match="too large"):
         reported.write("a9.thing", {"x": np.zeros(reported.LARGEST + 1, np.uint8)}, DONE, tmp_path)
     assert reported.read("a9.thing", tmp_path) is None
@@ -354,7 +354,7 @@ def _spoil_json(text: str) -> Callable[[Path], None]:
     return lambda home: (home / "a9.thing.json").write_text(text) and None
 
 
-def _report(**changes: Any) -> str:
+def _as_json(**changes: Any) -> str:
     return json.dumps({"check": "a9.thing", "values": {}, **changes})
 
 
@@ -367,23 +367,25 @@ def _report(**changes: Any) -> str:
         lambda home: (home / "a9.thing.npz").unlink(),
         _spoil_json("not json"),
         _spoil_json("[]"),
-        _spoil_json(_report(check="a9.other")),
-        _spoil_json(_report(version=2)),
-        _spoil_json(_report(extra=1)),
-        _spoil_json(_report(values={"x": {"$array": "nothing"}})),
+        _spoil_json(_as_json(check="a9.other")),
+        _spoil_json(_as_json(version=2)),
+        _spoil_json(_as_json(extra=1)),
+        _spoil_json(_as_json(values={"x": {"$array": "nothing"}})),
         _spoil_json('{"check": "a9.thing", "values": {"x": ' + "[" * 5000 + "]" * 5000 + "}}"),
-        _spoil_json(_report(values={"x": "y" * (17 << 20)})),
+        _spoil_json(_as_json(values={"x": "y" * (17 << 20)})),
     ],
 )
-def test_report_of_a_stranger(tmp_path: Path, spoil: Callable[[Path], Any]) -> None:
+def test_reported_values_that_are_none_are_refused(
+    tmp_path: Path, spoil: Callable[[Path], Any]
+) -> None:
     """What cannot be read is refused in words, whatever it is."""
     reported.write("a9.thing", {"x": np.ones(3)}, DONE, tmp_path)
     spoil(tmp_path)
-    with pytest.raises(WorkbookError, match=r"The report of a9\.thing"):
+    with pytest.raises(WorkbookError, match=r"The values reported to a9\.thing"):
         reported.read("a9.thing", tmp_path)
 
 
-def test_report_follows_no_link(tmp_path: Path) -> None:
+def test_reported_values_are_not_read_through_a_link(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     reported.write("a9.thing", {}, DONE, elsewhere)
@@ -442,7 +444,7 @@ def _x(*values: float) -> dict[str, Any]:
     return {"x": np.float32([[value] for value in values])}
 
 
-def test_bench_asks(probe: Probe) -> None:
+def test_probe_asks(probe: Probe) -> None:
     assert probe.infer("double", _x(1, 2))["y"].tolist() == [[2.0], [4.0]]
     assert probe.infer("double", _x(5), outputs=["y"], version=1)["y"].tolist() == [[10.0]]
     assert probe.config("double")["max_batch_size"] == 8
@@ -451,7 +453,7 @@ def test_bench_asks(probe: Probe) -> None:
     assert probe.versions("double") == (1, 3)
 
 
-def test_bench_counts(probe: Probe) -> None:
+def test_probe_counts(probe: Probe) -> None:
     before = probe.counts("double")
     probe.infer("double", _x(1, 2, 3))
     probe.infer("double", _x(1))
@@ -459,7 +461,7 @@ def test_bench_counts(probe: Probe) -> None:
     assert change == Counts(requests=2, failures=0, inferences=4, executions=2)
 
 
-def test_bench_keeps_the_order(probe: Probe) -> None:
+def test_probe_keeps_the_order(probe: Probe) -> None:
     answers = probe.together("double", [_x(float(n)) for n in range(100, 150)], outputs=["y"])
     assert [answer["y"].item() for answer in answers] == [2.0 * n for n in range(100, 150)]
 
@@ -480,26 +482,26 @@ def test_bench_keeps_the_order(probe: Probe) -> None:
         ("double", _x(13), {"timeout": 0.5}, "double did not answer within"),
     ],
 )
-def test_bench_fails_in_words(
+def test_probe_fails_in_words(
     probe: Probe, model: Any, inputs: Any, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(Failure, match=re.escape(words)):
         probe.infer(model, inputs, **options)
 
 
-def test_bench_refusal(probe: Probe) -> None:
+def test_probe_refusal(probe: Probe) -> None:
     assert probe.refusal("double", _x(1)) == ""
     assert "no sixty-six" in probe.refusal("double", _x(66))
 
 
-def test_bench_loads_no_other_backend(probe: Probe, server: Triton) -> None:
+def test_probe_loads_no_other_backend(probe: Probe, server: Triton) -> None:
     strict = Probe(server, load=True, backends=("fil",))
     with pytest.raises(Failure, match="names 'python'"):
         strict.config("double")
     strict.close()
 
 
-def test_bench_draws_the_same_again(probe: Probe) -> None:
+def test_probe_draws_the_same_again(probe: Probe) -> None:
     probe.seed(5)
     first = probe.rng.random(4).tolist()
     probe.seed(5)

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from grader.sandbox.bubblewrap import Limits
+from grader.sandbox import Limits
 from grader.sandbox.execute import CELL_OUTPUT, Execution, execute
 
 Run = Callable[..., Execution]
@@ -54,8 +54,8 @@ answer = client.infer("forest", [given]).as_numpy("output__0")
 print(np.abs(answer - forest.predict_proba(rows[:8])).max() < 1e-5)
 """
 REPORT = """
-from workbook import paths
-(paths.state("reports", "a2") / "a2.probabilities.json").write_text('{"version": 1}')
+from workbook.common import paths
+(paths.state("reported", "a2") / "a2.probabilities.json").write_text('{"version": 1}')
 """
 
 
@@ -121,7 +121,7 @@ def test_a_model_is_deployed_and_answers_and_everything_comes_out(run: Run, tmp_
     assert text(execution, 3) == "True\n"
     assert (execution.repository / "forest/1/xgboost.json").stat().st_size > 1000
     assert (execution.repository / "forest/config.pbtxt").read_text() == CONFIG
-    assert (execution.reports / "a2.probabilities.json").read_text() == '{"version": 1}'
+    assert (execution.reported / "a2.probabilities.json").read_text() == '{"version": 1}'
     assert "successfully loaded 'forest'" in execution.server_log
     assert execution.outcome.isolated
     assert [p.name for p in models.iterdir()] == ["config.pbtxt"]  # the submission is as it was
@@ -155,7 +155,7 @@ def test_a_kernel_that_dies_leaves_what_ran_before(run: Run) -> None:
     assert text(execution, 2) == "before\n"
     assert text(execution, 4) == ""
     assert "The kernel died in cell 4" in said(execution)
-    assert (execution.reports / "a2.probabilities.json").exists()
+    assert (execution.reported / "a2.probabilities.json").exists()
 
 
 def test_a_cell_that_is_too_slow_is_interrupted_and_the_rest_runs(run: Run) -> None:
@@ -175,7 +175,7 @@ def test_a_loop_that_ignores_signals_is_ended_and_what_there_is_comes_out(run: R
     )
     execution = run(REPORT, loop, cell_s=1)
     assert "did not let itself be interrupted" in said(execution)
-    assert (execution.reports / "a2.probabilities.json").exists()
+    assert (execution.reported / "a2.probabilities.json").exists()
     assert execution.outcome.stopped == ""
 
 

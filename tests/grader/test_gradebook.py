@@ -48,7 +48,7 @@ def write(home: Path, toy: Assignment, student: str, code: str, text: str = "") 
     place = where.submission(student, toy.name)
     settings = grade.Settings(secret=where.secret())
     key = grade.key(place, toy.name, settings)
-    where.keep(stand_in_grade(place, toy.name, settings).model_copy(update={"key": key}))
+    where.store(stand_in_grade(place, toy.name, settings).model_copy(update={"key": key}))
     where.save_results_index(toy.name, {**where.results_index(toy.name), student: key})
     gradebook.Writer(where, toy).write(student, key)
     return where

@@ -1,4 +1,4 @@
-"""The judge on models of every kind: it gives a verdict whatever they do, and is not deceived.
+"""The judge on models of every kind: it gives a verdict whatever they do, and none deceives it.
 
 The assignment `zz` of these tests lets its models run Python, so that they can try.
 """
@@ -21,44 +21,44 @@ from grader import sandbox
 from grader.checks import reported
 from grader.checks.results import CheckResult
 from grader.judge.judge import Line, Order
-from grader.sandbox.execute import course
+from grader.sandbox.mounts import course
 
 CHECKS = '''
 import numpy as np
 from grader.checks.define import Failure, define
 
 @define("zz.first")
-def first(probe, model: str):
+def first(server, model: str):
     """The model doubles its numbers."""
     x = np.arange(4, dtype=np.float32).reshape(1, 4)
-    answer = probe.infer(model, {"IN": x}, outputs=["OUT"], timeout=5)["OUT"]
+    answer = server.infer(model, {"IN": x}, outputs=["OUT"], timeout=5)["OUT"]
     if answer.shape != x.shape or not (answer == 2 * x).all():
         raise Failure("It does not.")
 
 @define("zz.number")
-def number(probe, value: float):
+def number(server, value: float):
     """The value is above 1."""
     if not value > 1:
         raise Failure("It is not.", help="Try 2.", credit=0.5 if value == 1 else 0)
 
 @define("zz.broken")
-def broken(probe, value: float):
+def broken(server, value: float):
     """A check with a mistake of its own."""
     raise ZeroDivisionError("of its own")
 
 @define("zz.second", needs=("zz.number",))
-def second(probe, model: str):
+def second(server, model: str):
     """The model doubles its numbers, still."""
-    first(probe, model)
+    first(server, model)
 '''
 HIDDEN = """
 import numpy as np
 from grader.checks.define import Failure, hidden
 
 @hidden("zz.second")
-def other_numbers(probe, model: str):
-    x = probe.rng.normal(size=(1, 4)).astype(np.float32)
-    if not (probe.infer(model, {"IN": x})["OUT"] == 2 * x).all():
+def other_numbers(server, model: str):
+    x = server.rng.normal(size=(1, 4)).astype(np.float32)
+    if not (server.infer(model, {"IN": x})["OUT"] == 2 * x).all():
         raise Failure("Other numbers are not doubled.", credit=0.25)
 """
 CONFIG = """
@@ -113,7 +113,7 @@ while True:
 
 
 class Class:
-    """An assignment, a repository and reports in a temporary folder, and a judge on them."""
+    """An assignment, a repository and reported values in a folder, and a judge on them."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -124,9 +124,9 @@ class Class:
             (folder / "__init__.py").touch()
             (folder / "zz.py").write_text(text)
         self.repository = home / "repository"
-        self.reports = home / "reports"
+        self.reported = home / "reported"
         self.repository.mkdir()
-        self.reports.mkdir()
+        self.reported.mkdir()
 
     def model(self, line: str = "pass", *, name: str = "double") -> None:
         """Write a Python model that doubles its input, and does one thing more."""
@@ -138,22 +138,22 @@ class Class:
     def report(self, check: str, **values: Any) -> None:
         """Hand values to a check, as a notebook would."""
         said = CheckResult(id=check, sentence="", status="passed", credit=1)
-        reported.write(check, values, said, self.reports)
+        reported.write(check, values, said, self.reported)
 
     def judge(
         self, *, secret: str = "s", limits: sandbox.Limits | None = None
     ) -> tuple[dict[str, CheckResult], list[str], list[Line]]:
         """The results by check, the kinds of the flags, and all lines."""
         order = Order(
-            assignment="zz", repository=self.repository, reports=self.reports, secret=secret
+            assignment="zz", repository=self.repository, reported=self.reported, secret=secret
         )
         bound, environment = course(hidden=True)
         package = Path(grader.__file__).parent
         here: Mapping[str, Path] = {
-            str(package / "checks"): self.checks,
-            str(package / "hidden"): self.hidden,
+            str(package / "checks" / "zz.py"): self.checks / "zz.py",
+            str(package / "checks" / "hidden"): self.hidden,
             str(self.repository): self.repository,
-            str(self.reports): self.reports,
+            str(self.reported): self.reported,
         }
         outcome = sandbox.run(
             [sys.executable, "-m", "grader.judge.judge"],
@@ -172,8 +172,6 @@ class Class:
 
 @pytest.fixture
 def zz(tmp_path: Path) -> Class:
-    if (problem := sandbox.probe().error) is not None:
-        pytest.skip(str(problem))
     return Class(tmp_path)
 
 
@@ -193,7 +191,7 @@ def test_each_status_is_told(zz: Class) -> None:
     assert results["zz.number"].help == "Try 2."
     assert "of its own" in results["zz.broken"].rationale
     # The notebook claimed that both had passed.
-    assert flags == ["report disagrees", "report disagrees"]
+    assert flags == ["notebook disagrees", "notebook disagrees"]
 
 
 def test_a_check_waits_for_another(zz: Class) -> None:
@@ -299,10 +297,10 @@ def test_the_same_secret_gives_the_same_inputs(zz: Class) -> None:
 
 
 def test_nothing_but_the_server_sees_a_model(zz: Class, tmp_path: Path) -> None:
-    """A model sees neither the hidden checks nor the reports, and cannot write its repository."""
+    """A model sees no hidden checks and no reported values, and cannot write its repository."""
     line = dedent(
         f"""
-        seen = [p for p in ({str(zz.hidden)!r}, {str(zz.reports)!r},
+        seen = [p for p in ({str(zz.hidden)!r}, {str(zz.reported)!r},
             {str(Path(grader.__file__).parent / "checks/hidden")!r}) if os.path.exists(p)]
         try:
             open(os.path.join({str(zz.repository)!r}, "x"), "w")
@@ -322,11 +320,11 @@ def test_nothing_but_the_server_sees_a_model(zz: Class, tmp_path: Path) -> None:
     assert np.isclose(results["zz.first"].credit, 1)
 
 
-def test_order_of_reports_does_not_matter(zz: Class) -> None:
-    """A report of another check under this one's name is none."""
+def test_values_of_another_check_are_refused(zz: Class) -> None:
+    """A file that was copied from another check counts as unreadable."""
     zz.model()
     zz.report("zz.number", value=2)
-    shutil.copy(zz.reports / "zz.number.json", zz.reports / "zz.first.json")
+    shutil.copy(zz.reported / "zz.number.json", zz.reported / "zz.first.json")
     results, flags, _ = zz.judge()
     assert results["zz.first"].status == "not attempted"
-    assert flags == ["unreadable report"]
+    assert flags == ["unreadable values"]

@@ -31,7 +31,7 @@ def archive(*members: Member) -> bytes:
 
 
 PART = st.sampled_from(
-    ["..", ".", "", "a", "reports", "repository", "1", "\0", "\n", "é", "x" * 300]
+    ["..", ".", "", "a", "reported", "repository", "1", "\0", "\n", "é", "x" * 300]
 )
 NAME = st.one_of(
     st.lists(PART, min_size=1, max_size=15).map("/".join),
@@ -81,7 +81,9 @@ def test_any_bytes_are_taken_without_an_exception(data: bytes) -> None:
 
 @given(st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 255))
 def test_a_damaged_archive_is_taken_without_an_exception(cut: int, at: int, byte: int) -> None:
-    data = bytearray(archive(("run.json", tarfile.REGTYPE, b"{}"), ("reports/a", b"0", b"x" * 600)))
+    data = bytearray(
+        archive(("run.json", tarfile.REGTYPE, b"{}"), ("reported/a", b"0", b"x" * 600))
+    )
     data[at % len(data)] = byte
     check(bytes(data[: max(cut, 1)]))
 
@@ -89,24 +91,24 @@ def test_a_damaged_archive_is_taken_without_an_exception(cut: int, at: int, byte
 @pytest.mark.parametrize(
     ("member", "reason"),
     [
-        (("../out", tarfile.REGTYPE, b""), "its name is none"),
-        (("/etc/passwd", tarfile.REGTYPE, b""), "its name is none"),
-        (("repository/../../out", tarfile.REGTYPE, b""), "its name is none"),
-        (("reports/a", tarfile.SYMTYPE, b"/etc"), "neither a file nor a folder"),
-        (("reports/a", tarfile.LNKTYPE, b"run.json"), "neither a file nor a folder"),
-        (("reports/a", tarfile.FIFOTYPE, b""), "neither a file nor a folder"),
+        (("../out", tarfile.REGTYPE, b""), "no name for a file"),
+        (("/etc/passwd", tarfile.REGTYPE, b""), "no name for a file"),
+        (("repository/../../out", tarfile.REGTYPE, b""), "no name for a file"),
+        (("reported/a", tarfile.SYMTYPE, b"/etc"), "neither a file nor a folder"),
+        (("reported/a", tarfile.LNKTYPE, b"run.json"), "neither a file nor a folder"),
+        (("reported/a", tarfile.FIFOTYPE, b""), "neither a file nor a folder"),
         (("elsewhere/a", tarfile.REGTYPE, b""), "not expected"),
-        (("reports", tarfile.REGTYPE, b""), "not expected"),
+        (("reported", tarfile.REGTYPE, b""), "not expected"),
         (("repository/$(reboot)/config.pbtxt", tarfile.REGTYPE, b""), "cannot be a model's name"),
         (("repository/" + "a/" * 20 + "b", tarfile.REGTYPE, b""), "too deep"),
-        (("reports/a", tarfile.REGTYPE, b"x" * 2000), "too large together"),
+        (("reported/a", tarfile.REGTYPE, b"x" * 2000), "too large together"),
     ],
 )
 def test_what_is_left_out_is_said(member: Member, reason: str, tmp_path: Path) -> None:
     data = archive(member, ("run.json", tarfile.REGTYPE, b"{}"))
     (wrong,) = unpack(data, tmp_path, most_bytes=1000)
     assert reason in wrong
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["reports", "repository", "run.json"]
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["reported", "repository", "run.json"]
 
 
 def test_a_second_file_of_a_name_does_not_replace_the_first(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_a_second_file_of_a_name_does_not_replace_the_first(tmp_path: Path) -> N
 def test_a_sparse_file_of_a_terabyte_is_left_out(tmp_path: Path) -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        member = tarfile.TarInfo("reports/huge")
+        member = tarfile.TarInfo("reported/huge")
         member.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 40)}
         tar.addfile(member)
     (wrong,) = unpack(stream.getvalue(), tmp_path, most_bytes=1000)
@@ -131,10 +133,10 @@ def test_a_sparse_file_of_a_terabyte_is_left_out(tmp_path: Path) -> None:
 
 
 def test_too_many_entries_are_cut(tmp_path: Path) -> None:
-    entries = ((f"reports/{n}", tarfile.DIRTYPE, b"") for n in range(10_050))
+    entries = ((f"reported/{n}", tarfile.DIRTYPE, b"") for n in range(10_050))
     wrong = unpack(archive(*entries), tmp_path, most_bytes=1000)
     assert any("10000 entries" in words for words in wrong)
-    assert len(list((tmp_path / "reports").iterdir())) == 10_000
+    assert len(list((tmp_path / "reported").iterdir())) == 10_000
 
 
 def test_empty_folders_are_kept(tmp_path: Path) -> None:

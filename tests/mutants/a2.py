@@ -1,4 +1,4 @@
-"""Wrong answers to a2__forest: each an edit of the solution, and what must come of it.
+"""Wrong answers to a2__forest: each is an edit of the solution, with the message that it must get.
 
 An edit replaces text in one of the solution's model files, or in a solution cell of its notebook.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-#: What is found where a cell before the check raised, so that nothing was handed over.
+#: The message where a cell before the check raised, so that nothing was handed over.
 NOTHING = "did not get to this check"
 WAITS = "waits for"
 
@@ -28,7 +28,11 @@ class Edit:
     new: str
 
     def apply(self, text: str) -> str:
-        """The text after the edit; an edit that finds nothing to change is a mistake here."""
+        """The text after the edit.
+
+        Raises:
+            AssertionError: the text does not hold `old`, so that this edit needs mending.
+        """
         if not self.old:
             return self.new
         if self.old not in text:
@@ -52,11 +56,11 @@ class Mutant:
     fails: dict[str, str]
     stops: str = ""
 
-    def edit_files(self, classroom: Path) -> None:
+    def edit_files(self, folder: Path) -> None:
         """Edit the model files of a student's folder that holds the solution's."""
         for edit in self.edits:
             if "/" in edit.where:
-                path = classroom / edit.where
+                path = folder / edit.where
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(edit.apply(path.read_text() if edit.old else ""))
 
@@ -296,7 +300,7 @@ MUTANTS = (
                 '"predict_proba" value: { string_value: "true" }',
             ),
         ),
-        {"a2.classes": "answers 2 numbers a row", "a2.threshold": WAITS},
+        {"a2.classes": "answers 2 numbers per row", "a2.threshold": WAITS},
     ),
     Mutant(
         "verdict: raw scores instead of classes",

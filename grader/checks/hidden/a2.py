@@ -1,7 +1,7 @@
-"""What decides the marks of a2__forest: references trained by the recipes, and secret rows.
+"""The hidden checks of a2__forest: models trained by the recipes, and rows that nobody has seen.
 
-The rows lie between two patients drawn at random, so that they are plausible and nobody has seen
-them. No message tells an expected value.
+Each row lies between the rows of two patients drawn at random. So its values are plausible ones. No
+message tells an expected value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grader.checks.probe import Array, Probe
 
 @functools.cache
 def xgboost_model(trees: int = 60) -> Any:
-    """The recipe of tasks 1 and 7."""
+    """A model trained by the recipe of tasks 1 and 7."""
     import xgboost
 
     split = a2.cancer()
@@ -36,7 +36,7 @@ def xgboost_model(trees: int = 60) -> Any:
 
 @functools.cache
 def lightgbm_model() -> Any:
-    """The recipe of task 4."""
+    """A model trained by the recipe of task 4."""
     import lightgbm
 
     split = a2.cancer()
@@ -52,26 +52,31 @@ def lightgbm_model() -> Any:
     return model.fit(split.x_train, split.y_train)
 
 
-def secret_rows(probe: Probe, count: int, *, missing: float = 0.0) -> Array:
-    """Rows that nobody has seen: float32 (count, 30), between two patients each.
+def secret_rows(server: Probe, count: int, *, missing: float = 0.0) -> Array:
+    """Rows that nobody has seen, each between the rows of two patients.
 
     Args:
+        server: its random numbers are used.
+        count: how many rows.
         missing: the share of measurements that are NaN.
+
+    Returns:
+        float32, shape (count, 30).
     """
     split = a2.cancer()
     known = np.concatenate([split.x_train, split.x_test])
-    one, other = probe.rng.integers(len(known), size=(2, count))
-    share = probe.rng.random((count, 1))
+    one, other = server.rng.integers(len(known), size=(2, count))
+    share = server.rng.random((count, 1))
     rows: Array = (known[one] * share + known[other] * (1 - share)).astype(np.float32)
-    rows[probe.rng.random(rows.shape) < missing] = np.nan
+    rows[server.rng.random(rows.shape) < missing] = np.nan
     return rows
 
 
 @hidden("a2.forest")
-def other_shapes(probe: Probe, model: str) -> None:
+def other_shapes(server: Probe, model: str) -> None:
     """One row alone is answered; rows of 29 measurements are refused."""
-    probe.infer(model, {a2.INPUT: secret_rows(probe, 1)}, outputs=[a2.OUTPUT])
-    if not probe.refusal(model, {a2.INPUT: secret_rows(probe, 2)[:, :-1]}):
+    server.infer(model, {a2.INPUT: secret_rows(server, 1)}, outputs=[a2.OUTPUT])
+    if not server.refusal(model, {a2.INPUT: secret_rows(server, 2)[:, :-1]}):
         raise Failure(
             f"{model} answers rows that lack a measurement.",
             help="Look at the dims of its input.",
@@ -80,7 +85,7 @@ def other_shapes(probe: Probe, model: str) -> None:
 
 
 @hidden("a2.probabilities")
-def secret_probabilities(probe: Probe, model: str, library: Array, served: Array) -> None:
+def secret_probabilities(server: Probe, model: str, library: Array, served: Array) -> None:
     """The library's values are those of the recipe, and so are the server's on secret rows."""
     reference = xgboost_model()
     a2.require_agreement(
@@ -90,8 +95,8 @@ def secret_probabilities(probe: Probe, model: str, library: Array, served: Array
         "those of a model trained by RECIPE on the training rows",
     )
     for count, missing in ((1, 0.0), (7, 0.0), (100, 0.0), (50, 0.2)):
-        rows = secret_rows(probe, count, missing=missing)
-        answer = probe.infer(model, {a2.INPUT: rows}, outputs=[a2.OUTPUT])[a2.OUTPUT]
+        rows = secret_rows(server, count, missing=missing)
+        answer = server.infer(model, {a2.INPUT: rows}, outputs=[a2.OUTPUT])[a2.OUTPUT]
         gaps = ", some measurements missing" if missing else ""
         a2.require_agreement(
             f"the server's probabilities for {count} other rows{gaps}",
@@ -102,16 +107,16 @@ def secret_probabilities(probe: Probe, model: str, library: Array, served: Array
 
 
 @hidden("a2.labels")
-def secret_labels(probe: Probe, model: str, answers: list[str]) -> None:
+def secret_labels(server: Probe, model: str, answers: list[str]) -> None:
     """The labels of secret rows are those of the recipe's classes."""
     names = a2.cancer().labels
-    # Most rows are easy for any forest; those nearest to the line tell one from another.
-    rows = secret_rows(probe, 5000)
+    # Most rows get the same label from any forest. Those near 0.5 tell one forest from another.
+    rows = secret_rows(server, 5000)
     p = xgboost_model().predict_proba(rows)[:, 1]
     distance = np.abs(p - 0.5)
     near = np.argsort(distance)
     near = near[distance[near] > a2.tolerance(60)][:100]
-    named = a2.require_labels(probe, model, rows[near])
+    named = a2.require_labels(server, model, rows[near])
     wrong = sum(name != names[int(x > 0.5)] for name, x in zip(named, p[near], strict=True))
     if wrong:
         raise Failure(
@@ -122,7 +127,7 @@ def secret_labels(probe: Probe, model: str, answers: list[str]) -> None:
 
 
 @hidden("a2.classes")
-def secret_classes(probe: Probe, model: str, library: Array) -> None:
+def secret_classes(server: Probe, model: str, library: Array) -> None:
     """The library's values are those of the recipe, and the classes of secret rows follow."""
     reference = lightgbm_model()
     table = np.asarray(library)
@@ -136,14 +141,14 @@ def secret_classes(probe: Probe, model: str, library: Array) -> None:
         "rows: the probability of benign, for each test row.",
     )
     for count in (1, 7, 100):
-        rows = secret_rows(probe, count)
+        rows = secret_rows(server, count)
         p = reference.predict_proba(rows)[:, 1]
-        a2.require_classes(probe, model, rows, p, "a model trained by RECIPE_LIGHTGBM")
+        a2.require_classes(server, model, rows, p, "a model trained by RECIPE_LIGHTGBM")
 
 
 @hidden("a2.threshold")
 def true_counts(
-    probe: Probe, model: str, missed: list[int], alarms: list[int], threshold: float
+    server: Probe, model: str, missed: list[int], alarms: list[int], threshold: float
 ) -> None:
     """Both counts are those of the recipe's model."""
     split = a2.cancer()
@@ -160,22 +165,22 @@ def true_counts(
 
 
 @hidden("a2.batching")
-def secret_batches(probe: Probe, model: str, requests: int, executions: int) -> None:
+def secret_batches(server: Probe, model: str, requests: int, executions: int) -> None:
     """Secret rows are batched too, and each gets its own answer."""
-    rows = secret_rows(probe, a2.TOGETHER)
-    a2.require_batches(probe, model, rows)
+    rows = secret_rows(server, a2.TOGETHER)
+    a2.require_batches(server, model, rows)
 
 
 @hidden("a2.shap")
 def secret_reasons(
-    probe: Probe, model: str, patient: int, values: Array, reasons: list[str]
+    server: Probe, model: str, patient: int, values: Array, reasons: list[str]
 ) -> None:
     """The SHAP values of secret rows are those that XGBoost gives for the recipe's model."""
     import xgboost
 
-    rows = secret_rows(probe, 20)
+    rows = secret_rows(server, 20)
     require_close(
-        a2.require_additive(probe, model, rows),
+        a2.require_additive(server, model, rows),
         xgboost_model().get_booster().predict(xgboost.DMatrix(rows), pred_contribs=True),
         what="the SHAP values of other rows",
         tolerance=a2.shap_tolerance(60),
@@ -185,11 +190,11 @@ def secret_reasons(
 
 
 @hidden("a2.versions")
-def secret_versions(probe: Probe, model: str, first: Array, third: Array, plain: Array) -> None:
+def secret_versions(server: Probe, model: str, first: Array, third: Array, plain: Array) -> None:
     """Each version answers secret rows as the recipe's model of that size does."""
     for version, trees in ((1, 20), (3, 100), (None, 100)):
-        rows = secret_rows(probe, 30)
-        answer = probe.infer(model, {a2.INPUT: rows}, outputs=[a2.OUTPUT], version=version)
+        rows = secret_rows(server, 30)
+        answer = server.infer(model, {a2.INPUT: rows}, outputs=[a2.OUTPUT], version=version)
         asked = f"of version {version}" if version else "to requests without a version"
         a2.require_agreement(
             f"the answers {asked} for other rows",

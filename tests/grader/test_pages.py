@@ -15,10 +15,10 @@ from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
-from grader.classroom import gradebook, intake
+from grader.classroom import export, gradebook, intake
 from grader.classroom.classroom import Classroom
 from grader.cli import app
-from grader.pages import report
+from grader.pages import class_report, feedback
 from workbook.assignments import Assignment
 
 ATTACK = "<script>alert(1)</script>"
@@ -97,7 +97,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
         "eve": intake.refused(toy, records["eve.zip"].problem),
     }
     for item in results.values():
-        where.keep(item)
+        where.store(item)
     where.save_results_index(toy.name, {who: item.key for who, item in results.items()})
     writer = gradebook.Writer(where, toy)
     for who, item in results.items():
@@ -109,8 +109,8 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
         ):
             book.find_comment(cell, "a9", toy.name, "cmd").manual_comment = words
         book.db.commit()
-    report.feedback(where, toy)
-    report.classroom(where, toy)
+    feedback.write_feedback(where, toy)
+    class_report.write_class_report(where, toy)
     return where
 
 
@@ -194,7 +194,7 @@ def test_the_class_report_finds_what_wrong_answers_share(a_class: Classroom) -> 
 
 def test_pages_that_say_the_same_are_not_written_again(a_class: Classroom, toy: Assignment) -> None:
     before = {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")}
-    report.feedback(a_class, toy)
+    feedback.write_feedback(a_class, toy)
     assert {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")} == before
 
 
@@ -203,18 +203,18 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_tables_have_the_columns_that_others_import(a_class: Classroom, toy: Assignment) -> None:
-    canvas = rows(report.table(a_class, toy, "canvas"))
+    canvas = rows(export.table(a_class, toy, "canvas"))
     assert canvas[0] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "a9__toy"]
     assert canvas[1] == ["Points Possible", "", "", "", "", "20"]
     by_name = {row[0]: row[1:] for row in canvas[2:]}
     assert by_name["bob"] == ["41", "", "", "", "10.0"]
     assert by_name["anna"] == ["", "", "anna", "", "15.0"]
 
-    moodle = rows(report.table(a_class, toy, "moodle"))
+    moodle = rows(export.table(a_class, toy, "moodle"))
     assert moodle[0][:2] == ["Identifier", "Full name"]
     assert ["Participant 77", "Cy Li", "", "", "12.5", "20.0"] in moodle
 
-    own = report.table(a_class, toy, "nbgrader")
+    own = export.table(a_class, toy, "nbgrader")
     assert rows(own)[0] == [
         *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name"),
         *("email", "raw_score", "late_submission_penalty", "score", "max_score"),
@@ -223,7 +223,7 @@ def test_tables_have_the_columns_that_others_import(a_class: Classroom, toy: Ass
 
 @pytest.mark.parametrize("format", ["nbgrader", "canvas", "moodle"])
 def test_no_cell_of_a_table_is_a_formula(a_class: Classroom, toy: Assignment, format: str) -> None:
-    text = report.table(a_class, toy, format)  # type: ignore[arg-type]
+    text = export.table(a_class, toy, format)  # type: ignore[arg-type]
     assert "cmd" in text
     for row in rows(text):
         for value in row:
@@ -232,10 +232,10 @@ def test_no_cell_of_a_table_is_a_formula(a_class: Classroom, toy: Assignment, fo
 
 @given(st.text(), st.floats(allow_nan=False), st.integers(0, 10**9))
 def test_figures_do_not_make_another_mistake(words: str, number: float, count: int) -> None:
-    one = report.normal(f"{count} rows differ by {number}: {words}")
-    other = report.normal(f"{count + 1} rows differ by 0.5: {words}")
+    one = class_report.without_figures(f"{count} rows differ by {number}: {words}")
+    other = class_report.without_figures(f"{count + 1} rows differ by 0.5: {words}")
     assert one == other
-    assert not any(c in "0123456789" for c in report.normal(f"{count} {number}"))
+    assert not any(c in "0123456789" for c in class_report.without_figures(f"{count} {number}"))
 
 
 def test_the_command_line_says_where_the_files_are(
@@ -248,6 +248,6 @@ def test_the_command_line_says_where_the_files_are(
     assert "<student>/a9__toy.html" in "".join(shown.output.split("\n"))
     shown = run.invoke(app, ["export", "a9", "--format", "canvas", "--to", f"{a_class.home}/c.csv"])
     assert shown.exit_code == 0, shown.output
-    assert (a_class.home / "c.csv").read_text() == report.table(a_class, toy, "canvas")
+    assert (a_class.home / "c.csv").read_text() == export.table(a_class, toy, "canvas")
     assert run.invoke(app, ["export", "a9", "--format", "excel"]).exit_code == 1
     assert run.invoke(app, ["report", "a8"]).exit_code == 1

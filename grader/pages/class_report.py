@@ -1,0 +1,152 @@
+"""The class report: one HTML file that shows how a whole class did."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from workbook.assignments import Assignment
+
+from ..checks.panel import LOOKS
+from ..checks.results import Graded
+from ..classroom.classroom import Classroom
+from ..classroom.gradebook import Mark
+from .page import marks, most_points, render, save, title
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\b(?:inf|nan)\b)")
+
+
+def page(classroom: Classroom, assignment: Assignment) -> Path:
+    """The file of the class report."""
+    return classroom.report / f"{assignment.name}.html"
+
+
+def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
+    """Write the class report. It needs no other file, so it can be sent by mail.
+
+    Example::
+
+        write_class_report(Classroom.default(), assignments.named("a2"))
+    """
+    results = classroom.results(assignment.name)
+    by_student = marks(classroom, assignment)
+    points = assignment.checks
+    scores = [mark.total for mark in by_student.values()] or [0.0]
+    most = most_points(assignment)
+    text = render(
+        "class.html",
+        assignment=assignment.name,
+        title=title(assignment),
+        most=most,
+        unread=sum(mark.by_hand for mark in by_student.values()),
+        rows=[_row(by_student[student], results[student], points) for student in sorted(results)],
+        median=statistics.median(scores),
+        mean=statistics.fmean(scores),
+        least=min(scores),
+        top=max(scores),
+        bins=_bins(scores, most),
+        checks=[_check(id, results.values()) for id in points],
+        looks=[{"sign": sign, "word": word} for sign, word, _ in LOOKS.values()],
+        groups=_groups(results),
+        flags=_flags(results),
+        same=_same_files(results),
+        executed=sum(graded.executed for graded in results.values()),
+        judged=sum(graded.judged for graded in results.values()),
+        slowest=max((g.executed + g.judged for g in results.values()), default=0.0),
+        sandboxes=sorted({graded.sandbox for graded in results.values()}),
+    )
+    save(page(classroom, assignment), text)
+
+
+def without_figures(rationale: str) -> str:
+    """A rationale with `#` in place of its figures: wrong answers of one kind then look the same.
+
+    Example: `without_figures("7 of 50 rows differ") == "# of # rows differ"`.
+    """
+    return " ".join(_NUMBER.sub("#", rationale).split())
+
+
+def _row(mark: Mark, graded: Graded, points: dict[str, float]) -> dict[str, Any]:
+    """A student's row of the table."""
+    return {
+        "student": mark.student,
+        "total": mark.total,
+        "cells": [_cell(graded, id, mark) for id in points],
+        "flags": ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags)),
+        "seconds": graded.executed + graded.judged,
+    }
+
+
+def _cell(graded: Graded, id: str, mark: Mark) -> dict[str, Any]:
+    """A student's result of one check."""
+    result = graded.verdict.of(id)
+    status = result.status if result else "not attempted"
+    sign, word, _ = LOOKS[status]
+    points = mark.parts.get(id, (0.0, 0.0))[0]
+    return {"sign": sign, "word": word, "look": status.split()[-1], "points": points}
+
+
+def _check(id: str, results: Iterable[Graded]) -> dict[str, Any]:
+    """How one check went in the whole class."""
+    found = [result for graded in results if (result := graded.verdict.of(id)) is not None]
+    return {
+        "id": id,
+        "name": id.partition(".")[2],
+        "sentence": next((result.sentence for result in found if result.sentence), ""),
+        "share": statistics.fmean([result.credit for result in found] or [0.0]),
+        "counts": [sum(result.status == status for result in found) for status in LOOKS],
+    }
+
+
+def _groups(results: dict[str, Graded]) -> list[dict[str, Any]]:
+    """Wrong answers whose rationales differ in figures only, the most frequent kind first."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for student, graded in results.items():
+        for check in graded.verdict.checks:
+            if check.status in ("failed", "partial") and check.rationale:
+                group = found.setdefault(
+                    (check.id, without_figures(check.rationale)),
+                    {"check": check.id, "example": check.rationale[:400], "students": []},
+                )
+                group["students"].append(student)
+    return sorted(found.values(), key=lambda group: (-len(group["students"]), group["check"]))
+
+
+def _flags(results: dict[str, Graded]) -> list[dict[str, Any]]:
+    """What a person should look at: one entry per student and kind of flag."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for student, graded in results.items():
+        for flag in graded.verdict.flags:
+            found.setdefault((student, flag.kind), []).append(flag.detail)
+    return [
+        {"student": student, "kind": kind, "first": first, "more": more}
+        for (student, kind), (first, *more) in found.items()
+    ]
+
+
+def _same_files(results: dict[str, Graded]) -> list[list[str]]:
+    """Groups of students who handed in the same files, where these earned something."""
+    same: dict[str, list[str]] = {}
+    for student, graded in results.items():
+        if any(check.credit for check in graded.verdict.checks):
+            same.setdefault(graded.key, []).append(student)
+    return [students for students in same.values() if len(students) > 1]
+
+
+def _bins(scores: list[float], most: float) -> list[dict[str, Any]]:
+    """The histogram of the scores: ten bins, each with its height in percent of the highest."""
+    counts = [0] * 10
+    for score in scores:
+        counts[min(9, int(10 * score / most)) if most else 0] += 1
+    highest = max(counts) or 1
+    return [
+        {
+            "count": count,
+            "height": round(95 * count / highest),
+            "label": f"{most * n / 10:g}-{most * (n + 1) / 10:g}",
+        }
+        for n, count in enumerate(counts)
+    ]
