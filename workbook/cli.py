@@ -254,9 +254,9 @@ def lab(
     grpc_port: Port = DEFAULT_GRPC,
     metrics_port: Port = DEFAULT_METRICS,
 ) -> None:
-    """Start the server, load the models, and run JupyterLab in your copy of the course, until
-    Ctrl-C."""
-    from .lab import jupyter, work
+    """Start the server, load the models that are built, build the others meanwhile, and run
+    JupyterLab in your copy of the course, until Ctrl-C."""
+    from .lab import background, jupyter, work
 
     for sentence in work.update().sentences():
         out.print(escape(sentence), soft_wrap=True)
@@ -265,7 +265,8 @@ def lab(
     try:
         _announce(server, f"is ready after {time.monotonic() - began:.1f} s")
         _load(server, fleet.names(server.repository))
-        code = jupyter.jupyter(browser=browser, port=port, server=server)
+        with background.Background(server, say=_say_line, complain=_complain_line):
+            code = jupyter.jupyter(browser=browser, port=port, server=server)
     finally:
         finish()
     raise typer.Exit(code)
@@ -405,6 +406,15 @@ def _announce(server: Server, how: str) -> None:
     known = identity.repository(server)
     shown = "not known: TRITON_REPOSITORY can name it" if known is None else str(known)
     out.print(f"  repository   {escape(shown)}", soft_wrap=True)
+
+
+def _say_line(sentence: str) -> None:
+    """Say something from a thread, beside what JupyterLab prints."""
+    out.print(f"[green]✓[/] {escape(sentence)}", soft_wrap=True)
+
+
+def _complain_line(error: WorkbookError) -> None:
+    terminal.complain(err, error)
 
 
 def _load_missing(server: Server, models: str) -> None:
