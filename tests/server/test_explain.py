@@ -27,6 +27,7 @@ from workbook.server import Triton
 from workbook.server.assemble import find
 from workbook.server.catalogue import LOADS, REQUESTS, STARTS
 from workbook.server.explain import explain, hazard, load_error, start_error, table
+from workbook.zoo.progress import published
 
 IO = """\
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
@@ -1146,6 +1147,9 @@ def test_a_demonstration_model_without_its_weights(
                 ask(client, httpclient, model)
             error = explain(failed.value, server)
             assert f"Run `workbook models {model}`" in error.todo, str(error)
+            with published(tmp_path, [model]) as table:
+                table.started([model])
+                assert "still being built" in explain(failed.value, server).what
 
 
 @pytest.mark.parametrize("control", ["none", "poll"])

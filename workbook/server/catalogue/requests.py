@@ -11,7 +11,7 @@ from ...common.errors import WorkbookError
 from .evidence import Evidence
 from .python import missing_module
 from .rules import Advice, Catalogue, Said, listed, near
-from .weights import build_command
+from .weights import unbuilt
 
 _NUMPY = {
     "FP32": "np.float32",
@@ -91,9 +91,9 @@ class Question:
                 return str(entry["reason"])
         return ""
 
-    def build_command(self, model: str) -> str:
-        """The command that builds a model's weights, where its folder lacks them; else ""."""
-        return build_command(self.server.repository / model) if self.server else ""
+    def unbuilt(self, model: str) -> Advice | None:
+        """What to do where the model is one of the course's, and its weights are not built."""
+        return unbuilt(self.server.repository / model) if self.server else None
 
     def evidence(self) -> Evidence | None:
         """The model's folder on this machine, where the server's repository is known."""
@@ -303,19 +303,17 @@ REQUESTS.row(
 )
 def unknown_model(question: Question, said: Said) -> Advice:
     """Load the model, or correct its name."""
+    name = said["model"]
+    if (advice := question.unbuilt(name)) is not None:
+        return advice
     entries = question.index()
     ready = sorted({e["name"] for e in entries if e.get("state") == "READY"})
     here = {e["name"] for e in entries}
-    name = said["model"]
     if name in here:
-        command = question.build_command(name)
         return Advice(
-            f"The model {name} is in the repository and is not loaded"
-            + (": its weights are not built." if command else "."),
+            f"The model {name} is in the repository and is not loaded.",
             name,
-            f"Run `{command}`, then `workbook serve --detach`."
-            if command
-            else f'Load it: server.load("{name}"). If it was refused, that says why.',
+            f'Load it: server.load("{name}"). If it was refused, that says why.',
         )
     meant = near(name, ready) or near(name, here)
     if meant:
@@ -350,12 +348,8 @@ def unknown_version(question: Question, said: Said) -> Advice:
 def model_not_ready(question: Question, said: Said) -> Advice:
     """Correct the model and load it again."""
     name = said["model"]
-    if command := question.build_command(name):
-        return Advice(
-            f"The model {name} is not loaded: its weights are not built.",
-            name,
-            f"Run `{command}`, then `workbook serve --detach`.",
-        )
+    if (advice := question.unbuilt(name)) is not None:
+        return advice
     why = " ".join(question.reason().partition("\n\nAt:")[0].split())
     return Advice(
         f"The model {name} is not ready" + (f": {why}" if why else "."),

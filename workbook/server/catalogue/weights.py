@@ -1,28 +1,41 @@
-"""The course's own models whose weights are not built yet."""
+"""The course's own models whose weights are not built, or are being built."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from ...common import paths
-from ...zoo.repository import MODELS, lacking
+from ...zoo.progress import building
+from ...zoo.repository import lacking
 from .evidence import Evidence
 from .rules import Advice, Catalogue, Said
 
 WEIGHTS: Catalogue[Evidence] = Catalogue()
 
 
-def build_command(folder: Path) -> str:
-    """The command that builds what a model of the shared repository lacks; "" where it lacks none.
+def unbuilt(folder: Path) -> Advice | None:
+    """What to do about a model of the shared repository that is incomplete; None for any other.
 
-    build_command(paths.repository() / "digits_onnx")  # workbook models digits_onnx
+    advice = unbuilt(paths.repository() / "digits_onnx")
+    advice.todo  # "Run `workbook models digits_onnx`, then `workbook serve --detach`."
     """
-    if folder.resolve().parent != paths.repository() or not folder.is_dir():
-        return ""
-    files = MODELS.get(folder.name)
-    if files is not None and not all((folder / file).exists() for file in ("1", *files)):
-        return f"workbook models {folder.name}"
-    return lacking(folder)
+    name = folder.name
+    if folder.parent.resolve() != paths.repository().resolve() or not (command := lacking(folder)):
+        return None
+    if state := building(folder.parent).get(name):
+        return Advice(
+            f"The weights of {name} are still being built"
+            + (" (others come first)." if state == "waiting" else "."),
+            name,
+            f"Wait until `workbook status` shows {name} as ready; if it shows `not loaded`, run "
+            "`workbook serve --detach`.",
+        )
+    what = (
+        "The package vllm is not installed."
+        if command == "make vllm"
+        else (f"The weights of {name} are not built yet.")
+    )
+    return Advice(what, name, f"Run `{command}`, then `workbook serve --detach`.")
 
 
 @WEIGHTS.rule(
@@ -31,12 +44,5 @@ def build_command(folder: Path) -> str:
     "at least one version must be available under the version policy of model",
 )
 def weights_not_built(evidence: Evidence, said: Said) -> Advice | None:
-    """Build the weights (`workbook models NAME`), then load the model."""
-    command = build_command(evidence.folder)
-    if not command:
-        return None
-    return Advice(
-        f"The weights of {evidence.model} are not built yet.",
-        str(evidence.folder),
-        f"Run `{command}`, then load the model (`workbook serve --detach` loads what is new).",
-    )
+    """Build the weights (`workbook models NAME`), or wait until they are, then load the model."""
+    return unbuilt(evidence.folder)
