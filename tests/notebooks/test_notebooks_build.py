@@ -196,7 +196,7 @@ def test_a_lecture_keeps_the_outputs_of_cells_that_did_not_change(home: Path) ->
     folder = home / "lectures/1_architecture"
     folder.mkdir(parents=True)
     source = write(folder, LECTURE, "01__start.py")
-    (lecture,) = building.sources(["01__start"])
+    (lecture,) = building.lectures(home)
     target = source.with_suffix(".ipynb")
     assert building.build(lecture) == [target]
     executed(target)
@@ -221,6 +221,6 @@ def test_outputs_of_a_damaged_notebook_are_an_error(home: Path) -> None:
     folder = home / "lectures"
     folder.mkdir()
     write(folder, LECTURE, "00__start.py").with_suffix(".ipynb").write_text("{")
-    (lecture,) = building.sources(["00__start"])
+    (lecture,) = building.lectures(home)
     with pytest.raises(WorkbookError, match="cannot be read"):
         building.build(lecture)

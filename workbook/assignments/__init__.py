@@ -1,17 +1,20 @@
 """What an assignment is, how it is built and released, and how a student submits it.
 
-from workbook import assignments
+    from workbook import assignments
 
-forest = assignments.named("a2")        # or assignments.find() for all of them
-assignments.build(forest)               # solutions/a2__forest/a2.py → assignments/a2__forest/
-print(assignments.leaks(forest.handout))  # [] when nothing in it must be kept from students
-assignments.release(Path("course"))     # the course as a class gets it
+    forest = assignments.named("a2")        # or assignments.find() for all of them
+    assignments.build(forest)               # solutions/a2__forest/a2.py → assignments/a2__forest/
+    assignments.leaks(forest.handout)       # [] if it holds nothing that students must not see
+    assignments.release(Path("course"))     # the course as a class gets it
+
+On the command line: `workbook build`, `workbook submit`, `grader release`.
 """
 
 from .assignment import CLUTTER, Assignment, files, find, named
 from .build import build, programs_on_path
 from .gate import Leak, gate, leaks
 from .release import release
+from .update import update
 
 __all__ = [
     "CLUTTER",
@@ -25,4 +28,5 @@ __all__ = [
     "named",
     "programs_on_path",
     "release",
+    "update",
 ]

@@ -1,4 +1,11 @@
-"""From py:percent sources to notebooks: reading, building, executing."""
+"""From py:percent sources to notebooks: reading, building, executing.
+
+from workbook.notebooks import building, executing, notebook, read
+
+node = notebook(read(Path("lectures/00__start.py")))   # a notebook without outputs
+building.build(building.lectures()[0])                 # written beside its source
+executing.run(Path("lectures/00__start.py"))           # with outputs
+"""
 
 from .source import (
     END,
