@@ -189,6 +189,13 @@ RIGHT: dict[str, tuple[str, str]] = {
         + "            assert maybe is None\n"
         + RETURN,
     ),
+    "asks_for_what_it_may_have": (
+        CONFIG,
+        ANSWERS
+        + "            corrid = pb_utils.get_input_tensor_by_name(request, 'CORRID')\n"
+        + "            assert corrid is None\n"
+        + RETURN,
+    ),
     "asks_its_own_request": (
         CONFIG,
         ANSWERS + "            own = pb_utils.InferenceRequest(model_name='right', "
@@ -350,18 +357,25 @@ def test_sequence_controls_and_states_are_inputs_too(tmp_path: Path) -> None:
 
 def test_other_errors_of_a_model_keep_their_words(tmp_path: Path) -> None:
     write(tmp_path, "raises", CONFIG, "    def execute(self, requests):\n        1 / 0\n")
+    # Its None has nothing to do with an input.
+    body = ANSWERS.replace("x * 2", "None.nothing")
+    write(tmp_path, "none", CONFIG, body)
     write(tmp_path, "lazy", CONFIG, "    pass\n")
     broken = "    def initialize(self, args):\n        args['nothing']\n"
     write(tmp_path, "broken", CONFIG, broken)
     (tmp_path / "nameless" / "1").mkdir(parents=True)
     (tmp_path / "nameless" / "1" / "model.py").write_text("import numpy\n")
     (tmp_path / "nameless" / "config.pbtxt").write_text(CONFIG)
-    with Triton(tmp_path, models=["raises", "lazy"]) as server:
+    with Triton(tmp_path, models=["raises", "none", "lazy"]) as server:
         with pytest.raises(InferenceServerException, match="ZeroDivisionError: ") as caught:
             ask(server, "http", "raises")
         error = explain(caught.value, server, "raises")
         assert "1/model.py, line 7, in execute: 1 / 0" in error.where
         assert "triton_workbook_checks" not in str(error)
+        with pytest.raises(InferenceServerException, match="has no attribute 'nothing'") as caught:
+            ask(server, "http", "none")
+        error = explain(caught.value, server, "none")
+        assert "1/model.py, line 10, in execute: " in error.where
         with pytest.raises(InferenceServerException, match="does not implement `execute` method"):
             ask(server, "http", "lazy")
         with pytest.raises(LoadError) as refused:

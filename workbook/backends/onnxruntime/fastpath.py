@@ -1,7 +1,10 @@
-"""Hands a plain model over to the server, which runs it without this process (server/fastpath.cc).
+"""Offers a plain model to the server, which then runs it without this process.
 
-What makes a model plain: nothing in its config concerns more than one request at a time or needs
-another look at a tensor. Such a model is the usual one. All others are answered here.
+The server's side is `server/native/fastpath.cc`; `server/native/README.md` describes both.
+
+A model is plain if the server needs nothing but its file, its session options and the names of
+its tensors: no sequences, no ragged batches, no optional inputs, no text, no custom operators.
+Most models are plain. The requests of all others are answered in this process.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from typing import Any
 
 from workbook.backends.base import Config
 
-_MEMORY = "/memfd:triton-fastpath (deleted)"  # as the server names the file that it hands down
+#: What /proc shows for the memory file that the server makes and this process inherits.
+_MEMORY = "/memfd:triton-fastpath (deleted)"
 
-#: Settings of a session or a run that an offer has no word for.
-_UNSAID = frozenset(
+#: Parameters that an offer cannot express; a model with one of them is not plain.
+_NOT_OFFERED = frozenset(
     {
         "memory.enable_memory_arena_shrinkage",
         "session.use_device_allocator_for_initializers",
@@ -24,7 +28,7 @@ _UNSAID = frozenset(
 
 
 def offer(config: Config, instance: str, file: Path, options: Any) -> bool:
-    """Offer an instance that is loaded and checked; True where the server takes it.
+    """Offer an instance that is loaded and checked; True if its requests will go to the server.
 
     Args:
         config: the model's.
@@ -49,31 +53,31 @@ def offer(config: Config, instance: str, file: Path, options: Any) -> bool:
         *(f"output {name}" for name in config.outputs),
         "end\n",
     ]
-    if any("\n" in line for line in lines[:-1]):  # a name may hold anything
+    if any("\n" in line for line in lines[:-1]):  # a tensor's name may hold anything
         return False
     os.write(memory, "\n".join(lines).encode())
     return True
 
 
 def _is_plain(config: Config) -> bool:
-    """Whether the server can answer for a model with this config."""
+    """Whether the server can run a model with this config."""
     raw, tensors = config.raw, [*config.inputs.values(), *config.outputs.values()]
     return not (
         raw.get("sequence_batching")
         or raw.get("model_operations")
         or config.batch_inputs
         or config.batch_outputs
-        or not _UNSAID.isdisjoint(config.parameters)
+        or not _NOT_OFFERED.isdisjoint(config.parameters)
         or any(t.ragged or t.optional or t.data_type == "TYPE_STRING" for t in tensors)
     )
 
 
 def _memory() -> int | None:
-    """The descriptor of the memory file that the server handed down; None where it did not."""
+    """The descriptor of the server's memory file; None if there is none (no fast path)."""
     for entry in Path("/proc/self/fd").iterdir():
         try:
             if str(entry.readlink()) == _MEMORY:
                 return int(entry.name)
-        except OSError:  # the one that this listing held
+        except OSError:  # the descriptor of this listing itself, closed meanwhile
             continue
     return None

@@ -60,6 +60,8 @@ class Model:
         outputs: the config's outputs with their numpy types; None for a type that numpy lacks
             (BF16), which is not compared.
         decoupled: whether it answers through response senders alone.
+        missing: an input that `execute` has asked for in this call though the config does not have
+            it, and the place; None where there is none.
     """
 
     def __init__(self, file: Path) -> None:
@@ -69,6 +71,7 @@ class Model:
         self.inputs: set[str] | None = None
         self.outputs: dict[str, np.dtype[Any] | None] = {}
         self.decoupled = False
+        self.missing: tuple[str, str] | None = None
         self._types: dict[str, str] = {}
 
     def configure(self, config: dict[str, Any]) -> None:
@@ -150,38 +153,53 @@ class Model:
         Raises:
             ModelMistake: an output has another name or type than the config declares.
         """
+        outputs = self.outputs
         for tensor in response.output_tensors():
             name = tensor.name()
-            if name not in self.outputs:
+            if name not in outputs:
                 raise ModelMistake(
                     f'The model answers with an output "{name}", which its config does not have.',
                     self._at_tensor(name) or where or self._at_return(),
-                    f"The config's outputs are {', '.join(self.outputs) or 'none'}: use such a "
-                    "name, or add the output to config.pbtxt.",
+                    f"The config's outputs are {', '.join(outputs) or 'none'}: use such a name, or "
+                    "add the output to config.pbtxt.",
                 )
-            wanted = self.outputs[name]
-            if wanted is not None and tensor.is_cpu():
+            wanted = outputs[name]
+            if wanted is None:
+                continue
+            try:
                 dtype = tensor.as_numpy().dtype
-                if dtype != wanted and (dtype.kind, wanted.kind) != ("S", "O"):  # both are text
-                    raise self._wrong_type(name, dtype, where)
+            except stub.TritonModelException:  # it lies in the memory of a GPU
+                continue
+            if dtype is wanted or dtype == wanted:  # nearly always the same object
+                continue
+            if (dtype.kind, wanted.kind) != ("S", "O"):  # both are text
+                raise self._wrong_type(name, dtype, where)
 
-    def check_input(self, name: str, request: Any, where: str) -> None:
-        """Refuse to look for an input that the model cannot have; `where` asked for it.
+    def note_missing(self, name: str, request: Any, caller: types.FrameType) -> None:
+        """Note that the model was given None for an input, if its config does not have it.
 
         A request that the model itself has made for another model may carry any input.
-
-        Raises:
-            ModelMistake: the config does not have it.
         """
         if self.inputs is None or name in self.inputs:  # not sent: the input is optional
             return
         if all(tensor.name() in self.inputs for tensor in request.inputs()):
-            raise ModelMistake(
-                f'The model asks for an input "{name}", which its config does not have.',
-                where,
-                f"The config's inputs are {', '.join(sorted(self.inputs)) or 'none'}: use such a "
-                "name, or add the input to config.pbtxt.",
-            )
+            self.missing = name, self.at_caller(caller)
+
+    def explain(self, error: Exception) -> ModelMistake | None:
+        """What to raise in place of an error of `execute`; None where it should stay as it is.
+
+        A model may ask for an input that it perhaps has, and Triton gives it None. Where that None
+        made `execute` fail, the message names the input.
+        """
+        if self.missing is None or "'NoneType'" not in str(error):
+            return None
+        name, where = self.missing
+        return ModelMistake(
+            f'The model asks for an input "{name}", which its config does not have.',
+            where,
+            f"The config's inputs are {', '.join(sorted(self.inputs or ())) or 'none'}: use such a "
+            "name, or add the input to config.pbtxt.",
+        )
 
     def _silent(self, what: str) -> ModelMistake:
         return ModelMistake(
@@ -321,13 +339,25 @@ def _subclass(theirs: Any, model: Model, settled: set[int]) -> Any:
 
     def execute(self: Any, requests: list[Any]) -> Any:
         settled.clear()
-        answer = super(checked, self).execute(requests)
+        model.missing = None
+        try:
+            answer = super(checked, self).execute(requests)
+        except (AttributeError, TypeError) as error:
+            if (mistake := model.explain(error)) is None:
+                raise
+            raise mistake from None
         if inspect.iscoroutine(answer):
             return answer if model.decoupled else awaited(answer, requests)
         return model.check(answer, requests, settled)
 
     async def awaited(answer: Any, requests: list[Any]) -> Any:
-        return model.check(await answer, requests, settled)
+        try:
+            returned = await answer
+        except (AttributeError, TypeError) as error:
+            if (mistake := model.explain(error)) is None:
+                raise
+            raise mistake from None
+        return model.check(returned, requests, settled)
 
     members: dict[str, Any] = {"initialize": initialize}
     if hasattr(theirs, "execute"):  # else the stub says that it is missing
@@ -368,14 +398,14 @@ def _watch_senders(model: Model) -> None:
 
 
 def _watch_inputs(model: Model) -> None:
-    """Let `get_input_tensor_by_name` say that the model has no such input."""
+    """Note where `get_input_tensor_by_name` is asked for an input that the model cannot have."""
     theirs = pb_utils.get_input_tensor_by_name
 
     @functools.wraps(theirs)
     def get_input_tensor_by_name(inference_request: Any, name: str) -> Any:
         found = theirs(inference_request, name)
         if found is None:
-            model.check_input(name, inference_request, model.at_caller(sys._getframe(1)))
+            model.note_missing(name, inference_request, sys._getframe(1))
         return found
 
     pb_utils.get_input_tensor_by_name = get_input_tensor_by_name

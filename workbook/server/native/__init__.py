@@ -1,4 +1,4 @@
-"""The two compiled helpers of the laptop server: see README.md in this folder."""
+"""The two compiled helpers of the laptop server. README.md in this folder describes them."""
 
 from .build import autocomplete, fastpath, fingerprint
 

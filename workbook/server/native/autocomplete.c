@@ -1,19 +1,21 @@
 /* Ends the auto-completion of a Python model's configuration without its second of waiting.
 
-   Triton 24.10's Python backend starts a stub for `auto_complete_config` alone. When it has the
-   answer it clears a flag in shared memory, calls sleep(1), looks whether the stub has set the flag
-   again, and ends the stub: politely where it has, with SIGKILL where it has not. Every load of a
-   Python-based model waits for that. Nothing hangs on the answer: this stub holds no model, so
-   there is no `finalize` to be called.
+   Triton 24.10's Python backend starts a process (a stub) for `auto_complete_config` alone. When it
+   has the stub's answer it clears a flag in shared memory, calls sleep(1), looks whether the stub
+   has set the flag again, and ends the stub: by a message if the flag is set, by SIGKILL if not.
+   Every load of a Python-based model waits for that second. It does not matter in which of the two
+   ways this stub ends: it has made no instance of the model, so no `finalize` is skipped.
 
-   Preloaded into tritonserver, this library lets that one sleep end as soon as every thread of the
-   stub sleeps: it has written its answer then, and holds no lock on the memory that it shares with
-   the server. (Killed with such a lock in its hand it would take the server with it: the next to
-   ask for the lock gets EOWNERDEAD, and throws.) A stub that goes on working is waited for as long
-   as without this library. The sleep is known by the children of the calling thread: the stub for
-   auto-completion bears the model's name where the stub of an instance bears the instance's. Any
-   other sleep is libc's own, and so is this one where the kernel does not list a thread's
-   children. See proc(5). */
+   This library is preloaded into tritonserver (LD_PRELOAD) and replaces sleep(). It ends that one
+   sleep as soon as every thread of the stub sleeps. By then the stub has written its answer and
+   holds no lock in the memory that it shares with the server. (If the stub were killed while it
+   holds such a lock, the server would fail with it: the next to ask for the lock gets EOWNERDEAD,
+   and throws.) While the stub works, the sleep lasts its full second, as without this library.
+
+   How the sleep is recognised: the calling thread has a child process that is a stub for
+   auto-completion. On that stub's command line stands the model's name, where a stub that serves
+   requests has its instance's name. Every other sleep is passed on to libc. So is this one if the
+   kernel does not list the children of a thread. See proc(5). */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -25,7 +27,7 @@
 
 #define LOOK_NS 2000000 /* between two looks at a stub; three in a row must find it asleep */
 
-/* Python and the programs that a model starts are to see the environment without this library. */
+/* Takes this library out of LD_PRELOAD, so that the stubs and what models start do not load it. */
 __attribute__((constructor)) static void leave_the_environment(void) {
     Dl_info self;
     const char *list = getenv("LD_PRELOAD");
@@ -41,8 +43,8 @@ __attribute__((constructor)) static void leave_the_environment(void) {
     }
 }
 
-/* Whether the last words of a stub's command line are those of auto-completion:
-   .../MODEL/VERSION/FILE  …  NAME  LAST, with NAME the same as MODEL. */
+/* Whether a command line is that of a stub for auto-completion. Its arguments are
+   .../MODEL/VERSION/FILE  …  NAME  LAST, where NAME is the same as MODEL. */
 static int completes(const char *line, size_t size) {
     const char *words[32];
     size_t count = 0;

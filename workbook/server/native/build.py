@@ -1,6 +1,7 @@
-"""Two small libraries that save the laptop server time, compiled where there is a compiler.
+"""Compiles the two helpers of the laptop server: autocomplete.c and fastpath.cc.
 
-The server answers the same without them, later: see autocomplete.c and fastpath.cc.
+They save time. Without a compiler, or where the compiler fails, the server runs without them and
+gives the same answers. README.md in this folder describes both.
 """
 
 from __future__ import annotations
@@ -12,35 +13,44 @@ from pathlib import Path
 
 _AUTOCOMPLETE = Path(__file__).with_name("autocomplete.c")
 _FASTPATH = Path(__file__).with_name("fastpath.cc")
-_THEIRS = "libtriton_python_backend.so"  # Triton's own library, where ours bears its name
+#: The new name of Triton's own library, libtriton_python.so; ours takes its old one.
+_THEIRS = "libtriton_python_backend.so"
 
 
 def fingerprint() -> str:
-    """What the libraries depend on: their sources, the compiler, ONNX Runtime."""
+    """A text that changes whenever the libraries must be compiled again.
+
+    It holds their sources, the compiler's path and the path of ONNX Runtime's library.
+    """
     sources = (_AUTOCOMPLETE, _FASTPATH)
     made_by = [f"{_compiler(source)} {source.read_text('utf-8')}" for source in sources]
     return "\0".join([*made_by, str(_onnxruntime())])
 
 
 def autocomplete(folder: Path) -> None:
-    """Put autocomplete.so into a folder, where it can be made."""
+    """Compile autocomplete.c to `autocomplete.so` in a folder; nothing without a compiler."""
     _compile(_AUTOCOMPLETE, folder / "autocomplete.so")
 
 
 def fastpath(python_backend: Path, tritonserver: Path) -> None:
-    """Put fastpath.cc's library before Triton's in the Python backend's folder, where it can be.
+    """Compile fastpath.cc, and put it in the place of the Python backend's own library.
+
+    The server loads `libtriton_python.so`. That name is given to ours; Triton's own library is
+    renamed, and ours opens it under its new name. Nothing changes without a compiler or ONNX
+    Runtime.
 
     Args:
         python_backend: the folder that holds libtriton_python.so.
-        tritonserver: the library whose functions a backend calls. It is named as needed, so that
-            they are found in whichever way a program has loaded it.
+        tritonserver: the library with the functions that a backend calls. Ours is linked to it,
+            so that these functions are also found in a program that has opened it by `dlopen`
+            (server/capi.py).
     """
     onnxruntime, theirs = _onnxruntime(), python_backend / "libtriton_python.so"
     ours = python_backend / "fastpath.so"
     if onnxruntime is None:
         return
     names = (f'-DONNXRUNTIME="{onnxruntime}"', f'-DPYTHON_BACKEND="{_THEIRS}"')
-    # The server brings a C++ library of its own, older than the compiler's perhaps.
+    # The server comes with a C++ library that may be older than the compiler's: bring our own.
     alone = ("-static-libstdc++", "-static-libgcc")
     if _compile(_FASTPATH, ours, "-std=c++17", "-fvisibility=hidden", *names, *alone, tritonserver):
         theirs.rename(theirs.with_name(_THEIRS))
@@ -61,7 +71,7 @@ def _onnxruntime() -> Path | None:
 
 
 def _compile(source: Path, target: Path, *words: str | Path) -> bool:
-    """Make a shared library; False where there is no compiler, or one that does not work."""
+    """Compile a shared library; False where there is no compiler, or where it fails."""
     compiler = _compiler(source)
     if compiler is None:
         return False

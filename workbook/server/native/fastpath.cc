@@ -1,15 +1,17 @@
 /* Runs plain ONNX models inside tritonserver, as NVIDIA's ONNX Runtime backend does.
 
-   This library takes the place of Triton's Python backend and hands every call on to it, so that
-   Python models and Python-based backends work as ever. Where the ONNX Runtime stand-in has loaded
-   and checked a plain model, it offers it (workbook/backends/onnxruntime/fastpath.py): a few lines
-   in a memory file that both processes hold. From then on that instance's requests do not go to
-   its Python process: they are batched, run and answered here, with the stand-in's words where one
-   of them is wrong. A request of a small model costs a third of the processor time.
+   The server loads this library in place of its Python backend. Every call is passed on to that
+   backend's own library, so that Python models and Python-based backends work unchanged, but for
+   one kind of instance: the ONNX Runtime stand-in loads and checks each model in a Python process.
+   If the model is plain, that process describes it in a few lines (an "offer", written by
+   workbook/backends/onnxruntime/fastpath.py) in a memory file which it shares with the server.
+   From then on the requests of that instance are batched, run and answered here. Errors have the
+   same text as the stand-in's. A request of a small model takes a third of the processor time.
 
-   What is declared here are the parts in use of two C interfaces: Triton's backend API
-   (triton-inference-server/core, include/triton/core/tritonbackend.h and tritonserver.h) and ONNX
-   Runtime's table of functions (onnxruntime_c_api.h), whose first places never change. */
+   Only what is used of two C interfaces is declared here: Triton's backend API
+   (triton-inference-server/core, include/triton/core/tritonbackend.h and tritonserver.h), and ONNX
+   Runtime's table of functions (onnxruntime_c_api.h), to which later versions only append.
+   README.md in this folder says how to check them against another version. */
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -76,11 +78,12 @@ API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSE
 namespace {
 
 constexpr int kInternal = 1;           // TRITONSERVER_ERROR_INTERNAL
-constexpr int kOnGpu = 2;              // TRITONSERVER_MEMORY_GPU; pinned and plain lie below
+constexpr int kOnGpu = 2;              // TRITONSERVER_MEMORY_GPU; 0 and 1 are the CPU's
 constexpr uint32_t kReleaseAll = 1;    // TRITONSERVER_REQUEST_RELEASE_ALL
 constexpr uint32_t kFinal = 1;         // TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
-/* An element type of Triton (its place here), as ONNX Runtime counts it, and its size in bytes. */
+/* Element types: the index is TRITONSERVER_DataType, `onnx` is ONNXTensorElementDataType, `size` is
+   in bytes. */
 struct Type {
     int onnx;
     size_t size;
@@ -102,11 +105,12 @@ constexpr Type kTypes[] = {
 };
 constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
 
-/* Words for whoever sent a request or loads a model. */
+/* An error whose text is sent to the client whose request failed, or that loads the model. */
 struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/* Throws Triton's error, if it is one, as a Failure. */
 void Check(TRITONSERVER_Error* error) {
     if (error == nullptr) return;
     Failure failure{TRITONSERVER_ErrorMessage(error)};
@@ -114,11 +118,12 @@ void Check(TRITONSERVER_Error* error) {
     throw failure;
 }
 
-/* For what may fail without anybody who could be told. */
+/* For calls whose error cannot be reported to anybody. */
 void Ignore(TRITONSERVER_Error* error) {
     if (error != nullptr) TRITONSERVER_ErrorDelete(error);
 }
 
+/* The time in nanoseconds, on the clock that Triton's statistics use. */
 uint64_t Now() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -127,7 +132,7 @@ uint64_t Now() {
 
 // -- ONNX Runtime -----------------------------------------------------------------------------
 
-/* Places in ONNX Runtime's table of functions. */
+/* Indices in ONNX Runtime's table of functions (struct OrtApi). */
 enum Place {
     kGetErrorCode = 1,
     kGetErrorMessage = 2,
@@ -159,7 +164,7 @@ enum Place {
 
 class OnnxRuntime {
    public:
-    /* The library, opened on first use. Throws Failure where it cannot be. */
+    /* The library; opened on first use. Throws Failure if it cannot be opened. */
     static OnnxRuntime& Get() {
         static OnnxRuntime it;
         return it;
@@ -192,7 +197,7 @@ class OnnxRuntime {
         if (base == nullptr) throw Failure{std::string("cannot open ONNX Runtime: ") + dlerror()};
         using Table = void**;
         auto get = *reinterpret_cast<Table (**)(uint32_t)>(reinterpret_cast<void* (*)()>(base)());
-        table_ = get(1);  // all that is called here was in the first version
+        table_ = get(1);  // version 1 has every function that is called here
         const int warning = 2, arena = 0, usual = 0;
         Call(kCreateEnv, warning, "triton", &environment);
         Call(kCreateCpuMemoryInfo, arena, usual, &cpu);
@@ -201,7 +206,7 @@ class OnnxRuntime {
     void** table_ = nullptr;
 };
 
-/* One of ONNX Runtime's objects, released at its end. */
+/* Owns an object of ONNX Runtime, and releases it. */
 template <Place release>
 class Owned {
    public:
@@ -211,7 +216,7 @@ class Owned {
     ~Owned() {
         if (object_ != nullptr) OnnxRuntime::Get().Release(release, object_);
     }
-    /* Where ONNX Runtime writes a new object. */
+    /* The address to which ONNX Runtime writes a new object. */
     void** New() { return &object_; }
     operator void*() const { return object_; }
 
@@ -225,15 +230,17 @@ using TypeAndShape = Owned<kReleaseTensorTypeAndShapeInfo>;
 
 // -- what the stand-in offers -----------------------------------------------------------------
 
-/* A plain model: its file, the session's options, whether it batches, its tensors. */
+/* A plain model: its file, the options of its session, whether max_batch_size > 0 (`batches`), and
+   the names of its tensors in the config's order. */
 struct Offer {
     std::string file;
     int intra = 0, inter = 0, mode = 0, level = 99, arena = 1, pattern = 1, batches = 0;
     std::vector<std::string> inputs, outputs;
 };
 
-/* The memory file in which the stand-ins' processes, which inherit it, write their offers. Where
-   such files are refused, as in the grader's sandbox, nothing is offered, and all stay apart. */
+/* The memory file to which the stand-ins' processes append their offers; they inherit it. -1 where
+   the system refuses such files, as in the grader's sandbox: then there are no offers, and every
+   model runs in its own process. */
 int Offers() {
     static const int file = [] {
         int made = memfd_create("triton-fastpath", 0);
@@ -243,14 +250,15 @@ int Offers() {
     return file;
 }
 
-/* Where the next offer will begin. */
+/* The position at which the next offer will begin. */
 off_t EndOfOffers() {
     struct stat status;
     return fstat(Offers(), &status) == 0 ? status.st_size : 0;
 }
 
-/* The last offer of an instance from a place on: lines of a key and its value, between `offer` and
-   `end`. Before that place are those of models that bore its name earlier. */
+/* Finds the last offer of an instance ("NAME VERSION"), from a position on: earlier ones are of
+   models of the same name that were loaded before. An offer is a line `offer NAME VERSION`, lines
+   of a key and its value, and a line `end`. */
 bool FindOffer(const std::string& instance, off_t from, Offer* found) {
     std::string text(std::max<off_t>(EndOfOffers() - from, 0), '\0');
     const ssize_t size = pread(Offers(), text.data(), text.size(), from);
@@ -279,7 +287,7 @@ bool FindOffer(const std::string& instance, off_t from, Offer* found) {
 
 // -- an instance ------------------------------------------------------------------------------
 
-/* An instance of a plain model. Triton calls it from one thread at a time. */
+/* An instance of a plain model. Triton calls Execute from one thread at a time. */
 class Instance {
    public:
     Instance(TRITONBACKEND_ModelInstance* handle, Offer offer)
@@ -297,7 +305,7 @@ class Instance {
         ort.Call(kCreateSession, ort.environment, offer_.file.c_str(), o, session_.New());
     }
 
-    /* Answers every request, and gives each back to the server. */
+    /* Sends a response for every request, reports the statistics, and releases the requests. */
     void Execute(TRITONBACKEND_Request** requests, uint32_t count) {
         const uint64_t start = compute_start_ = compute_end_ = Now();
         computed_ = false;
@@ -324,13 +332,13 @@ class Instance {
     struct Answer {
         TRITONBACKEND_Request* request = nullptr;
         TRITONBACKEND_Response* response = nullptr;
-        std::string failure;  // what its sender is told, if anything
+        std::string failure;  // the error to send in place of outputs; empty: none
         uint64_t rows = 1;
-        std::vector<bool> wanted;  // by output
+        std::vector<bool> wanted;  // for each output of the model: did the client ask for it?
     };
 
-    /* All requests as one batch. False, and nothing answered, where that did not work out: which
-       of them was to blame is found by running each alone. */
+    /* Runs all requests as one batch. Returns false if that fails, without any response: the caller
+       then runs each request by itself, so that only those fail that are wrong. */
     bool Together(std::vector<Answer>& answers) {
         try {
             Run(answers.data(), answers.size());
@@ -341,6 +349,7 @@ class Instance {
         }
     }
 
+    /* Runs one request by itself. If it fails, it keeps the error to send. */
     void Alone(Answer& answer) {
         try {
             Run(&answer, 1);
@@ -350,13 +359,14 @@ class Instance {
         }
     }
 
+    /* Deletes a response that has not been sent. */
     void Drop(Answer& answer) {
         if (answer.response != nullptr) Ignore(TRITONBACKEND_ResponseDelete(answer.response));
         answer.response = nullptr;
         answer.failure.clear();
     }
 
-    /* Runs requests as one batch, and makes their responses. */
+    /* Runs requests as one batch, and makes their responses without sending them. */
     void Run(Answer* answers, size_t count) {
         OnnxRuntime& ort = OnnxRuntime::Get();
         const size_t inputs = offer_.inputs.size();
@@ -396,7 +406,8 @@ class Instance {
             if (!wanted.empty()) Scatter(o, results[place[o]], answers, count);
     }
 
-    /* One input of a batch as a tensor: where it lies if it lies in one piece, else a copy. */
+    /* Makes the tensor of one input of a batch. Data that lies in one piece (one request, one
+       buffer) is used in its place; else the pieces are copied behind each other. */
     void Gather(size_t number, Answer* answers, size_t count, void** made) {
         std::vector<int64_t> shape;
         std::vector<char>& joined = joined_[number];
@@ -438,7 +449,7 @@ class Instance {
             }
         }
         if (data == nullptr) {
-            joined.reserve(1);  // a tensor without elements lies somewhere, too
+            joined.reserve(1);  // ONNX Runtime wants an address for an empty tensor, too
             data = joined.data();
         }
         OnnxRuntime& ort = OnnxRuntime::Get();
@@ -448,7 +459,7 @@ class Instance {
             onnx, made);
     }
 
-    /* Which outputs each request asks for. */
+    /* Finds out which outputs each request asks for. */
     void ReadWanted(Answer* answers, size_t count) {
         for (size_t i = 0; i < count; i++) {
             uint32_t asked;
@@ -463,7 +474,8 @@ class Instance {
         }
     }
 
-    /* Gives each request that asked for an output its rows of it. */
+    /* Copies one output's rows into the responses of the requests that asked for it. A request
+       whose rows the output lacks gets an error, as from Triton's own backends. */
     void Scatter(size_t number, void* whole, Answer* answers, size_t count) {
         OnnxRuntime& ort = OnnxRuntime::Get();
         const char* name = offer_.outputs[number].c_str();
@@ -516,6 +528,7 @@ class Instance {
         }
     }
 
+    /* Sends a request's response, or its error. */
     void Send(Answer& answer) {
         const std::string& words = answer.failure;
         TRITONSERVER_Error* error =
@@ -529,23 +542,24 @@ class Instance {
 
     TRITONBACKEND_ModelInstance* handle_;
     Offer offer_;
-    std::vector<std::vector<char>> joined_;  // by input; kept, so that memory is taken once
+    std::vector<std::vector<char>> joined_;  // for each input; kept to reuse the memory
     Session session_;
-    uint64_t compute_start_ = 0, compute_end_ = 0;  // ns, as Triton counts them
-    bool computed_ = false;
+    uint64_t compute_start_ = 0, compute_end_ = 0;  // ns, of the calls of ONNX Runtime
+    bool computed_ = false;                         // whether compute_start_ has been set
 };
 
-/* The instances that run here. */
+/* The instances whose requests are answered here. */
 std::shared_mutex table_lock;
 std::unordered_map<TRITONBACKEND_ModelInstance*, std::unique_ptr<Instance>> table;
 
+/* The instance of a handle; null if its requests go to its Python process. */
 Instance* Find(TRITONBACKEND_ModelInstance* handle) {
     std::shared_lock<std::shared_mutex> hold(table_lock);
     auto found = table.find(handle);
     return found == table.end() ? nullptr : found->second.get();
 }
 
-/* Takes an instance that its process has loaded, where it has offered it from a place on. */
+/* Makes an Instance if the handle's Python process has offered it, in a position from `from` on. */
 void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     const char* name;
     TRITONBACKEND_Model* model;
@@ -560,7 +574,7 @@ void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     table[handle] = std::move(instance);
 }
 
-/* A function of Triton's own Python backend, whose library lies beside this one. */
+/* A function of Triton's own Python backend; null if its library, beside this one, is missing. */
 template <class... Arguments>
 auto Theirs(const char* name, TRITONSERVER_Error* (*)(Arguments...)) {
     static void* library = [] {
@@ -580,8 +594,8 @@ auto Theirs(const char* name, TRITONSERVER_Error* (*)(Arguments...)) {
 
 #define ENTRY extern "C" __attribute__((visibility("default"))) TRITONSERVER_Error*
 
-/* Hands a call on to the function of the same name. */
-#define HAND_ON(NAME, ...)                                          \
+/* Passes a call on to the Python backend's function of the same name. */
+#define PASS_ON(NAME, ...)                                          \
     [&] {                                                           \
         static const auto theirs = Theirs(#NAME, &NAME);            \
         return theirs == nullptr ? Missing() : theirs(__VA_ARGS__); \
@@ -592,25 +606,25 @@ static TRITONSERVER_Error* Missing() {
 }
 
 ENTRY TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
-    Offers();  // before any process starts that is to inherit it
-    return HAND_ON(TRITONBACKEND_Initialize, backend);
+    Offers();  // made before the first stub starts, which inherits it
+    return PASS_ON(TRITONBACKEND_Initialize, backend);
 }
 
 ENTRY TRITONBACKEND_Finalize(TRITONBACKEND_Backend* backend) {
-    return HAND_ON(TRITONBACKEND_Finalize, backend);
+    return PASS_ON(TRITONBACKEND_Finalize, backend);
 }
 
 ENTRY TRITONBACKEND_GetBackendAttribute(
     TRITONBACKEND_Backend* backend, TRITONBACKEND_BackendAttribute* attributes) {
-    return HAND_ON(TRITONBACKEND_GetBackendAttribute, backend, attributes);
+    return PASS_ON(TRITONBACKEND_GetBackendAttribute, backend, attributes);
 }
 
 ENTRY TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
-    return HAND_ON(TRITONBACKEND_ModelInitialize, model);
+    return PASS_ON(TRITONBACKEND_ModelInitialize, model);
 }
 
 ENTRY TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
-    return HAND_ON(TRITONBACKEND_ModelFinalize, model);
+    return PASS_ON(TRITONBACKEND_ModelFinalize, model);
 }
 
 ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance) {
@@ -623,17 +637,17 @@ ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance)
             table.erase(found);
         }
     }
-    return HAND_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
+    return PASS_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
 }
 
 ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
     const off_t from = EndOfOffers();
-    TRITONSERVER_Error* error = HAND_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
+    TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
     if (error != nullptr) return error;
     try {
         Take(instance, from);
         return nullptr;
-    } catch (const std::exception& error) {  // the core finalizes a failed instance, too
+    } catch (const std::exception& error) {  // the core then finalizes the instance
         return TRITONSERVER_ErrorNew(kInternal, error.what());
     }
 }
@@ -644,5 +658,5 @@ ENTRY TRITONBACKEND_ModelInstanceExecute(
         taken->Execute(requests, count);
         return nullptr;
     }
-    return HAND_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+    return PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
 }
