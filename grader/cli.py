@@ -65,7 +65,7 @@ def autograde(
         typer.Option(min=10, help="The most for one notebook. With another limit, all is graded."),
     ] = 300,
     cell_seconds: Annotated[
-        float, typer.Option(min=1, help="The most for one cell of it; the same holds.")
+        float, typer.Option(min=1, help="The most for one cell of it; the same applies.")
     ] = 120,
     unsandboxed: Annotated[
         bool,

@@ -57,6 +57,10 @@ def serve(
         str, typer.Option(help="Listen here. Whoever reaches the ports can load code.")
     ] = "127.0.0.1",
     cache_mib: Annotated[int, typer.Option(min=0, help="Response cache; 0: none.")] = 64,
+    plain: Annotated[
+        bool,
+        typer.Option(help="The wheel's server and the stand-ins alone: see native/README.md."),
+    ] = False,
     option: Annotated[
         list[str] | None,
         typer.Option(help="Any tritonserver option, e.g. --option=--log-verbose=1"),
@@ -84,6 +88,7 @@ def serve(
         metrics=metrics_port,
         address=address,
         cache=cache_mib << 20,
+        plain=plain,
         options=option or (),
     )
     began = time.monotonic()
@@ -207,7 +212,7 @@ def chat(
         chat.check(server, model)
         turns: list[dict[str, str]] = []
         while True:
-            asked = " ".join(question).strip() if question else chat.ask()
+            asked = " ".join(question).strip() if question else chat.read_question()
             if question and not asked:
                 raise WorkbookError("The question is empty.", todo="Write it, or leave it out.")
             if not asked:
@@ -232,9 +237,10 @@ def openai(
     """Answer OpenAI's clients with the language models of the running server, until Ctrl-C."""
     import uvicorn
 
-    from .llm import openai
+    from .llm import chat, openai
 
     with connect() as server:
+        chat.check_any(server)
         try:
             listener = socket.create_server((address, port))
         except OSError as error:
@@ -395,7 +401,7 @@ def doctor() -> None:
 
 def main() -> None:
     """The entry point: errors are sentences, Ctrl-C is quiet."""
-    terminal.enter(app, err, stopped="Stopped.")
+    terminal.run(app, err, stopped="Stopped.")
 
 
 def _announce(server: Server, how: str) -> None:

@@ -20,6 +20,7 @@ import tritonclient.http as httpclient
 from client_waits import wait_until
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from workbook.measure import Tap
 from workbook.server import Triton
 
 A = np.arange(8, dtype=np.int32).reshape(2, 4)
@@ -381,9 +382,19 @@ def test_reserved_parameters_are_refused_by_the_client(protocol: Any) -> None:
         ask_about(protocol, parameters={"sequence_id": 1})
 
 
-def test_headers_and_query_parameters_are_accepted(http: Any, grpc: Any) -> None:
-    ask_about(http, headers={"X-Team": "a"}, query_params={"trace": "no"})
-    ask_about(grpc, headers={"x-team": "a"})
+def test_headers_and_query_parameters_reach_the_server_and_not_the_model(
+    server: Triton, http: Any, grpc: Any
+) -> None:
+    with Tap(server.url) as tap, httpclient.InferenceServerClient(tap.address) as client:
+        x = http.tensor("x", np.zeros(1, np.int32))
+        options = {"headers": {"X-Team": "a"}, "query_params": {"trace": "no"}}
+        result = client.infer("about", [x], request_id="one", **options)
+    assert b"/v2/models/about/infer?trace=no " in tap.heard
+    assert b"x-team: a\r\n" in tap.heard.lower()
+    told = json.loads(result.as_numpy("json")[0])
+    assert (told["id"], told["parameters"]) == ("one", {})
+    told, _ = ask_about(grpc, request_id="two", headers={"x-team": "a"})
+    assert (told["id"], told["parameters"]) == ("two", {})
 
 
 # -- compression ---------------------------------------------------------------------------------
@@ -391,17 +402,20 @@ def test_headers_and_query_parameters_are_accepted(http: Any, grpc: Any) -> None
 
 @pytest.mark.parametrize("request_with", [None, "gzip", "deflate"])
 @pytest.mark.parametrize("response_with", [None, "gzip", "deflate"])
-def test_http_compression_of_both_ways(
-    http: Any, request_with: str | None, response_with: str | None
+def test_http_compression_in_both_directions(
+    server: Triton, http: Any, request_with: str | None, response_with: str | None
 ) -> None:
     x = np.zeros(20_000, np.float32)
-    result = http.client.infer(
-        "echo",
-        [http.tensor("fp32", x)],
-        request_compression_algorithm=request_with,
-        response_compression_algorithm=response_with,
-    )
+    with Tap(server.url) as tap, httpclient.InferenceServerClient(tap.address) as client:
+        result = client.infer(
+            "echo",
+            [http.tensor("fp32", x)],
+            request_compression_algorithm=request_with,
+            response_compression_algorithm=response_with,
+        )
     np.testing.assert_array_equal(result.as_numpy("fp32_out"), x)
+    assert (tap.sent < x.nbytes / 10) == (request_with is not None)
+    assert (tap.received < x.nbytes / 10) == (response_with is not None)
 
 
 @pytest.mark.parametrize(("name", "unpack"), [("gzip", gzip.decompress), ("deflate", None)])
@@ -421,10 +435,12 @@ def test_compressed_answers_really_are(server: Triton, name: str, unpack: Any) -
 
 
 @pytest.mark.parametrize("name", ["gzip", "deflate"])
-def test_grpc_compression(grpc: Any, name: str) -> None:
+def test_grpc_compression(server: Triton, grpc: Any, name: str) -> None:
     x = np.zeros(20_000, np.float32)
-    result = grpc.client.infer("echo", [grpc.tensor("fp32", x)], compression_algorithm=name)
+    with Tap(server.grpc_url) as tap, grpcclient.InferenceServerClient(tap.address) as client:
+        result = client.infer("echo", [grpc.tensor("fp32", x)], compression_algorithm=name)
     np.testing.assert_array_equal(result.as_numpy("fp32_out"), x)
+    assert tap.sent < x.nbytes / 10
 
 
 def test_large_tensors_over_grpc(grpc: Any) -> None:

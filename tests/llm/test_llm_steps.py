@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
-from conftest import put_models
 from llm_asking import PROMPT, hang_up
 from llm_reference import reference, tokenizer
+from llm_repository import put_models
 from llm_waits import pending, shared_memory, wait_until
 
 from workbook.server import Triton

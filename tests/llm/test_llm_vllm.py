@@ -19,7 +19,6 @@ import httpx
 import psutil
 import pytest
 import tritonclient.grpc.aio as aioclient
-from conftest import put_models
 from llm_asking import (
     PROMPT,
     cancel_many,
@@ -31,6 +30,7 @@ from llm_asking import (
     over_http,
 )
 from llm_reference import reference, tokenizer
+from llm_repository import put_models
 from llm_waits import cancelled, metrics, pending, shared_memory, wait_until
 
 from workbook.common import paths
@@ -62,7 +62,7 @@ def generate(server: Triton, **body: Any) -> dict[str, Any]:
 
 LOADS = """
 import sys
-from workbook.errors import LoadError
+from workbook.common.errors import LoadError
 from workbook.server import Triton
 with Triton(sys.argv[1]) as server:
     try:

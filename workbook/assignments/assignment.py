@@ -1,10 +1,12 @@
-"""What an assignment is: its name, its folders and files, and what its release says of itself.
+"""What an assignment is: its name, its folders and files, its cells and their points.
 
-solutions/a2__forest/a2.py          the source, with solutions
-solutions/a2__forest/a2.ipynb       the instructor's notebook, built from the source
-solutions/a2__forest/starter/       files that students start with: models/forest/config.pbtxt
-solutions/a2__forest/solution/      the same files, solved; students never get them
-assignments/a2__forest/             what students get, built: their notebook, the starter files
+    solutions/a2__forest/a2.py          the source, with solutions
+    solutions/a2__forest/a2.ipynb       the instructor's notebook, built from the source
+    solutions/a2__forest/starter/       files that students start with: models/forest/config.pbtxt
+    solutions/a2__forest/solution/      the same files, solved; students never get them
+    assignments/a2__forest/             what students get: their notebook and the starter files
+
+The last of these folders is built from the others (build.py).
 """
 
 from __future__ import annotations
@@ -26,22 +28,35 @@ _NAME = re.compile(r"a[0-9]+__[a-z0-9_]+")
 
 @dataclass(frozen=True)
 class Assignment:
-    """One assignment of a checkout, e.g. `a2__forest` with the short name `a2`."""
+    """One assignment of a checkout.
+
+    Example:
+        forest = assignments.named("a2")
+        forest.source       # solutions/a2__forest/a2.py
+        forest.handout      # assignments/a2__forest/
+        forest.checks       # {"a2.probabilities": 15, …}
+
+    Attributes:
+        name: e.g. "a2__forest".
+        home: the checkout that it belongs to.
+    """
 
     name: str
     home: Path
 
     @property
     def short(self) -> str:
+        """The short name, e.g. "a2"."""
         return self.name.split("__")[0]
 
     @property
     def folder(self) -> Path:
-        """The instructor's folder; it is not there in a student's checkout."""
+        """The instructor's folder; a student's checkout does not have it."""
         return self.home / "solutions" / self.name
 
     @property
     def source(self) -> Path:
+        """The py:percent source, with solutions."""
         return self.folder / f"{self.short}.py"
 
     @property
@@ -51,28 +66,30 @@ class Assignment:
 
     @property
     def starter(self) -> Path:
+        """The folder of the files that students start with."""
         return self.folder / "starter"
 
     @property
     def solution(self) -> Path:
+        """The folder of the solved files."""
         return self.folder / "solution"
 
     @property
     def handout(self) -> Path:
-        """The student's folder."""
+        """The folder that students get."""
         return self.home / "assignments" / self.name
 
     @property
     def release(self) -> Path:
-        """The student's notebook."""
+        """The notebook that students get."""
         return self.handout / f"{self.short}.ipynb"
 
     @property
     def manifest(self) -> cells.Manifest:
-        """What the release says of itself: its cells, their points, its starter files.
+        """The manifest in the student's notebook: its graded cells, points and starter files.
 
         Raises:
-            WorkbookError: it is not built, or carries no manifest.
+            WorkbookError: the notebook is not built, or has no manifest.
         """
         return cells.manifest(cells.read(self.release))
 
@@ -88,7 +105,7 @@ class Assignment:
 
 
 def find(home: Path | None = None) -> list[Assignment]:
-    """The assignments of a checkout: those with a source, else those that are released."""
+    """The assignments of a checkout: those with a source; without any source, those released."""
     home = home or paths.root()
     sources = {p.parent.name for p in home.glob("solutions/a*__*/a*.py") if is_source(p)}
     released = {p.parent.name for p in home.glob("assignments/a*__*/a*.ipynb")}
@@ -99,13 +116,16 @@ def named(name: str, home: Path | None = None) -> Assignment:
     """The assignment with this name, short (`a2`) or long (`a2__forest`).
 
     Raises:
-        WorkbookError: there is none.
+        WorkbookError: there is no such assignment.
+
+    Example:
+        assignments.named("a2").name        # "a2__forest"
     """
     known = find(home)
     for assignment in known:
         if name in (assignment.name, assignment.short):
             return assignment
-    names = ", ".join(a.name for a in known) or "none is here"
+    names = ", ".join(a.name for a in known) or "there are none here"
     raise WorkbookError(
         f"There is no assignment {name[:80]!r}.",
         where=str((home or paths.root()) / "assignments"),
@@ -114,7 +134,7 @@ def named(name: str, home: Path | None = None) -> Assignment:
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """Files and links under a folder in a fixed order, without what tools leave behind."""
+    """All files and links under a folder, sorted, without CLUTTER."""
     for path in sorted(folder.iterdir()):
         if path.name in CLUTTER:
             continue
@@ -125,5 +145,5 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def is_source(path: Path) -> bool:
-    """Whether a file is named as an assignment's source: a2.py in a folder a2__… or at the top."""
+    """Whether a file is named like an assignment's source, e.g. a2.py."""
     return re.fullmatch(r"a[0-9]+\.py", path.name) is not None

@@ -36,25 +36,28 @@ TEXT_STUB = "*Your answer here.*"
 def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
     """Build the instructor's notebook and the student's folder.
 
-    Files that are there and no longer belong to the assignment stay; `workbook build --check`
-    names them.
+    Old files in the student's folder that no longer belong to the assignment are not deleted;
+    `workbook build --check` names them.
 
     Args:
         assignment: what to build.
-        into: another checkout to build into; the source stays where it is.
+        into: another checkout to build into; by default the assignment's own.
 
     Returns:
-        What was written: both notebooks and the starter files.
+        The files written: both notebooks and the starter files.
 
     Raises:
-        WorkbookError: the source is wrong, or the result would give something away.
+        WorkbookError: the source is wrong, or the result does not pass the release gate.
+
+    Example:
+        assignments.build(assignments.named("a2"))
     """
     target = Assignment(assignment.name, into or assignment.home)
     source = notebooks.read(assignment.source)
     for cell in source.cells:
         if cell.id and not cell.id.startswith(f"{assignment.short}."):
             raise WorkbookError(
-                f'The id "{cell.id}" is not one of {assignment.name}.',
+                f'The id "{cell.id}" does not belong to {assignment.name}.',
                 where=f"{source.path}, line {cell.line}, id",
                 todo=f"Begin it with the assignment's short name: {assignment.short}.…",
             )
@@ -77,7 +80,7 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
 
 
 def _copy_starter(assignment: Assignment, handout: Path) -> list[str]:
-    """Copy starter files; return their paths relative to the handout, sorted."""
+    """Copy the starter files; return their paths relative to the handout, sorted."""
     handout.mkdir(parents=True)
     if not assignment.starter.is_dir():
         return []
@@ -95,7 +98,7 @@ def _copy_starter(assignment: Assignment, handout: Path) -> list[str]:
 
 
 def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -> NotebookNode:
-    """The student's notebook, through nbgrader's converter in a course of its own."""
+    """Make the student's notebook with nbgrader's converter, in a temporary course."""
     import nbformat
     from nbgrader.converters import GenerateAssignment
     from nbgrader.coursedir import CourseDirectory
@@ -114,15 +117,15 @@ def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -
     config.GenerateAssignment.no_database = True
     config.ClearSolutions.code_stub = {"python": CODE_STUB}
     config.ClearSolutions.text_stub = TEXT_STUB
-    log = logging.Logger("workbook.assignments")  # of its own: nbgrader's goes to the terminal
+    log = logging.Logger("workbook.assignments")  # nbgrader's own logger writes to the terminal
     log.addHandler(logging.FileHandler(folder / "log", encoding="utf-8"))
     converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config)
     converter.log = log
-    # A build concerns no gradebook; who grades fills it from the notebooks.
+    # SaveCells writes to a gradebook; a build has none.
     converter.preprocessors = [p for p in converter.preprocessors if p is not SaveCells]
     try:
         converter.start()
-    except Exception:  # nbgrader says what went wrong in its log, and raises something general
+    except Exception:  # the reason is in nbgrader's log only
         said = re.findall(r"(?m)^[\w.]+Error: .+", (folder / "log").read_text("utf-8"))
         raise WorkbookError(
             f"nbgrader could not make the student's notebook: {said[-1] if said else '?'}",
@@ -137,7 +140,7 @@ def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -
 
 @contextmanager
 def programs_on_path() -> Iterator[None]:
-    """Put this environment's programs on PATH: nbgrader calls `alembic` by its name."""
+    """Put this environment's programs on PATH inside the block: nbgrader runs `alembic` by name."""
     before = os.environ.get("PATH", os.defpath)
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), before))
     try:
@@ -147,7 +150,7 @@ def programs_on_path() -> Iterator[None]:
 
 
 def _stubs_below(source: str) -> str:
-    """Move the stubs of solution regions below them, where nbgrader leaves them alone."""
+    """Move stub lines from inside solution regions to below them, where nbgrader keeps them."""
     lines: list[str] = []
     stubs: list[str] = []
     for line in source.split("\n"):

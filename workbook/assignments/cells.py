@@ -1,11 +1,16 @@
-"""A student's notebook beside the release: what was changed, and how it is put right.
+"""Compare a student's notebook with the released one: what was changed, and how to undo it.
 
-The release is the truth. It says in its metadata (`metadata.workbook`, the *manifest*) which cells
-carry a tag, what they are worth and what was in them, so that a student's own notebook can be
-looked at where no other copy of the release is at hand.
+The released notebook has a *manifest* in its metadata (`metadata.workbook`): its graded cells,
+their points and checksums of their text. The student's copy keeps it, so that it can be compared
+even where the release itself is missing.
 
-Everything here takes notebooks as JSON gave them, and trusts nothing in them: whatever is not a
-notebook ends in a WorkbookError.
+Notebooks are passed as parsed JSON, and nothing in them is trusted: anything that is not a notebook
+raises a WorkbookError.
+
+    notebook, release = cells.read(Path("a2.ipynb")), cells.read(assignment.release)
+    for finding in cells.compare(notebook, release):
+        print(finding.sentence)
+    clean = cells.restore(notebook, release)        # the release, with the student's answers
 """
 
 from __future__ import annotations
@@ -37,9 +42,14 @@ _FLAGS = ("grade", "locked", "solution", "task")
 
 @dataclass(frozen=True)
 class Expected:
-    """A tagged cell as the manifest has it.
+    """A graded cell, as the manifest describes it.
 
-    `id` has dots; `kind` is one of `notebooks.KINDS`; `checksum` is of type and source as released.
+    Attributes:
+        id: its id with dots, e.g. "a2.forest".
+        kind: one of `notebooks.KINDS`.
+        points: its points; 0 for a cell without.
+        type: "code", "markdown" or "raw".
+        checksum: of its type and its source as released.
     """
 
     id: str
@@ -51,14 +61,14 @@ class Expected:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a release says of itself; `files` are the starter files, relative to its folder."""
+    """The graded cells of a release, and its starter files relative to its folder."""
 
     assignment: str
     cells: tuple[Expected, ...]
     files: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The manifest as it stands in `metadata.workbook`."""
+        """The manifest as the JSON of `metadata.workbook`."""
         return {
             "version": VERSION,
             "assignment": self.assignment,
@@ -74,8 +84,8 @@ class Finding:
     Attributes:
         kind: what was done: a cell was edited, deleted, copied, moved, had its metadata changed,
             or belongs to another assignment.
-        cell: the cell's id with dots; "" where the whole notebook is meant.
-        sentence: what is the matter and what to do, for the student.
+        cell: the cell's id with dots; "" for the whole notebook.
+        sentence: what is wrong and what to do, for the student.
     """
 
     kind: Kind
@@ -85,7 +95,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell after everything in it was looked at: only what has the right type is left."""
+    """A cell after validation: only values of the right type are kept."""
 
     type: str
     source: str
@@ -124,12 +134,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def checksum(type: str, source: str) -> str:
-    """A cell's type and source in 64 hexadecimal digits."""
+    """The SHA-256 of a cell's type and source, in 64 hexadecimal digits."""
     return hashlib.sha256(f"{type}\n{_text(source)}".encode()).hexdigest()
 
 
 def describe(assignment: str, notebook: object, files: Iterable[str] = ()) -> Manifest:
-    """The manifest of a release notebook, from its cells."""
+    """Make the manifest of a release from the cells of its notebook."""
     cells = tuple(
         Expected(
             dotted(cell.grade_id),
@@ -145,7 +155,7 @@ def describe(assignment: str, notebook: object, files: Iterable[str] = ()) -> Ma
 
 
 def manifest(notebook: object) -> Manifest:
-    """The manifest that a notebook carries.
+    """Read the manifest in a notebook's metadata.
 
     Raises:
         WorkbookError: there is none, or it is damaged.
@@ -180,11 +190,11 @@ def compare(notebook: object, release: object) -> list[Finding]:
 
     Args:
         notebook: the student's, as JSON.
-        release: the release notebook as JSON; its manifest counts. The student's own notebook will
-            do where there is no other.
+        release: the released notebook as JSON, whose manifest is used. Where it is missing, pass
+            the student's notebook, which has a copy of the manifest.
 
     Raises:
-        WorkbookError: one of them is not a notebook, or the release carries no manifest.
+        WorkbookError: one of them is not a notebook, or the release has no manifest.
     """
     wanted = manifest(release)
     cells = _cells(notebook)
@@ -205,7 +215,7 @@ def compare(notebook: object, release: object) -> list[Finding]:
     before = ""
     steady = _rising([held[id][0] for id in expected if held.get(id)])
     for cell in expected.values():
-        name = f"The {_WORDS.get(cell.kind, 'cell')} {cell.id}"
+        name = f"The {_KIND_NAMES.get(cell.kind, 'cell')} {cell.id}"
         places = held.get(cell.id, [])
         if not places:
             todo = "Copy it back from a fresh copy of the assignment"
@@ -261,12 +271,12 @@ def compare(notebook: object, release: object) -> list[Finding]:
 
 
 def restore(notebook: object, release: object) -> NotebookNode:
-    """A clean notebook, ready to run: the release's own cells with the student's answers in them.
+    """A clean notebook, ready to run: the released one with the student's answers in it.
 
-    Checks and given cells are the release's. Solution and written cells have the student's text
-    and the release's metadata; a deleted one comes back as released. Tagged cells stand in the
-    release's order, each followed by the student's own cells that followed it; copies are plain
-    cells. Outputs, and all metadata but the release's, are gone.
+    Checks and given cells are taken from the release. Solution and written cells have the student's
+    text and the release's metadata; deleted ones are added as released. Graded cells are in the
+    release's order, each followed by the student's own cells that came after it. A second copy of a
+    graded cell becomes an ordinary cell. Outputs and the student's metadata are removed.
 
     Raises:
         WorkbookError: one of them is not a notebook.
@@ -280,7 +290,8 @@ def restore(notebook: object, release: object) -> NotebookNode:
     }
     released: list[Mapping[str, Any]] = release["cells"]  # type: ignore[index]
 
-    # Each entry is (rank in the release or None, cell): a tagged cell with the plain ones after it.
+    # Each chunk is a graded cell with the ordinary cells after it, as (rank in the release or None,
+    # cell).
     head: list[tuple[int | None, dict[str, Any]]] = []
     chunks: dict[str, list[tuple[int | None, dict[str, Any]]]] = {}
     current = head
@@ -321,8 +332,8 @@ def restore(notebook: object, release: object) -> NotebookNode:
 
 
 def _rising(places: list[int]) -> set[int]:
-    """The most of the places that follow one another in rising order: the fewest were moved."""
-    ends: list[int] = []  # the place in which the best row of each length ends
+    """A longest increasing subsequence of the places: all other cells were moved."""
+    ends: list[int] = []  # the last place of the best subsequence of each length
     before: dict[int, int | None] = {}
     for place in places:
         at = bisect.bisect_left(ends, place)
@@ -336,11 +347,16 @@ def _rising(places: list[int]) -> set[int]:
     return found
 
 
-_WORDS = {"check": "check", "solution": "task's cell", "written": "written answer", "given": "cell"}
+_KIND_NAMES = {
+    "check": "check",
+    "solution": "task's cell",
+    "written": "written answer",
+    "given": "cell",
+}
 
 
 def _text(value: str) -> str:
-    """The text with everything that UTF-8 cannot hold replaced."""
+    """The text, with characters that UTF-8 cannot encode replaced."""
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -357,7 +373,11 @@ def _points(value: object) -> float:
 
 
 def _cells(notebook: object) -> list[_Cell]:
-    """The cells of a notebook in format 4, or a WorkbookError that says why it is none."""
+    """The cells of a notebook in format 4.
+
+    Raises:
+        WorkbookError: it is not such a notebook; the error says why.
+    """
     todo = "Save it in JupyterLab, or begin again with the notebook that you were given."
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         if isinstance(notebook, dict) and "worksheets" in notebook:
@@ -431,22 +451,22 @@ def _same_metadata(nbgrader: Mapping[str, Any], cell: Expected) -> bool:
 
 
 def _own_assignment(notebook: Any) -> str:
-    """The assignment that a notebook says it is; "" where it says nothing that makes sense."""
+    """The name of the assignment in a notebook's metadata; "" where there is none."""
     held = notebook["metadata"].get("workbook")
     name = held.get("assignment") if isinstance(held, dict) else None
     return _text(name) if isinstance(name, str) else ""
 
 
 def _release_ids(release: object) -> dict[str, str]:
-    """Jupyter's cell id → our id, of the tagged cells of a release."""
+    """Jupyter's cell id → our id, for the graded cells of a release."""
     return {c.id: dotted(c.grade_id) for c in _cells(release) if c.id and c.grade_id}
 
 
 def _match(cells: list[_Cell], wanted: list[str], ids: Mapping[str, str]) -> dict[str, list[int]]:
-    """The places of each wanted cell in a notebook, the one that counts first.
+    """The places of each wanted cell in a notebook, the original before its copies.
 
-    A cell is known by its grade id; where that is no known one, by Jupyter's cell id. Of several
-    the one with the release's cell id counts: a copy made in JupyterLab gets a new one.
+    A cell is recognized by its grade id, or else by Jupyter's cell id. Of several with one grade
+    id, the original is the one with the release's cell id: JupyterLab gives copies new ones.
     """
     names = set(wanted)
     found: dict[str, list[int]] = {}
@@ -462,7 +482,7 @@ def _match(cells: list[_Cell], wanted: list[str], ids: Mapping[str, str]) -> dic
 
 
 def _released(original: _Cell, release: Mapping[str, Any], student: _Cell | None) -> dict[str, Any]:
-    """A cell of the release; a solution or a written answer with the student's text in it."""
+    """A cell of the release; solutions and written answers have the student's text."""
     answered = student is not None and original.nbgrader.get("solution")
     source = student.source if student and answered else original.source
     cell: dict[str, Any] = {

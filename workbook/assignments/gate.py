@@ -1,7 +1,7 @@
-"""The release gate: what in a student's folder must not reach students.
+"""The release gate: find what must not reach students in the folder that they get.
 
-A solution, a hidden check, an output, an absolute path, a file of the instructor's, a cell that the
-manifest does not describe: `leaks` lists them, `gate` refuses the folder.
+That is a solution, a hidden check, an output, an absolute path, an instructor's file, or a cell
+that differs from the manifest. `leaks` lists what it finds; `gate` raises an error with the list.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECRETS = (
         re.compile(r"grader[./]checks[./]hidden|from\s+grader\.checks\s+import[^\n]*\bhidden\b"),
         "hidden checks",
     ),
-    (_ABSOLUTE, "an absolute path, which is another one on every machine"),
+    (_ABSOLUTE, "an absolute path, which exists on one machine only"),
 )
 _INSTRUCTORS = re.compile(
     r"(^|/)(solutions?|hidden|results|submitted|autograded|feedback)/|gradebook|\.db(-journal)?$"
@@ -33,7 +33,13 @@ _INSTRUCTORS = re.compile(
 
 @dataclass(frozen=True)
 class Leak:
-    """Something that must not reach students: the file, where in it, and what it is."""
+    """Something that must not reach students.
+
+    Attributes:
+        path: the file, relative to the student's folder.
+        place: where in the file, e.g. "cell 3, line 2"; "" for the whole file.
+        what: what it is.
+    """
 
     path: str
     place: str
@@ -44,10 +50,14 @@ class Leak:
 
 
 def leaks(handout: Path) -> list[Leak]:
-    """What in a student's folder must not reach students, or would not work there.
+    """Find what must not reach students in a student's folder, or would not work for them.
 
     Args:
         handout: a folder such as `assignments/a2__forest`, named after its assignment.
+
+    Example:
+        for leak in assignments.leaks(Path("assignments/a2__forest")):
+            print(leak)         # a2.ipynb, cell 3, line 2: a solution marker: '### BEGIN SOLUTION'
     """
     found: list[Leak] = []
     for path in files(handout):
@@ -68,10 +78,10 @@ def leaks(handout: Path) -> list[Leak]:
 
 
 def gate(handout: Path) -> None:
-    """Refuse a student's folder that gives something away.
+    """Make sure that a student's folder has no leaks.
 
     Raises:
-        WorkbookError: all of `leaks` in one error.
+        WorkbookError: it has some; the error lists all of them.
     """
     found = leaks(handout)
     if found:
@@ -101,7 +111,7 @@ def _notebook_leaks(name: str, path: Path) -> Iterator[Leak]:
     known = {cell.id: cell for cell in manifest.cells}
     for cell in described.cells:
         if known.pop(cell.id, None) != cell:
-            yield Leak(name, cell.id, "a graded cell that the manifest does not have like this")
+            yield Leak(name, cell.id, "a graded cell that differs from the manifest")
     for id in known:
         yield Leak(name, id, "the manifest has a cell that the notebook does not have")
     checks = {cell.id for cell in manifest.cells if cell.kind == "check"}

@@ -26,17 +26,17 @@ FOR_STUDENTS = (
     *("requirements.in", "requirements.txt", "requirements-vllm.txt"),
     *("workbook/", "grader/", "benchmarks/", "lectures/", "model_repository/", "docker/"),
 )
-"""What a class gets, beside assignments/: files and folders of the checkout."""
+"""The files and folders of the checkout that a class gets beside assignments/."""
 FOR_INSTRUCTORS = ("grader/checks/hidden/", "grader/work/")
 
 
 def release(destination: Path, home: Path | None = None) -> list[Path]:
-    """Write what a class gets: the course without solutions, tests and hidden checks.
+    """Write the course as a class gets it: without solutions, tests and hidden checks.
 
-    What is committed (in the state of the working tree) is copied; assignments are built anew.
+    Files that git tracks are copied, with their content in the working tree. Assignments are built.
 
     Args:
-        destination: a folder that is not there yet, or empty.
+        destination: a folder that does not exist yet, or is empty.
         home: the instructor's checkout.
 
     Returns:
@@ -44,12 +44,15 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
 
     Raises:
         WorkbookError: the destination is not empty, the checkout is no git repository, or an
-            assignment does not pass the gate. Then nothing is left behind.
+            assignment does not pass the release gate. Then nothing is written.
+
+    Example:
+        assignments.release(Path("/tmp/course"))
     """
     home = home or paths.root()
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
         raise WorkbookError(
-            "The release needs a folder of its own.",
+            "The destination of a release must be empty or new.",
             where=str(destination),
             todo="Name a folder that is not there yet.",
         )
@@ -61,7 +64,7 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
                 continue
             if (home / name).is_symlink():
                 raise WorkbookError(
-                    "A link cannot be released.", where=name, todo="Put a file in its place."
+                    "A symbolic link cannot be released.", where=name, todo="Replace it by a file."
                 )
             target = draft / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +75,7 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
         for path in draft.glob("lectures/**/*.ipynb"):
             if str(home) in path.read_text("utf-8"):
                 raise WorkbookError(
-                    "A lecture shows where your checkout lies.",
+                    "A lecture shows the path of your checkout.",
                     where=path.relative_to(draft).as_posix(),
                     todo=f"Run it again without printing {home}.",
                 )
@@ -83,14 +86,14 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
 
 
 def _committed(home: Path) -> Iterable[str]:
-    """The paths that git tracks and that are there, relative to the checkout."""
+    """The files that git tracks and that exist, relative to the checkout."""
     try:
         listed = subprocess.run(
             ["git", "-C", str(home), "ls-files", "-z"], capture_output=True, check=True
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         raise WorkbookError(
-            "The release is made from a git checkout, and this is none.",
+            "A release is made from a git checkout, and this folder is not one.",
             where=str(home),
             todo="Clone the course with git, and release from the clone.",
         ) from None

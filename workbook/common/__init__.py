@@ -1,1 +1,1 @@
-"""What every part of the course uses: paths, the one shape of an error, the terminal."""
+"""What every part of the course uses: paths, errors, the terminal."""

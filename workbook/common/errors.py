@@ -1,14 +1,17 @@
-"""The one shape of every error that a reader of this course may see.
+"""The errors that users of this course see: what went wrong, where, and what to do about it.
 
-An error says what went wrong, where, and what to do about it. The command line prints it as
-such, without a traceback; in a notebook `str(error)` is the same text.
+The command line and notebooks show such an error without a traceback.
+
+    raise WorkbookError(
+        "The plan is empty.", where="measure.send", todo="Give at least one request: every(5, 1)."
+    )
 """
 
 from __future__ import annotations
 
 
 class WorkbookError(Exception):
-    """Something a reader can mend.
+    """An error that the user can mend.
 
     Args:
         what: one sentence: what went wrong.
@@ -31,7 +34,7 @@ class WorkbookError(Exception):
         return "\n".join(lines)
 
     def _render_traceback_(self) -> list[str]:
-        """IPython's hook: in a notebook, show the error and not the path that led to it."""
+        """IPython calls this: a notebook shows the error without a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -40,16 +43,16 @@ class ServerError(WorkbookError):
 
 
 class RepositoryError(WorkbookError):
-    """A model folder, a name or a path is not one that may enter the repository."""
+    """A model folder, a name or a path is not allowed in the repository."""
 
 
 class Refusal(WorkbookError):
-    """The server said no, in words of its own.
+    """The server refused something, with a message.
 
     Attributes:
-        model: the model's name; "" where none is concerned.
-        message: the server's own words; of a traceback only the places outside the stand-ins.
-        rule: the identifier of the catalogue's entry, or "" where none matched.
+        model: the model's name; "" where no model is concerned.
+        message: the server's message; of a traceback only the lines outside the stand-ins.
+        rule: the identifier of the matching entry in the catalogue of messages, or "".
     """
 
     def __init__(
@@ -76,4 +79,4 @@ class LoadError(Refusal):
 
 
 class RequestError(Refusal):
-    """The server, or the client library, refused a request, or it failed on the way."""
+    """The server or the client library refused a request, or the connection failed."""

@@ -1,4 +1,4 @@
-"""What the course's command lines share: how a command begins, and how an error looks."""
+"""What both command lines share: run a command, and print an error."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from rich.markup import escape
 from .errors import LoadError, WorkbookError
 
 
-def enter(app: typer.Typer, err: Console, *, stopped: str) -> None:
-    """Run a command line: errors are sentences, Ctrl-C is quiet.
+def run(app: typer.Typer, err: Console, *, stopped: str) -> None:
+    """Run a command line and exit; errors are printed without a traceback.
 
-    Exit status: 0 or what the command's `typer.Exit` holds; 1 an error, said on `err`; 2 the
-    command is not one; 130 stopped by Ctrl-C.
+    Exit status: 0, or the one of the command's `typer.Exit`; 1: a WorkbookError, printed on `err`;
+    2: an unknown command or option; 130: stopped by Ctrl-C.
 
     Args:
-        stopped: what to say when Ctrl-C ended the command.
+        app: the commands.
+        err: where errors are printed.
+        stopped: the line to print when Ctrl-C ended the command.
     """
     try:
-        code = app(standalone_mode=False)  # what a command's typer.Exit holds, else None
+        code = app(standalone_mode=False)  # the status of a command's typer.Exit, else None
         sys.exit(code)
     except WorkbookError as error:
         complain(err, error)
@@ -38,7 +40,7 @@ def enter(app: typer.Typer, err: Console, *, stopped: str) -> None:
 
 
 def complain(err: Console, error: WorkbookError) -> None:
-    """Print an error: what, where, what to do, and for a refused model the server's words."""
+    """Print an error: what, where, what to do, and for a refused model the server's message."""
     err.print(f"[bold red]✗[/] {escape(error.what)}")
     if error.where:
         err.print(f"  [dim]where:[/] {escape(error.where)}", soft_wrap=True)

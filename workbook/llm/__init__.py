@@ -1,1 +1,1 @@
-"""The language models of a running server: a chat in the terminal, and OpenAI's API."""
+"""Use the language models of a running server: a chat in the terminal, and OpenAI's API."""

@@ -1,8 +1,13 @@
-"""Talking to a language model of the running server: one question, an answer that streams.
+"""Ask a language model of a running server, and receive its answer piece by piece.
 
-Every language model of the repository takes `text_input` and `sampling_parameters`; those that are
-decoupled stream. What a model expects around a question is its chat template, which comes with its
-tokenizer in the model's folder.
+A language model takes the inputs `text_input` and `sampling_parameters`. A decoupled one sends each
+token as soon as it is made. A chat is turned into a prompt by the chat template of the model's
+tokenizer, which is in the model's folder.
+
+    messages = [{"role": "user", "content": "What is a coroutine?"}]
+    text = chat.prompt(server, "llama_stream", messages)
+    for piece in chat.stream(server, "llama_stream", text, {"max_tokens": 64}):
+        print(piece["text_output"], end="")
 """
 
 from __future__ import annotations
@@ -16,33 +21,54 @@ from urllib.parse import quote
 
 import httpx
 
+from .. import zoo
 from ..common.errors import RequestError, WorkbookError
 from ..server import Server
 
-#: Tokens of an answer where nobody says how many.
-MOST = 256
+#: The longest answer in tokens, where a request gives no length.
+MAX_TOKENS = 256
 
 
-def languages(server: Server) -> list[str]:
-    """The models that are ready and take a text and sampling parameters."""
+def language_models(server: Server) -> list[str]:
+    """The names of the models that are ready and take a text and sampling parameters."""
     ready = [entry["name"] for entry in server.index(ready_only=True)]
-    return [name for name in ready if _takes(server.config(name))]
+    return [name for name in ready if _is_language_model(server.config(name))]
+
+
+def check_any(server: Server) -> None:
+    """Make sure that the server has a language model that is ready.
+
+    Raises:
+        WorkbookError: it has none; the error says whether to build one or to load one.
+    """
+    if language_models(server):
+        return
+    folders = [server.repository / name for name in zoo.repository.LLAMAS]
+    built = [folder.name for folder in folders if _is_built(folder)]
+    load = "`workbook serve --detach` (a server that runs already loads what is missing)"
+    raise WorkbookError(
+        "The server has no language model that is ready.",
+        where=server.url,
+        todo=f"Load those that are built ({', '.join(built)}): {load}."
+        if built
+        else "Build one: `workbook models llama` takes about 4 minutes, `make vllm` builds it too "
+        f"and adds vLLM. Then load it: {load}.",
+    )
 
 
 def check(server: Server, model: str) -> dict[str, Any]:
     """The configuration of a language model that is ready.
 
     Raises:
-        WorkbookError: there is no such model, or it is no language model.
+        WorkbookError: the server has no such model, it is not ready, or it is no language model.
     """
-    known = languages(server)
+    check_any(server)
+    known = language_models(server)
     if model not in known:
         raise WorkbookError(
             f"{model!r} is not a language model that is ready.",
             where=server.url,
-            todo=f"Take one of: {', '.join(known)}."
-            if known
-            else "Build the models and load them: `workbook models llama`, then `workbook serve`.",
+            todo=f"Take one of: {', '.join(known)}.",
         )
     return server.config(model)
 
@@ -54,19 +80,19 @@ def prompt(server: Server, model: str, messages: Sequence[Mapping[str, str]]) ->
         messages: dicts with `role` ("user", "assistant", "system") and `content`.
 
     Returns:
-        What the chat template of the model's tokenizer makes of it; where there is no template,
-        the contents alone, a line each.
+        The text that the chat template of the model's tokenizer makes; without a template, the
+        contents alone, one per line.
     """
-    words = tokenizer(server.repository / model)
-    if words is None or not words.chat_template:
+    found = tokenizer(server.repository / model)
+    if found is None or not found.chat_template:
         return "\n".join(message["content"] for message in messages)
-    made = words.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
-    return cast(str, made)
+    text = found.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+    return cast(str, text)
 
 
 @functools.cache
 def tokenizer(folder: Path) -> Any | None:
-    """The tokenizer in a model's folder, of its newest version; None where there is none."""
+    """The Hugging Face tokenizer in a model's folder, of the newest version; None without one."""
     for file in sorted(folder.glob("[1-9]*/**/tokenizer_config.json"), reverse=True):
         from transformers import AutoTokenizer  # late: it takes seconds to import
 
@@ -77,12 +103,17 @@ def tokenizer(folder: Path) -> Any | None:
 def stream(
     server: Server, model: str, text: str, parameters: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """The answers of a language model as they come: `text_output` and what else it gives.
+    """Send a prompt, and give each piece of the answer as soon as it comes.
 
-    A model that does not stream gives one. The prompt is not repeated.
+    Args:
+        text: the prompt; it is not repeated in the answer.
+        parameters: sampling parameters with vLLM's names, e.g. {"max_tokens": 64}.
+
+    Yields:
+        Dicts with `text_output` and the model's other outputs; one where it does not stream.
 
     Raises:
-        RequestError: the server refused, or the answer broke off; with its words.
+        RequestError: the server refused the request, or an error ended the answer.
     """
     body = {"text_input": text, "sampling_parameters": json.dumps(dict(parameters))}
     config = check(server, model)
@@ -103,26 +134,35 @@ def stream(
         raise _refused(model, str(error) or type(error).__name__) from None
 
 
-def ask() -> str:
-    """A question from the terminal; "" where there are no more."""
+def read_question() -> str:
+    """A question that the user types in the terminal; "" at the end of the input (Ctrl-D)."""
     try:
-        while not (asked := input("> ").strip()):
+        while not (question := input("> ").strip()):
             pass
     except EOFError:
         return ""
-    return asked
+    return question
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """What a line of the stream holds; an error may come without the mark of an event."""
+    """The JSON in a line of the stream; an error may come without the prefix of an event."""
     text = line.removeprefix("data: ").strip()
     return cast(dict[str, Any], json.loads(text)) if text else None
 
 
-def _refused(model: str, words: str) -> RequestError:
-    return RequestError(f"{model} did not answer.", model=model, message=words)
+def _refused(model: str, message: str) -> RequestError:
+    return RequestError(f"{model} did not answer.", model=model, message=message)
 
 
-def _takes(config: Mapping[str, Any]) -> bool:
+def _is_built(folder: Path) -> bool:
+    """Whether a folder holds a language model of the course that can be asked, and its weights."""
+    config = folder / "config.pbtxt"
+    if not config.is_file() or zoo.repository.lacking(folder):
+        return False
+    text = config.read_text("utf-8")
+    return "sampling_parameters" in text or 'backend: "vllm"' in text
+
+
+def _is_language_model(config: Mapping[str, Any]) -> bool:
     inputs = {entry["name"] for entry in config.get("input", [])}
     return {"text_input", "sampling_parameters"} <= inputs

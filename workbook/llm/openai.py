@@ -1,10 +1,11 @@
-"""An OpenAI-compatible door to the language models of a running server.
+"""An OpenAI-compatible API for the language models of a running server.
 
     workbook openai --port 9000
     openai.OpenAI(base_url="http://localhost:9000/v1", api_key="none")
 
-It does what NVIDIA's own front end in the container does: it turns chats into prompts by the
-model's chat template, asks Triton, and gives the answers the shape that the `openai` client wants.
+It does what NVIDIA's own front end in the container does: it turns a chat into a prompt with the
+model's chat template, sends it to Triton, and converts the answer to the JSON that OpenAI's clients
+expect.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from ..common.errors import RequestError, WorkbookError
 from ..server import Server
 from . import chat
 
-#: Fields that Triton's language models take under the same name.
+#: Fields of OpenAI's API that are sampling parameters of the same name.
 _SAMPLING = ("temperature", "top_p", "seed", "stop")
 
 
 class StreamOptions(BaseModel):
-    """What else a stream tells."""
+    """Options of a streamed answer."""
 
     include_usage: bool = False
 
 
-class Asked(BaseModel):
-    """What both endpoints take; other fields of OpenAI's are ignored."""
+class Question(BaseModel):
+    """The fields that both endpoints accept; OpenAI's other fields are ignored."""
 
     model: str
     max_tokens: Annotated[int | None, Field(ge=1)] = None
@@ -49,39 +50,39 @@ class Asked(BaseModel):
     n: Literal[1] = 1
 
     def sampling(self, most: int) -> dict[str, Any]:
-        """Sampling parameters, with `most` tokens where the request does not say how many."""
+        """The sampling parameters; at most `most` tokens where the request gives no number."""
         given = {name: getattr(self, name) for name in _SAMPLING}
         given = {name: value for name, value in given.items() if value is not None}
         return {**given, "max_tokens": self.max_tokens or most}
 
 
-class Completion(Asked):
+class Completion(Question):
     """The body of /v1/completions."""
 
     prompt: str
 
 
 class Part(BaseModel):
-    """A part of a turn; these models read text alone."""
+    """A part of a message; only text is accepted."""
 
     type: Literal["text"]
     text: str
 
 
 class Message(BaseModel):
-    """One turn of a conversation."""
+    """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: str | list[Part]
 
     def turn(self) -> dict[str, str]:
-        """What the chat template takes."""
+        """The message as a dict, as the chat template expects it."""
         parts = self.content
         text = parts if isinstance(parts, str) else "\n".join(part.text for part in parts)
         return {"role": self.role, "content": text}
 
 
-class Chat(Asked):
+class Chat(Question):
     """The body of /v1/chat/completions."""
 
     messages: Annotated[list[Message], Field(min_length=1)]
@@ -89,15 +90,22 @@ class Chat(Asked):
 
 
 def app(server: Server) -> FastAPI:
-    """The application in front of a server."""
-    made = FastAPI(title="Triton, spoken to as OpenAI", docs_url=None, redoc_url=None)
-    made.add_exception_handler(WorkbookError, _complain)
-    made.add_exception_handler(RequestValidationError, _complain)
+    """The web application for a running server; it does not start listening by itself.
+
+    Example:
+        uvicorn.run(openai.app(server), port=9000)
+    """
+    made = FastAPI(title="OpenAI's API for Triton", docs_url=None, redoc_url=None)
+    made.add_exception_handler(WorkbookError, _error_response)
+    made.add_exception_handler(RequestValidationError, _error_response)
     began = int(time.time())
 
     @made.get("/v1/models")
     def models() -> dict[str, Any]:
-        return {"object": "list", "data": [_model(name, began) for name in chat.languages(server)]}
+        return {
+            "object": "list",
+            "data": [_model(name, began) for name in chat.language_models(server)],
+        }
 
     @made.get("/v1/models/{name}")
     def model(name: str) -> dict[str, Any]:
@@ -105,42 +113,42 @@ def app(server: Server) -> FastAPI:
         return _model(name, began)
 
     @made.post("/v1/completions")
-    def completions(asked: Completion) -> Any:
-        answer = Answer(server, asked, asked.prompt, asked.sampling(16), "text_completion")
-        return answer.respond()
+    def completions(question: Completion) -> Any:
+        sampling = question.sampling(16)
+        return Answer(server, question, question.prompt, sampling, "text_completion").respond()
 
     @made.post("/v1/chat/completions")
-    def chats(asked: Chat) -> Any:
-        chat.check(server, asked.model)
-        turns = [message.turn() for message in asked.messages]
-        text = chat.prompt(server, asked.model, turns)
-        most = asked.max_completion_tokens or chat.MOST
-        return Answer(server, asked, text, asked.sampling(most), "chat.completion").respond()
+    def chats(question: Chat) -> Any:
+        chat.check(server, question.model)
+        turns = [message.turn() for message in question.messages]
+        text = chat.prompt(server, question.model, turns)
+        sampling = question.sampling(question.max_completion_tokens or chat.MAX_TOKENS)
+        return Answer(server, question, text, sampling, "chat.completion").respond()
 
     return made
 
 
 class Answer:
-    """One answer, whole or as a stream of events."""
+    """One answer of a language model, as one JSON object or as a stream of events."""
 
     def __init__(
-        self, server: Server, asked: Asked, prompt: str, sampling: dict[str, Any], kind: str
+        self, server: Server, question: Question, prompt: str, sampling: dict[str, Any], kind: str
     ) -> None:
-        self.asked, self.kind = asked, kind
+        self.question, self.kind = question, kind
         self.head = {
             "id": f"{'chatcmpl' if kind == 'chat.completion' else 'cmpl'}-{uuid.uuid4().hex}",
             "created": int(time.time()),
-            "model": asked.model,
+            "model": question.model,
         }
-        pieces = chat.stream(server, asked.model, prompt, sampling)
-        # The first piece is waited for here, so that an error is an answer of its own.
+        pieces = chat.stream(server, question.model, prompt, sampling)
+        # Wait for the first piece here, so that an error gets its own HTTP status.
         self.pieces = itertools.chain([next(pieces, {})], pieces)
-        words = chat.tokenizer(server.repository / asked.model)
-        self.prompt_tokens = len(words(prompt).input_ids) if words is not None else 0
+        tokenizer = chat.tokenizer(server.repository / question.model)
+        self.prompt_tokens = len(tokenizer(prompt).input_ids) if tokenizer is not None else 0
 
     def respond(self) -> Any:
-        """The response to the request."""
-        if self.asked.stream:
+        """The response to send: JSON, or a stream of events."""
+        if self.question.stream:
             return StreamingResponse(self.events(), media_type="text/event-stream")
         text, reason, tokens = "", None, 0
         for piece in self.pieces:
@@ -155,7 +163,7 @@ class Answer:
         }
 
     def usage(self, tokens: int) -> dict[str, int]:
-        """How many tokens were read and made."""
+        """The number of tokens in the prompt and in the answer."""
         return {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": tokens,
@@ -163,8 +171,8 @@ class Answer:
         }
 
     def events(self) -> Iterator[str]:
-        """Server-sent events: one a piece, one with the reason of the end, one with the
-        tokens' number where it is asked for, and `[DONE]`."""
+        """Server-sent events: one per piece, one with the reason of the end, one with the number
+        of tokens if the request asks for it, and `[DONE]`."""
         kind = f"{self.kind}.chunk" if self.kind == "chat.completion" else self.kind
         reason, tokens = "stop", 0
         try:
@@ -174,17 +182,17 @@ class Answer:
                 choice = self.choice(piece.get("text_output", ""), None, whole=False)
                 yield _event({**self.head, "object": kind, "choices": [choice]})
         except RequestError as error:
-            yield _event({"error": _shape(error.message)})
+            yield _event({"error": _error(error.message)})
             return
         last = self.choice("", reason, whole=False)
         yield _event({**self.head, "object": kind, "choices": [last]})
-        if self.asked.stream_options is not None and self.asked.stream_options.include_usage:
+        if self.question.stream_options is not None and self.question.stream_options.include_usage:
             end = {"object": kind, "choices": [], "usage": self.usage(tokens)}
             yield _event({**self.head, **end})
         yield "data: [DONE]\n\n"
 
     def choice(self, text: str, reason: str | None, *, whole: bool) -> dict[str, Any]:
-        """The one choice of an answer, or of a piece of it."""
+        """The single choice of an answer, or of one piece of it."""
         common = {"index": 0, "finish_reason": reason, "logprobs": None}
         if self.kind == "text_completion":
             return {**common, "text": text}
@@ -196,13 +204,13 @@ def _model(name: str, began: int) -> dict[str, Any]:
 
 
 def _reason(piece: dict[str, Any]) -> str | None:
-    """Why the answer ended; None while it goes on."""
+    """Why the answer ended; None while it is not complete."""
     reason = piece.get("finish_reason")
     return str(reason) if reason not in (None, "", "None") else None
 
 
 def _tokens(piece: dict[str, Any]) -> int:
-    """How many tokens a piece holds, as its model says in its own way."""
+    """The number of tokens in a piece; each model gives it in its own way."""
     if "num_output_tokens" in piece:
         return int(piece["num_output_tokens"])
     tokens = piece.get("token_ids", [])
@@ -213,15 +221,15 @@ def _event(content: dict[str, Any]) -> str:
     return f"data: {json.dumps(content)}\n\n"
 
 
-def _shape(message: str, code: str | None = None) -> dict[str, Any]:
+def _error(message: str, code: str | None = None) -> dict[str, Any]:
     return {"message": message, "type": "invalid_request_error", "param": None, "code": code}
 
 
-def _complain(request: Request, error: Exception) -> JSONResponse:
-    """Errors in the shape that the `openai` client reads."""
+def _error_response(request: Request, error: Exception) -> JSONResponse:
+    """An error in the form that OpenAI's clients read."""
     if isinstance(error, RequestError):
-        return JSONResponse({"error": _shape(error.message)}, 400)
+        return JSONResponse({"error": _error(error.message)}, 400)
     if isinstance(error, RequestValidationError):
-        said = [f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors()]
-        return JSONResponse({"error": _shape("; ".join(said))}, 400)
-    return JSONResponse({"error": _shape(str(error), "model_not_found")}, 404)
+        found = [f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors()]
+        return JSONResponse({"error": _error("; ".join(found))}, 400)
+    return JSONResponse({"error": _error(str(error), "model_not_found")}, 404)

@@ -1,11 +1,15 @@
 """Triton's core inside this process: its in-process C API, called through ctypes.
 
     core = Core()
-    options = core.new("ServerOptionsNew")
-    core("ServerOptionsSetModelRepositoryPath", options, b"/models")
-    server = core.new("ServerNew", options)
+    with core.environment():
+        options = core.new("ServerOptionsNew")
+        core("ServerOptionsSetModelRepositoryPath", options, b"/models")
+        server = core.new("ServerNew", options)
+    core.infer(server, "square", {"INPUT": np.ones((1, 4), np.float32)})    # {"OUTPUT": …}
+    core.json("ServerModelConfig", server, b"square", NEWEST, 1)            # its config as a dict
+    core("ServerDelete", server)
 
-Every function is named as in `tritonserver.h` (triton-inference-server/core, folder
+Functions have their names of `tritonserver.h` (triton-inference-server/core, folder
 `include/triton/core`), without the prefix `TRITONSERVER_`. An error that a function returns is
 raised as a ServerError. The library is the one that `tritonserver` itself is linked to.
 """
@@ -29,7 +33,7 @@ from ..common.errors import ServerError
 from . import assemble
 
 PREFIX = "TRITONSERVER_"
-#: TRITONSERVER_DataType → numpy. What is not here (BYTES, BF16) has no plain array.
+#: TRITONSERVER_DataType → numpy type; BYTES and BF16 have none.
 TYPES = {code: np.dtype(name) for code, name in enumerate("?BHILbhilefd", start=1)}
 CPU, NEWEST = 0, -1  # TRITONSERVER_MEMORY_CPU, and the version that stands for the newest
 
@@ -44,7 +48,7 @@ _RELEASE = ctypes.CFUNCTYPE(_P, _P, _P, _P, _SIZE, _INT, _I64)
 
 
 class Core:
-    """The core's library, loaded into this process.
+    """The library of Triton's core, loaded into this process; the module shows how to use it.
 
     Raises:
         ServerError: the library or one that it needs cannot be loaded.
@@ -54,13 +58,15 @@ class Core:
         self.place = assemble.find()
         self.path = assemble.core(self.place.libraries[-1])
         self._library = _load(self.path)
-        self._kept: dict[int, tuple[Any, ...]] = {}  # what a request points at, until it is done
+        self._kept: dict[
+            int, tuple[Any, ...]
+        ] = {}  # memory that a request points to, until it is done
         self._buffers: dict[int, Any] = {}
         self._callbacks = (_ALLOCATE(self._allocate), _RELEASE(self._release))
         self._allocator = self.new("ResponseAllocatorNew", *self._callbacks, None)
 
     def __call__(self, name: str, *arguments: Any) -> None:
-        """Call `TRITONSERVER_<name>`, a function that returns an error, or null when all is well.
+        """Call `TRITONSERVER_<name>`, a function that returns an error, or null without one.
 
         Raises:
             ServerError: it returned an error.
@@ -82,7 +88,7 @@ class Core:
         return answer.value
 
     def json(self, name: str, *arguments: Any) -> Any:
-        """Call a function whose last argument receives a TRITONSERVER_Message; its JSON."""
+        """Call a function whose last argument receives a TRITONSERVER_Message; return its JSON."""
         message = _P()
         self(name, *arguments, ctypes.byref(message))
         text, size = ctypes.c_void_p(), _SIZE()
@@ -104,11 +110,16 @@ class Core:
         inputs: Mapping[str, npt.NDArray[Any]],
         timeout: float = 60.0,
     ) -> dict[str, npt.NDArray[Any]]:
-        """One request, and its one response: InferenceRequestNew … ServerInferAsync.
+        """Send one request and return its response (InferenceRequestNew … ServerInferAsync).
 
         Args:
+            server: the pointer that `ServerNew` gave.
+            model: the model's name; its newest version answers, with one response.
             inputs: arrays by name; numbers and bools only.
             timeout: seconds to wait for the response.
+
+        Returns:
+            The outputs by name.
 
         Raises:
             ServerError: the server refused, or did not answer in time.
@@ -145,9 +156,9 @@ class Core:
 
     @contextlib.contextmanager
     def environment(self) -> Iterator[None]:
-        """The variables with which a server's Python processes find this Python and its packages.
+        """Set PATH and LD_LIBRARY_PATH so that Python models find this Python and its packages.
 
-        They are inherited at the start of a process, so a server is made and loads inside.
+        A process inherits them when it starts, so make the server and load models inside the block.
         """
         former = {name: os.environ.get(name) for name in ("PATH", "LD_LIBRARY_PATH")}
         path = [str(Path(sys.executable).parent), former["PATH"] or os.defpath]
@@ -162,7 +173,7 @@ class Core:
                 else:
                     os.environ[name] = value
 
-    # -- plumbing -------------------------------------------------------------------------------
+    # -- calls and callbacks --------------------------------------------------------------------
 
     def _function(self, name: str) -> Any:
         return self._library[PREFIX + name]
@@ -170,25 +181,25 @@ class Core:
     def _raise(self, error: int | None) -> None:
         if error is None:
             return
-        words = []
+        parts = []
         for name in ("ErrorCodeString", "ErrorMessage"):
             function = self._function(name)
             function.restype = ctypes.c_char_p
-            words.append(function(_P(error)).decode())
+            parts.append(function(_P(error)).decode())
         delete = self._function("ErrorDelete")
         delete.restype = None
         delete(_P(error))
-        raise ServerError(": ".join(words))
+        raise ServerError(": ".join(parts))
 
     def _add(self, request: ctypes.c_void_p, name: bytes, array: npt.NDArray[Any]) -> None:
-        """Describe an input, and point at its memory: nothing is copied."""
+        """Add an input to a request; it points to the array's memory, nothing is copied."""
         shape = (_I64 * array.ndim)(*array.shape)
         dtype = next((code for code, own in TYPES.items() if own == array.dtype), None)
         if dtype is None:
             raise ServerError(
-                f"{array.dtype} is no type of plain numbers.",
+                f"Arrays of {array.dtype} cannot be sent.",
                 where=f"input {name.decode()}",
-                todo="Give numbers or bools; texts need the C API's BYTES, which is not done here.",
+                todo="Give numbers or bools. Strings (BYTES) are not supported here.",
             )
         self("InferenceRequestAddInput", request, name, dtype, shape, ctypes.c_uint64(array.ndim))
         self("InferenceRequestAppendInputData",
@@ -198,7 +209,7 @@ class Core:
         self, allocator: int, name: bytes, size: int, kind: int, device: int, own: int,
         buffer: int, own_of_buffer: int, actual_kind: Any, actual_device: Any,
     ) -> None:  # fmt: skip
-        """Give the core a buffer for one output."""
+        """Called by the core: allocate a buffer for one output."""
         memory = ctypes.create_string_buffer(max(size, 1))
         address = ctypes.addressof(memory)
         self._buffers[address] = memory
@@ -228,10 +239,10 @@ class Core:
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    """Load the library after those that it needs, which lie beside it.
+    """Load the library, after the libraries beside it that it needs.
 
-    The loader looks for a library's libraries in LD_LIBRARY_PATH as it was when this process
-    began; whatever is loaded already it takes as it is, so they are loaded until all fit.
+    The system's loader searches LD_LIBRARY_PATH as it was when this process started, but takes a
+    library that is loaded already. So all are tried again and again until each one is loaded.
     """
     waiting = [p for p in sorted(path.parent.glob("*.so*")) if "libpython" not in p.name]
     while waiting:

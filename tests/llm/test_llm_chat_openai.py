@@ -1,9 +1,10 @@
-"""The two doors to a language model: `workbook chat`, and OpenAI's clients."""
+"""`workbook chat` and `workbook openai`, on a real server with the real clients."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,7 +17,9 @@ import httpx
 import pytest
 import uvicorn
 from llm_asking import PROMPT, over_generate
+from llm_repository import put_models
 
+from workbook.common import paths
 from workbook.common.errors import RequestError, WorkbookError
 from workbook.llm import chat
 from workbook.llm.openai import app
@@ -27,8 +30,8 @@ QUESTION = [{"role": "user", "content": "Coroutines"}]
 
 
 @pytest.fixture(scope="module")
-def door(llms: Triton) -> Iterator[str]:
-    """The address of the OpenAI-compatible door, on a free port."""
+def api(llms: Triton) -> Iterator[str]:
+    """The address of the OpenAI-compatible API, on a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -73,7 +76,7 @@ def workbook(
 
 
 def test_the_language_models_are_found(llms: Triton) -> None:
-    assert set(chat.languages(llms)) == {"llama_hf", "llama_stream", "chat_bls"}
+    assert set(chat.language_models(llms)) == {"llama_hf", "llama_stream", "chat_bls"}
 
 
 @pytest.mark.parametrize("model", ["llama_hf", "llama_stream", "chat_bls"])
@@ -112,12 +115,46 @@ def test_the_command_names_the_models_it_knows(llms: Triton) -> None:
     assert "llama_hf" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def without_llms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
+    """A server without a language model; `llama_hf` can be added to its repository."""
+    repository = tmp_path_factory.mktemp("without")
+    shutil.copytree(paths.root() / "model_repository" / "square", repository / "square")
+    with Triton(repository) as server:
+        server.load("square")
+        yield server
+
+
+def test_without_a_language_model_both_commands_say_what_to_run(without_llms: Triton) -> None:
+    repository = without_llms.repository
+    for command, words in (("chat", ("llama_hf", "Hello")), ("openai", ())):
+        done = workbook(without_llms, *words, command=command)
+        assert done.returncode == 1, command
+        assert "The server has no language model that is ready" in done.stderr
+        assert all(todo in done.stderr for todo in ("workbook models llama", "make vllm"))
+        assert "http://127.0.0.1:9000" not in done.stdout
+    # Configs without weights, as git has them, are not yet a language model.
+    committed = paths.root() / "model_repository" / "llama_hf"
+    shutil.copytree(committed, repository / "llama_hf", ignore=shutil.ignore_patterns("checkpoint"))
+    with pytest.raises(WorkbookError) as caught:
+        chat.check_any(without_llms)
+    assert "workbook models llama" in caught.value.todo
+    # The tokenizer of the ensemble is built too, but cannot be asked for a text.
+    shutil.rmtree(repository / "llama_hf")
+    put_models(repository, ("llama_hf", "llama_tokenizer"))
+    with pytest.raises(WorkbookError, match="no language model that is ready") as caught:
+        chat.check(without_llms, "llama_hf")
+    assert caught.value.todo.startswith("Load those that are built (llama_hf): `workbook serve")
+    without_llms.load("llama_hf")
+    chat.check_any(without_llms)
+
+
 def test_an_empty_question_is_none(llms: Triton) -> None:
     done = workbook(llms, "llama_stream", " ")
     assert (done.returncode, "The question is empty" in done.stderr) == (1, True)
 
 
-def test_a_door_on_a_port_that_is_taken(llms: Triton) -> None:
+def test_openai_on_a_port_that_is_taken(llms: Triton) -> None:
     done = workbook(llms, "--port", llms.url.rpartition(":")[2], command="openai")
     assert done.returncode == 1
     assert "Address already in use" in done.stderr
@@ -135,18 +172,18 @@ def test_a_refusal_is_the_server_s_own(llms: Triton) -> None:
 # -- OpenAI's clients ------------------------------------------------------------------------------
 
 
-def test_models(door: str) -> None:
-    listed = httpx.get(f"{door}/models").json()
+def test_models(api: str) -> None:
+    listed = httpx.get(f"{api}/models").json()
     assert listed["object"] == "list"
     assert {m["id"] for m in listed["data"]} == {"llama_hf", "llama_stream", "chat_bls"}
-    assert httpx.get(f"{door}/models/chat_bls").json()["owned_by"] == "triton"
-    assert httpx.get(f"{door}/models/nobody").status_code == 404
+    assert httpx.get(f"{api}/models/chat_bls").json()["owned_by"] == "triton"
+    assert httpx.get(f"{api}/models/nobody").status_code == 404
 
 
 @pytest.mark.parametrize("model", ["llama_hf", "llama_stream", "chat_bls"])
-def test_a_completion(llms: Triton, door: str, model: str) -> None:
+def test_a_completion(llms: Triton, api: str, model: str) -> None:
     body = {"model": model, "prompt": PROMPT, "temperature": 0}
-    answer = httpx.post(f"{door}/completions", json=body, timeout=60).json()
+    answer = httpx.post(f"{api}/completions", json=body, timeout=60).json()
     choice = answer["choices"][0]
     assert choice["text"] == greedy(llms, PROMPT)
     assert choice["finish_reason"] == "length"
@@ -166,9 +203,9 @@ def stream(url: str, body: dict[str, Any]) -> list[Any]:
     return [json.loads(line) for line in lines]
 
 
-def test_a_chat_that_streams(llms: Triton, door: str) -> None:
+def test_a_chat_that_streams(llms: Triton, api: str) -> None:
     body = {"model": "llama_stream", "messages": QUESTION, "temperature": 0, "max_tokens": 16}
-    *pieces, last = stream(f"{door}/chat/completions", body)
+    *pieces, last = stream(f"{api}/chat/completions", body)
     text = "".join(piece["choices"][0]["delta"]["content"] for piece in pieces)
     assert text == greedy(llms, chat.prompt(llms, "llama_hf", QUESTION))
     assert {piece["choices"][0]["finish_reason"] for piece in pieces} == {None}
@@ -193,29 +230,29 @@ def test_a_chat_that_streams(llms: Triton, door: str) -> None:
 )
 @pytest.mark.parametrize("streams", [False, True])
 def test_errors(
-    door: str, path: str, body: dict[str, Any], status: int, words: str, streams: bool
+    api: str, path: str, body: dict[str, Any], status: int, words: str, streams: bool
 ) -> None:
     asked = {"model": "llama_stream", "stream": streams, **body}
-    answer = httpx.post(f"{door}/{path}", json=asked, timeout=60)
+    answer = httpx.post(f"{api}/{path}", json=asked, timeout=60)
     assert answer.status_code == status
     assert words in answer.json()["error"]["message"]
 
 
-def test_a_reader_that_goes_away_leaves_the_door_open(llms: Triton, door: str) -> None:
+def test_a_client_that_disconnects_in_mid_answer_stops_nobody_else(llms: Triton, api: str) -> None:
     body = {"model": "llama_stream", "prompt": PROMPT, "max_tokens": 480, "stream": True}
     with (
         contextlib.suppress(httpx.HTTPError),
-        httpx.stream("POST", f"{door}/completions", json=body, timeout=60) as answer,
+        httpx.stream("POST", f"{api}/completions", json=body, timeout=60) as answer,
     ):
         next(answer.iter_lines())
     again = {"model": "llama_stream", "prompt": PROMPT, "temperature": 0}
-    answer = httpx.post(f"{door}/completions", json=again, timeout=60).json()
+    answer = httpx.post(f"{api}/completions", json=again, timeout=60).json()
     assert answer["choices"][0]["text"] == greedy(llms, PROMPT)
 
 
-def test_the_official_client(llms: Triton, door: str) -> None:
+def test_the_official_client(llms: Triton, api: str) -> None:
     openai = pytest.importorskip("openai", reason="the openai client is not installed")
-    with openai.OpenAI(base_url=door, api_key="none", max_retries=0) as client:
+    with openai.OpenAI(base_url=api, api_key="none", max_retries=0) as client:
         assert "chat_bls" in {model.id for model in client.models.list()}
         asked = {"model": "llama_stream", "messages": QUESTION, "temperature": 0, "max_tokens": 16}
         text = greedy(llms, chat.prompt(llms, "llama_hf", QUESTION))
