@@ -2,8 +2,8 @@
 
 Protobuf's own parser stops at the first mistake and keeps no positions. This one reads protobuf's
 text format (the specification at protobuf.dev, "Text Format Language") as far as it can be read:
-a broken file still gives a tree, and a list of what is broken. It knows no schema; what a field
-may be called is the business of whoever asks.
+a broken file still gives a tree, and a list of what is broken. It does not know which fields
+Triton has: catalogue/schema.py does.
 
     document = parse(text)
     document.find("input[0].dims")  # → Field, with line and column
@@ -52,11 +52,11 @@ class Problem:
 
     Attributes:
         kind: `unclosed` (a bracket, a brace or a string), `stray` (a character or bracket that
-            belongs nowhere), `no-value` (a name without one), `no-colon` (between a name and its
+            cannot stand there), `no-value` (a name without one), `no-colon` (between a name and its
             value) or `deep` (nested too deeply to read on).
         text: the text concerned.
         place: where it stands.
-        found: for an unclosed bracket: the place where something else made that plain.
+        found: for an unclosed bracket: the place where something stands that cannot be inside it.
     """
 
     kind: str
@@ -156,7 +156,10 @@ class Document:
                 stack.extend(reversed(field.value.fields))
 
     def find(self, path: str) -> Field | None:
-        """The field at a path; an index that is left out means the first."""
+        """The field at a path; an index that is left out means the first.
+
+        document.find("input[1].name")
+        """
         wanted = _steps(path)
         for field in self.walk():
             if _steps(field.path) == wanted:
@@ -198,7 +201,10 @@ class Document:
 
 
 def parse(text: str) -> Document:
-    """Read protobuf text format; whatever the text is, this returns."""
+    """Read protobuf text format. Any text is read: what is wrong with it is in `problems`.
+
+    parse('input { name: "x" ').problems  # [Problem(kind="unclosed", text="{", …)]
+    """
     return _Parser(text).document()
 
 
@@ -235,7 +241,7 @@ class _Parser:
                 tokens.append(_Token(kind, match[0], place))
         return tokens, Place(line, len(text) - start + 1)
 
-    # -- where we are ---------------------------------------------------------------------------
+    # -- the next token -------------------------------------------------------------------------
 
     def _peek(self, *texts: str) -> bool:
         return self.i < len(self.tokens) and self.tokens[self.i].text in texts

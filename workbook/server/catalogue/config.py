@@ -344,8 +344,8 @@ def override_value(evidence: Evidence, said: Said) -> Advice:
 _TYPES = "Write numbers as numbers, and types by their names (TYPE_FP32)."
 CORE.row(
     "override-value",
-    "Invalid config override: {words:rest}",
-    what="The override cannot be read: {words}",
+    "Invalid config override: {words:text}",
+    what="The override cannot be read: {words}.",
     where=_OVERRIDE,
     todo=_TYPES,
 )

@@ -111,7 +111,7 @@ class Evidence:
     def parameter_like(self, key: str) -> str:
         """The key of a parameter that was most likely meant to be `key`, and is not; "" for none.
 
-        Backends pass over keys that they do not know, so a misspelt one shows by its absence.
+        Backends ignore keys that they do not know, and say only that they lack the right one.
         """
         keys = [section.text("key") for _, section in self.sections("parameters")]
         return "" if key in keys else near(key, keys, cutoff=0.75)

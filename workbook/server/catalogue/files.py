@@ -91,14 +91,14 @@ def file_unreadable(evidence: Evidence, said: Said) -> Advice:
                     f'Write label_filename: "{base}": the path begins in the model\'s folder.',
                 )
             name = name if name.endswith(value) else value
-            home = "the model's folder" if field.name == "label_filename" else name[: -len(value)]
+            there = "the model's folder" if field.name == "label_filename" else name[: -len(value)]
             seen = near(value, evidence.entries())
             return Advice(
-                f"The file {value} is not in {home}."
+                f"The file {value} is not in {there}."
                 if "No such file" in why
                 else f"The file {value} cannot be read: {why}.",
                 show(field),
-                f'Write "{seen}", or put {value} into {home}.'
+                f'Write "{seen}", or put {value} into {there}.'
                 if seen
                 else f"Put {value} there, as {evidence.model}/{name}.",
             )

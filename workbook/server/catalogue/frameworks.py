@@ -13,7 +13,7 @@ from .evidence import Evidence, at_field, at_input
 from .rules import Advice, Catalogue, Said, listed, near
 
 FRAMEWORKS: Catalogue[Evidence] = Catalogue()
-#: For what no other entry knows: tried last.
+#: Tried last, where no other entry explains the message.
 OTHERS: Catalogue[Evidence] = Catalogue()
 
 
@@ -295,6 +295,15 @@ def fil_format(evidence: Evidence, said: Said) -> Advice:
     )
 
 
+#: What FIL's parameters mean, for a config that lacks one.
+_REQUIRED = {
+    "output_class": '"true" for a classifier, "false" for a model that gives a number',
+    "threshold": 'the score from which on a row is of class 1, e.g. "0.5"',
+    "model_type": "the format of the model's file: xgboost_json, xgboost_ubj, lightgbm or "
+    "treelite_checkpoint",
+}
+
+
 @FRAMEWORKS.rule(
     "required-parameter",
     "Required parameter {key:word} not found in config",
@@ -303,22 +312,20 @@ def fil_format(evidence: Evidence, said: Said) -> Advice:
 def required_parameter(evidence: Evidence, said: Said) -> Advice:
     """Write the parameter."""
     key = said["key"]
-    examples = {"output_class": "true", "threshold": "0.5", "model_type": "xgboost_json"}
     if key == "max_batch_size":
-        return Advice(
-            "The config has no max_batch_size.", evidence.at("backend"), "Write max_batch_size: 64."
-        )
-    example = examples.get(key, "…")
+        todo = "Write the largest batch that the model shall take, e.g. max_batch_size: 64."
+        return Advice("The config has no max_batch_size.", evidence.at("backend"), todo)
     if misspelt := evidence.parameter_like(key):
         return Advice(
             f"The config lacks the parameter {key}; it has {misspelt}.",
             evidence.at_parameter(misspelt),
             f'Write key: "{key}" in place of "{misspelt}".',
         )
+    meaning = f": {_REQUIRED[key]}" if key in _REQUIRED else ""
     return Advice(
         f"The config lacks the parameter {key}.",
         evidence.at("parameters", "backend"),
-        f'Write parameters {{ key: "{key}" value {{ string_value: "{example}" }} }}.',
+        f'Write parameters {{ key: "{key}" value {{ string_value: "…" }} }}{meaning}.',
     )
 
 
@@ -336,16 +343,13 @@ def gpu_operators(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@FRAMEWORKS.rule("gpu-operators", "Error while instantiating DALI pipeline: {words:rest}")
-def broken_pipeline(evidence: Evidence, said: Said) -> Advice:
-    """Build and run the pipeline in a notebook first."""
-    return Advice(
-        f"DALI cannot build the pipeline: {said['words'].rstrip(';. ')}.",
-        f"{evidence.version}/",
-        "Build and run the pipeline in a notebook first, then serialize it again.",
-    )
-
-
+FRAMEWORKS.row(
+    "gpu-operators",
+    "Error while instantiating DALI pipeline: {words:text}",
+    what="DALI cannot build the pipeline: {words}.",
+    where="{version}/",
+    todo="Build and run the pipeline in a notebook first, then serialize it again.",
+)
 FRAMEWORKS.row(
     "needs-gpu",
     "TensorRT backend supports only GPU device",

@@ -565,25 +565,20 @@ REQUESTS.row(
     "{wanted:int} in model output, got {given:int}",
     what='The output "{output}" has {given} rows for a batch of {wanted}.',
     where="max_batch_size in config.pbtxt",
-    todo="The model does not batch: write max_batch_size: 0, or export it with the batch first.",
+    todo="The model does not batch: write max_batch_size: 0, or export it with a batch dimension, "
+    "the first of its outputs.",
 )
-
-
-@REQUESTS.rule(
+REQUESTS.row(
     "framework-refused",
-    "onnx runtime error {code:int}: {words:rest}",
-    "PyTorch execute failure: {words:rest}",
-    "openvino error in {doing}: {words:rest}",
-    "Runtime error: {words:rest}",
+    "onnx runtime error {code:int}: {words:text}",
+    "PyTorch execute failure: {words:text}",
+    "openvino error in {doing}: {words:text}",
+    "Runtime error: {words:text}",
+    what="{asked} could not compute this input: {words}.",
+    where="inputs",
+    todo="Run the model on the same array in a notebook. Usual reasons: a size that the model does "
+    "not take, an index out of range.",
 )
-def framework_refused(question: Question, said: Said) -> Advice:
-    """Try the same input with the framework itself; look at shapes and values."""
-    return Advice(
-        f"{question.asked} could not compute this input: {said['words'].strip()}",
-        "inputs",
-        "Run the model on the same array in a notebook. Usual reasons: a size that the model does "
-        "not take, an index out of range.",
-    )
 
 
 # -- waiting ---------------------------------------------------------------------------------------

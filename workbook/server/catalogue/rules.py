@@ -21,8 +21,9 @@ catalogue's table; it returns None where the message turns out to mean something
 
 In the server's message `{name}` stands for a part that varies: text without quotes and line ends.
 `{name:int}` is a whole number, `{name:id}` an identifier, `{name:word}` a name or a path,
-`{name:dims}` a shape, `{name:rest}` the rest of the line. A row repeats such a part as `{name}`; a
-`{name}` that the message lacks is an attribute of the evidence, e.g. `{version}` of Evidence.
+`{name:dims}` a shape, `{name:rest}` the rest of the line, `{name:text}` the same without the quotes
+and full stops at its end. A row repeats such a part as `{name}`; a `{name}` that the message lacks
+is an attribute of the evidence, e.g. `{version}` of Evidence.
 Entries are tried in the order in which they are written. Further rows and functions of the same
 name add messages to one entry.
 
@@ -49,6 +50,7 @@ _KINDS = {
     "id": r"[A-Za-z_]\w*",
     "dims": r"[-\d, ]*",
     "rest": r"[^\n]*",
+    "text": r"[^\n]*?(?=[\"';. ]*(?:\n|\Z))",
 }
 
 

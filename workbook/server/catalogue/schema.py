@@ -54,14 +54,17 @@ _ENUM_WORDS = {
 
 
 def field_near(message_type: str, name: str) -> str:
-    """The field of a message (`ModelInput`) that was most likely meant; "" where none is near."""
+    """The field of a message (`ModelInput`) that was most likely meant; "" where none is near.
+
+    field_near("ModelInput", "dtype")  # data_type
+    """
     fields = field_names(message_type)
     known = _FIELD_WORDS.get(name.lower(), "")
     return known if known in fields else near(name, fields)
 
 
 def is_habit(name: str) -> bool:
-    """Whether a field's name is known to be meant for another one."""
+    """Whether people write this name, from other tools, for another field."""
     return name.lower() in _FIELD_WORDS
 
 

@@ -91,23 +91,14 @@ STARTS.row(
     what="The address of a service is in use already.",
     todo=_PORTS,
 )
-
-
-@STARTS.rule(
+STARTS.row(
     "no-repository",
     "creating server: Internal - failed to stat file {path:word}",
     'tritonserver.cc:{line:int}] "Internal: failed to stat file {path:word}',
+    what="There is no model repository {path}.",
+    where="{path}",
+    todo="Give --repository a folder that holds one folder per model.",
 )
-def no_repository(log: str, said: Said) -> Advice:
-    """Give a model repository that exists."""
-    path = said["path"].rstrip('"')
-    return Advice(
-        f"There is no model repository {path}.",
-        path,
-        "Give --repository a folder that holds one folder per model.",
-    )
-
-
 STARTS.row(
     "no-cache",
     "unable to find 'libtritoncache_{name:word}.so' for cache",

@@ -62,7 +62,7 @@ TENSORS.row(
     "model input NHWC/NCHW require 3 dims",
     what="An input with an image format needs three dims.",
     where=at_field("input.format"),
-    todo="Take format out: it changes nothing else. Or write dims: [ 3, 224, 224 ].",
+    todo="Take format out: it changes nothing else. Or give the input three dims.",
 )
 
 # -- instances -------------------------------------------------------------------------------------

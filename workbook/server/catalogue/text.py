@@ -1,6 +1,6 @@
 """Mistakes in the text of config.pbtxt: what protobuf's parser refuses.
 
-Its words reach the server's log only; each begins with a line and a column.
+The parser's messages reach the server's log only; each begins with a line and a column.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def foreign_character(evidence: Evidence, said: Said) -> Advice:
     return Advice(
         f"config.pbtxt holds {name or 'a character'}, which Triton does not understand here.",
         f"{CONFIG}, line {place.line}, column {place.column}",
-        f"Write {plain} in its place (a word processor or a web page puts such signs in)."
+        f"Write {plain} in its place (a word processor or a web page inserts such characters)."
         if plain
         else "Outside quotes and comments write plain letters only.",
     )
@@ -133,9 +133,9 @@ def misspelt_field(evidence: Evidence, said: Said) -> Advice:
     section = field.path.rpartition(".")[0] if field else ""
     inside = f"The section {section}" if section else CONFIG
     meant = schema.field_near(said["type"], name)
-    homes = schema.owners(name)
-    if homes and not schema.is_habit(name):
-        todo = f"{name} belongs into {listed(homes[:4], 'or')}."
+    owners = schema.owners(name)
+    if owners and not schema.is_habit(name):
+        todo = f"{name} belongs into {listed(owners[:4], 'or')}."
     elif meant:
         todo = f"Write {meant} in place of {name}."
     else:
@@ -162,7 +162,11 @@ def quoted_enum(evidence: Evidence, said: Said) -> Advice:
     """Write such a value without quotes."""
     field = evidence.config.at(evidence.place(said))
     return _enum(
-        evidence, said, field, said["value"], f'"{said["value"]}" has quotes, and is no text, in'
+        evidence,
+        said,
+        field,
+        said["value"],
+        f'"{said["value"]}" is written as text, in quotes, and is no value of',
     )
 
 
@@ -188,7 +192,7 @@ def unquoted_string(evidence: Evidence, said: Said) -> Advice:
     whole = re.match(r"[^\s,;{}\[\]<>#\"']+", rest)
     value = whole[0] if whole else said["value"].strip()
     return Advice(
-        f"{name} is text, and text stands in quotes.",
+        f"The value of {name} is text, and text is written in quotes.",
         evidence.at_position(said),
         f'Write {name}: "{value}".',
     )
@@ -307,7 +311,7 @@ def json_config(evidence: Evidence, said: Said) -> Advice | None:
     return Advice(
         "config.pbtxt is written as JSON (or has braces around it all).",
         f"{CONFIG}, line 1",
-        'Write one field a line, names without quotes and no outer braces: backend: "python". '
+        'Write one field per line, names without quotes and no outer braces: backend: "python". '
         "JSON is for server.load(…, config=…).",
     )
 
@@ -437,17 +441,13 @@ def _bare_section(evidence: Evidence, said: Said, name: str, inner: str) -> Advi
     )
 
 
-@TEXT.rule(
+TEXT.row(
     "not-text-format",
-    "Error parsing text-format inference.ModelConfig: {line:int}:{column:int}: {words:rest}",
+    "Error parsing text-format inference.ModelConfig: {line:int}:{column:int}: {words:text}",
+    what="config.pbtxt cannot be read: {words}.",
+    where=at_position,
+    todo='Each field is written name: value, or name { … } for a section; text in "quotes".',
 )
-def not_text_format(evidence: Evidence, said: Said) -> Advice:
-    """Mend the place that the message names."""
-    return Advice(
-        f"config.pbtxt cannot be read: {said['words'].rstrip('.')}.",
-        evidence.at_position(said),
-        'Each field is written name: value, or name { … } for a section; text in "quotes".',
-    )
 
 
 @TEXT.rule("config-unreadable", "failed to read text proto from {path:rest}")
