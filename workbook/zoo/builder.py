@@ -15,8 +15,7 @@ from typing import IO
 
 from ..common import paths
 from ..common.errors import WorkbookError
-from .recipe import Recipe, place
-from .registry import RECIPES
+from .recipe import RECIPES, Recipe, place
 
 #: Each process takes up to some 700 MB while it trains.
 MOST_AT_ONCE = 4

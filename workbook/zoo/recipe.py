@@ -23,6 +23,10 @@ from ..common import paths
 
 _HERE = Path(__file__).resolve().parent
 
+#: All recipes by name. registry.py fills it when the package is imported: recipes ask the zoo for
+#: the artefacts that they need, so what builds artefacts must not import the recipes' modules.
+RECIPES: dict[str, Recipe] = {}
+
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from . import classifiers, exports, forests, huggingface, llama, llama_onnx, llama_random
-from .recipe import Recipe
+from .recipe import RECIPES
 
-RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe
-    for recipe in (
-        *llama.RECIPES,
-        *huggingface.RECIPES,
-        *classifiers.RECIPES,
-        *forests.RECIPES,
-        *exports.RECIPES,
-        *llama_random.RECIPES,
-        *llama_onnx.RECIPES,
-    )
-}
+_ALL = (
+    *llama.RECIPES,
+    *huggingface.RECIPES,
+    *classifiers.RECIPES,
+    *forests.RECIPES,
+    *exports.RECIPES,
+    *llama_random.RECIPES,
+    *llama_onnx.RECIPES,
+)
+RECIPES.update({recipe.name: recipe for recipe in _ALL})
+
+__all__ = ["RECIPES"]

@@ -1,0 +1,96 @@
+"""The packages' structure: who may import whom, no circles, no module loose at a package's top."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("workbook", "grader", "benchmarks")
+#: What each package may import of the others.
+ALLOWED = {
+    "workbook": {"workbook"},
+    "grader": {"grader", "workbook"},
+    "benchmarks": {"benchmarks", "grader", "workbook"},
+}
+#: What may lie at a package's top.
+LOOSE = {
+    "workbook": {"__init__.py", "cli.py"},
+    "grader": {"__init__.py", "cli.py", "nbgrader_config.py"},
+}
+
+
+def modules() -> dict[str, Path]:
+    """The file of each module, by its dotted name; a package's name stands for its __init__."""
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
+    return {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in files
+    }
+
+
+FILES = modules()
+
+
+def imported(name: str) -> set[str]:
+    """The modules of ours that a module imports, wherever in it the statement stands.
+
+    `from package import name` is an import of `package.name` where that is a module. Where it is
+    not, it is one of the package's own `__init__`.
+    """
+    file = FILES[name]
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(above if node.level else ()), *filter(None, [node.module])])
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                found.add(inner if inner in FILES else base)
+    return found & FILES.keys() - {name}
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """The modules of one circle of imports, in order; empty where there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_imports_form_no_circle() -> None:
+    """Imports inside functions and for types only count too."""
+    found = circle({name: imported(name) for name in FILES})
+    assert not found, " imports ".join(reversed(found))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_what_it_may(package: str) -> None:
+    wrong = [
+        f"{name} imports {other}"
+        for name in FILES
+        if name.split(".")[0] == package
+        for other in imported(name)
+        if other.split(".")[0] not in ALLOWED[package]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", LOOSE)
+def test_no_module_lies_loose(package: str) -> None:
+    assert {file.name for file in (ROOT / package).glob("*.py")} <= LOOSE[package]
+
+
+def test_the_circle_finder_finds() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+    assert not circle({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+    assert "workbook.server.connection" in imported("workbook.server.triton")
+    assert "workbook.common.errors" in imported("workbook.server.catalogue.requests")
+    assert "grader.sandbox.mounts" in FILES
