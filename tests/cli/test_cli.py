@@ -1,22 +1,29 @@
-"""The command line as people and scripts use it: real processes, real server, its own home."""
+"""The command line as people and scripts use it: real processes, real servers, its own home.
+
+Port 8000 may be taken on this machine, by a server that has nothing to do with these tests. So
+other ports take the place of the default ones, in the tests' own process and in every command.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from workbook.server import fleet
+from workbook.server import Server, fleet
 
 MODEL = """
 import triton_python_backend_utils as pb_utils
@@ -39,8 +46,18 @@ input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+WORKBOOK = """
+import sys
+from workbook.server import connection
+connection.DEFAULT_HTTP = int(sys.argv.pop(1))
+connection.DEFAULT_GRPC = connection.DEFAULT_HTTP + 1
+connection.DEFAULT_METRICS = connection.DEFAULT_HTTP + 2
+from workbook.cli import main
+main()
+"""
 FREE_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def make_model(folder: Path, config: str = CONFIG) -> Path:
@@ -55,28 +72,53 @@ def environment(home: Path) -> dict[str, str]:
     return {**kept, "WORKBOOK_HOME": str(home), "COLUMNS": "200"}
 
 
-def start(home: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "workbook.cli", *words],
-        env=environment(home),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+@pytest.fixture(scope="session")
+def default_port() -> int:
+    """The first of three free ports in a row, below those that the system gives out by itself."""
+    while True:
+        first = random.randrange(20000, 30000)
+        try:
+            for port in range(first, first + 3):
+                socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        return first
+
+
+@pytest.fixture
+def start(home: Path, default_port: int) -> Start:
+    """`start(*words)`: a command that goes on; `at=` is another checkout."""
+
+    def call(*words: str, at: Path = home) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", WORKBOOK, str(default_port), *words],
+            env=environment(at),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    return call
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    make_model(tmp_path / "model_repository" / "double")
-    return tmp_path
+    """A checkout with one model."""
+    home = tmp_path / "home"
+    make_model(home / "model_repository" / "double")
+    return home
 
 
 @pytest.fixture
-def run(home: Path) -> Iterator[Run]:
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, default_port: int) -> Iterator[Run]:
+    """`run(*words)`: a command, and what came of it; `at=` is another checkout."""
+    homes = {home}
+
+    def call(*words: str, at: Path = home, **variables: str) -> subprocess.CompletedProcess[str]:
+        homes.add(at)
         return subprocess.run(
-            [sys.executable, "-m", "workbook.cli", *words],
-            env=environment(home),
+            [sys.executable, "-c", WORKBOOK, str(default_port), *words],
+            env={**environment(at), **variables},
             capture_output=True,
             text=True,
             timeout=120,
@@ -84,10 +126,11 @@ def run(home: Path) -> Iterator[Run]:
         )
 
     yield call
-    call("stop")
+    for each in homes:
+        call("stop", at=each)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -148,6 +191,96 @@ def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
     assert run("stop").returncode == 0
 
 
+def test_serve_on_a_running_server_loads_what_is_missing(run: Run, home: Path) -> None:
+    make_model(home / "model_repository" / "triple")
+    empty = run("serve", "--detach", "--models", "none", *FREE_PORTS)
+    assert "models are ready" not in empty.stdout
+    one = run("serve", "--detach", "--models", "double")
+    assert "is running already" in one.stdout
+    assert "1 of 1 models are ready" in one.stdout
+    rest = run("serve", "--detach")
+    assert "Models that are not loaded yet: triple." in rest.stdout
+    assert "1 of 1 models are ready" in rest.stdout
+    assert "All models are ready" in run("serve", "--detach").stdout
+    states = {m["name"]: m["state"] for m in json.loads(run("status", "--json").stdout)["models"]}
+    assert states == {"double": "READY", "triple": "READY"}
+
+
+def test_the_server_of_another_checkout_is_neither_used_nor_changed(
+    run: Run, home: Path, tmp_path: Path
+) -> None:
+    """It listens on the default ports, and has a model of the same name as this checkout."""
+    other = tmp_path / "other"
+    make_model(other / "model_repository" / "double")
+    assert run("serve", "--detach", at=other).returncode == 0
+    state = json.loads(run("status", "--json", at=other).stdout)
+    source = make_model(tmp_path / "mine")
+
+    def untouched() -> bool:
+        with Server(state["url"]) as theirs:
+            held = [[p.name for p in (each / "model_repository").iterdir()] for each in
+                    (home, other)]  # fmt: skip
+            return theirs.ready("double") and held == [["double"], ["double"]]
+
+    for words in (["status"], ["deploy", str(source)], ["undeploy", "double"],
+                  ["lab", "--no-browser"]):  # fmt: skip
+        answer = run(*words)
+        assert answer.returncode in (1, 3)
+        for named in (state["url"], home / "model_repository", other / "model_repository"):
+            assert str(named) in answer.stderr.replace("\n", "")
+        assert "--http-port 0" in answer.stderr
+        assert untouched()
+    assert json.loads(run("status", "--json").stdout) == {"version": 1, "running": False}
+    assert "No server of this checkout" in run("stop").stdout
+    taken = run("serve", "--detach")
+    assert taken.returncode == 1
+    assert f"which serves {other / 'model_repository'}" in taken.stderr.replace("\n", "")
+    assert untouched()
+
+    by_name = {"TRITON_URL": state["url"]}  # a person names that server
+    assert json.loads(run("status", "--json", **by_name).stdout)["repository"] == str(
+        other / "model_repository"
+    )
+    for words in (["deploy", str(source)], ["undeploy", "double"]):
+        answer = run(*words, **by_name)
+        assert answer.returncode == 1
+        assert "Nothing was changed" in answer.stderr
+        assert untouched()
+    its_own = {**by_name, "TRITON_REPOSITORY": str(other / "model_repository")}
+    assert run("deploy", str(source), **its_own).returncode == 0
+    assert run("undeploy", "mine", **its_own).returncode == 0
+
+    assert run("serve", "--detach", *FREE_PORTS).returncode == 0  # both at the same time
+    assert run("undeploy", "double").returncode == 0
+    assert not (home / "model_repository" / "double").exists()
+    with Server(state["url"]) as theirs:
+        assert theirs.ready("double")
+
+
+def test_undeploy_says_which_requests_it_waits_for(run: Run, start: Start, home: Path) -> None:
+    gate = home / "gate"
+    waiting = f"import os, time\n        while not os.path.exists({str(gate)!r}): time.sleep(0.1)"
+    model = home / "model_repository" / "double" / "1" / "model.py"
+    model.write_text(MODEL.replace("inputs =", f"{waiting}\n        inputs ="))
+    run("serve", "--detach", *FREE_PORTS)
+    state = json.loads(run("status", "--json").stdout)
+    with Server(state["url"]) as server, ThreadPoolExecutor() as clients:
+        body = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}
+        path = "/v2/models/double/infer"
+        for _ in range(2):
+            clients.submit(server.request, "POST", path, json=body, timeout=300)
+        wait_for(lambda: 'pending_request_count{model="double",version="1"} 1' in server.metrics())
+        with start("undeploy", "double") as command:
+            assert command.stdout is not None
+            said = command.stdout.readline()
+            gate.touch()
+            rest = command.stdout.read()
+    assert "waits until those under way have ended" in said + rest
+    assert "double is gone" in rest
+    assert command.returncode == 0
+    assert not (home / "model_repository" / "double").exists()
+
+
 def test_one_bad_model_does_not_stop_the_others(run: Run, home: Path) -> None:
     make_model(home / "model_repository" / "broken", CONFIG.replace("TYPE_FP32", "FP32"))
     served = run("serve", "--detach", *FREE_PORTS)
@@ -161,9 +294,9 @@ def test_one_bad_model_does_not_stop_the_others(run: Run, home: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_foreground_server_ends_with_its_command(
-    run: Run, home: Path, number: signal.Signals
+    run: Run, start: Start, home: Path, number: signal.Signals
 ) -> None:
-    with start(home, "serve", *FREE_PORTS) as command:
+    with start("serve", *FREE_PORTS) as command:
         pids: list[int] = []
 
         def is_up() -> bool:
@@ -179,8 +312,8 @@ def test_a_foreground_server_ends_with_its_command(
     assert not list((home / ".workbook" / "run").iterdir())
 
 
-def test_ctrl_c_while_starting_leaves_nothing(home: Path) -> None:
-    with start(home, "serve", *FREE_PORTS) as command:
+def test_ctrl_c_while_starting_leaves_nothing(start: Start, home: Path) -> None:
+    with start("serve", *FREE_PORTS) as command:
         runs = home / ".workbook" / "run"
         wait_for(lambda: runs.is_dir() and any(runs.glob("*/pid")))
         command.send_signal(signal.SIGINT)
@@ -201,9 +334,9 @@ def make_slow_models(home: Path, count: int) -> Path:
     return diary
 
 
-def test_ctrl_c_while_loading_begins_no_further_model(home: Path) -> None:
+def test_ctrl_c_while_loading_begins_no_further_model(start: Start, home: Path) -> None:
     diary = make_slow_models(home, 2 * fleet.AT_ONCE)
-    with start(home, "serve", "--detach", *FREE_PORTS) as command:
+    with start("serve", "--detach", *FREE_PORTS) as command:
         wait_for(diary.exists)
         command.send_signal(signal.SIGINT)
         output, _ = command.communicate(timeout=60)
@@ -213,9 +346,11 @@ def test_ctrl_c_while_loading_begins_no_further_model(home: Path) -> None:
     assert len(diary.read_text()) <= fleet.AT_ONCE
 
 
-def test_a_server_that_is_killed_while_loading_is_one_error(run: Run, home: Path) -> None:
+def test_a_server_that_is_killed_while_loading_is_one_error(
+    run: Run, start: Start, home: Path
+) -> None:
     diary = make_slow_models(home, 2)
-    with start(home, "serve", "--detach", *FREE_PORTS) as command:
+    with start("serve", "--detach", *FREE_PORTS) as command:
         wait_for(diary.exists)
         os.kill(json.loads(run("status", "--json").stdout)["pid"], signal.SIGKILL)
         output, _ = command.communicate(timeout=60)
@@ -226,13 +361,13 @@ def test_a_server_that_is_killed_while_loading_is_one_error(run: Run, home: Path
     assert run("serve", "--detach", "--models", "double", *FREE_PORTS).returncode == 0
 
 
-def test_ctrl_c_while_deploying_changes_nothing(run: Run, home: Path) -> None:
+def test_ctrl_c_while_deploying_changes_nothing(run: Run, start: Start, home: Path) -> None:
     run("serve", "--detach", *FREE_PORTS)
     source = make_model(home / "slow")
     text = MODEL.replace("    def execute", SLOW_START + "    def execute")
     (source / "1" / "model.py").write_text(text)
     target = home / "model_repository" / "slow"
-    with start(home, "deploy", str(source)) as command:
+    with start("deploy", str(source)) as command:
         wait_for(target.exists)
         command.send_signal(signal.SIGINT)
         output, _ = command.communicate(timeout=30)
@@ -242,14 +377,16 @@ def test_ctrl_c_while_deploying_changes_nothing(run: Run, home: Path) -> None:
     assert "double" in run("status").stdout
 
 
-def test_a_deploy_killed_in_the_middle_leaves_no_half_model(run: Run, home: Path) -> None:
+def test_a_deploy_killed_in_the_middle_leaves_no_half_model(
+    run: Run, start: Start, home: Path
+) -> None:
     run("serve", "--detach", *FREE_PORTS)
     source = make_model(home / "large")
     with (source / "1" / "weights.bin").open("wb") as file:
         for _ in range(100):
             file.write(os.urandom(1 << 20) * 4)
     staging = home / ".model_repository.staging"
-    with start(home, "deploy", str(source)) as command:
+    with start("deploy", str(source)) as command:
         wait_for(lambda: any(staging.glob("large@*/1/weights.bin")))
         command.kill()
     assert not (home / "model_repository" / "large").exists()
@@ -286,10 +423,10 @@ def page(address: str) -> str:
 
 
 def test_lab_brings_up_server_models_and_jupyterlab_and_takes_them_down(
-    run: Run, home: Path
+    run: Run, start: Start, home: Path
 ) -> None:
     (home / "lectures").mkdir()
-    with start(home, "lab", "--no-browser", "--port", "18888", *FREE_PORTS) as lab:
+    with start("lab", "--no-browser", "--port", "18888", *FREE_PORTS) as lab:
         assert lab.stdout is not None
         try:
             address = ""

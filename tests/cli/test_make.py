@@ -18,21 +18,26 @@ ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = "--port 18889 --http-port 0 --grpc-port 0 --metrics-port 0"
 
 
+ENVIRONMENT = {
+    k: v
+    for k, v in os.environ.items()
+    if not k.startswith(("TRITON_", "WORKBOOK_", "MAKE", "MFLAGS"))
+}
+
+
 def status() -> dict[str, object]:
+    """What `workbook status` says of this checkout's server, whatever else runs here."""
     words = [sys.executable, "-m", "workbook.cli", "status", "--json"]
-    return dict(
-        json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
-    )
+    answer = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    return dict(json.loads(answer.stdout))
 
 
 def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
-    environment = {
-        k: v for k, v in os.environ.items() if not k.startswith(("TRITON_", "MAKE", "MFLAGS"))
-    }
+    assert status() == {"version": 1, "running": False}, "stop this checkout's server first"
     lab = subprocess.Popen(
         ["make", "lab", "BROWSER=no", f"OPTIONS={OPTIONS}"],
         cwd=ROOT,
-        env=environment,
+        env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +108,77 @@ def test_several_at_once_on_free_ports(tmp_path: Path) -> None:
         one.load("square")
         assert one.ready("square")
         assert not two.ready("square")
+
+
+def free_ports() -> dict[str, int]:
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        numbers = [probe.getsockname()[1] for probe in probes]
+        return dict(zip(("http", "grpc", "metrics"), numbers, strict=True))
+
+
+def test_a_second_server_on_the_same_ports_leaves_the_first_alone(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    same = free_ports()
+    second = Triton(tmp_path, **same)  # the ports are taken between its making and its start
+    with Triton(tmp_path, models=["square"], **same) as first:
+        with pytest.raises(ServerError, match="is in use already"):
+            second.start()
+        assert square(first) == 9.0
+        second.stop()
+        second.unload_all()
+        for call in (second.load, second.unload):
+            with pytest.raises(ServerError, match="is not running"):
+                call("square")
+        assert not second.live()
+        assert first.ready("square")
+        assert "unload" not in first.log_text()
+
+
+def test_a_server_whose_ports_another_one_has_now(tmp_path: Path) -> None:
+    make_square(tmp_path)
+    same = free_ports()
+    lost = Triton(tmp_path, models=["square"], **same).start()
+    assert lost.pid is not None
+    os.kill(lost.pid, signal.SIGKILL)
+    lost.wait()
+    with Triton(tmp_path, models=["square"], **same) as other:
+        assert not lost.ready("square")
+        with pytest.raises(ServerError, match="is not running"):
+            lost.unload("square")
+        lost.stop()
+        assert square(other) == 9.0
+
+
+def test_before_the_start_and_after_the_end_nothing_is_asked(tmp_path: Path) -> None:
+    server = Triton(tmp_path)
+    for _ in range(2):
+        assert not server.live()
+        for call in (server.index, server.metrics, server.grpc_client, server.http_client):
+            with pytest.raises(ServerError, match="is not running"):
+                call()
+        if server.log is None:
+            server.start()
+            assert server.live()
+            server.stop()
+
+
+def test_a_request_that_goes_on_is_named_while_the_model_unloads(tmp_path: Path) -> None:
+    """The model answers a negative number after 30 seconds; the server waits for it."""
+    make_square(tmp_path)
+    with Triton(tmp_path, models=["square"]) as server, ThreadPoolExecutor() as clients:
+        for _ in range(2):
+            clients.submit(square, server, value=-1.0)
+        assert wait_until(lambda: 'pending_request_count{model="square",version="1"} 1'
+                          in server.metrics())  # fmt: skip
+        told: list[str] = []
+        with pytest.raises(ServerError, match="did not unload within 5 s") as caught:
+            server.unload("square", timeout=5.0, told=told.append)
+        (sentence,) = told
+        assert "waits until those under way have ended" in sentence
+        assert "0 have ended, 1 wait in its queue" in sentence
+        assert sentence in caught.value.what
+        assert "workbook stop" in caught.value.todo
 
 
 def test_control_modes(tmp_path: Path) -> None:
@@ -292,6 +365,52 @@ def test_a_remembered_server_is_found_and_ended(
         runs.end(record)
     assert runs.current() is None
     assert not list(paths.state("run").iterdir())
+
+
+def test_a_server_that_has_ended_is_not_found_while_its_guard_still_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard goes on for a moment, to remove what the server has left."""
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    make_square(tmp_path / "models")
+    with Triton(tmp_path / "models").start(remember=True) as server:
+        record = runs.current()
+        assert record is not None
+        assert record.is_listening()
+        assert server._guard is not None
+        pidfile = Path(record.run) / runs.PIDFILE
+        assert pidfile.is_file()
+        os.kill(record.pid, signal.SIGKILL)
+        assert wait_until(lambda: not pidfile.exists())
+        assert runs.current() is None
+        assert not record.is_listening()
+
+
+def test_two_that_look_for_servers_at_once_see_no_server_in_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    folder, lock = runs.new("dead")
+    assert runs._is_guarded(folder)
+    os.close(lock)
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(lambda _: runs._is_guarded(folder), range(4000)))
+
+
+def test_a_newer_servers_record_outlives_the_end_of_an_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    make_square(tmp_path / "models")
+    Triton(tmp_path / "models").start(detach=True, remember=True)
+    old = runs.current()
+    assert old is not None
+    with Triton(tmp_path / "models").start(remember=True) as newer:
+        runs.end(old)
+        found = runs.current()
+        assert found is not None
+        assert found.url == newer.url
 
 
 def test_triton_url_is_used_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ def connect() -> Server:
        NVIDIA's container. One that serves another folder is used only if `TRITON_URL` names it.
 
     Raises:
-        ServerError: there is none, or the one on the default port serves another folder.
+        WrongRepository: (a ServerError) the server on the default port serves another folder.
+        ServerError: there is none, or the one that `TRITON_URL` names does not answer.
     """
     url = os.environ.get("TRITON_URL")
     record = runs.current()

@@ -47,7 +47,8 @@ class Server:
         print(server.ready("square"), server.config("square")["max_batch_size"])
 
     Args:
-        url: the HTTP endpoint, e.g. `http://localhost:8000`.
+        url: the HTTP endpoint, e.g. `http://gpu-machine:8000`; by default Triton's usual port on
+            this machine, `http://localhost:8000`.
         grpc: host and port of the gRPC endpoint, e.g. `localhost:8001`; by default the HTTP port
             plus 1.
         metrics: the metrics endpoint, e.g. `http://localhost:8002/metrics`; by default the HTTP
@@ -60,7 +61,7 @@ class Server:
 
     def __init__(
         self,
-        url: str = "http://localhost:8000",
+        url: str | None = None,
         *,
         grpc: str | None = None,
         metrics: str | None = None,
@@ -68,6 +69,7 @@ class Server:
         control: Control | None = None,
         log: Path | None = None,
     ) -> None:
+        url = f"localhost:{DEFAULT_HTTP}" if url is None else url
         url = url if "://" in url else f"http://{url}"
         parts = urlsplit(url)
         try:

@@ -29,6 +29,10 @@ MARKER = "workbook-marker-"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
+class WrongRepository(ServerError):
+    """A server reads another folder than the one that is meant."""
+
+
 def repository(server: Server) -> Path | None:
     """The folder that a server reads its models from; None where that cannot be known.
 
@@ -51,7 +55,7 @@ def check(server: Server, *, todo: str) -> None:
         todo: what the error asks the reader to do.
 
     Raises:
-        ServerError: it reads another folder, or it cannot be known; names both.
+        WrongRepository: it reads another folder, or that cannot be known; names both.
     """
     found = repository(server)
     if found == server.repository:
@@ -61,11 +65,12 @@ def check(server: Server, *, todo: str) -> None:
     elif not os.access(server.repository, os.W_OK):
         serves = "Which folder it serves is not known"
     else:
+        names: list[str] = []
         with contextlib.suppress(ServerError):
             names = [entry["name"] for entry in server.index()]
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         serves = "It serves another folder, " + (f"with the models {shown}" if names else "empty")
-    raise ServerError(
+    raise WrongRepository(
         f"The server at {server.url} does not serve this checkout's models. {serves}; this "
         f"checkout's models are in {server.repository}.",
         where=server.url,
