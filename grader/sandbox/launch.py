@@ -42,7 +42,7 @@ class Started(Protocol):
         """The command's first process and all that it started."""
 
     def scratch_bytes(self) -> int:
-        """What lies in the writable folders, which are memory."""
+        """Bytes in the writable folders, which are memory."""
 
     def too_many_processes(self) -> bool:
         """Whether the kernel has refused a process or thread because of the limit."""

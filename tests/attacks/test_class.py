@@ -240,7 +240,8 @@ def graded_class(tmp_path_factory: pytest.TempPathFactory) -> GradedClass:
         graded.fill(port)
         graded.before = graded.state()
         running = graded.start()
-        while len(graded.stored()) < 8 and running.poll() is None:
+        while len(graded.stored()) < 8:
+            assert running.poll() is None, running.communicate()[0]
             time.sleep(0.2)
         os.killpg(running.pid, signal.SIGKILL)
         running.communicate()

@@ -78,15 +78,15 @@ def classroom(home: Path) -> Classroom:
     return Classroom(home / "work")
 
 
-def stand_in_key(work: Path, assignment: str, settings: Settings) -> str:
+def fake_key(work: Path, assignment: str, settings: Settings) -> str:
     """The hash of a submission's notebook."""
     return hashlib.sha256((work / "a9.ipynb").read_bytes() + settings.secret.encode()).hexdigest()
 
 
-def stand_in_grade(work: Path, assignment: str, settings: Settings) -> Graded:
+def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
     """Marks from what the solution cell says: `number = 0.5` earns half of each check.
 
-    Other words in it make the stand-in misbehave; see the tests.
+    Other code in it makes this fake grader misbehave; see the tests.
     """
     notebook = json.loads((work / "a9.ipynb").read_text())
     (code,) = (
@@ -117,7 +117,7 @@ def stand_in_grade(work: Path, assignment: str, settings: Settings) -> Graded:
         if cell["cell_type"] == "code":
             cell["outputs"] = words.get("outputs", [])
     return Graded(
-        key=stand_in_key(work, assignment, settings),
+        key=fake_key(work, assignment, settings),
         assignment=assignment,
         verdict=verdict,
         notebook=json.dumps(notebook),

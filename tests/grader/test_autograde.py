@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_class import answered, classroom, course, pack, stand_in_grade, stand_in_key
+from a_class import answered, classroom, course, fake_grade, fake_key, pack
 
 from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook, intake
@@ -37,7 +37,7 @@ def run(where: Classroom, toy: Assignment, **options: object) -> autograde.Outco
         where,
         toy,
         Settings(),
-        **{"workers": 2, "grader": stand_in_grade, "keyer": stand_in_key, **options},  # type: ignore[arg-type]
+        **{"workers": 2, "grader": fake_grade, "keyer": fake_key, **options},  # type: ignore[arg-type]
     )
 
 
@@ -204,7 +204,7 @@ def start(where: Classroom, toy: Assignment) -> subprocess.Popen[str]:
         "from workbook import assignments\n"
         "if __name__ == '__main__':\n"
         f"    autograde.autograde(Classroom(Path({str(where.home)!r})), assignments.named('a9'),\n"
-        "        grade.Settings(), workers=2, grader=stand_in_grade, keyer=stand_in_key)\n"
+        "        grade.Settings(), workers=2, grader=fake_grade, keyer=fake_key)\n"
     )
     script = where.home / "run.py"
     script.write_text(code)
@@ -301,7 +301,7 @@ def test_a_scheduler_that_is_not_there_is_said(tmp_path: Path, toy: Assignment) 
 
 
 def of_another_version(work: Path, assignment: str, settings: Settings) -> Graded:
-    graded = stand_in_grade(work, assignment, settings)
+    graded = fake_grade(work, assignment, settings)
     return graded.model_copy(update={"version": 2})
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from a_class import answered, classroom, course, pack, stand_in_grade
+from a_class import answered, classroom, course, fake_grade, pack
 
 from grader.classroom import gradebook, intake, preprocessors
 from grader.classroom.classroom import Classroom
@@ -41,14 +41,14 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
 
 
 def write(home: Path, toy: Assignment, student: str, code: str, text: str = "") -> Classroom:
-    """Hand in, keep the stand-in's result under the real key, and write it down."""
+    """Hand in, store the fake grader's result under the real key, and write it down."""
     where = classroom(home)
     pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code, text), "extra.txt": "x"})
     intake.take(where, toy, where.inbox)
     place = where.submission(student, toy.name)
     settings = grade.Settings(secret=where.secret())
     key = grade.key(place, toy.name, settings)
-    where.store(stand_in_grade(place, toy.name, settings).model_copy(update={"key": key}))
+    where.store(fake_grade(place, toy.name, settings).model_copy(update={"key": key}))
     where.save_results_index(toy.name, {**where.results_index(toy.name), student: key})
     gradebook.Writer(where, toy).write(student, key)
     return where
