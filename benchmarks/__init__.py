@@ -1,12 +1,12 @@
-"""The benchmarks: `workbook bench`, `make bench`, `make bench-peers`.
+"""The benchmarks that `workbook bench`, `make bench` and `make bench-peers` run.
 
-    python -m benchmarks            every benchmark but the other inference servers
-    python -m benchmarks peers      those
-    python -m benchmarks cnn start  some of them
-    python -m benchmarks grading    grading a class, beside nbgrader's own way
+    python -m benchmarks            the usual ones (`USUAL`)
+    python -m benchmarks cnn start  some of them, by name
+    python -m benchmarks peers      this server beside MLServer, BentoML and LitServe
+    python -m benchmarks llm        language models; needs `make vllm`
+    python -m benchmarks grading    grading a class, beside nbgrader's own command
 
-Each result is printed, and put into its section of BENCHMARKS.md; that of grading into
-grader/BENCHMARKS.md.
+Each result is printed, and replaces its section of BENCHMARKS.md (grading: grader/BENCHMARKS.md).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from rich.console import Console
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from . import cnn, http, llm, machine, memory, second_start, start, tables
+from . import cnn, http, lab, llm, machine, memory, start, tables
 from .settings import Settings
 
 #: Name → benchmark, in the order in which they run.
 BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
     "start": start.measure,
-    "lab": second_start.measure,
+    "lab": lab.measure,
     "memory": memory.measure,
     "cnn": cnn.measure,
     "batching": http.batching,
@@ -48,6 +48,8 @@ def run(
     console: Console | None = None,
 ) -> list[tables.Section]:
     """Run benchmarks, print each result and write it to a Markdown file.
+
+        run(("start", "memory"), rounds=3)
 
     A benchmark that cannot run says why; the others go on.
 

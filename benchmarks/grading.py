@@ -1,10 +1,15 @@
-"""`grader bench`: how long a class takes, beside nbgrader's own way on the same notebooks.
+"""`workbook bench grading`: how long a class takes, beside nbgrader's own command.
 
-Copies of the solution, each with a cell of its own so that no two are the same, are graded with one
-worker, with two, with one again, and once more unchanged; without a sandbox; and by plain
-`nbgrader autograde` in one process, with a laptop server beside it for what the notebooks deploy.
-All in one run. A machine's speed may drift by a third meanwhile: two workers are set beside the
-mean of what one did before and after them, the sandbox beside what follows it at once.
+Copies of the solution are graded, each with a cell of its own so that no two are the same:
+
+1. with one worker, with two, with one again, and once more unchanged;
+2. without a sandbox;
+3. by plain `nbgrader autograde` in one process, with a laptop server beside it for the models that
+   the notebooks deploy.
+
+All of it is one run. The speed of a machine may change by a third meanwhile. So the time of two
+workers is compared with the mean of one worker's times before and after it, and the sandbox with
+what is measured directly after it.
 """
 
 from __future__ import annotations
@@ -183,7 +188,7 @@ def _show(
     lines = [
         "# Grading a class",
         "",
-        f"Written by `grader bench`: {submissions} copies of the solution of {assignment.name}.",
+        f"Written by `workbook bench grading`: {submissions} copies of the solution of {assignment.name}.",
         "",
         "| figure | measured | target | reached |",
         "| --- | ---: | --- | --- |",

@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What every benchmark is told.
+    """What every benchmark is given.
 
     Attributes:
-        rounds: how often the sides alternate. seconds: how long each is measured in a round.
-        say: tells the reader what is being done.
+        rounds: how often the sides of a comparison alternate.
+        seconds: how long each side is measured in a round.
+        say: called with what is being measured, for the terminal.
     """
 
     rounds: int

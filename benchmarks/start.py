@@ -1,18 +1,14 @@
-"""How long a reader waits: for the server, for a changed model, for a whole command."""
+"""How long a reader waits for a server without models, and for a changed model."""
 
 from __future__ import annotations
 
-import os
-import signal
 import statistics
-import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from workbook.common.errors import WorkbookError
-from workbook.server import Server, Triton, deploy
+from workbook.server import Triton, deploy
 
 from . import models
 from .settings import Settings
@@ -58,72 +54,8 @@ def measure(settings: Settings) -> Section:
     )
 
 
-def seconds_until_ready(
-    command: Sequence[str],
-    url: str,
-    *,
-    models: Sequence[str] = (),
-    cwd: Path | None = None,
-    timeout: float = 120.0,
-) -> float:
-    """Run a command and count the seconds until a server that it starts is ready; then end it.
-
-    Args:
-        command: for example `make lab BROWSER=no`. It is ended when the server is ready.
-        url: the HTTP endpoint at which the server will appear; nobody may listen there before.
-        models: models that are to be ready, too.
-
-    Raises:
-        WorkbookError: a server was there already, the command ended first, or time ran out.
-    """
-    with Server(url) as server:
-        if server.live():
-            raise WorkbookError(
-                "A server runs already, so its start cannot be timed.",
-                where=url,
-                todo="`workbook stop`, then measure again.",
-            )
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            while not (server.ready() and all(server.ready(model) for model in models)):
-                if process.poll() not in (None, 0):  # 0: it started the server and left it running
-                    raise WorkbookError(
-                        f"The command ended with status {process.returncode} before the server was "
-                        "ready.",
-                        where=" ".join(command),
-                        todo="Run it by hand to see what it says.",
-                    )
-                if time.perf_counter() - began > timeout:
-                    raise WorkbookError(
-                        f"No server was ready within {timeout:.0f} s.", where=" ".join(command)
-                    )
-                time.sleep(0.05)
-            return time.perf_counter() - began
-        finally:
-            _end(process)
-
-
 def _check(server: Triton, factor: int) -> None:
     body = {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 1, 1, 1]}]}
     answer = server.request("POST", "/v2/models/scale/infer", json=body)
     if answer["outputs"][0]["data"] != [factor] * 4:
         raise WorkbookError("The changed model was deployed but the former one answered.")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for number, patience in ((signal.SIGTERM, 30.0), (signal.SIGKILL, 5.0)):
-        if process.poll() is not None:
-            return
-        os.killpg(process.pid, number)
-        try:
-            process.wait(timeout=patience)
-        except subprocess.TimeoutExpired:
-            continue

@@ -1,4 +1,5 @@
-"""Fixtures that every room's tests share: a real server on free ports, its own repository."""
+"""What all tests share: a real server on free ports with a repository of its own, and the marker
+`server`."""
 
 from __future__ import annotations
 
@@ -8,11 +9,19 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.marking import starts_processes
 from workbook.server import Triton
 
 # A test that takes long on a busy machine is not wrong.
 settings.register_profile("course", deadline=None)
 settings.load_profile("course")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what starts processes: `make check` leaves it out."""
+    for item in items:
+        if starts_processes(item):
+            item.add_marker("server")
 
 
 @pytest.fixture(scope="module")
