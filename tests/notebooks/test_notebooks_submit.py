@@ -220,7 +220,7 @@ def test_without_a_server_the_notebook_is_not_run(
 ) -> None:
     monkeypatch.setenv("TRITON_URL", "http://127.0.0.1:9")
     (error,) = submit.look(sample).errors
-    assert "no server answers" in error.what
+    assert "was not run: No server answers at http://127.0.0.1:9" in error.what
     assert "--no-run" in error.todo
 
 

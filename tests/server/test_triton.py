@@ -132,7 +132,7 @@ def test_a_second_server_on_the_same_ports_leaves_the_first_alone(tmp_path: Path
                 call("square")
         assert not second.live()
         assert first.ready("square")
-        assert "unload" not in first.log_text()
+        assert "successfully unloaded" not in first.log_text()
 
 
 def test_a_server_whose_ports_another_one_has_now(tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ def _run(
         yield Finding(
             "error",
             assignment.release.name,
-            "The notebook was not run, because no server answers.",
+            f"The notebook was not run: {error.what}",
             f"{error.todo} Or hand in without a run: --no-run.",
         )
         return

@@ -1,4 +1,11 @@
-"""Model folders: what may enter a repository, and how it enters whole or not at all."""
+"""Model folders: which ones a repository accepts, and how a copy replaces a folder in one step.
+
+    with locked(repository, "forest") as staging:
+        copy = stage(source, staging, "forest", check_folder(source))
+        former = put(copy, repository / "forest")
+
+So a server that watches the repository never sees half a model.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +30,11 @@ _SPARE = 32 << 20  # bytes of disk left free after a copy
 
 
 def check_name(name: str) -> str:
-    """Return `name` if a model may be called so.
+    """Return `name` if a model may have this name.
 
     Raises:
-        RepositoryError: it could leave the repository, or Triton's Python backend could not
-            start it (24.10 passes the path to a shell unquoted).
+        RepositoryError: it may not. A name with a slash could lead out of the repository; one with
+            a space cannot be started (24.10's Python backend passes the path to a shell unquoted).
     """
     if not _NAME.fullmatch(name):
         raise RepositoryError(
@@ -41,8 +48,8 @@ def check_folder(folder: Path) -> int:
     """Check that a model folder can be copied, and return its size in bytes.
 
     Raises:
-        RepositoryError: it is not a folder, is empty, holds no version, or has a link that leads
-            out of it or a file that is neither a file nor a folder.
+        RepositoryError: it is not a folder, it holds no version, a link leads out of it, or it
+            holds something that is neither a file nor a folder (e.g. a pipe).
     """
     if not folder.is_dir():
         raise RepositoryError(
@@ -110,11 +117,14 @@ def versions(folder: Path) -> list[int]:
 
 @contextlib.contextmanager
 def locked(repository: Path, name: str) -> Iterator[Path]:
-    """Hold the one right to change a model; yields the staging folder.
+    """Lock a model, so that one process at a time changes it; yields the staging folder.
 
     The staging folder lies beside the repository, on the same file system, so that a rename is
     atomic and a server in poll mode never sees half a model. Where the repository is a mount of
     its own, it lies inside under a name that begins with a dot.
+
+    Raises:
+        RepositoryError: the folder cannot be written.
     """
     staging = repository.parent / f".{repository.name}.staging"
     try:
@@ -141,11 +151,17 @@ def locked(repository: Path, name: str) -> Iterator[Path]:
 
 
 def stage(source: Path, staging: Path, name: str, size: int) -> Path:
-    """Copy a checked folder into the staging folder, whole or not at all.
+    """Copy a checked folder into the staging folder; if that fails, no part of it is left.
 
     Times are not kept: the server reloads a model whose newest file is newer than before. Python
-    files are compiled at once, so that importing them later does not change the folder, which
-    would count as a change and reload the model.
+    files are compiled here: if their first import did it, the folder would change, and the server
+    would reload the model.
+
+    Args:
+        size: bytes, as `check_folder` returned.
+
+    Returns:
+        The copy.
 
     Raises:
         RepositoryError: the disk is full, or a file vanished or cannot be read.
@@ -178,15 +194,23 @@ def stage(source: Path, staging: Path, name: str, size: int) -> Path:
 
 
 def precompile(folder: Path) -> None:
-    """Compile a folder's Python files, as an import would; broken ones are left alone.
+    """Compile a folder's Python files, as an import would; files with errors are passed over.
 
-    What is compiled already stays as it is, so that the folder does not count as changed.
+    What is compiled already stays as it is, so that the server does not take the folder for
+    changed.
     """
     compileall.compile_dir(folder, quiet=2)
 
 
 def put(copy: Path, target: Path) -> Path | None:
-    """Put a staged copy in its place; returns where the former folder lies now, if there is one."""
+    """Put a staged copy in its place.
+
+    Returns:
+        Where the former folder lies now; None if there was none.
+
+    Raises:
+        RepositoryError: a link is in this place.
+    """
     if target.is_symlink():
         raise RepositoryError(
             "A link stands in the repository in this model's place.",
@@ -201,7 +225,7 @@ def put(copy: Path, target: Path) -> Path | None:
 
 
 def take_back(target: Path, former: Path | None, staging: Path) -> None:
-    """Undo `put`: the former folder comes back, or the place is empty again."""
+    """Undo `put`: the former folder comes back; if there was none, the copy is removed."""
     if former is not None:
         _exchange(former, target)
         shutil.rmtree(former, ignore_errors=True)
@@ -210,7 +234,7 @@ def take_back(target: Path, former: Path | None, staging: Path) -> None:
 
 
 def remove(folder: Path, staging: Path) -> None:
-    """Remove a model folder at one stroke: it leaves the repository before it is deleted."""
+    """Remove a model folder in one step: it is moved out of the repository, then deleted."""
     gone = staging / f"{folder.name}@{secrets.token_hex(4)}"
     folder.rename(gone)
     shutil.rmtree(gone, ignore_errors=True)
