@@ -125,7 +125,12 @@ class _Original:
 
 @dataclasses.dataclass(frozen=True)
 class _Print:
-    """What identifies a file's content: its hash, and for a notebook the hash of its cells."""
+    """What identifies a file's content.
+
+    Attributes:
+        whole: a hash of all of it.
+        cells: of a notebook, a hash of what a person writes in it: the cells' types and text.
+    """
 
     whole: str
     cells: str = ""
@@ -427,21 +432,22 @@ def _read(path: Path) -> bytes | None:
 
 def _print(path: str, content: bytes) -> _Print:
     """What identifies a file with this name and content."""
-    cells = _cells(content) if path.endswith(".ipynb") else None
-    return _Print(_hash(content), _hash(cells) if cells is not None else "")
-
-
-def _cells(content: bytes) -> bytes | None:
-    """The part of a notebook that a person writes; None where the content is no notebook."""
+    if not path.endswith(".ipynb"):
+        return _Print(_hash(content))
     try:
+        notebook = json.loads(content)
+        # JupyterLab writes these when a notebook is opened and saved; no person does.
+        for key in ("kernelspec", "language_info"):
+            notebook["metadata"].pop(key, None)
         written = []
-        for cell in json.loads(content)["cells"]:
+        for cell in notebook["cells"]:
             source = cell["source"]
             text = source if isinstance(source, str) else "".join(source)
             written.append([cell["cell_type"], text, cell.get("attachments") or {}])
-        return json.dumps(written, sort_keys=True).encode()
+        whole, cells = (json.dumps(part, sort_keys=True) for part in (notebook, written))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
+        return _Print(_hash(content))  # no notebook
+    return _Print(_hash(whole.encode()), _hash(cells.encode()))
 
 
 def _hash(content: bytes) -> str:

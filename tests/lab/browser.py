@@ -1,0 +1,119 @@
+"""Headless Chromium, driven through chromedriver's HTTP interface (W3C WebDriver)."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+#: What is missing for tests with a browser, and how to get it; empty where they can run.
+MISSING = ", ".join(name for name in ("chromium", "chromedriver") if shutil.which(name) is None)
+HOW = f"{MISSING} not found: Debian, Ubuntu: sudo apt install chromium chromium-driver"
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key that the standard gives to elements
+_ARGUMENTS = (
+    "--headless=new",
+    "--no-sandbox",  # for root
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+class Browser:
+    """A window with one page.
+
+    with Browser(tmp_path) as browser:
+        browser.open("http://127.0.0.1:8888/lab?token=…")
+        browser.click("//li[.='Run']")
+        browser.until("return document.title === 'Done'")
+    """
+
+    def __init__(self, profile: Path, *, size: tuple[int, int] = (1280, 800)) -> None:
+        self._driver = subprocess.Popen(
+            ["chromedriver", "--port=0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self._driver.stdout is not None
+        port = ""
+        while not port:
+            line = self._driver.stdout.readline()
+            assert line, "chromedriver ended before it listened"
+            found = re.search(r"started successfully on port (\d+)", line)
+            port = found[1] if found else ""
+        self._http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120)
+        arguments = [*_ARGUMENTS, f"--user-data-dir={profile}", "--window-size={},{}".format(*size)]
+        options = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments}}
+        session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": options}})
+        self._session = f"/session/{session['sessionId']}"
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._ask("DELETE", self._session)
+        finally:
+            self._http.close()
+            self._driver.terminate()
+            self._driver.wait(timeout=30)
+
+    def open(self, address: str) -> None:
+        self._ask("POST", f"{self._session}/url", {"url": address})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """What a script returns in the page, e.g. `return document.title`."""
+        body = {"script": script, "args": list(arguments)}
+        return self._ask("POST", f"{self._session}/execute/sync", body)
+
+    def until(self, script: str, *arguments: Any, seconds: float = 90) -> Any:
+        """Wait until a script returns something true; returns that."""
+        deadline = time.monotonic() + seconds
+        while not (value := self.run(script, *arguments)):
+            assert time.monotonic() < deadline, f"never came: {script}\n{self.text()}"
+            time.sleep(0.2)
+        return value
+
+    def click(self, xpath: str, *, seconds: float = 90) -> None:
+        """Click an element as a person would, once it is there and nothing covers it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                where = {"using": "xpath", "value": xpath}
+                found = self._ask("POST", f"{self._session}/element", where)[_ELEMENT]
+                self._ask("POST", f"{self._session}/element/{found}/click", {})
+                return
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def text(self) -> str:
+        """What stands on the page."""
+        return str(self.run("return document.body.innerText"))
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self._ask("GET", f"{self._session}/screenshot")))
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        answer = self._http.request(method, path, json=body)
+        value = answer.json()["value"]
+        assert answer.is_success, f"{value['error']}: {value['message']}"
+        return value
