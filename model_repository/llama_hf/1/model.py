@@ -78,7 +78,7 @@ class TritonPythonModel:
             )
 
     def listen(self, batch, ids):
-        """Called after each step: add the new tokens; return for each answer whether it has ended."""
+        """Called after each step: add the new tokens; return which answers have ended."""
         for task, token in zip(batch, ids[:, -1].tolist(), strict=True):
             task.hear(token)
         return self.torch.tensor([task.done for task in batch], device=ids.device)
