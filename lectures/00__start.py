@@ -14,13 +14,13 @@
 # `make lab` has started it. Run the cells with Shift+Enter, from top to bottom.
 
 # %%
-from workbook.server import connect, fleet
+from workbook.server import ensure, fleet
 
-server = connect()
+server = ensure("square")
 print(server.url, server.metadata()["name"], server.metadata()["version"])
 
 # %% [markdown]
-# No answer? In a terminal, `workbook serve --detach` starts a server, `workbook status` shows how it is, and `make doctor` says what this machine lacks.
+# `ensure` loads the models that a notebook needs, where the server has lost them. No answer? In a terminal, `workbook serve --detach` starts a server, `workbook status` shows how it is, and `make doctor` says what this machine lacks.
 
 # %% [markdown]
 # ## What it serves
@@ -57,27 +57,33 @@ answer["outputs"][0]["data"]
 # Try one. An *execution* is one call of the model by the server; an *inference* is one row. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
 
 # %%
-from workbook.lessons import claim, compare, predict
+from workbook.lessons import Premise, claim, compare, predict
 
 predict("start.square", "The square model gets 3 rows at once. How many executions will it count?")
 
 # %%
 from workbook import measure
 
+numbers = [1, 2, 3]
 before = measure.statistics(server, "square")
-tensor = {"name": "INPUT", "shape": [3, 1], "datatype": "FP32", "data": [1, 2, 3]}
-server.request("POST", "/v2/models/square/infer", json={"inputs": [tensor]})
+rows = {"name": "INPUT", "shape": [len(numbers), 1], "datatype": "FP32", "data": numbers}
+server.request("POST", "/v2/models/square/infer", json={"inputs": [rows]})
 seen = measure.difference(before, measure.statistics(server, "square"))
-compare("start.square", float(seen["executions"].sum()))
+requests = seen["requests"].sum()
+alone = Premise(requests == 1, f"the server counted {requests} requests, and one was sent here")
+compare("start.square", float(seen["executions"].sum()), premise=alone)
 
 # %% [markdown]
 # A **claim** says what should hold on your machine, and what to try when it does not.
+#
+# Other programs can disturb an experiment. So each comparison has a *premise*: what must be so before a result means anything. Where it does not hold, you read what differed instead of a result, and run the experiment again.
 
 # %%
 claim(
-    seen["executions"].sum() == 1 and seen["inferences"].sum() == 3,
-    "Three rows in one request are three inferences in one execution.",
+    seen["executions"].sum() == 1 and seen["inferences"].sum() == len(numbers),
+    f"{len(numbers)} rows in one request are {len(numbers)} inferences in one execution.",
     "Does somebody else use this server? Then run the last two cells again.",
+    premise=alone,
 )
 
 # %% [markdown]

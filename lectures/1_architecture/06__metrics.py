@@ -18,7 +18,16 @@ import psutil
 from tritonclient.grpc import InferInput
 
 from workbook import measure
-from workbook.lessons import claim, compare, folder, laboratory, predict, write
+from workbook.lessons import (
+    Premise,
+    attempt,
+    claim,
+    compare,
+    folder,
+    laboratory,
+    predict,
+    write,
+)
 
 models = folder("metrics")
 
@@ -61,7 +70,6 @@ instances = {"anton": 1, "berta": 8, "clara": 2, "doris": 1}
 for name, count in instances.items():
     write(models / name / "config.pbtxt", CONFIG.format(count=count))
     write(models / name / "1/model.py", (models / "patient.py").read_text())
-(models / "patient.py").unlink()
 
 # %%
 lab = laboratory(models, options=["--metrics-config=summary_latencies=true"])
@@ -162,19 +170,29 @@ def sample(model):
 
 
 # %%
-before = sample("anton")
-ask("anton", 1, rows=1)
-ask("anton", 1, rows=8)
-grown = sample("anton") - before
+def send_two():
+    before = sample("anton")
+    ask("anton", 1, rows=1)
+    ask("anton", 1, rows=8)
+    return sample("anton") - before
+
+
+def counted_two(grown):
+    return Premise(grown.success == 2, f"two were sent, and the server counted {grown.success:.0f}")
+
+
+counted = attempt(send_two, counted_two)
 compare(
     "metrics.counts",
-    "{success:.0f}, {inferences:.0f}, {executions:.0f}".format(**grown),
+    "{success:.0f}, {inferences:.0f}, {executions:.0f}".format(**counted),
     published="2, 9, 2 (Triton's guide to metrics)",
+    premise=counted_two(counted),
 )
 claim(
-    list(grown[["success", "inferences", "executions"]]) == [2, 9, 2],
+    list(counted[["success", "inferences", "executions"]]) == [2, 9, 2],
     "A request of 8 rows is one request, one execution, and eight inferences.",
     "Run this cell again, without other load.",
+    premise=counted_two(counted),
 )
 
 # %% [markdown]
@@ -193,7 +211,7 @@ for name, case in {
     "raises": {"ms": -1},
 }.items():
     before = sample("berta")
-    said = ask("berta", **case).splitlines()[0]  # a traceback follows
+    said = ask("berta", **case).partition("\n")[0]  # a traceback follows
     grown = (sample("berta") - before).astype(int)
     rows.append({"case": name, **grown, "the client reads": said})
 failures = pd.DataFrame(rows).set_index("case")
@@ -203,21 +221,26 @@ failures[["success", "failure", "executions", "the client reads"]]
 # `berta_0_` and a number is an instance's name: the model, its instance group (counted from 0), and the instance in that group. berta has eight.
 
 # %%
-compare("metrics.failures", f"{failures.failure.sum():.0f}")
+silent = [case for case, said in failures["the client reads"].items() if not said]
+all_wrong = Premise(not silent, f"these requests went well: {silent}")
+compare("metrics.failures", f"{failures.failure.sum():.0f}", premise=all_wrong)
 claim(
     failures.loc["too many rows", ["success", "failure"]].sum() == 0,
     "What the core refuses reaches no model and is not counted at all.",
     "Run the cell with the three cases again, without other load.",
+    premise=all_wrong,
 )
 claim(
     failures.loc["answers with an error", "success"] == 1,
     "A model that answers with an error has answered: Triton 24.10 counts a success.",
     "A newer server may count differently: look at the table.",
+    premise=all_wrong,
 )
 claim(
     failures.loc["raises", "failure"] == 1,
     "A model that raises has failed.",
     "A newer server may count differently: look at the table.",
+    premise=all_wrong,
 )
 
 # %% [markdown]
@@ -263,8 +286,15 @@ def split(model):
     return {s: grown[f"nv_inference_{s}_duration_us"] / grown.success / 1000 for s in SPANS}
 
 
-spans = pd.DataFrame({name: split(name) for name in loads}).T
-measure.plot_bars(spans, title="Where a request's time goes", below="ms a request")
+def only_slept(spans):
+    ms, asked = spans.loc["berta", "compute_infer"], loads["berta"][0]
+    return Premise(
+        ms < 1.25 * asked, f"berta sleeps {asked} ms and took {ms:.0f}: the machine is busy"
+    )
+
+
+spans = attempt(lambda: pd.DataFrame({name: split(name) for name in loads}).T, only_slept)
+measure.plot_bars(spans, title="Where a request's time goes", below="ms per request")
 
 # %%
 predict(
@@ -282,28 +312,43 @@ def throughput(model, requests=160):
     return requests / (time.perf_counter() - began)
 
 
-first = pd.Series({name: throughput(name) for name in loads})
-for name in loads:
-    write(models / name / "config.pbtxt", CONFIG.format(count=2 * instances[name]))
-    lab.load(name)
-after = pd.Series({name: throughput(name) for name in loads})
+def with_instances(times):
+    for name in loads:
+        write(models / name / "config.pbtxt", CONFIG.format(count=times * instances[name]))
+        lab.load(name)
+    return pd.Series({name: throughput(name) for name in loads})
+
+
+# %% [markdown]
+# berta is our control: her eight clients have eight instances each time, and she sleeps. If she reaches much less than 8 requests in 60 ms, other programs have the machine.
+
+
+# %%
+def undisturbed(rates):
+    part = min(rate["berta"] for rate in rates) * loads["berta"][0] / 1000 / 8
+    return Premise(part > 0.7, f"berta, who only sleeps, reached {part:.0%} of her throughput")
+
+
+after, first = attempt(lambda: [with_instances(2), with_instances(1)], undisturbed)
 gain = after / first
 measure.plot_bars(gain.to_frame(), title="Twice the instances", below="times the throughput")
 
 # %%
 faster = list(gain[gain >= 1.3].index)
 right = f"{faster[0]} alone" if len(faster) == 1 else "more than one" if faster else "none"
-compare("metrics.cure", right)
+compare("metrics.cure", right, premise=undisturbed([after, first]))
 queue_part = spans["queue"] / spans.sum(axis=1)
 claim(
     queue_part["anton"] > 0.5 and gain["anton"] > 1.4,
     f"anton's requests waited in the queue. With twice the instances: ×{gain['anton']:.2f}.",
-    "Other programs may keep the cores busy: close them, run the notebook again.",
+    "Other programs may keep the cores busy: close them, run the experiment again.",
+    premise=undisturbed([after, first]) & only_slept(spans),
 )
 claim(
     queue_part["berta"] < 0.2 and gain["berta"] < 1.3,
     "berta's queue was nearly empty: the model itself is slow, more instances do not help.",
-    "Were there exactly 8 clients? Was the machine busy? Restart the kernel and run all cells.",
+    "Were there exactly 8 clients? Was the machine busy? Run the experiment again.",
+    premise=undisturbed([after, first]) & only_slept(spans),
 )
 
 # %% [markdown]
@@ -323,12 +368,14 @@ moves = spans[["compute_input", "compute_output"]].sum(axis=1) / spans.sum(axis=
 claim(
     moves["clara"] > 3 * max(moves["anton"], moves["berta"]),
     f"clara moves tensors for {moves['clara']:.0%} of a request's time; the others hardly do.",
-    "Other programs may keep the cores busy: close them, run the notebook again.",
+    "Other programs may keep the cores busy: close them, run the experiment again.",
+    premise=only_slept(spans),
 )
 claim(
     gain["clara"] < gain["anton"],
     f"Twice the instances bring ×{gain['clara']:.2f} to clara, ×{gain['anton']:.2f} to anton.",
-    "Are many cores free? Give clara more numbers in `loads`, restart the kernel, run all cells.",
+    "Are many cores free? Give clara more numbers in `loads`, and run the cells from there again.",
+    premise=undisturbed([after, first]),
 )
 
 # %% [markdown]
@@ -353,12 +400,14 @@ recent["mean"] = totals["nv_inference_request_duration_us"] / totals.success / 1
 recent.round(1).to_frame("ms")
 
 # %%
-compare("metrics.mean", float(recent["mean"]), unit="ms")
+quick = Premise(recent["0.5"] < 20, f"even the median was {recent['0.5']:.0f} ms: a busy machine")
+compare("metrics.mean", float(recent["mean"]), unit="ms", premise=quick)
 claim(
     recent["0.99"] > 3 * recent["0.5"],
     "The slow requests stand in the 0.99 quantile. The median does not know of them, and the mean "
     "is nobody's time.",
     "The summary covers a sliding window: wait a minute and run the cell before this one again.",
+    premise=quick,
 )
 
 # %% [markdown]

@@ -34,11 +34,11 @@ from tritonclient.utils import InferenceServerException, shared_memory
 
 from workbook import measure
 from workbook.common import paths
-from workbook.lessons import claim, compare, folder, laboratory, predict, write
+from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, write
 from workbook.server import Triton
 from workbook.server.capi import Core
 
-server = Triton(models=["square", "countdown"]).start()
+server = laboratory(paths.repository(), only=["square", "countdown"])
 
 # %% [markdown]
 # ## What goes over the wire
@@ -87,20 +87,27 @@ with tapped(http, server) as (tap, client):
 with tapped(grpc, server) as (tap, client):
     client.infer("square", [tensor(grpc, x)])
     sent["gRPC"] = tap.sent
-table = pd.DataFrame({"bytes": sent})
-measure.plot_bars(table, title="One request with 1,000 numbers", below="bytes sent")
+bars = pd.DataFrame({"bytes": sent})
+measure.plot_bars(bars, title=f"One request with {x.size:,} numbers", below="bytes sent")
 
 # %%
-compare("ways.json", sent["HTTP, JSON"] / sent["gRPC"], unit="×")
+least = min(sent.values())
+tapped_all = Premise(
+    least >= x.nbytes,
+    f"only {least} bytes of one of the requests went through the tap, for {x.nbytes} of numbers",
+)
+compare("ways.json", sent["HTTP, JSON"] / sent["gRPC"], unit="×", premise=tapped_all)
 claim(
     sent["HTTP, JSON"] > 2 * sent["HTTP, binary"],
     "JSON is for people: it sends more than twice as much.",
-    "Run the cell before this one again: a request may not have gone through the tap.",
+    "Run the cell before this one again.",
+    premise=tapped_all,
 )
 claim(
     abs(sent["HTTP, binary"] - sent["gRPC"]) < 0.2 * sent["gRPC"],
     "Binary tensors over HTTP are about as small as gRPC.",
-    "Run the cell before this one again: a request may not have gone through the tap.",
+    "Run the cell before this one again.",
+    premise=tapped_all,
 )
 
 # %% [markdown]
@@ -139,15 +146,22 @@ claim(
 predict("ways.connections", "20 requests through one HTTP client: how many connections?")
 
 # %%
+requests = 20
 with measure.Tap(server.url) as tap:
     address = f"http://{tap.address}/v2/health/live"
     with httpx.Client() as client:
-        [client.get(address) for _ in range(20)]
+        [client.get(address) for _ in range(requests)]
     kept, _ = tap.connections, tap.reset()
-    [httpx.get(address) for _ in range(20)]
+    [httpx.get(address) for _ in range(requests)]
     anew = tap.connections
-compare("ways.connections", float(kept))
-claim((kept, anew) == (1, 20), "One connection is kept; without it, 20.", "Run the cell again.")
+counted = Premise(anew == requests, f"the tap saw {anew} connections of {requests} clients")
+compare("ways.connections", float(kept), premise=counted)
+claim(
+    kept == 1,
+    f"One connection is kept; without it, {anew}.",
+    "Run the cell again.",
+    premise=counted,
+)
 
 # %% [markdown]
 # A client that keeps its connection pays once. gRPC keeps its own, too. But a firewall may drop one that is silent. So a client can send *pings*. We stay silent for three seconds, and count.
@@ -216,24 +230,28 @@ def compressed(client, tap, x, how):
 # %%
 rows = {}
 with tapped(http, server) as (tap, client):
-    for name, x in {"zeros": np.zeros_like(noise), "random": noise}.items():
+    for name, values in {"zeros": np.zeros_like(noise), "random": noise}.items():
         for how in (None, "gzip", "deflate"):
-            rows[name, how or "none"] = compressed(client, tap, x, how)
+            rows[name, how or "none"] = compressed(client, tap, values, how)
 table = pd.DataFrame(rows).T
 table.round(3)
 
 # %%
-part = table.loc[("random", "gzip"), "part sent"]
-compare("ways.gzip", "nearly all" if part > 0.75 else "about half" if part > 0.1 else "under 10 %")
+part, plainly = (table.loc[("random", how), "part sent"] for how in ("gzip", "none"))
+all_of_it = Premise(0.99 < plainly < 1.1, f"without gzip, {plainly:.2f} of the bytes were sent")
+answer = "nearly all" if part > 0.75 else "about half" if part > 0.1 else "under 10 %"
+compare("ways.gzip", answer, premise=all_of_it)
 claim(
     table.loc[("zeros", "gzip"), "part sent"] < 0.02 and part > 0.75,
     "Zeros shrink to nothing. Noise hardly shrinks.",
     "Run the cell before this one again.",
+    premise=all_of_it,
 )
 claim(
     table.loc[("random", "gzip"), "ms"] > table.loc[("random", "none"), "ms"],
     "And compressing noise takes time, to and fro.",
     "Something may have disturbed the requests: run the two cells before this one again.",
+    premise=all_of_it,
 )
 
 # %% [markdown]
@@ -302,7 +320,7 @@ sorted(file.name for file in papers.glob("*.pem"))
 # %%
 tls = {"cert": papers / "server.pem", "key": papers / "server.key"}
 trust = {"ssl": True, "root_certificates": str(papers / "root.pem")}
-secure = Triton(models=["square"], tls=tls).start()
+secure = laboratory(paths.repository(), only=["square"], tls=tls)
 secret = listen(secure, **trust)
 claim(
     b"square" in plain and b"square" not in secret and len(secret) > 500,
@@ -323,7 +341,6 @@ def comes_in(server, **options):
 doors = {"trusts our authority": comes_in(secure, **trust)}
 doors["trusts the usual ones"] = comes_in(secure, ssl=True)
 doors["speaks without TLS"] = comes_in(secure)
-secure.stop()
 pd.Series(doors, name="comes in").to_frame()
 
 # %%
@@ -339,12 +356,13 @@ claim(
 # %%
 own = {"private_key": str(papers / "client.key"), "certificate_chain": str(papers / "client.pem")}
 with Triton(tls={**tls, "root": papers / "root.pem"}) as mutual:
-    doors = {"shows a certificate": comes_in(mutual, **trust, **own)}
-    doors["shows none"] = comes_in(mutual, **trust)
+    known = comes_in(mutual, **trust, **own)
+    unknown = comes_in(mutual, **trust)
+secure.stop()
 claim(
-    doors["shows a certificate"] is True and doors["shows none"] is not True,
+    known is True and unknown is not True,
     "The server knows its clients. One without a certificate gets "
-    f"{str(doors['shows none']).rpartition('.')[2]}.",
+    f"{str(unknown).rpartition('.')[2]}.",
     "Run the cells of this section again, in their order.",
 )
 
@@ -368,12 +386,17 @@ predict(
 REGIONS = [f"ways-{os.getpid()}-in", f"ways-{os.getpid()}-out"]
 
 
+@contextmanager
 def regions(client, size):
     """Two regions of shared memory, known to the server too."""
     made = [shared_memory.create_shared_memory_region(n, f"/{n}", size) for n in REGIONS]
     for name in REGIONS:
         client.register_system_shared_memory(name, f"/{name}", size)
-    return made
+    yield made
+    time.sleep(0.5)  # the server lets go of a region a moment after its answer
+    client.unregister_system_shared_memory()
+    for handle in made:
+        shared_memory.destroy_shared_memory_region(handle)
 
 
 # %%
@@ -387,29 +410,33 @@ def shared(x):
 
 
 # %%
-x, ways = np.random.default_rng(1).random((1, 4_000_000), dtype=np.float32), {}
-with tapped(grpc, server) as (tap, client):
-    handles, (source, target) = regions(client, x.nbytes), shared(x)
-    shared_memory.set_shared_memory_region(handles[0], [x])
-    calls = {"in the message": lambda: client.infer("square", [tensor(grpc, x)])}
-    calls["shared memory"] = lambda: client.infer("square", [source], outputs=[target])
-    for name, call in calls.items():
+big, ways = np.random.default_rng(1).random((1, 4_000_000), dtype=np.float32), {}
+with tapped(grpc, server) as (tap, client), regions(client, big.nbytes) as (given, got):
+    source, target = shared(big)
+    shared_memory.set_shared_memory_region(given, [big])
+    for name, ask in {
+        "in the message": lambda: client.infer("square", [tensor(grpc, big)]),
+        "shared memory": lambda: client.infer("square", [source], outputs=[target]),
+    }.items():
         tap.reset()
-        ways[name] = {"ms": timed(call, 5)}
+        ways[name] = {"ms": timed(ask, 5)}
         ways[name]["kB on the wire"] = (tap.sent + tap.received) / 1000 / 6  # one warms up
+    squares = shared_memory.get_contents_as_numpy(got, np.float32, big.shape).copy()
 pd.DataFrame(ways).round(1)
 
 # %%
-time.sleep(0.5)  # the server lets go of a region a moment after its answer
-server.grpc_client().unregister_system_shared_memory()
-got = shared_memory.get_contents_as_numpy(handles[1], np.float32, x.shape)
-claim(np.array_equal(got, x * x), "The answer lies in our memory.", "Run the cell before again.")
+right = np.array_equal(squares, big * big)
+claim(right, "The answer lies in our memory.", "Run the cell before this one again.")
 wire = pd.DataFrame(ways).loc["kB on the wire"]
 compare(
     "ways.shm",
     float(wire["shared memory"]),
     unit="kB",
     published="a name, an offset and a size for each tensor (shared memory extension)",
+    premise=Premise(
+        right and wire["in the message"] > 2 * big.nbytes / 1000,
+        f"of both tensors only {wire['in the message']:,.0f} kB went through the tap",
+    ),
 )
 claim(
     wire["shared memory"] < wire["in the message"] / 1000,
@@ -421,8 +448,6 @@ claim(
     "So it takes less time, too.",
     "Other programs may take the cores: close them and run the cell before this one again.",
 )
-for handle in handles:
-    shared_memory.destroy_shared_memory_region(handle)
 
 # %% [markdown]
 # The rest of the time is the Python backend, which copies tensors into a region of its own. With CUDA shared memory tensors stay on the GPU ([shared memory extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_shared_memory.md)).
@@ -434,9 +459,9 @@ for handle in handles:
 
 # %%
 rule = "model-repository,shared-memory,logging:admin-key=open-sesame"
-options = [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
+restricted = [f"--http-restricted-api={rule}", f"--grpc-restricted-protocol={rule}"]
 key, answers = {"admin-key": "open-sesame"}, {}
-with Triton(models=["square"], options=options) as guarded:
+with Triton(models=["square"], options=restricted) as guarded:
     ask, index = f"{guarded.url}/v2/models/square/generate", f"{guarded.url}/v2/repository/index"
     answers["infer, no key"] = httpx.post(ask, json={"INPUT": [3]}).status_code
     answers["index, no key"] = httpx.post(index).status_code
@@ -484,7 +509,7 @@ model_transaction_policy { decoupled: true }
 instance_group { count: 1 kind: KIND_CPU }
 """,
 )
-(home / "parrot/1").mkdir()
+(home / "parrot/1").mkdir(exist_ok=True)
 
 # %%
 # %%writefile {home}/parrot/1/model.py
@@ -513,7 +538,7 @@ class TritonPythonModel:
 
 
 # %% [markdown]
-# The front end is a web application ([workbook/llm/openai.py](../../workbook/llm/openai.py)). Here it runs in a thread of this kernel, on a free port.
+# The front end is a web application (`workbook/llm/openai.py`). Here it runs in a thread of this kernel, on a free port.
 
 # %%
 import socket
@@ -528,17 +553,17 @@ lab = laboratory(home)
 ear = socket.create_server(("127.0.0.1", 0))
 front = uvicorn.Server(uvicorn.Config(app(lab), log_level="error"))
 threading.Thread(target=front.run, args=([ear],), daemon=True).start()
-client = OpenAI(base_url=f"http://127.0.0.1:{ear.getsockname()[1]}/v1", api_key="none")
-[model.id for model in client.models.list()]
+openai = OpenAI(base_url=f"http://127.0.0.1:{ear.getsockname()[1]}/v1", api_key="none")
+[model.id for model in openai.models.list()]
 
 # %% [markdown]
 # OpenAI's own client asks, and does not notice who answers. A chat first, all at once:
 
 # %%
 words = "one model speaks to many callers"
-asked = {"model": "parrot", "messages": [{"role": "user", "content": words}]}
-whole = client.chat.completions.create(**asked).choices[0].message.content
-short = client.completions.create(model="parrot", prompt=words, max_tokens=2).choices[0].text
+chat = {"model": "parrot", "messages": [{"role": "user", "content": words}]}
+whole = openai.chat.completions.create(**chat).choices[0].message.content
+short = openai.completions.create(model="parrot", prompt=words, max_tokens=2).choices[0].text
 whole, short
 
 # %%
@@ -550,19 +575,23 @@ predict(
 
 # %%
 pieces = []
-for chunk in client.chat.completions.create(**asked, stream=True):
+for chunk in openai.chat.completions.create(**chat, stream=True):
     choice = chunk.choices[0]
     pieces.append(choice.delta.content)
     print(repr(choice.delta.content), choice.finish_reason or "")
-compare("ways.chunks", float(len(pieces)))
+complete = Premise("".join(pieces) == whole, f"the stream is not the whole answer: {pieces}")
+compare("ways.chunks", float(len(pieces)), premise=complete)
 
 # %%
 claim(
-    "".join(pieces) == whole and pieces[:2] == ["one ", "model "],
+    words.startswith(pieces[0].strip()) and pieces[-1] == "",
     "The pieces make up the whole answer; an empty one at the end says why it ended.",
-    "Did you change the parrot? Then restart the kernel and run all cells.",
+    "Did you change the parrot? Then run the section's cells again, in their order.",
+    premise=complete,
 )
-client.close()
+
+# %%
+openai.close()
 front.should_exit = True
 lab.stop()
 
@@ -572,11 +601,11 @@ lab.stop()
 # `tritonserver` is a thin program around a library. Its [C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonserver.h) is open to every language that can call C. The server wheel carries that library: we load it into *this* kernel.
 
 # %%
-core = Core()
+core, started = Core(), []
 print(core.path.name, "· API version", *core.version())
 
 # %% [markdown]
-# `core("Name", …)` calls `TRITONSERVER_Name` and raises its error; `core.new` returns the pointer that a function fills in. Nothing else stands between you and the library ([workbook/server/capi.py](../../workbook/server/capi.py)).
+# `core("Name", …)` calls `TRITONSERVER_Name` and raises its error; `core.new` returns the pointer that a function fills in. Nothing else stands between you and the library (`workbook/server/capi.py`).
 
 # %%
 options = core.new("ServerOptionsNew")
@@ -588,6 +617,8 @@ core("ServerOptionsSetGpuMetrics", options, False)
 core("ServerOptionsSetLogFile", options, os.fsencode(folder("ways_in_core") / "core.log"))
 with core.environment():
     inner = core.new("ServerNew", options)
+core("ServerOptionsDelete", options)
+started.append(inner)
 core.yes("ServerIsReady", inner), core.json("ServerMetadata", inner)["version"]
 
 # %% [markdown]
@@ -601,31 +632,39 @@ predict(
 )
 
 # %%
-x = np.arange(4, dtype=np.float32)[None]
-client, asked = server.grpc_client(), tensor(grpc, x)
-calls = {"C API": lambda: core.infer(inner, "square", {"INPUT": x})}
-calls["gRPC"] = lambda: client.infer("square", [asked])
+row = np.arange(4, dtype=np.float32)[None]
+over_grpc, asked = server.grpc_client(), tensor(grpc, row)
+calls = {"C API": lambda: core.infer(inner, "square", {"INPUT": row})}
+calls["gRPC"] = lambda: over_grpc.infer("square", [asked])
 times = pd.DataFrame([{name: timed(call, 1) for name, call in calls.items()} for _ in range(300)])
 took = times.quantile(0.05)  # the best ones: other programs disturb those least
+results = calls["C API"]()["OUTPUT"], calls["gRPC"]().as_numpy("OUTPUT")
 measure.plot_bars(took.to_frame("ms"), title="One small request", below="ms, best 5 % of 300")
 
 # %%
-compare("ways.inner", took["gRPC"] / took["C API"], unit="×")
+equal = Premise(np.array_equal(*results), f"the two answers differ: {results}")
+compare("ways.inner", took["gRPC"] / took["C API"], unit="×", premise=equal)
 claim(
-    np.array_equal(calls["C API"]()["OUTPUT"], x * x) and took["C API"] < took["gRPC"],
+    np.array_equal(results[0], row * row) and took["C API"] < took["gRPC"],
     "The same answer, without the network's part of the time.",
     "Other programs may take the cores: close them and run the two cells again.",
+    premise=equal,
 )
-client.close()
 
 # %%
 try:
-    core.infer(inner, "nobody", {"INPUT": x})
+    core.infer(inner, "nobody", {"INPUT": row})
 except Exception as error:
     print(error)
-core("ServerStop", inner)
-core("ServerDelete", inner)
-core("ServerOptionsDelete", options)
+
+# %% [markdown]
+# What C code starts, C code has to end. A server that was deleted must not be used again: that would end the kernel, too.
+
+# %%
+while started:
+    ended = started.pop()
+    core("ServerStop", ended)
+    core("ServerDelete", ended)
 
 # %% [markdown]
 # ## The same in C++, Java and Python

@@ -19,7 +19,7 @@ from workbook import notebooks, zoo
 from workbook.cli import app
 from workbook.common import paths
 from workbook.notebooks import Cell, Source, building, executing
-from workbook.server import Triton, fleet
+from workbook.server import Server, Triton, fleet
 
 HOME = paths.root() / "lectures"
 LECTURES = sorted(HOME.glob("**/[0-9][0-9]__*.py"))
@@ -90,18 +90,102 @@ def shared() -> Iterator[dict[str, str]]:
         }
 
 
+#: Numbers that a reader may change before running a cell again: lecture → (text, what replaces it).
+CHANGES = {
+    "00__start": [("numbers = [1, 2, 3]", "numbers = [1, 2, 3, 4]")],
+    "01__first_model": [("np.array([[1, 2, 3, 4]]", "np.array([[5, 6, 7, 8]]")],
+    "02__inside_the_server": [('"data": [3_000_000]', '"data": [2_000_000]'),
+                              ("random((5, 1, 1, 8, 8)", "random((7, 1, 1, 8, 8)")],
+    "03__schedulers": [('"alone", measure.every(1, 6)', '"alone", measure.every(1, 4)'),
+                       ('"together", measure.every(1, 6)', '"together", measure.every(1, 9)'),
+                       ("np.array([5], np.int32)", "np.array([7], np.int32)")],
+    "04__dynamic_batcher": [("measure.every(5, 40)", "measure.every(5, 60)"),
+                            ("measure.every(1, 60)", "measure.every(1, 80)")],
+    "05__model_repository_manager": [("time.sleep(0.5)  # as", "time.sleep(0.7)  # as"),
+                                     ('sample}, "count": 3', 'sample}, "count": 2')],
+    "06__metrics": [('"anton": (15, 4)', '"anton": (20, 4)'),
+                    ("[2] * 9 + [100]", "[2] * 9 + [200]")],
+    "07__ways_in": [("random((1, 1000)", "random((1, 2000)"), ("requests = 20", "requests = 30"),
+                    ("one model speaks to many callers", "one more model speaks to all of them")],
+}  # fmt: skip
+
+
 @each_lecture
-def test_a_lecture_runs_from_top_to_bottom(path: Path, shared: dict[str, str]) -> None:
-    """Every cell runs, every claim holds, and the shared server serves what it served before."""
+def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, str]) -> None:
+    """A lecture runs from top to bottom; then a reader goes back to its start and plays with it.
+
+    First run: every cell runs, every claim holds, and the shared server serves what it served
+    before.
+
+    Second run, in the same kernel, so with all that the first one left behind: every code cell
+    runs twice in a row, the second time with another number where `CHANGES` has one. At the end
+    of each section (a heading of the second level), the cells of the section that only look at
+    results run once more, in reverse order. No cell may raise, so no claim may fail either.
+    """
     served = serves(shared["TRITON_URL"])
-    node = executing.run(path, shared)
-    assert all(cell.execution_count for cell in node.cells if cell.cell_type == "code")
+    changes = list(CHANGES.get(path.stem, ()))
+    with executing.session(path, shared) as lecture:
+        lecture.run()
+        assert all(c.execution_count for c in lecture.node.cells if c.cell_type == "code")
+        for section in sections(lecture.node):
+            looking = []
+            for place in section:
+                code = lecture.node.cells[place].source
+                lecture.cell(place)
+                for text, other in [pair for pair in changes if pair[0] in code]:
+                    code = code.replace(text, other)
+                    changes.remove((text, other))
+                lecture.cell(place, code)
+                if only_looks(code):
+                    looking.append(place)
+            for place in reversed(looking):
+                lecture.cell(place)
+    assert not changes, f"no cell holds {changes}"
     assert serves(shared["TRITON_URL"]) == served
 
 
-def serves(url: str) -> list[tuple[str, str]]:
-    from workbook.server import Server
+@pytest.mark.parametrize(
+    ("name", "lost", "needed"),
+    [
+        ("00__start", ["square"], "square"),
+        ("02__inside_the_server", ["language", "language_onnx", "language_labels"], "language"),
+        ("02__inside_the_server", ["language_onnx"], "language"),
+    ],
+)
+def test_the_first_cell_loads_what_the_server_has_lost(
+    shared: dict[str, str], name: str, lost: list[str], needed: str
+) -> None:
+    with Server(shared["TRITON_URL"]) as server:
+        served = serves(shared["TRITON_URL"])
+        for model in lost:
+            server.unload(model)
+        assert serves(shared["TRITON_URL"]) != served
+        path = next(path for path in LECTURES if path.stem == name)
+        with executing.session(path, shared) as lecture:
+            first = next(i for i, c in enumerate(lecture.node.cells) if c.cell_type == "code")
+            lecture.cell(first)
+        assert server.ready(needed)
+        assert serves(shared["TRITON_URL"]) == served
 
+
+def sections(node: Any) -> list[list[int]]:
+    """The places of the code cells of each section, from one heading `## …` to the next."""
+    found: list[list[int]] = [[]]
+    for place, cell in enumerate(node.cells):
+        if cell.cell_type == "code":
+            found[-1].append(place)
+        elif cell.source.startswith("## "):
+            found.append([])
+    return found
+
+
+def only_looks(code: str) -> bool:
+    """Whether a cell compares and claims, and asks no server anything."""
+    asks = r"\b(lab|server|poller|client|openai|core|connect|attempt|ask|httpx|started)\b"
+    return bool(re.search(r"\b(compare|claim)\(", code)) and not re.search(asks, code)
+
+
+def serves(url: str) -> list[tuple[str, str]]:
     with Server(url) as server:
         return sorted((m["name"], str(m.get("version"))) for m in server.index(ready_only=True))
 
@@ -209,6 +293,61 @@ def test_a_lecture_has_its_parts(path: Path) -> None:
     assert len(re.findall("<details>", check)) in (2, 3)
     assert check.count("<details>") == check.count("</details>")
     assert calls(path, "claim")
+
+
+@each_lecture
+def test_every_comparison_names_its_premise(path: Path) -> None:
+    for call in calls(path, "compare"):
+        assert "premise" in [word.arg for word in call.keywords], ast.unparse(call)[:80]
+
+
+def bound(node: ast.AST) -> set[str]:
+    """The names that code binds in the notebook's own scope."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        return set()
+    own = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
+    return own.union(*map(bound, ast.iter_child_nodes(node)))
+
+
+def used(tree: ast.Module) -> set[str]:
+    """The names that a cell reads and has not bound in a statement before."""
+    found: set[str] = set()
+    done: set[str] = set()
+    for statement in tree.body:
+        inside = {
+            arg.arg
+            for node in ast.walk(statement)
+            if isinstance(node, ast.arguments)
+            for arg in (*node.args, *node.kwonlyargs, node.vararg, node.kwarg)
+            if arg
+        }
+        inside |= {
+            node.id
+            for node in ast.walk(statement)  # a function's or comprehension's own
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        found |= (
+            {
+                node.id
+                for node in ast.walk(statement)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            }
+            - inside
+            - done
+        )
+        done |= bound(statement)
+    return found  # fmt: skip
+
+
+@each_lecture
+def test_a_name_that_a_later_cell_reads_is_bound_in_one_cell(path: Path) -> None:
+    """Otherwise a cell that is run again reads what another experiment left in the name."""
+    trees = [parsed(cell) for cell in codes(path)]
+    times = Counter(name for tree in trees for name in bound(tree))
+    read = set().union(*map(used, trees))
+    assert not sorted(name for name in read if times[name] > 1)
 
 
 @each_topic

@@ -1,4 +1,4 @@
-"""What lectures are made of: predictions, claims, folders, the syllabus, the diagrams."""
+"""What lectures are made of: predictions, premises, claims, folders, the syllabus, the diagrams."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import nbformat
+import pandas as pd
 import pytest
+from nbconvert import HTMLExporter
 
 from workbook import lessons, notebooks
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.lessons import lesson, syllabus
+from workbook.lessons import Premise, claims, predictions, syllabus
 from workbook.notebooks import building, executing
 
 
@@ -22,8 +25,27 @@ def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
     monkeypatch.delenv(lessons.UNATTENDED, raising=False)
     things: list[Any] = []
-    monkeypatch.setattr(lesson, "_show", things.append)
+
+    class Handle:
+        """A display: what replaces its content is displayed, too."""
+
+        def update(self, card: Any) -> None:
+            things.append(card)
+
+    def show(what: Any) -> Handle:
+        things.append(what)
+        return Handle()
+
+    def show_widget(widget: Any, *about: Any) -> None:
+        things.append(widget)
+
+    monkeypatch.setattr(predictions, "show", show)
+    monkeypatch.setattr(claims, "show", show)
+    monkeypatch.setattr(predictions, "_show_widget", show_widget)
     return things
+
+
+HOLDS = Premise(True, "nothing")
 
 
 def _field(box: Any) -> Any:
@@ -39,7 +61,7 @@ def test_a_number_is_remembered_and_compared(shown: list[Any]) -> None:
     assert lessons.remembered("a.gain") is None
     field.value = "×2,5"
     assert "remembered: ×2.5" in note.value
-    lessons.compare("a.gain", 5.0, unit="×", published="×3.3 elsewhere")
+    lessons.compare("a.gain", 5.0, unit="×", published="×3.3 elsewhere", premise=HOLDS)
     assert str(shown[-1]) == (
         "⇄ Compare: You were off by a factor of 2.0.\n"
         "  you said: ×2.5\n  measured here: ×5\n  published: ×3.3 elsewhere"
@@ -56,7 +78,7 @@ def test_a_number_is_remembered_and_compared(shown: list[Any]) -> None:
 def test_how_near_a_number_came(shown: list[Any], said: str, measured: float, verdict: str) -> None:
     lessons.predict("n", "How many?")
     _field(shown[1]).value = said
-    lessons.compare("n", measured)
+    lessons.compare("n", measured, premise=HOLDS)
     assert verdict in str(shown[-1])
 
 
@@ -64,14 +86,14 @@ def test_a_choice_is_remembered(shown: list[Any]) -> None:
     lessons.predict("choice", "Which?", ["this", "that"])
     assert _field(shown[1]).value is None
     _field(shown[1]).value = "that"
-    lessons.compare("choice", "that")
+    lessons.compare("choice", "that", premise=HOLDS)
     assert "You were right." in str(shown[-1])
-    lessons.compare("choice", "this")
+    lessons.compare("choice", "this", premise=HOLDS)
     assert "Not what you said" in str(shown[-1])
 
 
 def test_what_was_not_predicted_is_said(shown: list[Any]) -> None:
-    lessons.compare("nothing", 3.0, unit="ms")
+    lessons.compare("nothing", 3.0, unit="ms", premise=HOLDS)
     assert "you said: nothing yet" in str(shown[-1])
     assert "measured here: 3 ms" in str(shown[-1])
 
@@ -84,11 +106,92 @@ def test_unattended_nothing_is_read_or_asked(
     monkeypatch.setenv(lessons.UNATTENDED, "1")
     del shown[:]
     lessons.predict("c", "Which?", ["this", "that"])
-    lessons.compare("c", "this")
+    lessons.compare("c", "this", premise=HOLDS)
     assert [str(card) for card in shown] == [
         "? Predict: Which?\n  ○ this\n  ○ that",
         "⇄ Compare\n  measured here: this",
     ]
+
+
+def test_an_answer_that_comes_late_reaches_its_comparison(shown: list[Any]) -> None:
+    lessons.predict("late", "How many?")
+    field = _field(shown[1])
+    lessons.compare("late", 4.0, premise=HOLDS)
+    assert "you said: nothing yet" in str(shown[-1])
+    field.value = "8"
+    assert "you said: 8\n" in str(shown[-1])
+    assert "factor of 2.0" in str(shown[-1])
+    field.value = "4"
+    assert "You were right." in str(shown[-1])
+
+
+def test_a_run_whose_premise_does_not_hold_shows_no_result(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lessons.predict("slot", "Which slot?")
+    _field(shown[1]).value = "0"
+    busy = Premise(False, "another request came with it")
+    again = "→ Run the experiment above again, then this cell."
+    lessons.compare("slot", 1.0, premise=busy)
+    assert str(shown[-1]) == (
+        f"↻ Compare: This run does not show it: another request came with it.\n  {again}"
+    )
+    lessons.claim(True, "It is so.", "Try again.", premise=busy)
+    assert str(shown[-1]).startswith("↻ Claim: This run does not show it: another request")
+    before = len(shown)
+    _field(shown[1]).value = "1"  # a later answer brings no result on the screen
+    assert len(shown) == before
+    monkeypatch.setenv(lessons.UNATTENDED, "1")
+    with pytest.raises(WorkbookError, match="does not show it: another request came with it"):
+        lessons.compare("slot", 1.0, premise=busy)
+    with pytest.raises(WorkbookError, match="does not show it: another request came with it"):
+        lessons.claim(True, "It is so.", "Try again.", premise=busy)
+
+
+def test_an_experiment_is_run_again_until_its_premise_holds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs: list[int] = []
+
+    def experiment() -> int:
+        runs.append(len(runs))
+        return runs[-1]
+
+    def third(run: int) -> Premise:
+        return Premise(run == 2, f"it was run {run}")
+
+    assert lessons.attempt(experiment, third) == 2
+    assert capsys.readouterr().out == (
+        "This run does not show it: it was run 0. It is run again (2 more at most).\n"
+        "This run does not show it: it was run 1. It is run again (1 more at most).\n"
+    )
+    assert lessons.attempt(experiment, third) == 5  # run 3, 4 and 5; no more than three
+    assert len(runs) == 6
+
+
+def test_premises_of_tables() -> None:
+    places = pd.DataFrame({"queued_ms": [0.0, 5.0], "end_ms": [20.0, 40.0]})
+    assert lessons.arrived_together(places)
+    late = lessons.arrived_together(places.assign(queued_ms=[0.0, 27.0]))
+    assert str(late).endswith("the last request arrived 7 ms after the first was answered.")
+    answers = pd.DataFrame(
+        {"id": ["A1", "B1", "D1"], "sent_ms": [0.0, 10.0, 22.0], "answered_ms": [9.0, 21.0, 30.0]}
+    )
+    assert lessons.answered_before(answers, "AB", "D1")
+    assert not lessons.answered_before(answers, "AB", "B1")
+    assert lessons.sent_as_planned(answers, 10)
+    assert "every 11.0 ms, and not every 5 ms" in str(lessons.sent_as_planned(answers, 5))
+    assert lessons.steady([10, 12.0, 14])
+    assert not lessons.steady([10, 16])
+    assert not lessons.steady([0, 1])
+
+
+def test_joined_premises_hold_together_and_the_first_that_does_not_speaks() -> None:
+    wrong = [Premise(False, "one"), Premise(False, "two")]
+    assert HOLDS & HOLDS
+    assert (HOLDS & wrong[0]).differs == "one"
+    assert (wrong[1] & wrong[0]).differs == "two"
+    assert (wrong[1] & HOLDS).differs == "two"
 
 
 def test_a_claim_that_fails_says_what_to_try(
@@ -121,6 +224,41 @@ def test_a_lectures_folder_is_fresh_and_relative(shown: list[Any], tmp_path: Pat
     assert made.resolve().is_relative_to(tmp_path / ".workbook")
     again = lessons.folder("own")
     assert (again, list(again.iterdir())) == (made, [])
+
+
+MODEL = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        tensor = pb_utils.Tensor("Y", np.zeros(1, np.float32))
+        return [pb_utils.InferenceResponse([tensor]) for _ in requests]
+"""
+
+
+def test_a_laboratory_that_is_started_twice_is_one_server(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its folder made anew stops it, too; another choice of models is another server."""
+    monkeypatch.delenv("WORKBOOK_HOME")
+    models = lessons.folder("test_laboratory_twice")
+    home = models.resolve()
+    config = """
+backend: "python"
+input { name: "X" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }
+"""
+    lessons.write(models / "one/config.pbtxt", config)
+    lessons.write(models / "one/1/model.py", MODEL)
+    first = lessons.laboratory(models)
+    other = lessons.laboratory(models, only=[])
+    assert (first.ready("one"), other.ready("one")) == (True, False)
+    second = lessons.laboratory(models)
+    assert (first.live(), other.live(), second.ready("one")) == (False, True, True)
+    lessons.folder("test_laboratory_twice")
+    assert (other.live(), second.live()) == (False, False)
+    home.rmdir()
 
 
 def test_a_laboratory_refuses_what_the_server_refuses(
@@ -198,6 +336,40 @@ def test_a_lecture_is_run_in_its_folder_and_its_page_is_up_to_date(tmp_path: Pat
     assert building.build(building.Lecture(source), dry=True) == []
     assert "1 hello lectures" in target.read_text("utf-8")
     assert "widget" not in target.read_text("utf-8")
+
+
+ASKED = """\
+# %%
+from workbook.lessons import Premise, compare, predict
+
+predict("test.fallback", "Which colour has the sky?", ["blue", "green"])
+predict("test.number", "How many suns?")
+compare("test.fallback", "blue", premise=Premise(True, ""))
+"""
+
+
+def test_a_saved_notebook_shows_its_predictions_as_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A notebook that a reader ran and saved, shown without a kernel: its widgets are gone."""
+    monkeypatch.setattr(executing, "UNATTENDED", "WORKBOOK_A_READER_SITS_HERE")
+    source = tmp_path / "01__asked.py"
+    source.write_text(ASKED)
+    node = executing.run(source, {"WORKBOOK_HOME": str(tmp_path)})
+    outputs = node.cells[0].outputs
+    widgets = [o.data for o in outputs if "application/vnd.jupyter.widget-view+json" in o.data]
+    assert len(widgets) == 2
+    for data in widgets:
+        assert "Not answered yet." in data["text/plain"]
+        assert "Not answered yet." in data["text/html"]
+    saved = nbformat.writes(node)  # type: ignore[no-untyped-call]
+    assert "widget-state" not in saved
+    page, _ = HTMLExporter().from_notebook_node(nbformat.reads(saved, as_version=4))  # type: ignore[no-untyped-call]
+    for text in ("Which colour has the sky?", "○ blue", "○ green", "Not answered yet.",
+                 "How many suns?", "nothing yet: answer the question above"):  # fmt: skip
+        assert text in page, text
+    assert "Error displaying widget" not in page
+    assert "model_id" not in page
 
 
 def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
