@@ -168,8 +168,12 @@ def table() -> str:
     """
     lines = ["| entry | the server says | what to do |", "|---|---|---|"]
     catalogues: tuple[Any, ...] = (*LOADS, REQUESTS, STARTS)
+    seen = set()  # some entries explain a message of a load and of a request
     for catalogue in catalogues:
         for rule in catalogue:
+            if rule.id in seen:
+                continue
+            seen.add(rule.id)
             says, todo = (
                 " ".join(re.sub(r"\{\w+(:\w+)?\}", "…", text).replace("|", "/").split())
                 for text in (rule.words[0], rule.summary)

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..pbtxt import Field, Message, Scalar, parse
 from .evidence import CONFIG, Evidence, at_field, show
 from .rules import Advice, Catalogue, Said, listed, near
+from .weights import unbuilt
 
 ENSEMBLES: Catalogue[Evidence] = Catalogue()
 
@@ -104,6 +105,8 @@ ENSEMBLES.row(
 def ensemble_member_missing(evidence: Evidence, said: Said) -> Advice:
     """Deploy the member first, or correct its name."""
     name = said["names"].rstrip('";. ').split(",")[0].strip()
+    if (advice := unbuilt(evidence.folder.parent / name)) is not None:
+        return advice
     known = evidence.neighbours()
     if name in known:
         return Advice(
@@ -128,6 +131,8 @@ def ensemble_member_missing(evidence: Evidence, said: Said) -> Advice:
 def ensemble_member_failed(evidence: Evidence, said: Said) -> Advice:
     """Correct the member first."""
     member = said["member"]
+    if (advice := unbuilt(evidence.folder.parent / member)) is not None:
+        return advice
     why = said.get("why", "").rpartition("UNAVAILABLE state: ")[2].rstrip("; ")
     return Advice(
         f"The ensemble's model {member} did not load{f' ({why})' if why else ''}.",

@@ -499,6 +499,8 @@ def tensor_is_none(question: Question, said: Said) -> Advice:
 def member_not_ready(question: Question, said: Said) -> Advice:
     """Load the model that model.py calls, or correct its name there."""
     member = said["member"]
+    if (advice := question.unbuilt(member)) is not None:
+        return advice
     known = sorted({e["name"] for e in question.index() if e.get("state") == "READY"})
     meant = near(member, known) if member not in known else ""
     ready = "is not ready" in said["words"]
