@@ -274,7 +274,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
         "assignments/a9__sample/models/forest/1/.gitkeep",
     }
     assert contents(tmp_path / "class" / "assignments") == contents(home / "assignments")
-    with pytest.raises(WorkbookError, match="folder of its own"):
+    with pytest.raises(WorkbookError, match="must be empty or new"):
         assignments.release(tmp_path / "class")
 
 
