@@ -38,7 +38,7 @@ _RESPONSES = "one pb_utils.InferenceResponse for each request, in their order"
 
 
 class ModelMistake(Exception):
-    """An answer that Triton would not deliver as the config promises.
+    """An answer that does not reach the client as the config promises.
 
     The text has three parts, which `workbook.server.explain` takes apart again:
 
@@ -60,6 +60,9 @@ class Model:
         outputs: the config's outputs with their numpy types; None for a type that numpy lacks
             (BF16), which is not compared.
         decoupled: whether it answers through response senders alone.
+        settled: the ids of the requests that this call of `execute` answers otherwise than by
+            returning a response: those whose response sender it asked for, and those that it wants
+            scheduled again.
         missing: an input that `execute` has asked for in this call though the config does not have
             it, and the place; None where there is none.
     """
@@ -71,7 +74,10 @@ class Model:
         self.inputs: set[str] | None = None
         self.outputs: dict[str, np.dtype[Any] | None] = {}
         self.decoupled = False
+        self.settled: set[int] = set()
         self.missing: tuple[str, str] | None = None
+        self._warming = False
+        self._warmups = 0
         self._types: dict[str, str] = {}
 
     def configure(self, config: dict[str, Any]) -> None:
@@ -85,63 +91,95 @@ class Model:
         self._types = {e["name"]: e["data_type"] for e in config.get("output", [])}
         self._types |= {e["output_name"]: e["data_type"] for e in sequences.get("state", [])}
         self.outputs = {name: _dtype(kind) for name, kind in self._types.items()}
+        samples = [s for s in config.get("model_warmup", []) if s.get("batch_size")]
+        self._warmups = sum(s.get("count") or 1 for s in samples)
         self.decoupled = bool(pb_utils.using_decoupled_model_transaction_policy(config))
+
+    def begin(self) -> None:
+        """Forget the last call of `execute`; the first calls after the load are warm-ups."""
+        self.settled.clear()
+        self.missing = None
+        self._warming = self._warmups > 0
+        if self._warming:
+            self._warmups -= 1
 
     # -- the checks -----------------------------------------------------------------------------
 
-    def check(self, answer: Any, requests: Sequence[Any], settled: set[int]) -> Any:
-        """What `execute` returned, if it answers every request as the config says.
+    def check(self, answer: Any, requests: Sequence[Any]) -> Any:
+        """What `execute` returned, with an error in place of each response that is wrong.
 
         Args:
             answer: the returned object.
             requests: what `execute` was given.
-            settled: the ids of the requests that are answered in another way: those whose response
-                sender was asked for, and those that are to be scheduled again.
-
-        Raises:
-            ModelMistake: it does not.
         """
         if self.decoupled:  # must be None, which the stub checks
             return answer
+        wrong = self._mistake(answer, requests)
+        if wrong is not None:  # a response of its own for each: one is sent once
+            return [
+                None
+                if id(request) in self.settled
+                else self.failure(wrong, stub.InferenceResponse([]))
+                for request in requests
+            ]
+        for i, response in enumerate(answer or ()):
+            if response is not None:
+                try:
+                    self.check_response(response)
+                except ModelMistake as mistake:
+                    answer[i] = self.failure(mistake, response)
+        return answer
+
+    def failure(self, mistake: ModelMistake, warm: Any) -> Any:
+        """The response that tells a client of a mistake, which is logged as well.
+
+        Args:
+            warm: what to answer in a warm-up. Triton 24.10 may crash where a warm-up fails, so the
+                model is loaded, as without the checks, and its clients get the error.
+        """
+        message = f"{type(mistake).__name__}: {mistake}"
+        stub.Logger.log_error(message)
+        return warm if self._warming else stub.InferenceResponse([], stub.TritonError(message))
+
+    def _mistake(self, answer: Any, requests: Sequence[Any]) -> ModelMistake | None:
+        """What is wrong with the list of responses as a whole; None where it is right."""
         if answer is None:
-            waiting = [request for request in requests if id(request) not in settled]
+            waiting = [request for request in requests if id(request) not in self.settled]
             if not waiting:
                 return None
-            raise self._silent(
+            return self._silent(
                 f"execute returned None, so {_requests(waiting)} would wait for ever."
             )
         if not isinstance(answer, list):
-            raise ModelMistake(
+            return ModelMistake(
                 f"execute returned {_a(answer)}, not a list.",
                 self._at_return(),
                 f"Return a list: {_RESPONSES}.",
             )
         if len(answer) != len(requests):
-            inside = self._returns_inside_loop()
-            raise ModelMistake(
+            return ModelMistake(
                 f"execute got {_requests(requests)} and returned {len(answer)} "
                 f"response{'' if len(answer) == 1 else 's'}.",
                 self._at_return(),
                 "Move `return` out of the loop over the requests, to the end of execute."
-                if inside
+                if self._returns_inside_loop()
                 else f"Return {_RESPONSES}: the batcher may hand over several at once.",
             )
         for response, request in zip(answer, requests, strict=True):
-            if isinstance(response, stub.InferenceResponse):
-                self.check_response(response)
-            elif response is not None:
-                raise ModelMistake(
+            if response is None:
+                if id(request) not in self.settled:
+                    return self._silent(
+                        "execute returned None in place of a response, so that request would wait "
+                        "for ever."
+                    )
+            elif not isinstance(response, stub.InferenceResponse):
+                return ModelMistake(
                     f"execute returned {_a(response)} in place of a response.",
                     self._at_return(),
                     "Return [pb_utils.InferenceResponse([pb_utils.Tensor(name, array)]), …]: "
                     f"{_RESPONSES}.",
                 )
-            elif id(request) not in settled:
-                raise self._silent(
-                    "execute returned None in place of a response, so that request would wait for "
-                    "ever."
-                )
-        return answer
+        return None
 
     def check_response(self, response: Any, where: str = "") -> None:
         """Compare the outputs of one response with the config.
@@ -304,9 +342,7 @@ def install() -> None:
     if module is None:
         return
     model = Model(file)
-    settled: set[int] = set()
-
-    subclass = functools.cache(lambda theirs: _subclass(theirs, model, settled))
+    subclass = functools.cache(lambda theirs: _subclass(theirs, model))
 
     class Checked(types.ModuleType):
         """The model's module: whoever asks it for the class gets the checked one.
@@ -321,12 +357,12 @@ def install() -> None:
             return subclass(vars(self)["TritonPythonModel"])
 
     module.__class__ = Checked
-    _watch_requests(settled)
+    _watch_requests(model)
     _watch_senders(model)
     _watch_inputs(model)
 
 
-def _subclass(theirs: Any, model: Model, settled: set[int]) -> Any:
+def _subclass(theirs: Any, model: Model) -> Any:
     """A class like the reader's own whose `initialize` and `execute` are checked."""
     if not isinstance(theirs, type):
         return theirs
@@ -338,8 +374,7 @@ def _subclass(theirs: Any, model: Model, settled: set[int]) -> Any:
             own(args)
 
     def execute(self: Any, requests: list[Any]) -> Any:
-        settled.clear()
-        model.missing = None
+        model.begin()
         try:
             answer = super(checked, self).execute(requests)
         except (AttributeError, TypeError) as error:
@@ -348,7 +383,7 @@ def _subclass(theirs: Any, model: Model, settled: set[int]) -> Any:
             raise mistake from None
         if inspect.iscoroutine(answer):
             return answer if model.decoupled else awaited(answer, requests)
-        return model.check(answer, requests, settled)
+        return model.check(answer, requests)
 
     async def awaited(answer: Any, requests: list[Any]) -> Any:
         try:
@@ -357,7 +392,7 @@ def _subclass(theirs: Any, model: Model, settled: set[int]) -> Any:
             if (mistake := model.explain(error)) is None:
                 raise
             raise mistake from None
-        return model.check(returned, requests, settled)
+        return model.check(returned, requests)
 
     members: dict[str, Any] = {"initialize": initialize}
     if hasattr(theirs, "execute"):  # else the stub says that it is missing
@@ -367,14 +402,14 @@ def _subclass(theirs: Any, model: Model, settled: set[int]) -> Any:
     return checked
 
 
-def _watch_requests(settled: set[int]) -> None:
+def _watch_requests(model: Model) -> None:
     """Note which requests `execute` answers otherwise than by returning a response."""
     request = stub.InferenceRequest
     for name in ("get_response_sender", "set_release_flags"):
         method = getattr(request, name)
 
         def noting(self: Any, *args: Any, method: Any = method, **named: Any) -> Any:
-            settled.add(id(self))
+            model.settled.add(id(self))
             return method(self, *args, **named)
 
         setattr(request, name, functools.wraps(method)(noting))
@@ -390,8 +425,7 @@ def _watch_senders(model: Model) -> None:
             try:
                 model.check_response(response, model.at_caller(sys._getframe(1)))
             except ModelMistake as mistake:
-                error = stub.TritonError(f"{type(mistake).__name__}: {mistake}")
-                response = stub.InferenceResponse([], error)
+                response = model.failure(mistake, response)
         return theirs(self, response, flags)
 
     stub.InferenceResponseSender.send = send
