@@ -20,7 +20,7 @@ STARTERS = (
     "subprocess",
     "multiprocessing",
     "benchmarks",
-    "grader.classroom",
+    "grader.classroom.autograde",
     "grader.judge",
     "grader.sandbox",
     "workbook.lessons.laboratory",

@@ -23,7 +23,8 @@ FOR_STUDENTS = (
         "pyproject.toml",
         ".gitignore",
     ),
-    *("requirements.in", "requirements.txt", "requirements-vllm.txt"),
+    *("requirements.in", "requirements.txt", "requirements-torch.txt"),
+    *("requirements-uv.txt", "requirements-vllm.txt"),
     *("workbook/", "grader/", "benchmarks/", "lectures/", "model_repository/", "docker/"),
 )
 """The files and folders of the checkout that a class gets beside assignments/."""

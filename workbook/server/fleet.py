@@ -114,7 +114,7 @@ def load_all(
         The errors by name.
     """
     errors: dict[str, WorkbookError] = {}
-    wanted = list(models)
+    wanted = sorted(models, key=_turn)
     ensembles = [name for name in wanted if _is_ensemble(server.repository / name)]
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
@@ -177,6 +177,11 @@ def load(server: Server, name: str) -> WorkbookError | None:
     except WorkbookError as error:
         return error
     return None
+
+
+def _turn(name: str) -> int:
+    first = zoo.repository.LOADED_FIRST
+    return first.index(name) if name in first else len(first)
 
 
 def _is_ensemble(folder: Path) -> bool:

@@ -76,6 +76,14 @@ _STEPS = {
 }
 _GROUP = "llama"
 
+#: Loaded before all others: `square`, which the first notebook asks, and those that take seconds to
+#: import their framework, so that the others are loaded beside them.
+LOADED_FIRST = (
+    "square",
+    *("llama_vllm", "llama_hf", "llama_stream", "chat_bls"),
+    *("text_classifier", "image_classifier", "digits_torch", "digits_tf", "jpeg_dali"),
+)
+
 _RECORD = ".weights.json"
 _HUB = "hub "
 

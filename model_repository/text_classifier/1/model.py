@@ -19,7 +19,8 @@ class TritonPythonModel:
     def initialize(self, args):
         # Imported here: Triton also imports this file for auto_complete_config, before any load,
         # and these imports take seconds.
-        sys.modules["sklearn"] = None  # transformers would import it (70 MB) without need
+        # transformers would import both (100 MB, a second) without need.
+        sys.modules["sklearn"] = sys.modules["scipy"] = None
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
