@@ -110,6 +110,7 @@ CHANGES = {
 }  # fmt: skip
 
 
+@pytest.mark.timeout(900)  # three times what the lecture takes, which is a minute at most
 @each_lecture
 def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, str]) -> None:
     """A lecture runs from top to bottom; then a reader goes back to its start and plays with it.

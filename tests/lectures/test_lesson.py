@@ -360,12 +360,12 @@ def test_a_saved_notebook_shows_its_predictions_as_text(
     widgets = [o.data for o in outputs if "application/vnd.jupyter.widget-view+json" in o.data]
     assert len(widgets) == 2
     for data in widgets:
-        assert "Not answered yet." in data["text/plain"]
-        assert "Not answered yet." in data["text/html"]
+        assert "Run this cell to answer." in data["text/plain"]
+        assert "Run this cell to answer." in data["text/html"]
     saved = nbformat.writes(node)  # type: ignore[no-untyped-call]
     assert "widget-state" not in saved
     page, _ = HTMLExporter().from_notebook_node(nbformat.reads(saved, as_version=4))  # type: ignore[no-untyped-call]
-    for text in ("Which colour has the sky?", "○ blue", "○ green", "Not answered yet.",
+    for text in ("Which colour has the sky?", "○ blue", "○ green", "Run this cell to answer.",
                  "How many suns?", "nothing yet: answer the question above"):  # fmt: skip
         assert text in page, text
     assert "Error displaying widget" not in page

@@ -131,7 +131,7 @@ def _show_widget(widget: Any, key: str, options: Sequence[str] | None, unit: str
     said = remembered(key)
     lines = [f"{'●' if option == said else '○'} {option}" for option in options or ()]
     if said is None:
-        lines.append("Not answered yet. Run this cell to answer.")
+        lines.append("Run this cell to answer.")
     elif options is None:
         lines.append(f"✓ remembered: {_say(said, unit)}")
     bundle = widget._repr_mimebundle_()

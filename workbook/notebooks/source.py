@@ -1,4 +1,4 @@
-"""One source a notebook: py:percent → ipynb, the same bytes each time.
+"""One source per notebook: py:percent → ipynb, the same bytes each time.
 
 A source starts with a header in YAML, then come its cells:
 
@@ -24,17 +24,18 @@ Tags of a cell (a cell without `kind` is a plain one):
 | kind     | cell     | id  | points | in the student's notebook                                  |
 |----------|----------|-----|--------|------------------------------------------------------------|
 | check    | code     | yes | yes    | locked; calls `check("<its own id>", …)` exactly once      |
-| solution | code     | yes | no     | what lies between BEGIN and END SOLUTION is gone           |
-| written  | markdown | yes | yes    | an answer in words, graded by hand; the text, or what lies |
-|          |          |     |        | between BEGIN and END SOLUTION, is gone                    |
+| solution | code     | yes | no     | the lines from BEGIN to END SOLUTION are left out          |
+| written  | markdown | yes | yes    | an answer in words, graded by hand; its text, or the lines |
+|          |          |     |        | from BEGIN to END SOLUTION, are left out                   |
 | given    | either   | yes | no     | locked                                                     |
 
-`tags=["…"]` is allowed on every cell. Inside a solution region a line `### STUB name = ...` is what
-students find in its place (`name = ...`), below a comment that says where to type; without one they
-find the comment alone. nbgrader allows no dots in its ids, and ours no hyphens, so that `a2.train`
-and `a2-train` name each other.
+`tags=["…"]` is allowed on every cell. In place of a solution, students get a comment that says
+where to type, and below it the text of the solution's lines `### STUB name = ...` (`name = ...`).
+nbgrader allows no dots in its ids, and we allow no hyphens in ours, so each `a2.train` is one
+`a2-train` and the other way round.
 
-Cells' ids are hashes of their grade id, or of their content; keys are sorted; metadata is fixed.
+A cell's id is a hash of its grade id, or of its content. Keys are sorted, and metadata does not
+depend on the machine, so that building twice gives the same bytes.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Cell:
 
     Attributes:
         type: "code", "markdown" or "raw".
-        source: its text, without solution markers removed.
+        source: its text, with the solution markers in it.
         kind: one of `KINDS`, or "" for a plain cell.
         id: the id with dots (`a2.train`), or "" for a plain cell.
         points: what it is worth; 0 where it is not graded.
@@ -88,7 +89,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Source:
-    """A source file, read and found sound. `header` holds what its YAML says."""
+    """A source file that was read and checked.
+
+    Attributes:
+        path: the file.
+        header: the fields of its YAML header, e.g. `title` and `minutes`.
+        cells: its cells, in their order.
+    """
 
     path: Path
     header: dict[str, Any] = field(default_factory=dict)
@@ -96,17 +103,20 @@ class Source:
 
 
 def grade_id(id: str) -> str:
-    """nbgrader's name of a cell: `a2.train` → `a2-train`."""
+    """nbgrader's id of a cell, from ours: `a2.train` → `a2-train`."""
     return id.replace(".", "-")
 
 
 def dotted(grade_id: str) -> str:
-    """Our name of a cell: `a2-train` → `a2.train`."""
+    """Our id of a cell, from nbgrader's: `a2-train` → `a2.train`."""
     return grade_id.replace("-", ".")
 
 
 def read(path: Path) -> Source:
-    """Read a py:percent source.
+    """Read a py:percent source, and check its header and its tags.
+
+        source = read(Path("lectures/1_architecture/01__first_model.py"))
+        source.header["minutes"], len(source.cells)
 
     Raises:
         WorkbookError: the file, line and field that are wrong, and what to write.
@@ -154,6 +164,8 @@ def read(path: Path) -> Source:
 
 def notebook(source: Source, *, outputs_from: Path | None = None) -> NotebookNode:
     """The notebook of a source, with nbgrader's metadata on tagged cells.
+
+        node = notebook(read(path), outputs_from=path.with_suffix(".ipynb"))
 
     Args:
         source: what `read` returned.
