@@ -6,6 +6,7 @@ other ports take the place of the default ones, in the tests' own process and in
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -264,7 +265,12 @@ def test_undeploy_says_which_requests_it_waits_for(run: Run, start: Start, home:
     model.write_text(MODEL.replace("inputs =", f"{waiting}\n        inputs ="))
     run("serve", "--detach", *FREE_PORTS)
     state = json.loads(run("status", "--json").stdout)
-    with Server(state["url"]) as server, ThreadPoolExecutor() as clients:
+    with (
+        Server(state["url"], metrics=state["metrics"]) as server,
+        ThreadPoolExecutor() as clients,
+        contextlib.ExitStack() as at_the_end,
+    ):
+        at_the_end.callback(gate.touch)
         body = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}
         path = "/v2/models/double/infer"
         for _ in range(2):
@@ -433,7 +439,7 @@ def test_lab_brings_up_server_models_and_jupyterlab_and_takes_them_down(
             while not address:
                 line = lab.stdout.readline()
                 assert line, "JupyterLab ended before it gave its address"
-                if "/lab/tree/" in line and "token=" in line:
+                if "/lab?" in line and "token=" in line:
                     address = line[line.index("http://") :].strip()
             wait_for(lambda: "JupyterLab" in page(address))
             state = json.loads(run("status", "--json").stdout)

@@ -53,7 +53,7 @@ class Browser:
             assert line, "chromedriver ended before it listened"
             found = re.search(r"started successfully on port (\d+)", line)
             port = found[1] if found else ""
-        self._http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120)
+        self._http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300)
         arguments = [*_ARGUMENTS, f"--user-data-dir={profile}", "--window-size={},{}".format(*size)]
         options = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments}}
         session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": options}})

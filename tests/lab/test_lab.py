@@ -127,6 +127,7 @@ def opened(window: Browser, lab: Lab, path: str, heading: str) -> None:
 
 
 @needs_browser
+@pytest.mark.timeout(900)  # a browser on a busy machine
 def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
     assert re.search(r"\d+ files of the course were copied into work/", lab.said)
     with Browser(tmp_path / "profile") as window:
@@ -162,17 +163,16 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         while not all(cell.execution_count for cell in code_cells(copy)):
             assert time.monotonic() < deadline, "the notebook was not saved"
             time.sleep(0.2)
-    outputs = [output for cell in code_cells(copy) for output in cell.outputs]
-    assert not [output for output in outputs if output.output_type == "error"]
-    assert any("[1.0, 4.0, 9.0, 16.0]" in str(output) for output in outputs), outputs
-    assert git(lab.home, "status", "--porcelain") == ""
+        outputs = [output for cell in code_cells(copy) for output in cell.outputs]
+        assert not [output for output in outputs if output.output_type == "error"]
+        assert any("[1.0, 4.0, 9.0, 16.0]" in str(output) for output in outputs), outputs
+        assert git(lab.home, "status", "--porcelain") == ""
 
-    # The course changes; the outputs are a click away.
-    original = lab.home / "lectures/00__start.ipynb"
-    original.write_text(original.read_text().replace("# Triton Workbook", "# A new start"))
-    commit(lab.home)
-    (note,) = update(lab.home).notes
-    with Browser(tmp_path / "second profile") as window:
+        # The course changes; the outputs are a click away.
+        original = lab.home / "lectures/00__start.ipynb"
+        original.write_text(original.read_text().replace("# Triton Workbook", "# A new start"))
+        commit(lab.home)
+        (note,) = update(lab.home).notes
         opened(window, lab, "lectures/00__start.ipynb", "A new start")
         window.open(lab.page("course_updates.md"))
         window.until("return document.body.innerText.includes(arguments[0])", note.links[0])
