@@ -42,7 +42,7 @@ class ModelMistake(Exception):
 
     The text has three parts, which `workbook.server.explain` takes apart again:
 
-        execute returned None, so nobody answers its 2 requests.
+        execute returned None, so 2 requests would wait for ever.
         where: 1/model.py, line 9: def execute(self, requests):
         to do: End execute with `return responses`: …
     """
