@@ -84,7 +84,7 @@ def zips(inbox: Path) -> None:
 #: Each of these entries, and words of the reason for which it is refused.
 ZIPS = {
     "zip_climbs": "leads out of",
-    "zip_explodes": "larger than",
+    "zip_explodes": "grows over",
     "zip_links": "is a link",
     "zip_is_none": "not a zip file",
     "folder_links": "is a link",
