@@ -43,7 +43,11 @@ def recipe(name: str) -> Recipe:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Which of these, and of what they are made from, are not built; in an order to build them."""
+    """Which of these artefacts, and of those that they are made from, are not built.
+
+    They come in an order in which they can be built: missing(["digits_onnx"]) may return
+    `["digits_cnn", "digits_onnx"]`.
+    """
     found: dict[str, None] = {}
 
     def look(name: str) -> None:
@@ -92,7 +96,7 @@ def build(
         return {name: place(recipe(name), RECIPES) for name in wanted}
     except OSError as error:
         raise BuildError(
-            f"The place of what is built cannot be written: {error.strerror}.",
+            f"The folder for what is built cannot be written: {error.strerror}.",
             where=str(error.filename or paths.root() / ".workbook"),
             todo="Free some disk space, or check who owns the folder.",
         ) from None
@@ -156,7 +160,7 @@ def _run(todo: list[str], told: Told, bar: bool) -> None:
 
 
 def _how_far(log: Path) -> str:
-    """What a long build says of itself: the last line of its log that begins with a percentage."""
+    """The progress of a long build: the last line of its log that begins with a percentage."""
     found = re.findall(r"^(\d+%.*)\n", log.read_text(errors="replace"), re.MULTILINE)
     return f" ({found[-1]})" if found else ""
 

@@ -13,6 +13,8 @@ _SKIP = ["*.bin", "*.h5", "*.msgpack", "*.onnx", "*.ot", "*.tflite", "onnx/*", "
 def fetch(name: str) -> Path:
     """Download a checkpoint, or find it where an earlier download put it.
 
+        fetch("microsoft/resnet-18")
+
     Args:
         name: its name on the hub, e.g. "microsoft/resnet-18".
 
@@ -44,7 +46,7 @@ def fetch(name: str) -> Path:
         ) from None
     except RepositoryNotFoundError:
         raise BuildError(
-            f"The hub has no checkpoint called {name}.", todo="Look for a slip in its name."
+            f"The hub has no checkpoint called {name}.", todo="Check the spelling of its name."
         ) from None
     except (LocalEntryNotFoundError, OSError):
         raise BuildError(

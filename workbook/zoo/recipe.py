@@ -1,4 +1,8 @@
-"""A recipe: how one artefact of the zoo comes to be, and where it lies once it is built.
+"""A recipe: how one artefact of the zoo is made, and where it lies once it is built.
+
+    recipe = RECIPES["digits_onnx"]
+    place(recipe, RECIPES)      # …/.workbook/zoo/digits_onnx/<key>/model.onnx, built or not
+    make(recipe, RECIPES)       # the same path, built
 
 Every artefact has a key made from all that it depends on: the code of its recipe, the versions of
 the packages that it uses, and the keys of the artefacts that it is made from. It lies under
@@ -70,35 +74,36 @@ class Recipe:
 
 def place(recipe: Recipe, recipes: dict[str, Recipe]) -> Path:
     """Where the artefact of a recipe lies, built or not."""
-    return _shelf(recipe.name) / recipe.key(recipes) / recipe.file
+    return _folder(recipe.name) / recipe.key(recipes) / recipe.file
 
 
 def make(recipe: Recipe, recipes: dict[str, Recipe]) -> Path:
-    """Build an artefact in this process, unless it is there; its needs must be.
+    """Build an artefact in this process, unless it is there; what it is made from must be there.
 
-    It is built in a folder aside and moved into place whole. A lock keeps a second process
-    waiting, which then finds it built. What an interrupted build left is removed by the next.
+    It is built in a folder beside its place and moved there when it is complete. A lock lets a
+    second process wait, which then finds it built. What an interrupted build left behind is removed
+    by the next one.
     """
     target = place(recipe, recipes)
-    shelf = _shelf(recipe.name)
-    with _locked(shelf / "lock"):
-        for leftover in shelf.glob("building-*"):
+    folder = _folder(recipe.name)
+    with _locked(folder / "lock"):
+        for leftover in folder.glob("building-*"):
             shutil.rmtree(leftover)
         if target.exists():
             return target
-        aside = shelf / f"building-{target.parent.name}"
-        aside.mkdir()
-        recipe.function(aside / recipe.file)
-        if not (aside / recipe.file).exists():
+        unfinished = folder / f"building-{target.parent.name}"
+        unfinished.mkdir()
+        recipe.function(unfinished / recipe.file)
+        if not (unfinished / recipe.file).exists():
             raise FileNotFoundError(f"recipe {recipe.name} wrote no {recipe.file}")
-        for former in shelf.iterdir():  # older keys: their code is gone
-            if former.is_dir() and former != aside:
+        for former in folder.iterdir():  # older keys: that code has changed
+            if former.is_dir() and former != unfinished:
                 shutil.rmtree(former)
-        aside.rename(target.parent)
+        unfinished.rename(target.parent)
     return target
 
 
-def _shelf(name: str) -> Path:
+def _folder(name: str) -> Path:
     return paths.state("zoo", name)
 
 

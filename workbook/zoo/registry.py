@@ -1,4 +1,4 @@
-"""All recipes of the zoo, by name; slow ones come first, so that they start first."""
+"""All recipes of the zoo, by name. Slow ones come first, so that a full build starts them first."""
 
 from __future__ import annotations
 
