@@ -177,5 +177,6 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         window.open(lab.page("course_updates.md"))
         window.until("return document.body.innerText.includes(arguments[0])", note.links[0])
         window.click("//a[.='00__start.ipynb' and contains(@href, 'history')]")
-        window.until("return document.body.innerText.includes('Lecture 1: architecture')")
+        first = str(outputs[0].text).strip()  # the server's address and version
+        window.until("return document.body.innerText.includes(arguments[0])", first)
     assert git(lab.home, "status", "--porcelain") == ""
