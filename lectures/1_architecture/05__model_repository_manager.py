@@ -180,11 +180,9 @@ def client(server, began, stop, seen, failed):
 
 # %%
 def under_load(server):
-    """Four clients ask; version 2 is put in after a second. What came back, and when that was."""
     began, stop, seen, failed = time.perf_counter(), threading.Event(), [], []
     with ThreadPoolExecutor(4) as pool:
-        for _ in range(4):
-            pool.submit(client, server, began, stop, seen, failed)
+        [pool.submit(client, server, began, stop, seen, failed) for _ in range(4)]
         time.sleep(1)
         moved = time.perf_counter() - began
         add_version(2)

@@ -286,6 +286,11 @@ def split(model):
     return {s: grown[f"nv_inference_{s}_duration_us"] / grown.success / 1000 for s in SPANS}
 
 
+# %% [markdown]
+# berta sleeps 60 ms, whatever happens: if she takes much longer, the machine is busy.
+
+
+# %%
 def only_slept(spans):
     ms, asked = spans.loc["berta", "compute_infer"], loads["berta"][0]
     return Premise(
