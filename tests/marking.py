@@ -19,6 +19,7 @@ import pytest
 STARTERS = (
     "subprocess",
     "multiprocessing",
+    "workbook.assignments.submit",  # it runs a notebook
     "benchmarks",
     "grader.classroom.autograde",
     "grader.judge",
