@@ -188,7 +188,8 @@ def _show(
     lines = [
         "# Grading a class",
         "",
-        f"Written by `workbook bench grading`: {submissions} copies of the solution of {assignment.name}.",
+        f"Written by `workbook bench grading`: {submissions} copies of the solution of "
+        f"{assignment.name}.",
         "",
         "| figure | measured | target | reached |",
         "| --- | ---: | --- | --- |",

@@ -312,7 +312,12 @@ def test_the_image_classifier_takes_the_bytes_of_a_file(demo: Triton) -> None:
         ("text_classifier", texts, b"\xff\xfe", "text 0 of the request is not UTF-8"),
         ("text_classifier", texts, b"  ", "text 0 of the request is blank"),
         ("language", texts, b"\xff", "text 0 of the request is not UTF-8"),
-        ("image_classifier", pictures, b"GIF89a nonsense", "image 0 of the request is not an image"),
+        (
+            "image_classifier",
+            pictures,
+            b"GIF89a nonsense",
+            "image 0 of the request is not an image",
+        ),
         ("image_classifier", pictures, b"", "image 0 of the request is not an image"),
     ],
 )
