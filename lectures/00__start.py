@@ -14,7 +14,7 @@
 # `make lab` has started it. Run the cells with Shift+Enter, from top to bottom.
 
 # %%
-from workbook.server import ensure, fleet
+from workbook.server import all_models, ensure
 
 server = ensure("square")
 print(server.url, server.metadata()["name"], server.metadata()["version"])
@@ -30,7 +30,7 @@ print(server.url, server.metadata()["name"], server.metadata()["version"])
 # %%
 import pandas as pd
 
-models = [m for m in fleet.status(server) if m.state == "READY"]
+models = [m for m in all_models.status(server) if m.state == "READY"]
 rows = [(m.backend, "stand-in" if m.stand_in else "Triton's own", m.name) for m in models]
 table = pd.DataFrame(rows, columns=["backend", "served by", "models"])
 pd.set_option("display.max_colwidth", None)

@@ -31,8 +31,6 @@
 # %%
 import textwrap
 
-from workbook.server import connect
-
 server = connect()
 about = server.metadata()
 print(about["name"], about["version"])

@@ -33,7 +33,7 @@ from workbook.lessons import (
     predict,
     write,
 )
-from workbook.server import deploy, ensure, fleet
+from workbook.server import all_models, deploy, ensure
 
 course = ensure("language")  # the course's server, and a model that we shall look at
 
@@ -406,7 +406,7 @@ claim(
 # The core knows no framework. It finds a backend by its name. Here are those that serve the shared repository, asked of the running server.
 
 # %%
-ready = [m for m in fleet.status(course) if m.state == "READY"]
+ready = [m for m in all_models.status(course) if m.state == "READY"]
 rows = [{"backend": m.backend, "stand-in": m.stand_in, "models": m.name} for m in ready]
 pd.set_option("display.max_colwidth", None)
 pd.DataFrame(rows).groupby(["backend", "stand-in"]).models.agg(", ".join).to_frame()
