@@ -34,7 +34,7 @@ from grader.checks.results import Graded
 from grader.classroom import intake
 from grader.classroom.autograde import Outcome, autograde
 from grader.classroom.classroom import Classroom, write
-from grader.judge.grade import Settings
+from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment, programs_on_path
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
@@ -108,7 +108,7 @@ def _class(
     assignment: Assignment, home: Path, inbox: Path, workers: int, unsandboxed: bool
 ) -> tuple[Outcome, list[Graded]]:
     classroom = Classroom(home)
-    intake.take(classroom, assignment, inbox)
+    intake.take_inbox(classroom, assignment, inbox)
     settings = Settings(secret=classroom.secret(), unsandboxed=unsandboxed)
     outcome = autograde(classroom, assignment, settings, workers=workers)
     results = classroom.results(assignment.name)

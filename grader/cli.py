@@ -76,7 +76,7 @@ def autograde(
 ) -> None:
     """Take what is in the inbox, grade what is new, and write the gradebook."""
     from .classroom.autograde import autograde as grade_class
-    from .judge.grade import Settings
+    from .judge.grade_submission import Settings
 
     classroom, which = Classroom.default(), _named(assignment)
     with classroom.lock():
@@ -243,7 +243,7 @@ def _take(classroom: Classroom, which: Assignment, source: Path | None) -> None:
 
     inbox = source or classroom.inbox
     if source is not None or inbox.is_dir() or not classroom.submissions(which.name):
-        intake.take(classroom, which, inbox)
+        intake.take_inbox(classroom, which, inbox)
 
 
 def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:

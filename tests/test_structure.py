@@ -92,5 +92,5 @@ def test_the_circle_finder_finds() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
     assert not circle({"a": {"b", "c"}, "b": {"c"}, "c": set()})
     assert "workbook.server.connection" in imported("workbook.server.triton")
-    assert "workbook.common.errors" in imported("workbook.server.catalogue.requests")
+    assert "workbook.common.errors" in imported("workbook.server.catalogue.failed_requests")
     assert "grader.sandbox.mounts" in FILES

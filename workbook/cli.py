@@ -21,7 +21,7 @@ from rich.table import Table
 
 from .common import paths, terminal
 from .common.errors import ServerError, WorkbookError
-from .server import Server, Triton, connect, fleet, identity, runs
+from .server import Server, Triton, all_models, connect, run_folders, which_repository
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
 from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
@@ -67,7 +67,7 @@ def serve(
     ] = None,
 ) -> None:
     """Start the laptop server and load the models."""
-    running = runs.current()
+    running = run_folders.current()
     home = (repository or paths.repository()).expanduser().resolve()
     if running is not None:
         if detach and Path(running.repository) == home and running.control == control:
@@ -114,14 +114,14 @@ def status(
     """Show the server and its models. Exit status 3: no server of this checkout runs."""
     try:
         server = connect()
-        models = fleet.status(server)
+        models = all_models.status(server)
     except ServerError as error:
         if as_json:
             out.print_json(json.dumps({"version": 1, "running": False}))
         else:
             terminal.complain(err, error)
         raise typer.Exit(3) from None
-    record = runs.current()
+    record = run_folders.current()
     ours = record is not None and record.url == server.url
     if as_json:
         out.print_json(json.dumps(_status_json(server, record if ours else None, models)))
@@ -135,14 +135,14 @@ def status(
 @app.command()
 def stop() -> None:
     """Stop this checkout's server and everything it started."""
-    record = runs.current()
+    record = run_folders.current()
     if record is None:
         out.print("No server of this checkout is running.")
         return
     if record.is_listening():
         with record.server() as server:
             server.unload_all()
-    runs.end(record)
+    run_folders.end(record)
     out.print(f"Stopped the server at {record.url}.")
 
 
@@ -262,16 +262,16 @@ def lab(
 ) -> None:
     """Start the server, load the models that are built, build the others meanwhile, and run
     JupyterLab in your copy of the course, until Ctrl-C."""
-    from .lab import background, jupyter, work
+    from .lab import background, jupyter, reader_copy
 
-    for sentence in work.update().sentences():
+    for sentence in reader_copy.update().sentences():
         out.print(escape(sentence), soft_wrap=True)
     began = time.monotonic()
     server, finish = jupyter.server(http=http_port, grpc=grpc_port, metrics=metrics_port)
     try:
         _announce(server, f"is ready after {time.monotonic() - began:.1f} s")
-        _load(server, fleet.names(server.repository))
-        with background.Background(server, say=_say_line, complain=_complain_line):
+        _load(server, all_models.names(server.repository))
+        with background.BackgroundBuild(server, say=_say_line, complain=_complain_line):
             code = jupyter.jupyter(browser=browser, port=port, server=server)
     finally:
         finish()
@@ -367,7 +367,7 @@ def submit(
     )
     with Progress(*columns, console=err, transient=True) as progress:
         task = progress.add_task("", total=None, visible=run)
-        submission = submit.look(
+        submission = submit.check_submission(
             assignment,
             run=run,
             told=lambda done, total: progress.update(task, completed=done, total=total),
@@ -409,7 +409,7 @@ def _announce(server: Server, how: str) -> None:
     out.print(f"  HTTP         {server.url}")
     out.print(f"  gRPC         {server.grpc_url}")
     out.print(f"  metrics      {server.metrics_url}")
-    known = identity.repository(server)
+    known = which_repository.repository(server)
     shown = "not known: TRITON_REPOSITORY can name it" if known is None else str(known)
     out.print(f"  repository   {escape(shown)}", soft_wrap=True)
 
@@ -427,8 +427,8 @@ def _load_missing(server: Server, models: str) -> None:
     """Load what `--models` asks for and the server lacks, in explicit mode."""
     if server.control != "explicit" or models == "none":
         return
-    wanted = fleet.names(server.repository) if models == "all" else models.split(",")
-    missing = fleet.missing(server, wanted)
+    wanted = all_models.names(server.repository) if models == "all" else models.split(",")
+    missing = all_models.missing(server, wanted)
     if missing:
         if len(missing) < len(wanted):
             out.print(f"Models that are not loaded yet: {escape(', '.join(missing))}.")
@@ -452,7 +452,7 @@ def _load(server: Server, names: Sequence[str]) -> None:
         def told(name: str, error: WorkbookError | None) -> None:
             progress.update(task, advance=1, description=escape(name))
 
-        errors = fleet.load_all(server, names, told=told)
+        errors = all_models.load_all(server, names, told=told)
     if errors and not server.live():
         raise ServerError(
             "The server ended while it was loading models.",
@@ -465,7 +465,7 @@ def _load(server: Server, names: Sequence[str]) -> None:
     out.print(f"{ready} of {len(names)} models are ready. `workbook status` lists them.")
 
 
-def _table(models: Sequence[fleet.ModelStatus]) -> Table:
+def _table(models: Sequence[all_models.ModelStatus]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("model", "state", "versions", "backend", ""):
         table.add_column(column)
@@ -479,9 +479,9 @@ def _table(models: Sequence[fleet.ModelStatus]) -> Table:
 
 
 def _status_json(
-    server: Server, record: runs.Record | None, models: Sequence[fleet.ModelStatus]
+    server: Server, record: run_folders.Record | None, models: Sequence[all_models.ModelStatus]
 ) -> dict[str, Any]:
-    repository = identity.repository(server)
+    repository = which_repository.repository(server)
 
     def port(address: str) -> int | None:
         return urlsplit(address if "://" in address else f"//{address}").port

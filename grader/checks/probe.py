@@ -21,8 +21,8 @@ from workbook.common.errors import WorkbookError
 from workbook.server import Server
 from workbook.server.catalogue.evidence import CONFIG
 from workbook.server.explain import explain
+from workbook.server.model_folder import check_name
 from workbook.server.pbtxt import Scalar, parse
-from workbook.server.repository import check_name
 
 from .failure import Failure
 

@@ -39,7 +39,7 @@ from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
 from ..checks.results import Flag, Graded, Status, Verdict
-from ..judge import grade
+from ..judge import grade_submission
 from . import gradebook, intake
 from .classroom import Classroom
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 #: What grades one submission, and what computes the key of its result: see `grade.grade` and
 #: `grade.key`.
-Grader = Callable[[Path, str, grade.Settings], Graded]
-Keyer = Callable[[Path, str, grade.Settings], str]
+Grader = Callable[[Path, str, grade_submission.Settings], Graded]
+Keyer = Callable[[Path, str, grade_submission.Settings], str]
 
 #: The flag of a submission that could not be graded.
 NOT_GRADED = "not graded"
@@ -84,15 +84,15 @@ class Outcome:
 def autograde(
     classroom: Classroom,
     assignment: Assignment,
-    settings: grade.Settings,
+    settings: grade_submission.Settings,
     *,
     workers: int | None = None,
     scheduler: str | None = None,
     force: bool = False,
     deadline_s: float | None = None,
     console: Console | None = None,
-    grader: Grader = grade.grade,
-    keyer: Keyer = grade.key,
+    grader: Grader = grade_submission.grade,
+    keyer: Keyer = grade_submission.key,
 ) -> Outcome:
     """Grade every submission that has no result yet, and write all results to the gradebook.
 
@@ -113,7 +113,7 @@ def autograde(
         WorkbookError: nothing can be graded here: there is no sandbox, no release, or no worker.
     """
     began = time.monotonic()
-    deadline_s = deadline_s or settings.wall_s + grade.JUDGE.wall_s + 60
+    deadline_s = deadline_s or settings.wall_s + grade_submission.JUDGE.wall_s + 60
     plan = _plan(classroom, assignment, settings, force, keyer)
     classroom.save_results_index(assignment.name, plan.keys)
     classroom.set_limits(assignment.name, settings.limits)
@@ -190,7 +190,7 @@ class _Plan:
 def _plan(
     classroom: Classroom,
     assignment: Assignment,
-    settings: grade.Settings,
+    settings: grade_submission.Settings,
     force: bool,
     keyer: Keyer,
 ) -> _Plan:
@@ -268,7 +268,7 @@ def _failure(assignment: Assignment, key: str, why: str) -> Graded:
 def _results(
     todo: dict[str, Path],
     assignment: Assignment,
-    settings: grade.Settings,
+    settings: grade_submission.Settings,
     workers: int | None,
     scheduler: str | None,
     deadline_s: float,
@@ -307,7 +307,7 @@ def _hand_out(
     client: Client,
     todo: dict[str, Path],
     assignment: Assignment,
-    settings: grade.Settings,
+    settings: grade_submission.Settings,
     deadline_s: float,
     grader: Grader,
     tell: Callable[[tuple[str, Graded | str]], None],
@@ -375,7 +375,9 @@ def _answer(future: Future[str], key: str) -> Graded | str:
     return f"The grader itself failed: {type(error).__name__}: {str(error)[:500]}"
 
 
-def _task(grader: Grader, packed: bytes, assignment: str, settings: grade.Settings) -> str:
+def _task(
+    grader: Grader, packed: bytes, assignment: str, settings: grade_submission.Settings
+) -> str:
     """Grade one submission, in a worker; returns the result as JSON."""
     with tempfile.TemporaryDirectory(prefix="grade-") as scratch:
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:

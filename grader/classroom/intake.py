@@ -31,8 +31,8 @@ from workbook.assignments import Assignment, cells
 from workbook.common.errors import WorkbookError
 
 from ..checks.results import CheckResult, Flag, Graded, Verdict
-from .archive import Refused, copy, unzip
 from .classroom import Classroom, write
+from .unpack_submission import Refused, copy, unzip
 
 #: The largest zip that is opened, in bytes.
 MOST_PACKED = 100 << 20
@@ -66,7 +66,7 @@ class Record(BaseModel):
     name: str
 
 
-def take(classroom: Classroom, assignment: Assignment, inbox: Path) -> list[Record]:
+def take_inbox(classroom: Classroom, assignment: Assignment, inbox: Path) -> list[Record]:
     """Copy every entry of an inbox to `classroom.submitted`.
 
     Entries that have not changed since the last time are not copied again.
@@ -134,7 +134,8 @@ def clean(name: str) -> str:
     """
     text = unicodedata.normalize("NFC", name)
     text = re.sub(r"[^\w.@-]+", "_", text).strip("._-")
-    return text[:60] or f"student-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    text = text[:60].rstrip("._-")
+    return text or f"student-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _students(entries: list[Path]) -> Iterator[tuple[Path, Record]]:

@@ -34,7 +34,7 @@ from workbook.notebooks import dotted
 
 from ..checks.panel import Panel
 from ..checks.results import CheckResult, Graded
-from ..judge import grade as grading
+from ..judge import grade_submission as grading
 from . import intake
 from .classroom import Classroom
 

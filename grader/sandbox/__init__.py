@@ -8,9 +8,9 @@ outcome.stdout      # b"hello\\n"
 
 from .command import Isolation
 from .limits import Limits
-from .machine import Protection, protection
 from .running import Running, run, start
 from .supervisor import Outcome
+from .this_machine import Protection, protection
 
 __all__ = [
     "Isolation",

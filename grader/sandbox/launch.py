@@ -121,7 +121,7 @@ class _Sandboxed:
                 words += ["--bind", str(self._group.folder), self._group.inside]
             for path, text in ETC.items():
                 words += ["--ro-bind-data", in_file(text.encode()), path]
-            if not command.nesting and (filtering := seccomp.program()) is not None:
+            if not command.nesting and (filtering := seccomp.filter_bytes()) is not None:
                 words += ["--seccomp", in_file(filtering)]
             words += ["--remount-ro", "/"]
             return subprocess.Popen(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import workbook
 from workbook.server import assemble
-from workbook.server.command import SHORT_SPIN
-from workbook.server.repository import precompile
+from workbook.server.model_folder import precompile
+from workbook.server.tritonserver_command import SHORT_SPIN
 
 #: The folder inside that takes the place of a checkout: the student's code and the server write
 #: below it. It is `WORKBOOK_HOME` there; the variable HOME is another folder, `/tmp/home`.

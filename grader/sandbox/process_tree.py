@@ -62,7 +62,7 @@ def memory(processes: list[Process]) -> int:
     return sum(_resident(p.pid) for p in processes)
 
 
-def memory_shared(processes: list[Process], seconds: float) -> int:
+def exact_memory(processes: list[Process], seconds: float) -> int:
     """The same, exactly: a shared page counts once.
 
     The kernel walks page tables for this. That takes milliseconds per process, and far longer while

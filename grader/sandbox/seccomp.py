@@ -37,7 +37,7 @@ _NUMBER, _ARCH = 0, 4
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 
 
-def program() -> bytes | None:
+def filter_bytes() -> bytes | None:
     """The filter as bubblewrap's option --seccomp takes it; None on a processor not named above."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURE:

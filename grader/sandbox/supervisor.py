@@ -153,7 +153,7 @@ class Supervisor:
         scratch = started.scratch_bytes()
         held = process_tree.memory(processes) + scratch
         if held > limits.memory_bytes:  # an upper bound, quickly made; now count exactly
-            held = process_tree.memory_shared(processes, _TICK) + scratch
+            held = process_tree.exact_memory(processes, _TICK) + scratch
         self._peak = max(self._peak, held)
         if held > limits.memory_bytes:
             return self.end("memory")

@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 from workbook.common.errors import RepositoryError
-from workbook.server import repository
+from workbook.server import model_folder
 
 FILES = ("run.json", "executed.ipynb", "server.log")
 FOLDERS = ("reported", "repository")
@@ -90,7 +90,7 @@ def refusal(member: tarfile.TarInfo) -> str:
         return "not expected"
     if parts[0] == "repository" and not parts[1].startswith("."):
         try:
-            repository.check_name(parts[1])
+            model_folder.check_name(parts[1])
         except RepositoryError as error:
             return error.what.rstrip(".")
     return ""

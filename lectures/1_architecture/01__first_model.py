@@ -31,6 +31,8 @@
 # %%
 import textwrap
 
+from workbook.server import connect
+
 server = connect()
 about = server.metadata()
 print(about["name"], about["version"])
@@ -51,7 +53,6 @@ print(textwrap.fill(", ".join(about["extensions"]), 88))
 # We write a model into a folder of our own: one name, one version, two files.
 
 # %%
-from workbook.server import connect
 from workbook.lessons import Premise, claim, compare, folder, predict, write
 
 models = folder("first_model")

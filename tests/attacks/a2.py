@@ -16,7 +16,7 @@ from typing import Literal
 
 import nbformat
 
-from . import submissions as s
+from tests.attacks import submissions as s
 
 CANARY = "canary-7f3a9c"
 #: What an attack prints. Another place in the notebook does not print it.

@@ -29,13 +29,12 @@ from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook
 from grader.classroom.classroom import Classroom
 from grader.sandbox import cgroup
+from tests.attacks import a2
+from tests.attacks import submissions as s
+from tests.attacks.a2 import ATTACKS, CANARY, MARK, Attack
 from tests.mutants.a2 import MUTANTS, Mutant
 from workbook import assignments
 from workbook.common import paths
-
-from . import a2
-from . import submissions as s
-from .a2 import ATTACKS, CANARY, MARK, Attack
 
 HONEST = ("anna", "bela")
 IDLE = "zoe"

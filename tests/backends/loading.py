@@ -12,13 +12,13 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import np_to_triton_dtype
 
 from workbook.common.errors import LoadError
-from workbook.server import Triton, fleet
+from workbook.server import Triton, all_models
 
 
 def load_all(server: Triton, names: Collection[str]) -> dict[str, str]:
     """Load models side by side; the server's words for each, by name ("" where it loaded)."""
     said = dict.fromkeys(names, "")
-    for name, error in fleet.load_all(server, names).items():
+    for name, error in all_models.load_all(server, names).items():
         if not isinstance(error, LoadError):  # the server is gone
             raise error
         said[name] = error.message

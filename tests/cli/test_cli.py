@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workbook.server import Server, fleet
+from workbook.server import Server, all_models
 
 MODEL = """
 import triton_python_backend_utils as pb_utils
@@ -341,7 +341,7 @@ def make_slow_models(home: Path, count: int) -> Path:
 
 
 def test_ctrl_c_while_loading_begins_no_further_model(start: Start, home: Path) -> None:
-    diary = make_slow_models(home, 2 * fleet.AT_ONCE)
+    diary = make_slow_models(home, 2 * all_models.AT_ONCE)
     with start("serve", "--detach", *FREE_PORTS) as command:
         wait_for(diary.exists)
         command.send_signal(signal.SIGINT)
@@ -349,7 +349,7 @@ def test_ctrl_c_while_loading_begins_no_further_model(start: Start, home: Path) 
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not list((home / ".workbook" / "run").iterdir())
-    assert len(diary.read_text()) <= fleet.AT_ONCE
+    assert len(diary.read_text()) <= all_models.AT_ONCE
 
 
 def test_a_server_that_is_killed_while_loading_is_one_error(

@@ -14,7 +14,7 @@ import pytest
 
 from workbook.common import paths
 from workbook.lab import doctor
-from workbook.server import Triton, runs
+from workbook.server import Triton, run_folders
 
 
 def test_a_machine_that_runs_these_tests_is_well() -> None:
@@ -44,11 +44,11 @@ def test_the_ports_of_the_checkout_s_own_server_are_no_complaint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     own = Triton(paths.root() / "model_repository")  # chooses free ports, and starts nothing
-    record = runs.Record(
-        **{f.name: "" for f in dataclasses.fields(runs.Record)}
+    record = run_folders.Record(
+        **{f.name: "" for f in dataclasses.fields(run_folders.Record)}
         | {"url": own.url, "grpc": own.grpc_url, "metrics": own.metrics_url}  # type: ignore[arg-type]
     )
-    monkeypatch.setattr(runs, "current", lambda: record)
+    monkeypatch.setattr(run_folders, "current", lambda: record)
     ports = {urlsplit(own.url).port, int(own.grpc_url.rpartition(":")[2])}
     assert ports <= doctor._own_ports()
     monkeypatch.setattr(doctor, "_own_ports", lambda: {8000, 8001, 8002})

@@ -27,7 +27,7 @@ import tritonclient.http
 from onnx import TensorProto, helper, numpy_helper
 from tritonclient.utils import np_to_triton_dtype
 
-from workbook.server import Triton, fleet
+from workbook.server import Triton, all_models
 
 MODELS = Path(__file__).with_name("models")
 Copy = Callable[..., None]
@@ -107,7 +107,7 @@ def serve(server: Triton) -> Serve:
     def load(*names: str) -> None:
         new = [name for name in names if not (server.repository / name).exists()]
         copy_models(server.repository, *new)
-        assert not fleet.load_all(server, new)
+        assert not all_models.load_all(server, new)
 
     return load
 

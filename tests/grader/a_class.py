@@ -10,7 +10,7 @@ from typing import Any
 
 from grader.checks.results import CheckResult, Flag, Graded, Verdict
 from grader.classroom.classroom import Classroom
-from grader.judge.grade import Settings
+from grader.judge.grade_submission import Settings
 from workbook import assignments
 from workbook.assignments import Assignment
 

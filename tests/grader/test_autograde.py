@@ -17,7 +17,7 @@ from a_class import answered, classroom, course, fake_grade, fake_key, pack
 from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook, intake
 from grader.classroom.classroom import Classroom
-from grader.judge.grade import Settings
+from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
@@ -45,7 +45,7 @@ def hand_in(home: Path, toy: Assignment, work: dict[str, str]) -> Classroom:
     where = classroom(home)
     for student, code in work.items():
         pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code)})
-    intake.take(where, toy, where.inbox)
+    intake.take_inbox(where, toy, where.inbox)
     return where
 
 
@@ -59,7 +59,7 @@ def test_a_class_is_graded_once(tmp_path: Path, toy: Assignment) -> None:
     work = {f"s{n}": f"{trace}number = {n / 4}" for n in range(5)}
     where = hand_in(tmp_path, toy, {**work, "twin": work["s4"]})
     (where.inbox / "eve.zip").write_text("no zip")
-    intake.take(where, toy, where.inbox)
+    intake.take_inbox(where, toy, where.inbox)
 
     first = run(where, toy)
 
@@ -80,7 +80,7 @@ def test_a_class_is_graded_once(tmp_path: Path, toy: Assignment) -> None:
     assert where.gradebook.read_bytes() == before
 
     pack(where.inbox / "s1.zip", {"a9.ipynb": answered(toy, f"{trace}number = 1")})
-    intake.take(where, toy, where.inbox)
+    intake.take_inbox(where, toy, where.inbox)
     third = run(where, toy)
 
     assert third.graded == ("s1",)
@@ -140,7 +140,7 @@ number = 1"""
     died.unlink()
     for student in ("kills", "hangs", "breaks"):
         pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, "number = 1")})
-    intake.take(where, toy, where.inbox)
+    intake.take_inbox(where, toy, where.inbox)
     assert set(run(where, toy).graded) == {"kills", "hangs", "breaks"}
 
 

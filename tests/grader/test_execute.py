@@ -12,8 +12,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from grader.judge.run_notebook import CELL_OUTPUT, Execution, execute
 from grader.sandbox import Limits
-from grader.sandbox.execute import CELL_OUTPUT, Execution, execute
 
 Run = Callable[..., Execution]
 

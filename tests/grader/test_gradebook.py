@@ -20,7 +20,7 @@ from a_class import answered, classroom, course, fake_grade, pack
 
 from grader.classroom import gradebook, intake, preprocessors
 from grader.classroom.classroom import Classroom
-from grader.judge import grade
+from grader.judge import grade_submission
 from workbook.assignments import Assignment, programs_on_path
 from workbook.common.errors import WorkbookError
 
@@ -44,10 +44,10 @@ def write(home: Path, toy: Assignment, student: str, code: str, text: str = "") 
     """Hand in, store the fake grader's result under the real key, and write it down."""
     where = classroom(home)
     pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code, text), "extra.txt": "x"})
-    intake.take(where, toy, where.inbox)
+    intake.take_inbox(where, toy, where.inbox)
     place = where.submission(student, toy.name)
-    settings = grade.Settings(secret=where.secret())
-    key = grade.key(place, toy.name, settings)
+    settings = grade_submission.Settings(secret=where.secret())
+    key = grade_submission.key(place, toy.name, settings)
     where.store(fake_grade(place, toy.name, settings).model_copy(update={"key": key}))
     where.save_results_index(toy.name, {**where.results_index(toy.name), student: key})
     gradebook.Writer(where, toy).write(student, key)
@@ -178,7 +178,7 @@ def test_nbgraders_command_line_gives_the_same_marks(tmp_path: Path, toy: Assign
     where = write(tmp_path, toy, "anna", "number = 0.5", text="Because.")
     write(tmp_path, toy, "bob", "number = 1")
     (where.inbox / "eve.zip").write_text("no zip")
-    intake.take(where, toy, where.inbox)
+    intake.take_inbox(where, toy, where.inbox)
     before = {mark.student: mark.parts for mark in gradebook.marks(where, toy.name)}
     theirs = where.autograded / "anna" / toy.name / "extra.txt"
     assert theirs.read_text() == "x"

@@ -15,7 +15,7 @@ from a_class import answered, classroom, course, pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.classroom import archive, intake
+from grader.classroom import intake, unpack_submission
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
@@ -26,7 +26,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Assignment:
 
 
 def take(home: Path, toy: Assignment) -> dict[str, intake.Record]:
-    records = intake.take(classroom(home), toy, home / "work" / "inbox")
+    records = intake.take_inbox(classroom(home), toy, home / "work" / "inbox")
     return {record.source: record for record in records}
 
 
@@ -142,7 +142,10 @@ HOSTILE: dict[str, tuple[dict[str, bytes | str], str]] = {
     "composed": ({"é": "x", "e\u0301": "y"}, "same name"),
     "file and folder": ({"models": "x", "models/a": "y"}, "both a file and a folder"),
     "bomb": (BOMB, "grows over"),
-    "many": ({f"f{n}": "" for n in range(archive.MOST_ENTRIES + 1)}, "more than 2000 files"),
+    "many": (
+        {f"f{n}": "" for n in range(unpack_submission.MOST_ENTRIES + 1)},
+        "more than 2000 files",
+    ),
     "wrong assignment": ({"a3.ipynb": "{}"}, "There is no a9.ipynb in it. It has a3.ipynb."),
     "empty": ({}, "There is no a9.ipynb in it."),
     "no notebook": ({"a9.ipynb": "print('hello')"}, "cannot be read"),
@@ -239,7 +242,7 @@ def test_an_inbox_that_is_not_there_is_an_instructors_error(
     tmp_path: Path, toy: Assignment
 ) -> None:
     with pytest.raises(WorkbookError, match="no inbox"):
-        intake.take(classroom(tmp_path), toy, tmp_path / "nowhere")
+        intake.take_inbox(classroom(tmp_path), toy, tmp_path / "nowhere")
 
 
 @given(st.text(min_size=1))
@@ -264,7 +267,7 @@ def test_no_zip_writes_outside_its_folder(
     home = tmp_path_factory.mktemp("zips")
     (home / "to").mkdir()
     packed = pack(home / "a.zip", dict(files))
-    with contextlib.suppress(archive.Refused):
-        archive.unzip(packed, home / "to")
+    with contextlib.suppress(unpack_submission.Refused):
+        unpack_submission.unzip(packed, home / "to")
     assert sorted(path.name for path in home.iterdir()) == ["a.zip", "to"]
     assert not [path for path in home.rglob("*") if path.is_symlink()]

@@ -66,7 +66,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
     for name in ("anna", "bob_LATE_41_1_a9", "Cy Li_77_assignsubmission_file_a9", "=cmd()"):
         pack(where.inbox / f"{name}.zip", {"a9.ipynb": answered(toy, "number = 1", name)})
     (where.inbox / "eve.zip").write_text("no zip")
-    records = {record.source: record for record in intake.take(where, toy, where.inbox)}
+    records = {record.source: record for record in intake.take_inbox(where, toy, where.inbox)}
     good = result("a9.first", 1)
     wrong = "Rows differ in {} of 50, by up to {}."
     hostile = graded(

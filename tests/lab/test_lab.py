@@ -21,7 +21,7 @@ from browser import Browser
 
 from workbook import notebooks
 from workbook.common import paths
-from workbook.lab.work import update
+from workbook.lab.reader_copy import update
 
 SOURCES = sorted((paths.root() / "lectures").glob("**/[0-9][0-9]__*.py"))
 NAMES = "[...document.querySelectorAll('.jp-DirListing-itemText')].map(e => e.textContent.trim())"

@@ -19,7 +19,7 @@ from workbook import notebooks, zoo
 from workbook.cli import app
 from workbook.common import paths
 from workbook.notebooks import Cell, Source, building, executing
-from workbook.server import Server, Triton, fleet
+from workbook.server import Server, Triton, all_models
 
 HOME = paths.root() / "lectures"
 LECTURES = sorted(HOME.glob("**/[0-9][0-9]__*.py"))
@@ -75,13 +75,13 @@ def shared() -> Iterator[dict[str, str]]:
     """A server on the shared repository, with the models that a lecture names."""
     repository = paths.root() / "model_repository"
     code = "\n".join(cell.source for path in LECTURES for cell in source(path).cells)
-    named = {name for name in fleet.names(repository) if re.search(rf"\b{name}\b", code)}
+    named = {name for name in all_models.names(repository) if re.search(rf"\b{name}\b", code)}
     with Triton(repository) as server:
         for name in sorted(named):  # an ensemble needs its parts
             config = (repository / name / "config.pbtxt").read_text("utf-8")
             named |= set(re.findall(r'model_name: "(\w+)"', config))
         zoo.repository.build(only=sorted(named))
-        assert fleet.load_all(server, sorted(named)) == {}
+        assert all_models.load_all(server, sorted(named)) == {}
         yield {
             "TRITON_URL": server.url,
             "TRITON_GRPC_URL": server.grpc_url,

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbook.common.errors import WorkbookError
-from workbook.measure import perf_output, plot_load, prometheus, timeline
+from workbook.measure import perf_output, plot_load, prometheus, trace_tables
 from workbook.measure.server_statistics import batch_sizes, difference, from_records
 
 CSV = """\
@@ -236,7 +236,7 @@ def test_any_metrics_are_read_or_refused(text: str) -> None:
 
 def test_spans_of_a_trace(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(TRACE)
-    table = timeline.traces(tmp_path / "t.json")
+    table = trace_tables.traces(tmp_path / "t.json")
     spans = table.set_index("span")
     assert set(spans.index) == {
         "request", "queue", "compute_input", "compute_infer", "compute_output"
@@ -248,38 +248,38 @@ def test_spans_of_a_trace(tmp_path: Path) -> None:
 
 
 def test_a_trace_cut_off_anywhere_gives_what_is_whole(tmp_path: Path) -> None:
-    whole = timeline._table(list(timeline._records(TRACE.encode())))
+    whole = trace_tables._table(list(trace_tables._records(TRACE.encode())))
     for end in range(len(TRACE)):
-        part = timeline._table(list(timeline._records(TRACE[:end].encode())))
+        part = trace_tables._table(list(trace_tables._records(TRACE[:end].encode())))
         assert len(part) <= len(whole)
         assert set(part["ms"]) <= set(whole["ms"])
     last_stamp = TRACE.rindex('{"id"')
-    cut = timeline._table(list(timeline._records(TRACE[:last_stamp].encode())))
+    cut = trace_tables._table(list(trace_tables._records(TRACE[:last_stamp].encode())))
     assert len(cut) == len(whole) - 1  # only the span that the lost timestamp ends
 
 
 @given(_cut_and_changed(TRACE) | st.text(max_size=50), st.binary(max_size=4))
 @settings(max_examples=150)
 def test_any_trace_is_read(text: str, tail: bytes) -> None:
-    table = timeline._table(list(timeline._records(text.encode() + tail)))
-    assert list(table.columns) == timeline.COLUMNS
+    table = trace_tables._table(list(trace_tables._records(text.encode() + tail)))
+    assert list(table.columns) == trace_tables.COLUMNS
 
 
 def test_numbered_trace_files_are_read_in_order(tmp_path: Path) -> None:
     for number in (0, 2, 10):
         (tmp_path / f"t.json.{number}").write_text(TRACE.replace('"id":1', f'"id":{number + 1}'))
     (tmp_path / "t.json.bak").write_text("not a trace")
-    assert set(timeline.traces(tmp_path / "t.json")["trace"]) == {1, 3, 11}
+    assert set(trace_tables.traces(tmp_path / "t.json")["trace"]) == {1, 3, 11}
 
 
 def test_no_trace_and_no_trace_in_it_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(WorkbookError, match="no trace file"):
-        timeline.traces(tmp_path / "none.json")
+        trace_tables.traces(tmp_path / "none.json")
     (tmp_path / "other.json").write_text("hello there")
     with pytest.raises(WorkbookError, match="no trace that could be read"):
-        timeline.traces(tmp_path / "other.json")
+        trace_tables.traces(tmp_path / "other.json")
     (tmp_path / "empty.json").write_text("[]")
-    assert timeline.traces(tmp_path / "empty.json").empty
+    assert trace_tables.traces(tmp_path / "empty.json").empty
 
 
 def _loads(levels: list[int], scale: float = 1.0) -> pd.DataFrame:

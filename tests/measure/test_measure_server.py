@@ -187,7 +187,7 @@ def test_a_trace_of_the_real_server(tmp_path: Path) -> None:
         server.request("POST", "/v2/models/double/infer", json=body)
         server.request("POST", "/v2/models/double/infer", json=body)
     table = measure.traces(file)
-    spans = set(measure.timeline.SPANS)
+    spans = set(measure.trace_tables.SPANS)
     assert {trace: set(own["span"]) for trace, own in table.groupby("trace")} == {
         1: spans, 2: spans
     }  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workbook import measure
 from workbook.common.errors import WorkbookError
-from workbook.measure import timeline
+from workbook.measure import trace_tables
 from workbook.server import Triton
 
 MODEL = """\
@@ -65,7 +65,7 @@ def _spans(rows: list[tuple[int, float, float, float]], model: str = "m") -> pd.
             ("compute_infer", begins, ends), ("compute_output", ends, ends),
         ):  # fmt: skip
             parts.append((trace, 0, f"r{trace}", model, "1", span, start, stop - start))
-    return pd.DataFrame(parts, columns=timeline.COLUMNS)
+    return pd.DataFrame(parts, columns=trace_tables.COLUMNS)
 
 
 def test_requests_that_are_computed_together_share_an_execution() -> None:
@@ -97,9 +97,9 @@ def test_bars_of_a_lane_never_overlap(drawn: list[tuple[int, int]]) -> None:
 
 
 def test_no_span_is_no_execution() -> None:
-    assert measure.executions(pd.DataFrame(columns=timeline.COLUMNS)).empty
+    assert measure.executions(pd.DataFrame(columns=trace_tables.COLUMNS)).empty
     with pytest.raises(WorkbookError, match="no execution"):
-        measure.plot_timeline(pd.DataFrame(columns=timeline.COLUMNS))
+        measure.plot_timeline(pd.DataFrame(columns=trace_tables.COLUMNS))
 
 
 def test_a_recording_holds_what_was_sent_in_it_and_no_more(traced: Triton) -> None:

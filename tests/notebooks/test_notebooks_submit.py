@@ -15,7 +15,7 @@ from notebook_sample import save, tagged
 
 from workbook.assignments import Assignment, cells, submit
 from workbook.common.errors import WorkbookError
-from workbook.lab import work
+from workbook.lab import reader_copy
 from workbook.server import Triton
 
 
@@ -41,7 +41,7 @@ def command(sample: Assignment, folder: Path, *words: str) -> subprocess.Complet
 
 
 def found(sample: Assignment, *, run: bool = False) -> list[tuple[str, str]]:
-    return [(f.level, f.where) for f in submit.look(sample, run=run).findings]
+    return [(f.level, f.where) for f in submit.check_submission(sample, run=run).findings]
 
 
 def test_finished_work_is_zipped_with_notebook_and_models(
@@ -91,7 +91,7 @@ def test_the_folder_says_which_assignment_is_meant(sample: Assignment) -> None:
 @pytest.fixture
 def copy(sample: Assignment) -> Assignment:
     """The reader's own copy, as `make lab` makes it."""
-    work.update(sample.home)
+    reader_copy.update(sample.home)
     return Assignment(sample.name, sample.home / "work")
 
 
@@ -172,7 +172,7 @@ def test_missing_files_links_and_odd_names_are_errors(
     (models / "folder").symlink_to("/etc")
     (models / "a\\b").write_text("")
     os.mkfifo(models / "pipe")
-    submission = submit.look(sample, run=False)
+    submission = submit.check_submission(sample, run=False)
     assert {f.where for f in submission.errors} == {
         "models/forest/config.pbtxt",
         "models/forest/link",
@@ -190,7 +190,7 @@ def test_too_large_names_the_limit_and_the_biggest_files(
     big = sample.handout / "models/forest/1/xgboost.json"
     with big.open("wb") as file:
         file.truncate(submit.LIMIT)
-    (error,) = submit.look(sample, run=False).errors
+    (error,) = submit.check_submission(sample, run=False).errors
     assert "100 MB are allowed" in error.what
     assert "models/forest/1/xgboost.json (100 MB)" in error.todo
 
@@ -211,7 +211,7 @@ def test_the_notebook_of_another_assignment_is_an_error(
 ) -> None:
     done["metadata"]["workbook"]["assignment"] = "a3__torchscript"
     save(sample, done)
-    (error,) = submit.look(sample, run=False).errors
+    (error,) = submit.check_submission(sample, run=False).errors
     assert "a3__torchscript" in error.what
 
 
@@ -219,7 +219,7 @@ def test_without_a_server_the_notebook_is_not_run(
     sample: Assignment, done: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_URL", "http://127.0.0.1:9")
-    (error,) = submit.look(sample).errors
+    (error,) = submit.check_submission(sample).errors
     assert "was not run: No server answers at http://127.0.0.1:9" in error.what
     assert "--no-run" in error.todo
 
@@ -241,7 +241,9 @@ class TestRun:
         save(sample, done)
         before = sample.release.read_bytes()
         seen: list[tuple[int, int]] = []
-        submission = submit.look(sample, told=lambda done, total: seen.append((done, total)))
+        submission = submit.check_submission(
+            sample, told=lambda done, total: seen.append((done, total))
+        )
         assert submission.findings == ()
         assert seen == [(count, 6) for count in range(1, 7)]
         assert sample.release.read_bytes() == before
@@ -250,7 +252,7 @@ class TestRun:
         tagged(done, "a9.double")["source"] = "def double(number):\n    return nubmer"
         tagged(done, "a9.doubled")["metadata"]["tags"] = ["raises-exception"]
         save(sample, done)
-        (error,) = submit.look(sample).errors
+        (error,) = submit.check_submission(sample).errors
         assert error.where == "a9.doubled"
         assert "NameError: name 'nubmer' is not defined" in error.what
 
@@ -268,7 +270,7 @@ class TestRun:
         tagged(done, "a9.root")["source"] = "x = 16\n# Your code here.\nroot = ..."
         tagged(done, "a9.double")["source"] = "double = 1 / 0"
         save(sample, done)
-        submission = submit.look(sample)
+        submission = submit.check_submission(sample)
         assert [(f.level, f.where) for f in submission.findings] == [
             ("warning", "a9.root"),
             ("warning", "a9.double"),
@@ -313,7 +315,7 @@ class TestRun:
         own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
         done["cells"].append(own | {"id": "own", "source": written})
         save(sample, done)
-        submission = submit.look(sample)
+        submission = submit.check_submission(sample)
         assert [(f.level, f.where) for f in submission.findings] == [(level, "a9.doubled")]
         assert words in submission.findings[0].what
         assert not submission.errors
@@ -327,7 +329,7 @@ class TestRun:
     def test_a_kernel_that_ends_is_an_error(self, sample: Assignment, done: dict[str, Any]) -> None:
         tagged(done, "a9.root")["source"] = "import os\nos._exit(1)"
         save(sample, done)
-        (error,) = submit.look(sample).errors
+        (error,) = submit.check_submission(sample).errors
         assert error.where == "a9.root"
         assert "kernel ended" in error.what
 
@@ -337,6 +339,6 @@ class TestRun:
         monkeypatch.setattr(submit, "CELL_SECONDS", 2)
         tagged(done, "a9.root")["source"] = "while True: pass"
         save(sample, done)
-        (error,) = submit.look(sample).errors
+        (error,) = submit.check_submission(sample).errors
         assert error.where == "a9.root"
         assert "took more than" in error.what

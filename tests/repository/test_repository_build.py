@@ -13,7 +13,7 @@ import pytest
 
 from workbook import zoo
 from workbook.common import paths
-from workbook.server import fleet
+from workbook.server import all_models
 from workbook.zoo.builder import BuildError
 from workbook.zoo.repository import LLAMAS, MODELS
 
@@ -162,7 +162,7 @@ def test_a_language_model_says_what_it_lacks(tmp_path: Path) -> None:
     shutil.copytree(HOME / "square", tmp_path / "square")
     assert zoo.repository.lacking(tmp_path / "chat_bls") == "workbook models llama"
     assert zoo.repository.lacking(tmp_path / "square") == ""
-    assert fleet.names(tmp_path) == ["square"]
+    assert all_models.names(tmp_path) == ["square"]
     for file in zoo.repository.LLAMAS["chat_bls"]:
         (tmp_path / "chat_bls" / file).touch()
-    assert fleet.names(tmp_path) == ["chat_bls", "square"]
+    assert all_models.names(tmp_path) == ["chat_bls", "square"]

@@ -25,7 +25,7 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from workbook import zoo
 from workbook.common import paths
-from workbook.server import Triton, fleet
+from workbook.server import Triton, all_models
 from workbook.zoo import data
 from workbook.zoo.repository import LLAMAS, MODELS
 
@@ -38,7 +38,7 @@ def demo() -> Iterator[Triton]:
     zoo.repository.build()
     options = ["--model-load-thread-count=4"]
     with Triton(paths.repository(), options=options) as server:
-        assert not fleet.load_all(server, MODELS)
+        assert not all_models.load_all(server, MODELS)
         yield server
 
 

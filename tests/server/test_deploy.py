@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbook.common.errors import LoadError, RepositoryError, ServerError
-from workbook.server import Triton, deploy, repository, undeploy, versions
+from workbook.server import Triton, deploy, model_folder, undeploy, versions
 
 MODEL = """
 import numpy as np
@@ -88,7 +88,7 @@ def test_a_version_is_added_and_taken_away(server: Triton, tmp_path: Path) -> No
     assert (answer(server, "grows", 1), answer(server, "grows", 2)) == (1, 2)
     undeploy("grows", version=1, server=server)
     assert answer(server, "grows") == 2
-    assert repository.versions(server.repository / "grows") == [2]
+    assert model_folder.versions(server.repository / "grows") == [2]
     with pytest.raises(RepositoryError):
         undeploy("grows", version=7, server=server)
     with pytest.raises(RepositoryError, match="Deploy the whole model") as caught:
@@ -158,7 +158,7 @@ def test_a_link_in_the_repository_is_not_written_through(server: Triton, tmp_pat
     with pytest.raises(RepositoryError, match="A link stands"):
         deploy(write(tmp_path / "doorway", 2), server=server)
     with pytest.raises(RepositoryError, match="leads out of the model repository"):
-        repository.check_inside(server.repository, "doorway")
+        model_folder.check_inside(server.repository, "doorway")
     with pytest.raises(RepositoryError):
         undeploy("doorway", server=server)
     assert "1" in (outside / "1" / "model.py").read_text()

@@ -26,7 +26,7 @@ from workbook.common.errors import LoadError, RequestError, ServerError
 from workbook.server import Triton
 from workbook.server.assemble import find
 from workbook.server.catalogue import LOADS, REQUESTS, STARTS
-from workbook.server.explain import explain, hazard, load_error, start_error, table
+from workbook.server.explain import dangerous_folder, explain, load_error, start_error, table
 from workbook.zoo.progress import published
 
 IO = """\
@@ -1106,7 +1106,7 @@ HAZARDS = {
 def test_what_would_hang_or_kill_the_server_is_seen_before(tmp_path: Path, name: str) -> None:
     config, files, rule, todo = HAZARDS[name]
     write(tmp_path / name, config, files)
-    error = hazard(name, tmp_path / name)
+    error = dangerous_folder(name, tmp_path / name)
     assert error is not None
     assert error.rule == rule
     assert todo in error.todo
@@ -1114,8 +1114,8 @@ def test_what_would_hang_or_kill_the_server_is_seen_before(tmp_path: Path, name:
 
 def test_a_good_model_is_no_hazard(tmp_path: Path) -> None:
     write(tmp_path / "good", warmup("").replace("batch_size: 1", "batch_size: 8"), PYTHON)
-    assert hazard("good", tmp_path / "good") is None
-    assert hazard("nowhere", tmp_path / "nowhere") is None
+    assert dangerous_folder("good", tmp_path / "good") is None
+    assert dangerous_folder("nowhere", tmp_path / "nowhere") is None
 
 
 def test_a_module_that_is_missing_at_a_request(loaded: Triton) -> None:

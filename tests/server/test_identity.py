@@ -18,9 +18,9 @@ from workbook.server import (
     connection,
     deploy,
     ensure,
-    identity,
     ports,
     undeploy,
+    which_repository,
 )
 
 MODEL = """
@@ -90,13 +90,13 @@ def files(folder: Path) -> list[tuple[Path, float]]:
 
 
 def test_a_server_is_known_by(seen_by: str, theirs: Triton, ours: Path, tmp_path: Path) -> None:
-    assert identity.repository(Server(theirs.url, repository=theirs.repository)) == (
+    assert which_repository.repository(Server(theirs.url, repository=theirs.repository)) == (
         theirs.repository
     )
     link = tmp_path / "link"
     link.symlink_to(theirs.repository)
-    assert identity.repository(Server(theirs.url, repository=link)) == theirs.repository
-    other = identity.repository(Server(theirs.url, repository=ours))
+    assert which_repository.repository(Server(theirs.url, repository=link)) == theirs.repository
+    other = which_repository.repository(Server(theirs.url, repository=ours))
     assert other == (theirs.repository if seen_by == "its process" else None)
     for repository in (ours, theirs.repository):
         assert [p.name for p in repository.iterdir()] == ["shared"]
@@ -108,10 +108,10 @@ def test_what_a_killed_look_has_left_is_removed(
     import os
 
     monkeypatch.setattr(ports, "holder", lambda port: None)
-    left = theirs.repository / f"{identity.MARKER}of-a-killed-process"
+    left = theirs.repository / f"{which_repository.MARKER}of-a-killed-process"
     left.mkdir()
     os.utime(left, (0, 0))
-    assert identity.repository(theirs) == theirs.repository
+    assert which_repository.repository(theirs) == theirs.repository
     assert not left.exists()
 
 

@@ -21,8 +21,8 @@ import tritonclient.http as httpclient
 from onnx import TensorProto, helper
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from workbook.server import Triton, assemble, runs
-from workbook.server.command import FOR_SPEED
+from workbook.server import Triton, assemble, run_folders
+from workbook.server.tritonserver_command import SPEED_VARIABLES
 
 ONE = "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
 ONNX = 'platform: "onnxruntime_onnx"\n' + ONE
@@ -280,7 +280,7 @@ def test_a_plain_server_has_no_helper_no_variable_and_no_check(pair: Pair) -> No
         assert ("autocomplete.so" in mapped) == helped
         assert ("libtriton_python_backend.so" in mapped) == helped
         environment = process.environ()
-        for name, value in FOR_SPEED.items():
+        for name, value in SPEED_VARIABLES.items():
             wanted = value if helped else None
             assert environment.get(name) == os.environ.get(name, wanted)
     plain = assemble.find(plain=True).backends
@@ -461,4 +461,4 @@ def test_unused_assembled_folders_are_cleared_away(
             os.utime(folder, (day_ago, day_ago))
         made = assemble.find().backends  # the first of its kind in this checkout
         assert {p.name for p in home.iterdir()} == {used.name, made.name, "fedcba9876543210"}
-    assert not runs.orders()
+    assert not run_folders.orders()

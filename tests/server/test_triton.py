@@ -19,7 +19,7 @@ import pytest
 
 from workbook.common import paths
 from workbook.common.errors import LoadError, ServerError
-from workbook.server import Server, Triton, assemble, runs
+from workbook.server import Server, Triton, assemble, connect, run_folders
 from workbook.server.connection import Control
 from workbook.server.native import build
 
@@ -346,7 +346,6 @@ def test_guard_and_server_killed_together_are_cleared_by_the_next_start(tmp_path
 def test_a_remembered_server_is_found_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbook.server import connect
 
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TRITON_URL", raising=False)
@@ -360,10 +359,10 @@ def test_a_remembered_server_is_found_and_ended(
         found.load("square")
         assert square(found) == 9.0
     finally:
-        record = runs.current()
+        record = run_folders.current()
         assert record is not None
-        runs.end(record)
-    assert runs.current() is None
+        run_folders.end(record)
+    assert run_folders.current() is None
     assert not list(paths.state("run").iterdir())
 
 
@@ -374,15 +373,15 @@ def test_a_server_that_has_ended_is_not_found_while_its_guard_still_runs(
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
     make_square(tmp_path / "models")
     with Triton(tmp_path / "models").start(remember=True) as server:
-        record = runs.current()
+        record = run_folders.current()
         assert record is not None
         assert record.is_listening()
         assert server._guard is not None
-        pidfile = Path(record.run) / runs.PIDFILE
+        pidfile = Path(record.run) / run_folders.PIDFILE
         assert pidfile.is_file()
         os.kill(record.pid, signal.SIGKILL)
         assert wait_until(lambda: not pidfile.exists())
-        assert runs.current() is None
+        assert run_folders.current() is None
         assert not record.is_listening()
 
 
@@ -390,11 +389,11 @@ def test_two_that_look_for_servers_at_once_see_no_server_in_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
-    folder, lock = runs.new("dead")
-    assert runs._is_guarded(folder)
+    folder, lock = run_folders.new("dead")
+    assert run_folders._is_guarded(folder)
     os.close(lock)
     with ThreadPoolExecutor(8) as pool:
-        assert not any(pool.map(lambda _: runs._is_guarded(folder), range(4000)))
+        assert not any(pool.map(lambda _: run_folders._is_guarded(folder), range(4000)))
 
 
 def test_a_newer_servers_record_outlives_the_end_of_an_older_one(
@@ -404,17 +403,16 @@ def test_a_newer_servers_record_outlives_the_end_of_an_older_one(
     (tmp_path / "home").mkdir()
     make_square(tmp_path / "models")
     Triton(tmp_path / "models").start(detach=True, remember=True)
-    old = runs.current()
+    old = run_folders.current()
     assert old is not None
     with Triton(tmp_path / "models").start(remember=True) as newer:
-        runs.end(old)
-        found = runs.current()
+        run_folders.end(old)
+        found = run_folders.current()
         assert found is not None
         assert found.url == newer.url
 
 
 def test_triton_url_is_used_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from workbook.server import connect
 
     with Triton(tmp_path) as server:
         monkeypatch.setenv("TRITON_URL", server.url)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from workbook import zoo
-from workbook.lab.background import Background
-from workbook.server import Triton, fleet
+from workbook.lab.background import BackgroundBuild
+from workbook.server import Triton, all_models
 from workbook.zoo import progress, repository
 
 BUILDER = """
@@ -87,7 +87,7 @@ def test_models_are_built_behind_the_server_and_loaded_as_they_are_ready(
     monkeypatch.setattr(repository, "MODELS", wanted)
     said: list[str] = []
     complaints: list[Exception] = []
-    with Background(server, say=said.append, complain=complaints.append):
+    with BackgroundBuild(server, say=said.append, complain=complaints.append):
         deadline = time.monotonic() + 240
         while not any("All models" in sentence for sentence in said):
             assert not complaints
@@ -101,9 +101,9 @@ def test_models_are_built_behind_the_server_and_loaded_as_they_are_ready(
 def test_the_status_tells_what_is_still_being_built(server: Triton) -> None:
     with progress.published(server.repository, ["digits_tf", "jpeg_dali"]) as table:
         table.started(["digits_tf"])
-        states = {model.name: model.state for model in fleet.status(server)}
+        states = {model.name: model.state for model in all_models.status(server)}
         assert states.items() >= {"digits_tf": "building", "jpeg_dali": "waiting"}.items()
-    assert "jpeg_dali" not in {model.name for model in fleet.status(server)}
+    assert "jpeg_dali" not in {model.name for model in all_models.status(server)}
 
 
 def test_a_demonstration_model_without_its_weights_is_not_loaded_with_all_others(
@@ -112,6 +112,6 @@ def test_a_demonstration_model_without_its_weights_is_not_loaded_with_all_others
     folder = home / "model_repository" / "text_classifier"
     (folder / "1").mkdir(parents=True)
     assert repository.lacking(folder) == "workbook models text_classifier"
-    assert fleet.names(folder.parent) == []
+    assert all_models.names(folder.parent) == []
     (folder / "1/checkpoint").mkdir()
     assert repository.lacking(folder) == ""

@@ -13,8 +13,8 @@ On the command line: `workbook build`, `workbook submit`, `grader release`.
 from .assignment import CLUTTER, Assignment, files, find, named
 from .build import build, programs_on_path
 from .gate import Leak, gate, leaks
+from .rebuild import update
 from .release import release
-from .update import update
 
 __all__ = [
     "CLUTTER",

@@ -101,7 +101,9 @@ def here(name: str | None, folder: Path) -> Assignment:
     return begun[0] if begun and chosen not in begun else chosen
 
 
-def look(assignment: Assignment, *, run: bool = True, told: Told | None = None) -> Submission:
+def check_submission(
+    assignment: Assignment, *, run: bool = True, told: Told | None = None
+) -> Submission:
     """Look a submission over.
 
     Args:

@@ -10,14 +10,14 @@ from typing import Self
 
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..server import Server, fleet
+from ..server import Server, all_models
 from ..zoo import repository
 
 
-class Background:
+class BackgroundBuild:
     """Builds the models of the shared repository, and perf_analyzer, in threads of this process.
 
-        with Background(server, say=print, complain=print):
+        with BackgroundBuild(server, say=print, complain=print):
             ...     # work with the server; leaving the block ends what is not done yet
 
     The processes that build end with this one, whatever ends it (zoo/worker.py); what they leave is
@@ -76,7 +76,7 @@ class Background:
     def _load(self, model: str) -> None:
         if self._server.repository != paths.repository().resolve():
             return
-        error = fleet.load(self._server, model)
+        error = all_models.load(self._server, model)
         if self._ended.is_set():
             return
         if error is not None:

@@ -245,10 +245,10 @@ def _ports() -> Iterator[Finding]:
 def _own_ports() -> set[int]:
     """The ports of the server that this checkout has started, if one runs."""
     try:
-        from workbook.server import runs
+        from workbook.server import run_folders
     except ImportError:  # nothing is installed yet, so no server of ours runs
         return set()
-    record = runs.current()
+    record = run_folders.current()
     if record is None:
         return set()
     addresses = (record.url, record.grpc, record.metrics)

@@ -13,7 +13,7 @@ from ..common import paths
 from ..common.errors import ServerError, WorkbookError
 from ..server import Server, Triton, connect
 from ..server.connection import DEFAULT_HTTP
-from ..server.identity import WrongRepository
+from ..server.which_repository import WrongRepository
 
 _END = (signal.SIGTERM, signal.SIGHUP)
 START = "lectures/00__start.ipynb"
@@ -56,7 +56,7 @@ def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], 
 def jupyter(*, browser: bool, port: int, server: Server) -> int:
     """Run JupyterLab in `work/` until it is ended; returns its exit status.
 
-    `workbook.lab.work.update` makes `work/`; what the reader runs and writes stays in it.
+    `workbook.lab.reader_copy.update` makes `work/`; what the reader runs and writes stays in it.
 
     Args:
         browser: open a browser too.

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..server import Triton, fleet
+from ..server import Triton, all_models
 
 #: The servers that this kernel started with `laboratory`, by folder and options.
 _running: dict[str, Triton] = {}
@@ -77,8 +77,8 @@ def laboratory(models: Path, *, only: Sequence[str] | None = None, **options: An
     trace = {"file": traces / "trace.json", "rate": 1, "level": "OFF"}
     server = Triton(models, trace=trace, **options).start()
     if server.control == "explicit":
-        wanted = fleet.names(server.repository) if only is None else only
-        for error in fleet.load_all(server, wanted).values():
+        wanted = all_models.names(server.repository) if only is None else only
+        for error in all_models.load_all(server, wanted).values():
             server.stop()
             raise error
     _running[key] = server

@@ -28,15 +28,15 @@ A plot is the last expression of a notebook's cell, and shows itself.
 from .bar_plot import plot_bars
 from .live_view import watch
 from .perf_analyzer import perf
-from .plan import Request, every, send
 from .plots import plot_batches, plot_load
 from .process_table import processes
 from .prometheus import metrics
+from .request_plan import Request, every, send
 from .server_statistics import batch_sizes, difference, statistics
 from .tap import Tap
-from .timeline import executions, traces
 from .timeline_plot import plot_timeline
 from .trace_recording import recording
+from .trace_tables import executions, traces
 
 __all__ = [
     "Request",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..common.errors import WorkbookError
-from . import style, timeline
+from . import style, trace_tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,7 @@ def plot_timeline(
             measure.send(server, "together", measure.every(1, count=6))
         measure.plot_timeline(recorded.spans)
     """
-    table = timeline.executions(spans)
+    table = trace_tables.executions(spans)
     if only:
         table = table[table["model"].isin(only)]
     if until_ms is not None:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ..common.errors import WorkbookError
 from ..server import Server
-from .timeline import COLUMNS, traces
+from .trace_tables import COLUMNS, traces
 
 # The server counts a request and writes its trace some milliseconds after the answer.
 _WAIT_SECONDS = 5.0

@@ -1,9 +1,9 @@
 """The server: assemble and start one, reach one, deploy models into it, explain its failures."""
 
-from .connect import connect
+from .all_models import ensure
 from .connection import Server
 from .deploy import Deployment, deploy, undeploy, versions
-from .fleet import ensure
+from .find_server import connect
 from .triton import Triton
 
 __all__ = ["Deployment", "Server", "Triton", "connect", "deploy", "ensure", "undeploy", "versions"]

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from ..common import paths
 from ..common.errors import ServerError
-from . import native, repository, runs
+from . import model_folder, native, run_folders
 
 STAND_INS = Path(__file__).resolve().parent.parent / "backends"
 
@@ -33,7 +33,7 @@ STAND_INS = Path(__file__).resolve().parent.parent / "backends"
 # character may be read by the shell or split the word.
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
-_CHECKS = STAND_INS / "python" / "checks.py"
+_CHECKS = STAND_INS / "python" / "answer_checks.py"
 _CALL_CHECKS = """
 
 # Added by the laptop server of the workbook: see triton_workbook_checks.py.
@@ -93,7 +93,7 @@ def find(*, plain: bool = False) -> Installation:
 
     Args:
         plain: without the compiled helpers (native/README.md) and without the checks of Python
-            models' answers (backends/python/checks.py).
+            models' answers (backends/python/answer_checks.py).
 
     Raises:
         ServerError: the wheel, its stub for this Python, or libpython is not there.
@@ -253,7 +253,7 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
             copy = build / source.relative_to(STAND_INS)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
-        repository.precompile(build)  # a sandbox sees the folder read-only
+        model_folder.precompile(build)  # a sandbox sees the folder read-only
         build.chmod(0o755)
         build.rename(target)
     except OSError:
@@ -265,7 +265,7 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
 
 
 def _put_checks(folder: Path) -> None:
-    """Have the Python backend's processes check the answers of models (backends/python/checks.py).
+    """Have the Python backend check the answers of models (backends/python/answer_checks.py).
 
     A model's file imports triton_python_backend_utils, and the stub does where it does not.
     """
@@ -280,7 +280,7 @@ def _clear(home: Path) -> None:
     Those of earlier versions of this package are meant, 3 MB each. The day protects servers in a
     sandbox, which this checkout does not know of: `find` was asked for their folder, too.
     """
-    words = {word for orders in runs.orders() for word in orders["argv"]}
+    words = {word for orders in run_folders.orders() for word in orders["argv"]}
     for folder in home.iterdir():
         with contextlib.suppress(OSError):
             unused = time.time() - folder.stat().st_mtime > _KEPT_SECONDS

@@ -24,8 +24,8 @@ import httpx
 
 from ..common import paths
 from ..common.errors import ServerError, WorkbookError
-from .explain import hazard, load_error
-from .repository import check_name
+from .explain import dangerous_folder, load_error
+from .model_folder import check_name
 
 Control = Literal["explicit", "poll", "none"]
 DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS = 8000, 8001, 8002
@@ -164,7 +164,7 @@ class Server:
         """
         check_name(model)
         folder = folder or self.repository / model
-        if config is None and folder.is_dir() and (danger := hazard(model, folder)):
+        if config is None and folder.is_dir() and (danger := dangerous_folder(model, folder)):
             raise danger
         log_start = self.log_size()
         parameters: dict[str, Any] = {}

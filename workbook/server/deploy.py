@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..common.errors import LoadError, RepositoryError, ServerError
-from . import identity, repository
-from .connect import connect
+from . import model_folder, which_repository
 from .connection import Server
 from .explain import load_error
+from .find_server import connect
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,29 +75,29 @@ def deploy(
     server = server or connect()
     folder = Path(folder).expanduser()
     home = _home(server)
-    target_name = repository.check_name(name or folder.resolve().name)
+    target_name = model_folder.check_name(name or folder.resolve().name)
     target = home / target_name
     log_start = server.log_size()
     if version is None and folder.resolve() == target.resolve():
-        repository.check_folder(folder)
-        repository.precompile(folder)
+        model_folder.check_folder(folder)
+        model_folder.precompile(folder)
         _load(server, target_name, timeout, folder, log_start)
         return _deployment(server, target_name, began)
-    with repository.locked(home, target_name) as staging:
+    with model_folder.locked(home, target_name) as staging:
         if version is None:
-            size = repository.check_folder(folder)
-            copy = repository.stage(folder, staging, target_name, size)
+            size = model_folder.check_folder(folder)
+            copy = model_folder.stage(folder, staging, target_name, size)
         else:
             copy = _with_version(folder, version, target, staging)
         former: Path | None = None
         placed = False
         try:
-            former = repository.put(copy, target)
+            former = model_folder.put(copy, target)
             placed = True
             _load(server, target_name, timeout, folder, log_start)
         except BaseException:  # Ctrl-C included
             if placed:
-                repository.take_back(target, former, staging)
+                model_folder.take_back(target, former, staging)
             else:
                 shutil.rmtree(copy, ignore_errors=True)
             raise
@@ -132,11 +132,11 @@ def undeploy(
             model are still under way. The folder is then where it was.
     """
     server = server or connect()
-    repository.check_name(name)
+    model_folder.check_name(name)
     home = _home(server)
     target = home / name
-    with repository.locked(home, name) as staging:
-        held = repository.versions(target)
+    with model_folder.locked(home, name) as staging:
+        held = model_folder.versions(target)
         if target.is_symlink() or not target.is_dir() or (version and version not in held):
             raise RepositoryError(
                 f"The repository holds no model {name}" + (f" {version}." if version else "."),
@@ -146,17 +146,17 @@ def undeploy(
         if version is None or held == [version]:
             try:
                 server.unload(name, timeout=timeout, told=told)
-                repository.remove(target, staging)
+                model_folder.remove(target, staging)
             except ServerError as error:
                 if "polling is enabled" not in error.what:
                     raise
-                repository.remove(target, staging)  # the server will see that it is gone
+                model_folder.remove(target, staging)  # the server will see that it is gone
                 server.wait_unloaded(name, timeout, told=told)
             return
-        copy = repository.stage(target, staging, name, repository.check_folder(target))
+        copy = model_folder.stage(target, staging, name, model_folder.check_folder(target))
         shutil.rmtree(copy / str(version))
         log_start = server.log_size()
-        former = repository.put(copy, target)
+        former = model_folder.put(copy, target)
         _load(server, name, timeout, target, log_start)
         if former is not None:
             shutil.rmtree(former, ignore_errors=True)
@@ -175,8 +175,8 @@ def versions(name: str, *, server: Server | None = None) -> dict[int, str]:
         ServerError: there is no server.
     """
     server = server or connect()
-    repository.check_name(name)
-    states = dict.fromkeys(repository.versions(server.repository / name), "")
+    model_folder.check_name(name)
+    states = dict.fromkeys(model_folder.versions(server.repository / name), "")
     for entry in server.index():
         if entry["name"] == name and str(entry.get("version", "")).isdecimal():
             states[int(entry["version"])] = str(entry.get("state", ""))
@@ -191,7 +191,7 @@ def _home(server: Server) -> Path:
             where=str(server.repository),
             todo="Set TRITON_REPOSITORY to the folder that the server serves.",
         )
-    identity.check(
+    which_repository.check(
         server,
         todo="Nothing was changed. Set TRITON_REPOSITORY to the folder that this server serves, "
         "or unset TRITON_URL to use this checkout's own server.",
@@ -211,21 +211,21 @@ def _with_version(folder: Path, version: int, target: Path, staging: Path) -> Pa
         )
     if not folder.is_dir():
         raise RepositoryError("There is no such version folder.", where=str(folder))
-    copy = repository.stage(target, staging, target.name, repository.check_folder(target))
+    copy = model_folder.stage(target, staging, target.name, model_folder.check_folder(target))
     shutil.rmtree(copy / str(version), ignore_errors=True)
     wrapper = staging / f"{target.name}@wrap"
     shutil.rmtree(wrapper, ignore_errors=True)
     wrapper.mkdir()
     try:
         shutil.copytree(folder, wrapper / str(version), symlinks=True)
-        repository.check_folder(wrapper)
+        model_folder.check_folder(wrapper)
         shutil.copytree(wrapper / str(version), copy / str(version), copy_function=shutil.copy)
     except BaseException:
         shutil.rmtree(copy, ignore_errors=True)
         raise
     finally:
         shutil.rmtree(wrapper, ignore_errors=True)
-    repository.precompile(copy / str(version))
+    model_folder.precompile(copy / str(version))
     return copy
 
 

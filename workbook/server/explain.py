@@ -3,7 +3,8 @@
 - `load_error`: a model that did not load;
 - `explain`: a request that failed, for notebooks;
 - `start_error`: a server that did not start, from its log;
-- `hazard`: a model folder that would hang or kill the server, before it is asked to load it;
+- `dangerous_folder`: a model folder that would make the server hang or crash, before the server is
+  asked to load it;
 - `table`: the whole catalogue as a Markdown table, for the documentation.
 
 The explanations themselves are in `catalogue/`; catalogue/rules.py shows how to add one.
@@ -18,11 +19,11 @@ from typing import Any
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
 from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
 from .catalogue.evidence import CONFIG
-from .diagnose import diagnose
+from .config_without_log import diagnose
 
 _POLL_FAILED = "failed to poll from model repository"
 #: A traceback's places in the code of the stand-ins and of the checks of Python models' answers
-#: (backends/python/checks.py), and the line `At:` where no others follow.
+#: (backends/python/answer_checks.py), and the line `At:` where no others follow.
 _STAND_IN = re.compile(
     r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/\w+/\w+/model|triton_workbook_checks)"
     r"\.py\(\d+\): .*\n?",
@@ -45,7 +46,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         message: the server's answer.
         folder: the model's folder on this machine, to point into; it need not exist.
         log: what the server has logged since it was asked. Why a config is refused stands in the
-            log only; without a log the folder is read for the reason (diagnose.py).
+            log only; without a log the folder is read for the reason (config_without_log.py).
 
     Returns:
         The error to raise, whether the catalogue explains the message or not.
@@ -132,7 +133,7 @@ def start_error(log: str) -> ServerError | None:
     return ServerError(advice.what, where=advice.where, todo=advice.todo)
 
 
-def hazard(model: str, folder: Path) -> LoadError | None:
+def dangerous_folder(model: str, folder: Path) -> LoadError | None:
     """What would hang or kill the server, seen before it is asked to load the model.
 
     Triton 24.10 does not refuse three mistakes:
@@ -142,7 +143,7 @@ def hazard(model: str, folder: Path) -> LoadError | None:
     - a folder in the place of config.pbtxt: the server aborts;
     - a warm-up with more rows than max_batch_size: the server crashes two times out of three.
 
-        if (danger := hazard("digits", Path("model_repository/digits"))):
+        if (danger := dangerous_folder("digits", Path("model_repository/digits"))):
             raise danger
 
     Returns:

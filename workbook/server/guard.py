@@ -86,7 +86,7 @@ def main() -> int:
         server.kill()
         server.wait()
     with contextlib.suppress(OSError):
-        os.unlink(orders["pidfile"])  # runs.py: from here on the server counts as ended
+        os.unlink(orders["pidfile"])  # run_folders.py: from here on the server counts as ended
     end_orphans()
     for path in glob.glob(f"/dev/shm/{glob.escape(orders['shm_prefix'])}*"):
         with contextlib.suppress(OSError):

@@ -4,7 +4,7 @@
         print(server.url, server.ready("square"))
 
 The server runs under a guard (guard.py). The guard ends the server when this process ends,
-whatever the reason. A detached server lives until it is stopped (runs.py).
+whatever the reason. A detached server lives until it is stopped (run_folders.py).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import psutil
 
 from ..common import paths
 from ..common.errors import ServerError
-from . import assemble, command, ports, repository, runs
+from . import assemble, model_folder, ports, run_folders, tritonserver_command
 from .connection import Control, Server
-from .explain import hazard, start_error
+from .explain import dangerous_folder, start_error
 
 # The lines in which the server says why it gives up. On a machine without a GPU one more line
 # looks like that at every start.
@@ -65,7 +65,7 @@ class Triton(Server):
         environment: variables for the server and its models, added to this process's own.
         plain: without what this course adds to the wheel's server: no compiled helpers, no
             variables for speed (both: `native/README.md`), and no checks of what Python models
-            answer (`backends/python/checks.py`).
+            answer (`backends/python/answer_checks.py`).
         start_timeout: seconds to wait for the server to answer.
 
     Attributes:
@@ -113,7 +113,7 @@ class Triton(Server):
                 todo="Give --repository a folder that holds one folder per model.",
             )
         self.pid: int | None = None
-        self._settings = command.Settings(
+        self._settings = tritonserver_command.Settings(
             repository=self.repository,
             control=control,
             models=tuple(models),
@@ -209,31 +209,31 @@ class Triton(Server):
         if self.control == "explicit":
             return
         for folder in sorted(self.repository.iterdir()):
-            danger = hazard(folder.name, folder) if folder.is_dir() else None
+            danger = dangerous_folder(folder.name, folder) if folder.is_dir() else None
             if danger is not None and danger.rule != "no-model-py":  # our stub refuses those
                 raise danger
         if self.control == "poll":  # else the first poll sees the new bytecode as a change
-            repository.precompile(self.repository)
+            model_folder.precompile(self.repository)
 
     def _start_guard(self, place: assemble.Installation, detach: bool) -> subprocess.Popen[bytes]:
         """Make the run folder, write the guard's orders, and start the guard."""
         token = secrets.token_hex(4)
         prefix = f"workbook-{os.getuid()}-{token}-"
-        self._run, lock = runs.new(token)
-        self.log = self._run / runs.LOG
+        self._run, lock = run_folders.new(token)
+        self.log = self._run / run_folders.LOG
         cwd = self._run / "cwd"  # an empty folder: Python models have '' first on sys.path
         cwd.mkdir()
         read, write = os.pipe()  # the guard reads it, to see this process end
         orders = {
-            "argv": command.arguments(self._settings, place, prefix),
+            "argv": tritonserver_command.arguments(self._settings, place, prefix),
             "cwd": str(cwd),
-            "env": command.environment(self._settings, place),
+            "env": tritonserver_command.environment(self._settings, place),
             "log": str(self.log),
-            "pidfile": str(self._run / runs.PIDFILE),
+            "pidfile": str(self._run / run_folders.PIDFILE),
             "shm_prefix": prefix,
             "owner_fd": None if detach else read,
         }
-        file = self._run / runs.ORDERS
+        file = self._run / run_folders.ORDERS
         file.touch(mode=0o600)
         file.write_text(json.dumps(orders), encoding="utf-8")
         program = Path(__file__).with_name("guard.py")
@@ -264,7 +264,7 @@ class Triton(Server):
         assert self._guard is not None
         assert self._run is not None
         deadline = time.monotonic() + self._start_timeout
-        pidfile = self._run / runs.PIDFILE
+        pidfile = self._run / run_folders.PIDFILE
         pid, read = None, 0
         while time.monotonic() < deadline:
             if self._guard.poll() is not None:
@@ -287,7 +287,7 @@ class Triton(Server):
         """Make this server the checkout's own."""
         assert self._guard is not None
         assert self.pid is not None
-        runs.Record(
+        run_folders.Record(
             url=self.url,
             grpc=self.grpc_url,
             metrics=self.metrics_url,

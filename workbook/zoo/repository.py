@@ -244,7 +244,7 @@ def _is_made_of(artefacts: Iterable[str], running: Collection[str]) -> bool:
 
 def _renew(folder: Path, weights: Mapping[str, Path], record: Mapping[str, str]) -> None:
     """Put a copy of the model's folder, with these weights, in the folder's place at one stroke."""
-    from ..server.repository import locked, precompile, put
+    from ..server.model_folder import locked, precompile, put
 
     former = folder if folder.is_dir() else paths.root() / "model_repository" / folder.name
     if not (former / "config.pbtxt").is_file():

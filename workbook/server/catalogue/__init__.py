@@ -4,17 +4,17 @@ Each entry was written from a failure provoked on a real server; the tests provo
 rules.py shows how to add one.
 """
 
-from .config import CORE
+from .config_syntax import TEXT
+from .config_values import CORE
 from .ensembles import ENSEMBLES
 from .evidence import Evidence
-from .files import FILES
+from .failed_requests import REQUESTS, AskedServer, Question
 from .frameworks import FRAMEWORKS, OTHERS
-from .python import PYTHON
-from .requests import REQUESTS, AskedServer, Question
-from .starts import STARTS
+from .model_files import FILES
+from .python_models import PYTHON
+from .server_start import STARTS
 from .tensors import TENSORS
-from .text import TEXT
-from .weights import WEIGHTS
+from .unbuilt_models import WEIGHTS
 
 #: For models that do not load, in the order in which they are tried.
 LOADS = (TEXT, WEIGHTS, ENSEMBLES, FRAMEWORKS, PYTHON, CORE, TENSORS, FILES, OTHERS)

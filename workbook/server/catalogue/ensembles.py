@@ -7,7 +7,7 @@ from pathlib import Path
 from ..pbtxt import Field, Message, Scalar, parse
 from .evidence import CONFIG, Evidence, at_field, show
 from .rules import Advice, Catalogue, Said, listed, near
-from .weights import unbuilt
+from .unbuilt_models import unbuilt
 
 ENSEMBLES: Catalogue[Evidence] = Catalogue()
 

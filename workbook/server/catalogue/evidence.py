@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from .. import repository
+from .. import model_folder
 from ..pbtxt import Document, Field, Message, Place, Scalar, parse
 from .rules import Said, near
 
@@ -132,7 +132,7 @@ class Evidence:
 
     def versions(self) -> list[int]:
         """The version folders."""
-        return repository.versions(self.folder)
+        return model_folder.versions(self.folder)
 
     @property
     def version(self) -> str:

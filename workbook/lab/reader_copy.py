@@ -124,7 +124,7 @@ class _Original:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Print:
+class _Fingerprint:
     """What identifies a file's content.
 
     Attributes:
@@ -135,7 +135,7 @@ class _Print:
     whole: str
     cells: str = ""
 
-    def same(self, other: _Print | None) -> bool:
+    def same(self, other: _Fingerprint | None) -> bool:
         """Whether nobody edited one into the other: equal, or notebooks with equal cells."""
         if other is None:
             return False
@@ -179,7 +179,7 @@ class _Copies:
         self.began = datetime.datetime.now()
         # Path → what the course had when it was last copied; None: a file of the reader's own that
         # was taken from lectures/ or assignments/.
-        self.record: dict[str, _Print | None] = {}
+        self.record: dict[str, _Fingerprint | None] = {}
         # Path of a version that was put beside a reader's file → its hash.
         self.offers: dict[str, str] = {}
         self.copied = self.followed = 0
@@ -233,7 +233,7 @@ class _Copies:
         self._note(f"{path}: your changes to this file were copied into work/.", path)
 
     def _replace(
-        self, path: str, original: _Original, held: bytes | None, before: _Print | None
+        self, path: str, original: _Original, held: bytes | None, before: _Fingerprint | None
     ) -> None:
         """Let a file follow the course, or put the course's version beside it.
 
@@ -360,7 +360,7 @@ class _Copies:
             data = json.loads((self.state / "copied.json").read_bytes())
             if data["version"] != _VERSION:
                 return
-            self.record = {p: v and _Print(v[0], v[1]) for p, v in data["files"].items()}
+            self.record = {p: v and _Fingerprint(v[0], v[1]) for p, v in data["files"].items()}
             self.offers = dict(data["offers"])
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, IndexError):
             self.record, self.offers = {}, {}
@@ -430,10 +430,10 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _print(path: str, content: bytes) -> _Print:
+def _print(path: str, content: bytes) -> _Fingerprint:
     """What identifies a file with this name and content."""
     if not path.endswith(".ipynb"):
-        return _Print(_hash(content))
+        return _Fingerprint(_hash(content))
     try:
         notebook = json.loads(content)
         # JupyterLab writes these when a notebook is opened and saved; no person does.
@@ -446,8 +446,8 @@ def _print(path: str, content: bytes) -> _Print:
             written.append([cell["cell_type"], text, cell.get("attachments") or {}])
         whole, cells = (json.dumps(part, sort_keys=True) for part in (notebook, written))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return _Print(_hash(content))  # no notebook
-    return _Print(_hash(whole.encode()), _hash(cells.encode()))
+        return _Fingerprint(_hash(content))  # no notebook
+    return _Fingerprint(_hash(whole.encode()), _hash(cells.encode()))
 
 
 def _hash(content: bytes) -> str:

@@ -27,9 +27,9 @@ from workbook.common.errors import WorkbookError
 from .. import sandbox
 from ..checks.define import Check, load
 from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
-from ..sandbox.execute import CELL_S, Execution, execute
 from ..sandbox.mounts import course
 from .judge import Line, Order
+from .run_notebook import CELL_S, Execution, execute
 
 #: What the notebook may use, together with the server that it deploys to.
 EXECUTION = sandbox.Limits()

@@ -1,9 +1,9 @@
 """Execute a submission's notebook in a sandbox, beside a Triton of its own.
 
-runner.py is the program inside. This module is the outside: it starts the sandbox, unpacks the tar
-that comes out of it, and takes from it only what a notebook may show. Nothing that comes out is
-trusted: outputs are shown to people, and the judge tries the models on reported values and inputs
-of its own.
+notebook_program.py runs inside the sandbox. This module runs outside: it starts the sandbox,
+unpacks the tar that comes out of it, and takes from it only what a notebook may show. Nothing that
+comes out is trusted, since the student's code could have written it: outputs are only shown, and
+the judge tests the models again, on reported values and on inputs of its own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .. import sandbox
-from .mounts import course
-from .runner import GRACE, LOG_BYTES, Orders
-from .unpack import unpack
+from ..sandbox.mounts import course
+from ..sandbox.unpack import unpack
+from .notebook_program import GRACE, LOG_BYTES, Orders
 
 #: The most bytes of output that are kept per cell.
 CELL_OUTPUT = 1 << 20
@@ -75,7 +75,7 @@ class Execution:
 
 
 class _Run(BaseModel):
-    """run.json. runner.py writes it, but the student's code could write another one."""
+    """run.json. notebook_program.py writes it, but the student's code could write another one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -125,7 +125,7 @@ def execute(
         "cell_output": CELL_OUTPUT,
     }
     outcome = sandbox.run(
-        [sys.executable, "-I", "-m", "grader.sandbox.runner"],
+        [sys.executable, "-I", "-m", "grader.judge.notebook_program"],
         read_only={**bound, _SUBMISSION: files},
         stdin=json.dumps(orders).encode(),
         environment=environment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..common.errors import ServerError
-from . import identity, runs
+from . import run_folders, which_repository
 from .connection import Server
 
 
@@ -28,7 +28,7 @@ def connect() -> Server:
         ServerError: there is none, or the one that `TRITON_URL` names does not answer.
     """
     url = os.environ.get("TRITON_URL")
-    record = runs.current()
+    record = run_folders.current()
     if url:
         named = Server(
             url,
@@ -52,7 +52,7 @@ def connect() -> Server:
             "No Triton server is running.",
             todo="Start one with `workbook serve --detach` or `make lab`; or set TRITON_URL.",
         )
-    identity.check(
+    which_repository.check(
         server,
         todo="Start this checkout's own server on free ports: `workbook serve --detach "
         "--http-port 0 --grpc-port 0 --metrics-port 0`. Or, to use that server all the same, set "

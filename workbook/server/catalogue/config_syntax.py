@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..pbtxt import Field, Place, Scalar
-from . import schema
+from . import config_schema
 from .evidence import CONFIG, Evidence, at_position, short, show
 from .rules import Advice, Catalogue, Said, listed
 
@@ -84,7 +84,7 @@ def missing_brace(evidence: Evidence, said: Said) -> Advice | None:
     unclosed = any(p.kind == "unclosed" and p.text in "{<" for p in evidence.config.problems)
     if field is None or section is None or not unclosed:
         return None
-    if name not in schema.field_names("ModelConfig"):
+    if name not in config_schema.field_names("ModelConfig"):
         return None
     line = max(
         (
@@ -132,14 +132,14 @@ def misspelt_field(evidence: Evidence, said: Said) -> Advice:
     field = evidence.config.before(evidence.place(said), name)
     section = field.path.rpartition(".")[0] if field else ""
     inside = f"The section {section}" if section else CONFIG
-    meant = schema.field_near(said["type"], name)
-    owners = schema.owners(name)
-    if owners and not schema.is_habit(name):
+    meant = config_schema.field_near(said["type"], name)
+    owners = config_schema.owners(name)
+    if owners and not config_schema.is_habit(name):
         todo = f"{name} belongs into {listed(owners[:4], 'or')}."
     elif meant:
         todo = f"Write {meant} in place of {name}."
     else:
-        todo = f"Take it out. Known here: {', '.join(schema.field_names(said['type']))}."
+        todo = f"Take it out. Known here: {', '.join(config_schema.field_names(said['type']))}."
     return Advice(
         f"{inside} has a field that Triton does not know: {name}.",
         show(field) if field else evidence.at_position(said),
@@ -172,8 +172,8 @@ def quoted_enum(evidence: Evidence, said: Said) -> Advice:
 
 def _enum(evidence: Evidence, said: Said, field: Field | None, value: str, trouble: str) -> Advice:
     path = field.path if field else ""
-    meant = schema.enum_near(path, value)
-    values = ", ".join(schema.enum_values(path))
+    meant = config_schema.enum_near(path, value)
+    values = ", ".join(config_schema.enum_values(path))
     return Advice(
         f"{trouble} {field.name if field else 'this field'}.",
         show(field) if field else evidence.at_position(said),
@@ -398,7 +398,7 @@ def section_expected(evidence: Evidence, said: Said) -> Advice:
     name, path = (field.name, field.path) if field else ("the field", "")
     raw = field.value.raw if field and isinstance(field.value, Scalar) else '"…"'
     text = field.value.text if field and isinstance(field.value, Scalar) else "…"
-    inner = schema.section_names(path)
+    inner = config_schema.section_names(path)
     if name == "version_policy":
         return _version_policy(evidence, said, raw)
     if text in inner:

@@ -19,7 +19,7 @@ SHORT_SPIN = {"OPENBLAS_THREAD_TIMEOUT": "18"}
 #: Variables that the server is started with because they make it faster. On two cores each of the
 #: first two takes a tenth or two off the server's time for a small request. A variable that the
 #: caller has set wins. The page of `native/` lists them for readers.
-FOR_SPEED = {
+SPEED_VARIABLES = {
     # libevent, which the HTTP endpoint is built on, changes its epoll set twice per request.
     # poll() needs no such changes, and each of the endpoint's threads has few connections.
     "EVENT_NOEPOLL": "1",
@@ -107,7 +107,7 @@ def arguments(settings: Settings, place: assemble.Installation, shm_prefix: str)
 
 def environment(settings: Settings, place: assemble.Installation) -> dict[str, str]:
     """The server's environment variables: this process's own, and what the server needs."""
-    faster = {} if settings.plain else FOR_SPEED
+    faster = {} if settings.plain else SPEED_VARIABLES
     variables = {**faster, **os.environ, **settings.environment}
     # The stub finds its packages through the `python3` that is first on PATH.
     path = variables.get("PATH", os.defpath)

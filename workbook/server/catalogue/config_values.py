@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..pbtxt import Scalar
-from . import schema
+from . import config_schema
 from .evidence import CONFIG, Evidence, at_field, show
 from .rules import Advice, Catalogue, Said, listed, near
 
@@ -317,9 +317,11 @@ def override_field(evidence: Evidence, said: Said) -> Advice:
     """Write the field's name in the override as the schema has it."""
     *section, name = said["field"].rstrip(":").split(".")
     known = (
-        schema.section_names(".".join(section)) if section else schema.field_names("ModelConfig")
+        config_schema.section_names(".".join(section))
+        if section
+        else config_schema.field_names("ModelConfig")
     )
-    meant = schema.field_near("ModelConfig", name) if not section else near(name, known)
+    meant = config_schema.field_near("ModelConfig", name) if not section else near(name, known)
     return Advice(
         f"The override has a field that Triton does not know: {name}.",
         _OVERRIDE,
@@ -333,7 +335,7 @@ def override_field(evidence: Evidence, said: Said) -> Advice:
 )
 def override_value(evidence: Evidence, said: Said) -> Advice:
     """Write the override's value as the schema has it."""
-    meant = schema.enum_near(said["field"], said["value"])
+    meant = config_schema.enum_near(said["field"], said["value"])
     return Advice(
         f'The override\'s {said["field"]} cannot be "{said["value"]}".',
         _OVERRIDE,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from .. import zoo
 from ..common.errors import RepositoryError, ServerError, WorkbookError
-from . import repository
-from .connect import connect
+from . import model_folder
 from .connection import Server
 from .deploy import is_stand_in
-from .identity import MARKER
+from .find_server import connect
+from .which_repository import MARKER
 
 AT_ONCE = 6  # loads at the same time: for more than half of a load the server only waits
 
@@ -52,7 +52,7 @@ def names(folder: Path) -> list[str]:
     if not folder.is_dir():
         raise RepositoryError("The model repository is not a folder.", where=str(folder))
     models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
-    models = [p for p in models if repository.versions(p) and not zoo.repository.lacking(p)]
+    models = [p for p in models if model_folder.versions(p) and not zoo.repository.lacking(p)]
     return [p.name for p in sorted(models, key=_is_ensemble)]
 
 
@@ -171,8 +171,8 @@ def load(server: Server, name: str) -> WorkbookError | None:
         print(error)
     """
     try:
-        repository.check_inside(server.repository, name)
-        repository.precompile(server.repository / name)
+        model_folder.check_inside(server.repository, name)
+        model_folder.precompile(server.repository / name)
         server.load(name)
     except WorkbookError as error:
         return error

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbook.common.errors import WorkbookError
-from workbook.lab import work
-from workbook.lab.work import Update, update
+from workbook.lab import reader_copy
+from workbook.lab.reader_copy import Update, update
 
 LECTURE = "lectures/1_architecture/01__first_model.ipynb"
 IMAGE = "lectures/images/request.svg"
@@ -150,11 +150,11 @@ def test_what_both_changed_stays_and_the_new_version_is_put_beside_it_once(home:
     assert (home / "work" / NOTEBOOK).read_bytes() == mine
     assert beside.read_bytes() == course
     assert "assignments/a2__forest/a2.course.ipynb" in note.text
-    news = (home / "work" / work.NEWS).read_text()
+    news = (home / "work" / reader_copy.NEWS).read_text()
     assert note.text in news
     assert "](<assignments/a2__forest/a2.course.ipynb>)" in news
     assert update(home).sentences() == []
-    assert (home / "work" / work.NEWS).read_text() == news
+    assert (home / "work" / reader_copy.NEWS).read_text() == news
 
 
 def test_an_untouched_version_beside_gives_way_to_a_newer_one_and_a_changed_one_does_not(
@@ -307,8 +307,10 @@ def test_an_edited_notebook_stays(home: Path, changed: bytes) -> None:
 def test_two_updates_in_one_second_keep_both_copies(home: Path) -> None:
     update(home)
     runs = []
-    with mock.patch.object(work.datetime, "datetime", wraps=work.datetime.datetime) as clock:
-        clock.now.return_value = work.datetime.datetime(2026, 11, 22)
+    with mock.patch.object(
+        reader_copy.datetime, "datetime", wraps=reader_copy.datetime.datetime
+    ) as clock:
+        clock.now.return_value = reader_copy.datetime.datetime(2026, 11, 22)
         for number in range(3):
             source = f"version = {number}"
             put(home / LECTURE, notebook(source))
@@ -457,7 +459,7 @@ def test_without_a_readable_record_every_difference_is_the_reader_s(
 
 
 def test_two_starts_at_once_make_one_update(home: Path) -> None:
-    code = "from pathlib import Path; from workbook.lab.work import update; "
+    code = "from pathlib import Path; from workbook.lab.reader_copy import update; "
     code += f"print(update(Path({str(home)!r})).copied)"
     both = [subprocess.Popen(["python", "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
     assert sorted(int(one.communicate()[0]) for one in both) == [0, 4]
@@ -468,7 +470,7 @@ def test_two_starts_at_once_make_one_update(home: Path) -> None:
 PATHS = st.sampled_from(
     ["lectures/a.ipynb", "lectures/b.ipynb", "lectures/c.svg", "assignments/a1__x/models/m.txt"]
 )
-OWN = st.sampled_from(["lectures/a.course.ipynb", "mine.txt", work.NEWS])
+OWN = st.sampled_from(["lectures/a.course.ipynb", "mine.txt", reader_copy.NEWS])
 CELLS = st.integers(0, 3)
 OUTPUTS = st.sampled_from(["", "one", "two"])
 
@@ -556,7 +558,7 @@ def test_no_sequence_of_changes_loses_what_the_reader_wrote(
         after = below(home / "work")
         everything = list(after.values())
         for path, written in mine.items():
-            if path == work.NEWS:
+            if path == reader_copy.NEWS:
                 assert written in after[path], "the reader's text is in it"
                 continue
             if before.get(path) != written:

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from ...common.errors import WorkbookError
 from .evidence import Evidence
-from .python import missing_module
+from .python_models import missing_module
 from .rules import Advice, Catalogue, Said, listed, near
-from .weights import unbuilt
+from .unbuilt_models import unbuilt
 
 _NUMPY = {
     "FP32": "np.float32",
@@ -467,7 +467,7 @@ REQUESTS.row(
     "or take decoupled out of config.pbtxt.",
 )
 REQUESTS.row(
-    "model-mistake",  # from backends/python/checks.py
+    "model-mistake",  # from backends/python/answer_checks.py
     "ModelMistake: {what:rest}\nwhere: {where:rest}\nto do: {todo:rest}",
     what="{what}",
     where="{where}",

@@ -1,9 +1,9 @@
 """The program inside the sandbox: it executes a notebook beside a Triton of its own.
 
-`python -m grader.sandbox.runner` reads its orders as JSON from standard input and writes one tar to
-standard output: run.json, executed.ipynb, server.log, reported/ (the values that the notebook
-handed to its checks) and repository/ (the models that it deployed). This program shares the sandbox
-with the student's code, so the outside trusts nothing in the tar.
+`python -m grader.judge.notebook_program` reads its orders as JSON from standard input and writes
+one tar to standard output: run.json, executed.ipynb, server.log, reported/ (the values that the
+notebook handed to its checks) and repository/ (the models that it deployed). This program shares
+the sandbox with the student's code, so the outside trusts nothing in the tar.
 
 It imports late, where something is needed: then the kernel and the server start at the same time.
 """

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from .catalogue.config import PLATFORMS
+from .catalogue.config_values import PLATFORMS
 from .catalogue.evidence import CONFIG, Evidence
 from .pbtxt import Place, Scalar
 
