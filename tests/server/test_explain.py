@@ -1135,7 +1135,7 @@ def test_a_demonstration_model_without_its_weights(
     given = ("language_tokenizer", "language_onnx", "language_labels")
     for name in ("digits_onnx", "image_classifier", "language", *given):
         (tmp_path / name / "1").mkdir(parents=True)
-        for file in ("config.pbtxt", "1/model.py"):
+        for file in ("config.pbtxt", "labels.txt", "1/model.py"):
             if (course / name / file).is_file():
                 shutil.copyfile(course / name / file, tmp_path / name / file)
     (tmp_path / "digits_onnx/1").rmdir()
