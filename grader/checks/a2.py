@@ -37,34 +37,37 @@ LEAF = 0.2
 
 
 def margin_tolerance(trees: int) -> float:
-    """How far two raw scores may lie apart that are float32 sums over the trees of the recipe.
+    """The largest allowed difference of two raw scores of one row, sums over the recipe's trees.
 
-    A float32 sum of T + 1 terms, in any order, has an error of at most (T + 1) u M. Here u is the
-    unit roundoff and M the sum of the terms' magnitudes, at most T times `LEAF`. Two such sums
-    differ by at most twice that. One u M more is for a library that rounds a float64 sum at the
-    end.
+    The server and the library add the same float32 terms in different orders. A float32 sum of
+    T + 1 terms, in any order, has an error of at most (T + 1) u M. Here u is the unit roundoff, and
+    M is the sum of the terms' magnitudes, at most T times `LEAF`. Two such sums differ by at most
+    2 (T + 1) u M. Another u M is added for a library that rounds a float64 sum at the end.
     """
     return (2 * (trees + 1) + 1) * UNIT * trees * LEAF
 
 
 def tolerance(trees: int) -> float:
-    """The same for a probability.
+    """The largest allowed difference of two probabilities of one row.
 
-    The slope of the logistic function is at most 1/4, and computing it adds a few roundings.
+    A probability is the logistic function of the raw score. The slope of that function is at most
+    1/4, so the difference of the scores counts a quarter. Computing the function adds at most four
+    roundings.
     """
     return margin_tolerance(trees) / 4 + 4 * UNIT
 
 
 def shap_tolerance(trees: int) -> float:
-    """The same for a SHAP value, which is a sum of a share of each of the 8 leaves of every tree.
+    """The largest allowed difference of two SHAP values of one measurement.
 
-    The shares of one tree together are at most twice its greatest leaf.
+    A SHAP value is a sum over all trees, with a share of each of a tree's 8 leaves. The shares of
+    one tree together are at most twice its largest leaf.
     """
     return 2 * (8 * trees + 1) * UNIT * trees * 2 * LEAF
 
 
 def because(trees: int) -> str:
-    """What a tolerance is derived from, for a message."""
+    """The reason for a tolerance, as a part of a message."""
     return f"two float32 sums over {trees} trees may be that far apart"
 
 
@@ -106,7 +109,7 @@ def forest(server: Probe, model: str) -> None:
         raise Failure(
             f"As the server parsed the config of {model}:\n" + "\n".join(faults),
             help="Mend models/forest/config.pbtxt, and deploy the folder again.",
-            # The model is there, so that the checks after this one can do their work.
+            # The model answers, so the checks that need this one can run.
             credit=0.5,
         )
 
@@ -619,7 +622,7 @@ def require_batches(server: Probe, model: str, rows: Array) -> None:
     change = server.counts(model) - before
     while change.requests < len(rows) and time.monotonic() < deadline:
         change = server.counts(model) - before  # the server counts after it has answered
-    # The last executions may not be counted yet, so that a difference of a tenth proves nothing.
+    # The last executions may not be counted yet, so a difference of 10 % does not show batching.
     if change.executions > 0.9 * change.requests:
         raise Failure(
             f"{change.requests} requests at once took {change.executions} executions: hardly one "
@@ -647,7 +650,7 @@ def require_additive(server: Probe, model: str, rows: Array) -> Array:
             help="31 values and 2 probabilities per row.",
         )
     p = np.clip(table[:, 1].astype(np.float64), UNIT, 1 - UNIT)
-    # The error of the logit of a probability rounded to float32, and that of a sum of SHAP values.
+    # The error of the logit of a probability rounded to float32, plus the error of the SHAP sum.
     allowed = 4 * UNIT / (p * (1 - p)) + shap_tolerance(60)
     off = np.abs(values.astype(np.float64).sum(axis=1) - np.log(p / (1 - p)))
     if not (off <= allowed).all():
@@ -720,7 +723,7 @@ def _number(value: Any, name: str) -> float:
 
 
 def _list(value: Any) -> list[Any]:
-    """The items of a value; of a column of single items, such as ask(…) returns, the items too."""
+    """The items of a value as a list. A column such as ask(…) returns becomes a list, too."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     items = value if isinstance(value, list | tuple) else [value]

@@ -1,7 +1,8 @@
 """Define checks, and run them. A check is a function.
 
-Its docstring is the sentence that the student reads. Its first parameter is a `Probe`, which asks
-the server on which the student's models are; the others are values that the notebook hands over::
+Its docstring is the sentence that the student reads. Its first parameter is a `Probe`, which sends
+requests to the server with the student's models. The other parameters are the values that the
+notebook passes to `check(...)`::
 
     @define("a2.probabilities", needs=("a2.forest",), hints=("First …", "Then …"))
     def probabilities(server: Probe, model: str, library: Array) -> None:
@@ -10,13 +11,13 @@ the server on which the student's models are; the others are values that the not
         if ...:
             raise Failure("Row 3 differs by 0.2.", help="Look at output_class.")
 
-A check returns where the work is right, raises `Failure` where it is not, and `NotAttempted` where
-there is nothing to look at yet. The same function runs in two places: in the notebook, where the
-student reads the result (notebook.py), and in the judge, which gives the marks.
+If the work is right, the function returns. If it is wrong, the function raises `Failure`. If there
+is no work to look at yet, it raises `NotAttempted`. The same function runs in two places: in the
+notebook, where the student reads the result (notebook.py), and in the judge, which gives the marks.
 
 A check may have hidden variants, with inputs that the notebook does not show. Only the judge runs
-them; they are no part of what students get. A check's marks are those of the lowest credit among
-the public function and its variants::
+them; students do not get them. The public function and each variant give a credit from 0 to 1. The
+lowest of these credits counts: the mark is this credit times the points of the check::
 
     @hidden("a2.probabilities")
     def secret_rows(server: Probe, model: str, library: Array) -> None: ...
@@ -68,9 +69,9 @@ class Check:
 
     Attributes:
         id: such as `a2.probabilities`; the part before the dot names the assignment.
-        run: the public function. It takes a `Probe` and the values that the notebook hands over.
-        needs: the ids of checks that must have earned points before this one runs.
-        hints: from a first idea to nearly the answer.
+        run: the public function. It takes a `Probe` and the values that the notebook passes.
+        needs: the ids of checks. This check runs only after each of them has earned points.
+        hints: the first one gives an idea, the last one nearly the answer.
         variants: the hidden functions. They take the same parameters.
     """
 
@@ -82,12 +83,12 @@ class Check:
 
     @property
     def sentence(self) -> str:
-        """What the check says: the first paragraph of its docstring, on one line."""
+        """The sentence that the student reads: the docstring's first paragraph, on one line."""
         return " ".join((inspect.getdoc(self.run) or "").split("\n\n")[0].split())
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of the values that the notebook must hand over."""
+        """The names of the values that the notebook must pass to `check(...)`."""
         return tuple(inspect.signature(self.run).parameters)[1:]
 
 
@@ -104,8 +105,9 @@ def define(
 
     Args:
         id: the assignment's short name, a dot, the check's name.
-        needs: ids of checks, defined above this one, that must have earned points before it.
-        hints: what `hint("a2.labels")` shows, one more each time.
+        needs: ids of checks that are defined above this one. This check runs only after each of
+            them has earned points.
+        hints: the texts that `hint("a2.labels")` shows: each call shows one more.
     """
 
     def mark(function: Function) -> Function:
@@ -125,8 +127,8 @@ def hidden(id: str) -> Callable[[Function], Function]:
             '''The labels of secret rows are those of the recipe's classes.'''
             rows = server.rng.random((10, 30), dtype=np.float32)
 
-    It has the parameters of the public function. `server.rng` gives the same random numbers again
-    for the same class and check. No message of it may tell an expected value.
+    It has the parameters of the public function. For the same class and check, `server.rng` always
+    gives the same random numbers. The messages must not contain an expected value.
     """
 
     def mark(function: Function) -> Function:
@@ -173,9 +175,9 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
 
 
 def backends(assignment: str) -> tuple[str, ...]:
-    """The backends that models of an assignment may name: `BACKENDS` of its module of checks.
+    """The backends that an assignment's models may use: `BACKENDS` in its module of checks.
 
-    Empty where the module names none; then every backend is admitted.
+    If the module has no `BACKENDS`, the result is empty, and every backend is allowed.
     """
     return tuple(getattr(_module(f"grader.checks.{assignment}"), "BACKENDS", ()))
 
@@ -199,9 +201,9 @@ def evaluate(
 
     Args:
         check: the check.
-        server: returns the `Probe` to ask. It is called only where a function is going to run.
-        values: what the notebook handed over, by parameter; None where the notebook did not get to
-            this check.
+        server: returns the `Probe`. It is called only when a function of the check will run.
+        values: the values that the notebook passed, by parameter; None if the notebook did not
+            reach this check.
         earned: the results of the checks before this one, by id.
     """
     began = time.monotonic()
@@ -235,12 +237,12 @@ def evaluate(
                 lowest = result(
                     status, failure.credit, failure.rationale, failure.help, hidden=is_hidden
                 )
-        except WorkbookError as error:  # of the server or the repository; it is explained already
+        except WorkbookError as error:  # of the server or the repository: it is explained already
             where = f" ({error.where})" if error.where else ""
             lowest = result("failed", 0, f"{error.what}{where}", error.todo, hidden=is_hidden)
         except Exception as error:
-            # A check should have an answer to whatever a student hands over. Where it raises
-            # something else, the mistake is the check's, and a person has to look.
+            # A check should give a result for all values that a student can pass. If it raises
+            # another error, the check is wrong, and a person has to look at it.
             what = f"This check could not do its work: {type(error).__name__}: {error}"
             lowest = result("error", 0, what, "Tell your instructor.", hidden=is_hidden)
         if lowest.credit == 0:
@@ -294,7 +296,7 @@ def require_close(
         expected: the array that it should equal.
         what: what the arrays hold, for the message: "the probabilities".
         tolerance: the largest absolute difference that is allowed.
-        because: what the tolerance is derived from, for the message.
+        because: the reason for the tolerance, for the message.
         help: what to look at.
 
     Raises:

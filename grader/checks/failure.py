@@ -1,4 +1,4 @@
-"""The two ways in which a check says no."""
+"""The two exceptions that a check may raise: `Failure` and `NotAttempted`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Failure(Exception):
         )
 
     Args:
-        rationale: what was found, in plain words, with the figures that show it.
+        rationale: what was found, in plain words, with the numbers that show it.
         help: what to look at; never the answer.
-        credit: the share of the points that the work still earns, from 0 to below 1.
+        credit: the share of the points that the work still earns: 0 or more, and below 1.
 
     Raises:
-        ValueError: the credit is outside of that range.
+        ValueError: the credit is below 0, or 1 or more.
     """
 
     def __init__(self, rationale: str, *, help: str = "", credit: float = 0.0) -> None:
@@ -33,12 +33,12 @@ class Failure(Exception):
 
 
 class NotAttempted(Exception):
-    """There is no work to judge yet. It earns nothing, and is not called wrong.
+    """There is no work to judge yet. It earns no points, and is not reported as wrong.
 
     Example::
 
         if not answers:
             raise NotAttempted("`answers` is still an empty list.")
 
-    A value that is still `...` or None needs no such line: then the check is not called at all.
+    For a value that is still `...` or None no such line is needed: the check is then not called.
     """

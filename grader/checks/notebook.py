@@ -5,9 +5,9 @@
     check("a2.forest", model=forest)
     hint("a2.forest")
 
-`check` runs the public part of a check at once, shows what it found, and stores the values that
-were handed to it. It gives no marks: those come from the judge, which runs the check again outside
-of the notebook.
+`check` runs the public function of a check at once, shows the result, and stores the values that
+were passed to it. It gives no marks. The marks come from the judge, which runs the check again
+outside of the notebook.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _shown: dict[str, int] = {}
 
 
 def check(id: str, /, **values: Any) -> Panel:
-    """Run a check on what you have, and show what it found.
+    """Run a check on your models and values, and show the result.
 
     Example::
 
@@ -43,8 +43,8 @@ def check(id: str, /, **values: Any) -> Panel:
 
     Args:
         id: the check's name, such as `a2.probabilities`.
-        values: what the task asks you to hand over: names of models, arrays, numbers, texts.
-            A value that is still `...` or None counts as not attempted.
+        values: the values that the task names: names of models, arrays, numbers, texts. If one is
+            still `...` or None, the check counts as not attempted.
 
     Returns:
         The result as a panel. Jupyter shows it where the call is the last line of a cell.
@@ -54,7 +54,7 @@ def check(id: str, /, **values: Any) -> Panel:
     """
     found = _find(id)
     values = {name: None if value is ... else value for name, value in values.items()}
-    # nbgrader scores a cell with anything on stderr as wrong; a framework's warning is no mistake.
+    # nbgrader gives a cell that writes to stderr no points. A framework's warning must not do that.
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         result, note = _run(found, values)
@@ -64,7 +64,7 @@ def check(id: str, /, **values: Any) -> Panel:
 
 
 def hint(id: str, /) -> Hint:
-    """Show one more hint of a check each time: from a first idea to nearly the answer.
+    """Show the hints of a check: each call shows one more. The last is nearly the answer.
 
     Example::
 
@@ -87,7 +87,7 @@ def _find(id: str) -> Check:
 
 
 def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
-    """The result, and a note where the model's folder differs from what is deployed."""
+    """The result, and a note if the model's folder differs from the deployed copy."""
     try:
         server = connect()
     except WorkbookError as error:
@@ -108,8 +108,8 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
 def _edited(model: Any, repository: Path) -> str:
     """A note where a file of `models/<model>` differs from the deployed copy, else "".
 
-    So it is when a file was changed after the deploy, and when the last deploy failed: then the
-    server goes on with the copy that it had.
+    This happens when a file was changed after the deploy, and when the last deploy failed. In the
+    second case the server still uses the copy of an earlier deploy.
     """
     if not isinstance(model, str):
         return ""

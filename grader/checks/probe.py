@@ -1,8 +1,9 @@
-"""`Probe`: what a check may ask a server.
+"""`Probe`: the requests that a check may send to a server.
 
-In the student's notebook a probe asks the student's own server, and in the judge a sandboxed one.
-What a student's model answers may come late, be huge or of a wrong type, or never come. Each of
-these becomes a `Failure` with a sentence, and no other exception.
+In the student's notebook a probe sends its requests to the student's own server, in the judge to a
+sandboxed one. The answer of a student's model can be late, huge, of a wrong type, or missing. In
+each of these cases the probe raises a `Failure` with a sentence for the student, and no other
+exception.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ T = TypeVar("T")
 class Counts:
     """What Triton's statistics extension has counted for a model, all versions together.
 
-    Counts can be subtracted, which gives what happened in between::
+    The difference of two counts is what happened in between::
 
         before = server.counts("forest")
         server.together("forest", requests)
@@ -60,7 +61,7 @@ class Counts:
 
 
 class Probe:
-    """What a check asks the server on which the student's models are.
+    """Sends a check's requests to the server with the student's models.
 
     Example, in a check whose first parameter is `server: Probe`::
 
@@ -68,15 +69,17 @@ class Probe:
         answer = server.infer(model, {"input__0": rows}, outputs=["output__0"])["output__0"]
 
     Attributes:
-        server: the server itself. Checks use the methods of the probe, which fail with sentences.
-        rng: random numbers, always the same in a notebook; in the judge, drawn from the class's
-            secret.
+        server: the server itself. Checks use the methods of the probe instead: these raise
+            `Failure` with a sentence.
+        rng: random numbers. In a notebook they are always the same; in the judge they depend on
+            the class's secret.
 
     Args:
-        server: the server to ask.
-        load: load a model when it is first asked for. The judge's server begins without models.
-        backends: load no model whose config names another backend; empty: every backend. Where
-            only the course's own backends are named, no code of the student's runs on the server.
+        server: the server to send requests to.
+        load: load a model at its first request. The judge's server starts without models.
+        backends: the backends that a model's config may name; empty: every backend. If they are
+            backends that run no Python file of a model, no code of the student's runs on the
+            server.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class Probe:
         self._client: Any = None
 
     def seed(self, number: int) -> None:
-        """Start the random numbers of `rng` again; the same number gives the same ones.
+        """Start `rng` again. The same number gives the same random numbers.
 
         Example::
 
@@ -100,7 +103,7 @@ class Probe:
         self.rng = np.random.default_rng(number)
 
     def require(self, model: str) -> None:
-        """Fail unless a model is ready. The other methods call this first.
+        """Raise `Failure` unless a model is ready. The other methods call this first.
 
         Example::
 
@@ -146,7 +149,7 @@ class Probe:
         return self._ask(lambda: self.server.config(model))
 
     def parameter(self, model: str, key: str) -> str | None:
-        """The `string_value` of a parameter in the parsed configuration; None where it has none.
+        """The `string_value` of a parameter in the parsed configuration; None if there is none.
 
         Example::
 
@@ -225,11 +228,11 @@ class Probe:
             model: the model's name.
             inputs: arrays by input name. Their first dimension is the batch, where the model has
                 one. Their dtypes decide the tensors' data types.
-            outputs: the outputs that must be in the answer; by default those that come.
+            outputs: the outputs that must be in the answer; by default all that the answer has.
             version: the model's version; by default the server chooses (the newest that it serves).
             classes: for each of `outputs`, ask for this many top classes instead of values. They
                 come as bytes: `value:index:label`.
-            timeout: seconds until the answer must be there.
+            timeout: seconds to wait for the answer.
 
         Raises:
             Failure: the server refused the request; or the answer is late, cannot be read, lacks
@@ -252,7 +255,8 @@ class Probe:
     ) -> list[dict[str, Array]]:
         """Send many requests without waiting in between; the answers come in the requests' order.
 
-        So the dynamic batcher has several requests to put into one batch.
+        Then several requests wait at the same time, and the dynamic batcher can put them into one
+        batch.
 
         Example::
 
@@ -304,7 +308,7 @@ class Probe:
         return [found[number] for number in range(len(requests))]
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
-        """The message with which the server refuses a request; "" where it answers it.
+        """The server's message if it refuses a request; "" if it answers the request.
 
         Example::
 
@@ -318,14 +322,14 @@ class Probe:
         return ""
 
     def close(self) -> None:
-        """Close the connection; the server goes on."""
+        """Close the connection. The server itself keeps running."""
         if self._client is not None:
             with contextlib.suppress(Exception):
                 self._client.close()
             self._client = None
 
     def _refuse_backend(self, model: str) -> Failure | None:
-        """Why a model may not even be loaded, from its config.pbtxt; None where it may."""
+        """A `Failure` if the model's config.pbtxt names a backend that is not allowed."""
         if not self._backends:
             return None
         try:
@@ -335,7 +339,7 @@ class Probe:
             return Failure(error.what, help=error.todo)
         except OSError:
             return Failure(f"There is no model {model!r} with a {CONFIG}.")
-        # Where the config names neither, the server would look at the files, and run a model.py.
+        # If the config names neither, the server looks at the model's files, and runs a model.py.
         named = {
             field.value.text if isinstance(field.value, Scalar) else "?"
             for field in (*document.root.all("backend"), *document.root.all("platform"))
@@ -363,10 +367,10 @@ class Probe:
 def _tensors(
     model: str, result: Any, wanted: list[str], declared: Mapping[str, str]
 ) -> dict[str, Array]:
-    """The outputs of an answer by name; fails where one is missing, unreadable or of a wrong type.
+    """The outputs of an answer by name; fails if one is missing, unreadable or of a wrong type.
 
     Args:
-        wanted: the outputs that must be there; empty: those that came.
+        wanted: the outputs that must be there; empty: all that the answer has.
         declared: the data type that the config states for an output, such as `TYPE_FP32`.
     """
     from tritonclient.utils import InferenceServerException

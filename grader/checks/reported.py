@@ -1,7 +1,7 @@
-"""Values that a notebook handed over to its checks: one JSON file per check, with arrays in an npz.
+"""The values that a notebook passed to `check(...)`: one JSON file and one npz per check.
 
-The student's kernel writes the files and the judge reads them. The judge trusts nothing in them:
-neither format can carry code, and sizes are checked before anything is read into memory.
+The student's kernel writes the files, and the judge reads them. The judge does not trust them:
+neither format can contain code, and the sizes are checked before the files are read into memory.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ARRAY = "$array"
 
 
 class Reported(BaseModel):
-    """The values that a notebook handed over to one check.
+    """The values that a notebook passed to one check.
 
     Attributes:
         check: the check's id.
         values: by parameter. In the file, `{"$array": name}` stands for an array of the npz.
-        result: the result of the public check in the notebook. Anybody can write it, so it gives
-            no marks; a difference from the judge's result becomes a flag.
+        result: the result of the public check in the notebook. A student could write it, so it
+            gives no marks. If it differs from the judge's result, the submission gets a flag.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +49,7 @@ def folder(assignment: str) -> Path:
 
 
 def write(check: str, values: Mapping[str, Any], result: CheckResult, to: Path) -> None:
-    """Write the values that a notebook handed over to a check.
+    """Write the values that a notebook passed to a check.
 
     Example::
 
@@ -59,7 +59,7 @@ def write(check: str, values: Mapping[str, Any], result: CheckResult, to: Path) 
         check: the check's id; it names the files.
         values: by parameter. Texts, numbers, bools, None, arrays, pandas columns, torch tensors,
             and lists and dicts of these.
-        result: what the public check found.
+        result: the result of the public check.
         to: the folder.
 
     Raises:
@@ -79,14 +79,14 @@ def write(check: str, values: Mapping[str, Any], result: CheckResult, to: Path) 
 
 
 def read(check: str, home: Path) -> Reported | None:
-    """Read the values of a check; None where the notebook handed over none.
+    """Read the values of a check; None if the notebook did not call the check.
 
     Args:
         check: the check's id.
         home: the folder. A student's code may have written anything into it.
 
     Raises:
-        WorkbookError: the files do not hold such values, or are too large.
+        WorkbookError: the files do not have this form, or are too large.
     """
     path = home / f"{check}.json"
     if not path.is_file() or path.is_symlink():

@@ -1,7 +1,8 @@
 """The files and the marks of a class.
 
-Submissions are taken from the inbox (intake.py,
-unpack_submission.py), graded in parallel (autograde.py),
-written into nbgrader's gradebook (gradebook.py, preprocessors.py), and exported as tables for other
-systems (export.py). classroom.py knows where everything lies.
+- intake.py, unpack_submission.py: take submissions from the inbox
+- autograde.py: grade them in parallel
+- gradebook.py, preprocessors.py: write the results into nbgrader's gradebook
+- export.py: write the marks as tables for other systems
+- classroom.py: the paths of all these files, and the stored results
 """

@@ -1,9 +1,10 @@
 """Grade a class: one dask task per submission, and one writer for the gradebook.
 
 The dask cluster is on this machine unless a scheduler's address is given. A task gets a submission
-as bytes and answers with the result as JSON. So a worker needs a checkout of the course, and
-nothing else of this machine. Each result is stored as soon as it is known, under the hash of all
-that it depends on. What is stored is not graded again, also after a run that was killed.
+as bytes and returns the result as JSON. So a worker needs a checkout of the course, and no other
+files of this machine. Each result is stored as soon as it is known, under a key: the hash of
+everything that the result depends on. A submission whose key has a stored result is not graded
+again, even if the last run was killed.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ from .classroom import Classroom
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-#: What grades one submission, and what computes the key of its result: see `grade.grade` and
-#: `grade.key`.
+#: The function that grades one submission, and the one that computes the key of its result: see
+#: `grade_submission.grade` and `grade_submission.key`.
 Grader = Callable[[Path, str, grade_submission.Settings], Graded]
 Keyer = Callable[[Path, str, grade_submission.Settings], str]
 
@@ -56,8 +57,8 @@ NOT_GRADED = "not graded"
 #: Flags that may be the machine's fault. A submission with one of them, or with a check that
 #: crashed, is graded a second time in the next run.
 MAYBE_MACHINE = frozenset({NOT_GRADED, "runner ended", "judge ended"})
-#: The flag of a submission that ended in such a way a second time. After that, only --force grades
-#: it again.
+#: The flag of a submission whose second result has such a flag, or a crashed check, too. After
+#: that, only --force grades it again.
 TWICE = "tried twice"
 
 
@@ -67,7 +68,7 @@ class Outcome:
 
     Attributes:
         graded: students whose submission was graded in this run.
-        known: students whose result was stored already.
+        known: students whose result had been stored before this run.
         failed: students whose submission could not be graded, in this run or before, with the
             reason.
         unwritten: students whose result could not be written into the gradebook, with the reason.
@@ -99,15 +100,15 @@ def autograde(
     Args:
         classroom: its `submitted/` is graded; results and gradebook are written there.
         assignment: the assignment, built.
-        settings: as for `grade.grade`.
+        settings: as for `grade_submission.grade`.
         workers: processes on this machine; by default one per core.
         scheduler: the address of a running dask scheduler, instead of processes on this machine.
-            Its workers run code that they are sent: students must not be able to reach it.
-        force: grade again what is graded, and write again what is written.
-        deadline_s: the most seconds for one submission in all; by default the sum of the limits of
-            its parts, and a minute more.
+            Its workers run the code that clients send: students must not be able to reach it.
+        force: grade and write every submission again.
+        deadline_s: the most seconds for one submission in all; by default the limits of notebook
+            and judge together, and 60 s more.
         console: where progress is shown.
-        grader, keyer: what grades one submission, and what computes the key of its result.
+        grader, keyer: the functions that grade one submission, and compute the key of its result.
 
     Raises:
         WorkbookError: nothing can be graded here: there is no sandbox, no release, or no worker.
@@ -170,7 +171,7 @@ class _Plan:
         keys: the key of each student's result, by student.
         todo: the folders of the submissions to be graded, by key.
         second_try: keys among them whose last result may have been the machine's fault.
-        failed: students who will not be graded again although they have no verdict, and why.
+        failed: students whose submission could not be graded in two runs, with the reason.
     """
 
     keys: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -180,7 +181,7 @@ class _Plan:
 
     @functools.cached_property
     def students(self) -> dict[str, list[str]]:
-        """The students of each result: those who handed in the same files share one."""
+        """The students of each result, by key. Students with the same files share one result."""
         found: dict[str, list[str]] = {}
         for student, key in self.keys.items():
             found.setdefault(key, []).append(student)
@@ -194,7 +195,7 @@ def _plan(
     force: bool,
     keyer: Keyer,
 ) -> _Plan:
-    """Find out what has to be graded; stores the results of submissions that cannot be read."""
+    """Find the submissions to be graded. For those that cannot be read, store a result at once."""
     plan = _Plan()
     for student, folder in classroom.submissions(assignment.name).items():
         known = intake.record(classroom, assignment.name, student)
@@ -216,7 +217,7 @@ def _plan(
 
 
 def _progress(console: Console | None) -> Progress:
-    """A progress bar, redrawn twice a second: the processor has other work."""
+    """A progress bar. It is redrawn only twice a second, to leave the processor to the grading."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -243,7 +244,7 @@ def _kinds(graded: Graded) -> dict[str, str]:
 
 
 def _tried_twice(graded: Graded) -> Graded:
-    """The same result, with the flag that makes it final."""
+    """The result with the added flag that makes it final."""
     why = "It ended so in two runs. It is graded again only with --force, or when it changes."
     flags = (*graded.verdict.flags, Flag(kind=TWICE, detail=why))
     return graded.model_copy(update={"verdict": graded.verdict.model_copy(update={"flags": flags})})
@@ -274,10 +275,10 @@ def _results(
     deadline_s: float,
     grader: Grader,
 ) -> Generator[tuple[str, Graded | str], None, None]:
-    """Yield each key with its result, or with the reason why there is none, as they come.
+    """Yield each key with its result, or with the reason why there is none, when it is known.
 
-    A thread of its own hands out the work. So no worker has to wait while the caller writes a
-    result into the gradebook, which takes a part of a second.
+    A separate thread sends the tasks to the workers. So no worker has to wait while the caller
+    writes a result into the gradebook, which takes a part of a second.
     """
     come: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = queue.SimpleQueue()
     stop = threading.Event()
@@ -315,8 +316,8 @@ def _hand_out(
 ) -> None:
     """Have all of `todo` graded; `tell` is called with each result.
 
-    There are never more tasks on the cluster than workers. So each task begins at once, its age is
-    known, and a worker that dies loses one task only.
+    There are never more tasks on the cluster than workers. So each task begins at once, it is known
+    how long it has run, and only one task is lost when a worker dies.
     """
     run = uuid.uuid4().hex[:8]
     done: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
@@ -424,7 +425,7 @@ def _cluster(workers: int | None, scheduler: str | None) -> Iterator[Client]:
         "distributed.logging": {"distributed": "critical"},
         "distributed.worker.daemon": True,
         "distributed.admin.large-graph-warning-threshold": "1GB",
-        # These would feed a dashboard, which is turned off. They took a twentieth of a core.
+        # These collect data for the dashboard, which is turned off. They took 5 % of a core.
         "distributed.worker.profile.enabled": False,
         "distributed.admin.system-monitor.interval": "5s",
         "distributed.admin.tick.interval": "1s",

@@ -23,7 +23,7 @@ from ..checks.results import Graded
 
 @dataclasses.dataclass(frozen=True)
 class Classroom:
-    """The folder `grader/work/` and what lies in it. git ignores all of it.
+    """The folder `grader/work/` and the files in it. git ignores all of them.
 
     Example::
 
@@ -45,7 +45,7 @@ class Classroom:
 
     @property
     def inbox(self) -> Path:
-        """What instructors put in: one zip or folder per student."""
+        """The folder that instructors put submissions into: one zip or folder per student."""
         return self.home / "inbox"
 
     @property
@@ -60,7 +60,7 @@ class Classroom:
 
     @property
     def feedback(self) -> Path:
-        """`<student>/<assignment>.html`: the page that a student gets to read."""
+        """`<student>/<assignment>.html`: the page that the student reads."""
         return self.home / "feedback"
 
     @property
@@ -75,7 +75,7 @@ class Classroom:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other graders out of this classroom; the kernel ends that with this process.
+        """Lock the classroom. The lock ends with this process.
 
         Raises:
             WorkbookError: another grader is at work in it.
@@ -97,7 +97,7 @@ class Classroom:
         return self.submitted / student / assignment
 
     def submissions(self, assignment: str) -> dict[str, Path]:
-        """The folders of all who handed in something, by student, in alphabetical order."""
+        """The folders of all submissions, by student, in alphabetical order."""
         found = {}
         with contextlib.suppress(FileNotFoundError):
             for entry in sorted(self.submitted.iterdir()):
@@ -117,7 +117,7 @@ class Classroom:
         return path.read_text().strip()
 
     def find(self, assignment: str, key: str) -> Graded | None:
-        """A stored result; None where there is none, or none that this version can read."""
+        """A stored result; None if there is none, or if this version cannot read it."""
         try:
             return Graded.model_validate_json(self._result(assignment, key).read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -128,7 +128,7 @@ class Classroom:
         return self._result(assignment, key).is_file()
 
     def store(self, graded: Graded) -> None:
-        """Store a result. A kill at any moment leaves all of it or nothing."""
+        """Store a result. If this process is killed meanwhile, nothing of it is stored."""
         text = graded.model_dump_json().encode()
         write(self._result(graded.assignment, graded.key), text)
 
@@ -145,7 +145,7 @@ class Classroom:
         write(self._index(assignment), text.encode())
 
     def limits(self, assignment: str) -> dict[str, float]:
-        """The limits that the class was last graded with, by the names that `Settings` has."""
+        """The limits with which the class was last graded, by their names in `Settings`."""
         return {str(name): float(x) for name, x in _json(self._limits(assignment)).items()}
 
     def set_limits(self, assignment: str, limits: dict[str, float]) -> None:
@@ -179,7 +179,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write a file so that a kill at any moment leaves the old one or the new one."""
+    """Write a file. If this process is killed meanwhile, the old file is still complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
     try:

@@ -1,9 +1,9 @@
 """Write results into nbgrader's gradebook, and read marks from it.
 
-Everything goes through nbgrader's own converters and its class Gradebook. So `nbgrader autograde`,
-formgrader and `nbgrader export` find what they would have written themselves. nbgrader is imported
-in the functions that need it: the import takes seconds, and a class that has not changed does not
-need it.
+All results are written with nbgrader's own converters and its class Gradebook. So the database is
+one that `nbgrader autograde` itself could have written, and formgrader and `nbgrader export` can
+read it. nbgrader is imported only in the functions that need it: the import takes seconds, and a
+class without changes does not need it.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _NBGRADER = "nbgrader.preprocessors"
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What the gradebook has for one student and one assignment.
+    """The gradebook's entry for one student and one assignment.
 
     Attributes:
         student: nbgrader's id of the student.
-        score: the points before the penalty. Where a person gave points, those count.
+        score: the points before the penalty. Points that a person gave replace those of the grader.
         most: the most points that can be earned.
-        penalty: the points that are taken off because it came late.
+        penalty: the points that are subtracted because the submission was late.
         by_hand: how many cells a person still has to read.
         parts: (points, most) of each graded cell, by its id, such as `a2.forest`.
-        comments: what a person wrote about a cell, by the same id.
+        comments: the comment that a person wrote about a cell, by the cell's id.
         submitted, due: times in UTC, where they are known.
-        first_name, last_name, email, number: as the gradebook has the student; mostly empty.
+        first_name, last_name, email, number: the gradebook's data of the student; mostly empty.
     """
 
     student: str
@@ -93,9 +93,9 @@ def config(classroom: Classroom) -> Config:
         f"{_NBGRADER}.OverwriteCells",
         f"{_NBGRADER}.CheckCellMetadata",
     ]
-    # nbgrader's default names CheckCellMetadata here again. Nothing after the first one changes
-    # what it checks. In the same way nbformat's schema is checked at the end, and not after each
-    # preprocessor.
+    # nbgrader's default runs CheckCellMetadata here a second time. That is not needed: nothing
+    # after the first time changes what it checks. For the same reason nbformat's schema is checked
+    # only at the end, and not after each preprocessor.
     made.Autograde.autograde_preprocessors = [
         f"{_GRADER}.Grade",
         f"{_NBGRADER}.SaveAutoGrades",
@@ -186,7 +186,7 @@ class Writer:
             self._run(GenerateAssignment, chosen, ".", force=True)
 
     def _create(self) -> None:
-        """Make the database where there is none, as nbgrader would: its tables and their version.
+        """If there is no database, make one as nbgrader does: the tables and their version.
 
         nbgrader sets the version by starting the program `alembic`, which takes seconds. This uses
         alembic's functions. The file appears when it is complete.
@@ -210,7 +210,7 @@ class Writer:
         aside.replace(self._classroom.gradebook)
 
     def _describe(self, student: str) -> None:
-        """Write the student's id in Moodle or Canvas into the gradebook, where it is known."""
+        """If the student's id in Moodle or Canvas is known, write it into the gradebook."""
         from nbgrader.api import Gradebook
 
         known = intake.record(self._classroom, self._assignment.name, student)
@@ -270,7 +270,7 @@ def _without_interruption() -> Iterator[None]:
 
 
 class _Log(logging.Logger):
-    """nbgrader's log, kept and not shown: it says why something failed."""
+    """Keeps nbgrader's log messages and does not show them: they tell why something failed."""
 
     def __init__(self) -> None:
         super().__init__("grader.gradebook", logging.ERROR)
@@ -281,11 +281,11 @@ class _Log(logging.Logger):
 
 
 def written(classroom: Classroom, assignment: str) -> dict[str, str]:
-    """The key of the result that the gradebook has of each student.
+    """The key of the result that is in the gradebook, by student.
 
-    A student is in it only where the gradebook has the submission, and the autograded notebook
-    belongs to that result and has the same time stamp. This reads the database without nbgrader,
-    whose import takes seconds.
+    A student is left out unless the gradebook has the submission, the autograded notebook has a
+    key, and the time stamps of the submission and of the autograded notebook are equal. This
+    function reads the database without nbgrader, whose import takes seconds.
     """
     try:
         with contextlib.closing(

@@ -4,12 +4,12 @@ An instructor puts one zip or folder per student into the inbox:
 
     anna.zip                         what `workbook submit` wrote
     anna/                            the files themselves, or a zip in a folder
-    anna/a2__forest/                 as `nbgrader collect` leaves it, with its timestamp.txt
+    anna/a2__forest/                 as `nbgrader collect` makes it, with its timestamp.txt
     okafor_LATE_4711_90210_a2.zip    as Canvas names it (4711 is Canvas's id of the student)
     Anna Okafor_4711_assignsubmission_file_a2.zip (or a folder)   as Moodle names it
 
-An entry that cannot be taken becomes a submission without points, with the reason. The others are
-not affected.
+If an entry cannot be read, the student gets a result without points, with the reason. The other
+entries are not affected.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Record(BaseModel):
         student: nbgrader's id of the student.
         source: the entry's name in the inbox.
         digest: the hash of the entry's content.
-        problem: why it could not be taken; empty where it was.
-        system: the system that the entry was downloaded from, where its name shows that.
+        problem: why it could not be read; empty if it could.
+        system: the system that the entry was downloaded from; empty if its name does not show it.
         number: that system's id of the student.
-        name: the student's name as the entry's name has it.
+        name: the student's name in the entry's name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,7 +73,7 @@ def take_inbox(classroom: Classroom, assignment: Assignment, inbox: Path) -> lis
 
     Example::
 
-        take(Classroom.default(), assignments.named("a2"), Path("~/Downloads").expanduser())
+        take_inbox(Classroom.default(), assignments.named("a2"), Path("~/Downloads").expanduser())
 
     Args:
         classroom: where the submissions are copied to.
@@ -84,7 +84,7 @@ def take_inbox(classroom: Classroom, assignment: Assignment, inbox: Path) -> lis
         One record per student.
 
     Raises:
-        WorkbookError: the inbox is not there.
+        WorkbookError: there is no such folder.
     """
     if not inbox.is_dir():
         raise WorkbookError(
@@ -105,7 +105,7 @@ def record(classroom: Classroom, assignment: str, student: str) -> Record | None
 
 
 def refused(assignment: Assignment, problem: str) -> Graded:
-    """The result of a submission that could not be taken: no check was attempted.
+    """The result of a submission that could not be read: no check was attempted.
 
     Raises:
         WorkbookError: the assignment is not built.
@@ -127,10 +127,10 @@ def refused(assignment: Assignment, problem: str) -> Graded:
 
 
 def clean(name: str) -> str:
-    """A student's name in a form that can name a folder, be part of a URL and be nbgrader's id.
+    """A student's name as a text that can be a folder's name, a part of a URL and nbgrader's id.
 
-    Letters and digits of any script stay, and `. _ - @`. Everything else becomes `_`. It is never
-    empty. Example: `clean("Ana Ruiz") == "Ana_Ruiz"`.
+    Letters and digits of any script, and `. _ - @`, are kept. Other characters become `_`. The
+    result is never empty. Example: `clean("Ana Ruiz") == "Ana_Ruiz"`.
     """
     text = unicodedata.normalize("NFC", name)
     text = re.sub(r"[^\w.@-]+", "_", text).strip("._-")
@@ -139,7 +139,7 @@ def clean(name: str) -> str:
 
 
 def _students(entries: list[Path]) -> Iterator[tuple[Path, Record]]:
-    """Each entry with its student. Of several entries of one student, only the newest counts."""
+    """Each entry with its record. If a student has several entries, only the newest counts."""
     newest: dict[str, tuple[float, Path, Record]] = {}
     for path in entries:
         whose = _whose(path)
@@ -157,7 +157,7 @@ def _students(entries: list[Path]) -> Iterator[tuple[Path, Record]]:
 
 
 def _whose(path: Path) -> Record:
-    """What an entry's name says of its student. `student` is not cleaned yet."""
+    """The record from an entry's name. `clean` has not been applied to its `student` yet."""
     name = path.name if path.is_dir() else re.sub(r"\.zip$", "", path.name, flags=re.IGNORECASE)
     entry = Record(student=name, source=path.name, digest="", name=name)
     for system, pattern in (("moodle", _MOODLE), ("canvas", _CANVAS)):
@@ -217,7 +217,7 @@ def _unpacked(path: Path, assignment: Assignment, scratch: Path) -> tuple[Path, 
     """Copy an entry's files into `scratch`; returns their folder, and nbgrader's time stamp.
 
     Raises:
-        Refused: the entry cannot be taken.
+        Refused: the entry cannot be read.
     """
     folder = scratch / "new"
     stamp = None
@@ -252,8 +252,8 @@ def _unzip(archive: Path, name: str, to: Path) -> None:
 def _top(folder: Path, assignment: Assignment) -> Path:
     """The folder that holds the notebook.
 
-    It may lie inside another one, as many programs make zips: a folder that is the only entry, or
-    one with the assignment's name, is entered.
+    Many programs put a folder around the files of a zip. So this function also looks in a folder
+    that is the only entry, and in one with the assignment's name, up to four levels deep.
     """
     for _ in range(4):
         if (folder / assignment.release.name).exists():
@@ -269,7 +269,7 @@ def _top(folder: Path, assignment: Assignment) -> Path:
 
 
 def _accept(folder: Path, assignment: Assignment) -> None:
-    """Refuse a folder without a notebook of this assignment that nbgrader can open."""
+    """Raise `Refused` unless the folder has the assignment's notebook and nbgrader can open it."""
     notebook = folder / assignment.release.name
     if not notebook.is_file():
         others = sorted(path.name for path in folder.glob("*.ipynb"))
@@ -282,12 +282,12 @@ def _accept(folder: Path, assignment: Assignment) -> None:
         nbformat.reads(json.dumps(content), as_version=4)  # type: ignore[no-untyped-call]
     except WorkbookError as error:
         raise Refused(f"{notebook.name}: {error.what} {error.todo}") from None
-    except Exception as error:  # nbformat raises many kinds of errors for JSON that is none of its
+    except Exception as error:  # nbformat raises many kinds of errors for JSON that is no notebook
         raise Refused(f"{notebook.name} is not a notebook ({type(error).__name__}).") from None
 
 
 def _stamp(path: Path) -> str | None:
-    """nbgrader's time stamp; None where the file holds none."""
+    """nbgrader's time stamp; None if the file has none."""
     from dateutil.parser import parse  # type: ignore[import-untyped]  # nbgrader's own
 
     try:

@@ -1,14 +1,14 @@
-"""Give the judge's results to nbgrader: two preprocessors and a filter of its configuration.
+"""Two nbgrader preprocessors, which pass the judge's results to nbgrader, and a Markdown filter.
 
-`Restore` is the first of nbgrader's sanitizing preprocessors. It puts the notebook that was run in
-the sandbox, with its released cells restored, in place of the one that was handed in.
+`Restore` is the first of nbgrader's sanitizing preprocessors. It replaces the notebook that was
+handed in with the one that was run in the sandbox, in which the released cells are restored.
 
-`Grade` takes the place of the preprocessor that would run the notebook. It runs nothing. It writes
-the judge's result into the cell of each check. From there nbgrader's own SaveAutoGrades reads the
-points.
+`Grade` replaces nbgrader's preprocessor that runs the notebook. It runs no code. It writes the
+judge's result into the cell of each check. nbgrader's own SaveAutoGrades then reads the points from
+these cells.
 
-Formgrader shows the notebook in an instructor's browser. So only text and PNG images are kept of
-what the student's code has printed.
+Formgrader shows the notebook in an instructor's browser. An output of the student's code could
+contain a script. So only text and PNG images of the outputs are kept.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class FromStore(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader carries
 
 
 class Restore(FromStore):
-    """Put the notebook that was run in place of the one that was handed in."""
+    """Replace the notebook that was handed in with the one that was run."""
 
     def preprocess(
         self, nb: NotebookNode, resources: dict[str, Any]
@@ -108,7 +108,7 @@ class Restore(FromStore):
 
 
 class Grade(FromStore):
-    """Write the judge's results into the cells of the checks; it takes the place of Execute."""
+    """Write the judge's results into the cells of the checks. It replaces nbgrader's Execute."""
 
     def preprocess(
         self, nb: NotebookNode, resources: dict[str, Any]
@@ -137,7 +137,7 @@ def safe_markdown(source: str) -> str:
 def harmless(nb: NotebookNode) -> None:
     """Remove from a student's notebook everything that a browser could run.
 
-    It keeps what is known to be harmless, and does not search for what is not.
+    It keeps only what is known to be harmless. It does not search for harmful content.
     """
     nb.metadata = from_dict({"language_info": {"name": "python"}})  # type: ignore[no-untyped-call]
     for number, cell in enumerate(nb.cells):

@@ -1,8 +1,8 @@
 """Grade one submission: restore its locked cells, run its notebook, run the checks on its models.
 
-A submission is a folder with the notebook (`a2.ipynb`) and its files (`models/…`). Whatever is in
-it, `grade` gives a result. What could not be read, run or judged becomes a flag, and the checks
-that depend on it earn nothing.
+A submission is a folder with the notebook (`a2.ipynb`) and its files (`models/…`). `grade` returns
+a result for every submission. If a part of it could not be read, run or judged, a flag of the
+result names the problem, and the checks that need this part earn no points.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ..sandbox.mounts import course
 from .judge import Line, Order
 from .run_notebook import CELL_S, Execution, execute
 
-#: What the notebook may use, together with the server that it deploys to.
+#: The limits for the notebook and the server that it deploys to, together.
 EXECUTION = sandbox.Limits()
-#: What the judge may use: its checks train models for comparison, and keep the answers.
+#: The limits for the judge. Its checks train models for comparison.
 JUDGE = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=6 << 30, output_bytes=4 << 20)
 
 
@@ -68,7 +68,7 @@ class Settings:
 
 
 def key(work: Path, assignment: str, settings: Settings) -> str:
-    """The hash of all that a result depends on, as 64 hexadecimal digits.
+    """The hash of everything that a result depends on, as 64 hexadecimal digits.
 
     These are: the submission's files, the released notebook, the files of the packages `workbook`
     and `grader` (with hidden checks), the list of pinned packages, and the settings.
@@ -89,10 +89,10 @@ def key(work: Path, assignment: str, settings: Settings) -> str:
 
 
 def grade(work: Path, assignment: str, settings: Settings) -> Graded:
-    """Grade one submission. What a student handed in never makes it raise.
+    """Grade one submission. No content of a submission makes this function raise an error.
 
-    The result's key is computed here, from the files at hand. So the caller notices when a dask
-    worker has another state of the course.
+    The result's key is computed here, from the files of this machine. So the caller can see whether
+    a dask worker has another version of the course.
 
     Args:
         work: the submission's folder. It is only read.
@@ -159,7 +159,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
 def _judge(
     assignment: Assignment, checks: dict[str, Check], ran: Execution, settings: Settings
 ) -> Verdict:
-    """Run the judge in its sandbox on what a notebook left behind, and collect its lines."""
+    """Run the judge in its sandbox on the notebook's models and values, and read its lines."""
     order = Order(
         assignment=assignment.short,
         repository=ran.repository,
@@ -252,7 +252,7 @@ def _nothing(
 
 
 def _released(assignment: str) -> Assignment:
-    """The assignment of this name, with a check that its notebook for students is built."""
+    """The assignment of this name; raises an error if its notebook for students is not built."""
     meant = assignments.named(assignment)
     if not meant.release.is_file():
         raise WorkbookError(
@@ -265,7 +265,7 @@ def _released(assignment: str) -> Assignment:
 
 @functools.cache
 def _protection() -> str:
-    """The protection that this machine allows, in words; tried once per process."""
+    """The protection that this machine allows, as a text; tried once per process."""
     return sandbox.protection().level
 
 
@@ -285,7 +285,7 @@ def _hash(path: Path) -> str:
 def _course() -> str:
     """The hash of the code that grades: both packages, with their data files, and the pinned list.
 
-    Left out are compiled files, texts for people (`*.md`), and the instructor's folder grader/work.
+    It leaves out compiled files, Markdown files, and the instructor's folder grader/work.
     """
     root = paths.root()
     digest = hashlib.sha256(_hash(root / "requirements.txt").encode())

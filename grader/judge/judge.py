@@ -1,13 +1,19 @@
 """The judge: runs an assignment's checks outside of the student's kernel, on the student's models.
 
-`python -m grader.judge.judge` reads an `Order` from standard input. It writes one JSON line per
-check as soon as that is done, with lines for its flags, and at last the server's log. It runs in a
-sandbox with a loopback device of its own. The server that loads the student's models runs in a
-second sandbox inside the first one. The two share the loopback device and nothing else: so the
-judge reaches the server, and what a model does cannot reach the judge.
+`python -m grader.judge.judge` reads an `Order` from standard input. It writes JSON lines (`Line`)
+to standard output, in this order:
 
-A model is loaded when a check first asks for it, so its counts begin at zero. Where a model ends
-its server, the check that asked it fails, and the next check gets a new server.
+- per check, as soon as it is done: one line `check` with the result, then one line `flag` for each
+  flag that the check has caused
+- one line `log` with the server's log
+- one line `end`. If it is missing, the judge did not finish.
+
+The judge runs in a sandbox that has its own loopback device. The server that loads the student's
+models runs in a second sandbox, inside the first one. The two share only the loopback device. So
+the judge can send requests to the server, and the code of a model cannot reach the judge.
+
+A model is loaded when a check first sends it a request, so its counts begin at zero. If a model
+ends the server, the check that was running fails, and the next check gets a new server.
 """
 
 from __future__ import annotations
@@ -54,8 +60,8 @@ class Order(BaseModel):
 
     Attributes:
         assignment: its short name, such as `a2`.
-        repository: the model repository as the student's notebook left it. It is only read.
-        reported: the folder of the values that the notebook handed to its checks.
+        repository: the model repository as it was at the end of the notebook. It is only read.
+        reported: the folder with the values that the notebook passed to its checks.
         secret: a text that decides the hidden inputs.
         isolation: whether the models are served in a sandbox of their own.
     """
@@ -79,7 +85,7 @@ class Line(BaseModel):
 
 
 class ServerLost(Exception):
-    """The server that the judge started did not start or has ended, or another one answers."""
+    """The judge's server did not start, or has ended, or another program listens on its port."""
 
 
 class _ServerWithLog(Server):
@@ -107,15 +113,16 @@ class _ServerWithLog(Server):
 class SandboxedServer:
     """A Triton in a sandbox, on the student's repository.
 
-    A model runs as the same user as its server. It could end the server and answer in its place. So
-    `confirm` compares the process that listens with the one that was started.
+    A model runs as the same user as its server. So its code could end the server, listen on the
+    same port, and answer in its place. `confirm` detects that: it compares the process that listens
+    with the process that was started.
 
     Attributes:
         server: the connection to it.
 
     Args:
         repository: the student's model repository, served read-only.
-        isolation: `unsandboxed` serves it with the caller's own rights, on free ports.
+        isolation: `unsandboxed` runs the server with the caller's own rights, on free ports.
 
     Raises:
         ServerLost: it did not start within a minute.
@@ -163,11 +170,11 @@ class SandboxedServer:
         raise ServerLost
 
     def log(self) -> str:
-        """The end of what the server and its models have printed so far."""
+        """The last `LOG` characters that the server and its models have printed."""
         return self._running.log()[-LOG:]
 
     def close(self) -> None:
-        """End the server and everything that it started; `log` still has what it printed last."""
+        """End the server and all its processes. `log` still works afterwards."""
         self.server.close()
         with contextlib.suppress(psutil.Error, ServerLost):
             psutil.Process(self.confirm()).kill()
@@ -186,7 +193,8 @@ def _free_ports() -> tuple[int, int, int]:
 def _listener(port: int) -> tuple[int, float]:
     """Process id and start time of the tritonserver that listens on a port.
 
-    The two together identify a process: no later one has the same.
+    The two together identify a process: a later process can get the same id, but not the same start
+    time.
 
     Raises:
         ServerLost: nobody listens there, or another program does.
@@ -221,9 +229,9 @@ class ServerOnDemand:
         return self._probe
 
     def close_if_lost(self) -> bool:
-        """Close the server if it has ended or another one answers; True if it was still there.
+        """Close the server if it is lost (`ServerLost`). Returns True if it was not.
 
-        True as well where no server was started yet.
+        The result is also True if no server has been started yet.
         """
         if self._started is None:
             return True
@@ -244,12 +252,12 @@ class ServerOnDemand:
         self._started = self._probe = None
 
     def log(self) -> str:
-        """The end of what all servers have printed that are closed."""
+        """The last `LOG` characters that the closed servers have printed."""
         return "\n".join(self._logs)[-LOG:]
 
 
 def run_checks(order: Order) -> Iterator[Line]:
-    """Run every check of an order; yields each result as soon as it is known."""
+    """Run every check of an order; yields the lines that the module's docstring describes."""
     server = ServerOnDemand(order)
     earned: dict[str, CheckResult] = {}
     try:
@@ -310,7 +318,7 @@ def _seed(secret: str, check: str) -> int:
 
 @contextlib.contextmanager
 def _deadline(seconds: float) -> Iterator[None]:
-    """Fail a check that takes longer than this."""
+    """Raise `Failure` in the block when it takes longer than this."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise Failure(
@@ -330,7 +338,7 @@ def _deadline(seconds: float) -> Iterator[None]:
 def main() -> None:
     """Carry out the order on standard input."""
     order = Order.model_validate_json(sys.stdin.buffer.read())
-    # What a library prints goes to standard error, so that it cannot come between the lines.
+    # Standard output of libraries is sent to standard error, so that it is not between the lines.
     with os.fdopen(os.dup(1), "w", buffering=1) as out:
         os.dup2(2, 1)
         for line in run_checks(order):

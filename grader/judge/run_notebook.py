@@ -1,9 +1,9 @@
 """Execute a submission's notebook in a sandbox, beside a Triton of its own.
 
 notebook_program.py runs inside the sandbox. This module runs outside: it starts the sandbox,
-unpacks the tar that comes out of it, and takes from it only what a notebook may show. Nothing that
-comes out is trusted, since the student's code could have written it: outputs are only shown, and
-the judge tests the models again, on reported values and on inputs of its own.
+unpacks the tar that comes out of it, and takes from it only outputs that a notebook may show. The
+tar is not trusted, since the student's code could have written it: outputs are only shown, and the
+judge tests the models again, on reported values and on inputs of its own.
 """
 
 from __future__ import annotations

@@ -1,2 +1,4 @@
-"""Pages for people: one feedback page per student (feedback.py) and the class report
-(class_report.py). page.py is what both share."""
+"""HTML pages: one feedback page per student (feedback.py) and the class report (class_report.py).
+
+page.py has the functions that both use.
+"""

@@ -1,4 +1,4 @@
-"""The class report: one HTML file that shows how a whole class did."""
+"""The class report: one HTML file with the results of a whole class."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
 
 
 def without_figures(rationale: str) -> str:
-    """A rationale with `#` in place of its figures: wrong answers of one kind then look the same.
+    """Replace each number in a rationale with `#`, so that wrong answers of one kind are equal.
 
     Example: `without_figures("7 of 50 rows differ") == "# of # rows differ"`.
     """
@@ -90,7 +90,7 @@ def _cell(graded: Graded, id: str, mark: Mark) -> dict[str, Any]:
 
 
 def _check(id: str, results: Iterable[Graded]) -> dict[str, Any]:
-    """How one check went in the whole class."""
+    """The results of one check in the whole class."""
     found = [result for graded in results if (result := graded.verdict.of(id)) is not None]
     return {
         "id": id,
@@ -102,7 +102,7 @@ def _check(id: str, results: Iterable[Graded]) -> dict[str, Any]:
 
 
 def _groups(results: dict[str, Graded]) -> list[dict[str, Any]]:
-    """Wrong answers whose rationales differ in figures only, the most frequent kind first."""
+    """Groups of wrong answers whose rationales differ only in numbers, the largest group first."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for student, graded in results.items():
         for check in graded.verdict.checks:
@@ -116,7 +116,7 @@ def _groups(results: dict[str, Graded]) -> list[dict[str, Any]]:
 
 
 def _flags(results: dict[str, Graded]) -> list[dict[str, Any]]:
-    """What a person should look at: one entry per student and kind of flag."""
+    """The flags, which a person should look at: one entry per student and kind of flag."""
     found: dict[tuple[str, str], list[str]] = {}
     for student, graded in results.items():
         for flag in graded.verdict.flags:
@@ -128,7 +128,7 @@ def _flags(results: dict[str, Graded]) -> list[dict[str, Any]]:
 
 
 def _same_files(results: dict[str, Graded]) -> list[list[str]]:
-    """Groups of students who handed in the same files, where these earned something."""
+    """Groups of students who handed in the same files, if these files earned points."""
     same: dict[str, list[str]] = {}
     for student, graded in results.items():
         if any(check.credit for check in graded.verdict.checks):

@@ -17,7 +17,7 @@ from .page import marks, most_points, render, save, title
 
 #: Where an entry of the server's log begins.
 _ENTRY = re.compile(r"^(?=[IWEF]\d{4} )", re.MULTILINE)
-#: An entry that is an error, but for the one that every server without a GPU writes.
+#: An entry that is an error, except for the one that every server without a GPU writes.
 _ERROR = re.compile(r"[EF]\d{4} (?!.*CudaDriverHelper)")
 #: The most lines and characters of a student's own server log that their page shows.
 LOG_LINES, LOG_CHARACTERS = 40, 6_000
@@ -35,7 +35,7 @@ def pages(classroom: Classroom, assignment: Assignment) -> dict[str, Path]:
 
 
 def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
-    """Write the page of each student who has a result. A page that would not change is not written.
+    """Write the page of each student who has a result. Unchanged pages are not written again.
 
     Example::
 

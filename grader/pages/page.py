@@ -1,8 +1,8 @@
-"""What both kinds of pages share: the template engine, marks, and whether a page is up to date.
+"""Functions for both kinds of pages: templates, marks, and whether the pages are up to date.
 
-Everything that a student's code produced is text by the time it gets here, and is escaped. No page
-shows a hidden check's source, a traceback or an expected answer. The judge's own log is on no page
-for students, since a model can print the hidden inputs into it.
+Output of a student's code reaches this module as text only, and the templates escape it. No page
+shows a hidden check's source, a traceback or an expected answer. The judge's own log is not shown
+to students, because a model can print the hidden inputs into it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
-    """The hash of all that the pages depend on: while it is the same, no page has to be written."""
+    """The hash of everything that the pages depend on. Without a change, no page is written."""
     digest = hashlib.sha256(repr(classroom.results_index(assignment.name)).encode())
     code = (*sorted(Path(__file__).parent.glob("*.py")), Path(panel.__file__))
     for path in (classroom.gradebook, assignment.release, *code, *sorted(_TEMPLATES.iterdir())):
@@ -36,7 +36,7 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
 def marks(classroom: Classroom, assignment: Assignment) -> dict[str, Mark]:
     """The marks of each student who has a result, by student.
 
-    A student whom the gradebook does not have yet gets the marks that the verdict alone gives.
+    If a student is not in the gradebook yet, the marks are computed from the verdict.
     """
     found = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
     points = assignment.checks
@@ -58,14 +58,14 @@ def title(assignment: Assignment) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template with its values filled in. All values are escaped, but for jinja's Markup."""
+    """A template with its values filled in. All values are escaped, except jinja's Markup."""
     loader = FileSystemLoader(_TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template(template).render(values)
 
 
 def save(path: Path, text: str) -> None:
-    """Write a page, unless the file holds this text already."""
+    """Write a page, unless the file already has this text."""
     content = text.encode("utf-8", "replace")
     if not path.is_file() or path.read_bytes() != content:
         write(path, content)

@@ -1,9 +1,11 @@
-"""Run a command, or a whole notebook, where it can reach nothing of this machine.
+"""Run a command in a sandbox: it sees only the files that it is given, and no network.
 
-from grader import sandbox
+    from grader import sandbox
 
-outcome = sandbox.run(["/bin/sh", "-c", "echo hello"], limits=sandbox.Limits(wall_s=10))
-outcome.stdout      # b"hello\\n"
+    outcome = sandbox.run(["/bin/sh", "-c", "echo hello"], limits=sandbox.Limits(wall_s=10))
+    outcome.stdout      # b"hello\\n"
+
+running.py describes what a command in a sandbox sees, and what it cannot do.
 """
 
 from .command import Isolation

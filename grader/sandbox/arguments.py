@@ -1,9 +1,11 @@
-"""The arguments of bubblewrap: namespaces, and the table of what is mounted in a sandbox.
+"""The arguments of bubblewrap: namespaces, and what is mounted in a sandbox.
 
-Two things that bubblewrap's own options do not see to. Where root starts a sandbox, the files under
-/proc/sys would be the machine's own, and writable: so /proc is mounted read-only. And what
-bubblewrap was started with can be read inside, in /proc/1: so launch.py gives it no environment,
-and its arguments through a file descriptor.
+Two problems are not solved by bubblewrap's own options:
+
+- If root starts a sandbox, the files under /proc/sys are the machine's own, and writable. So /proc
+  is mounted read-only.
+- A command in the sandbox can read bubblewrap's arguments and environment in /proc/1. So launch.py
+  gives bubblewrap no environment, and passes the arguments through a file descriptor.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from pathlib import Path
 from .bubblewrap import can_disable_userns
 from .command import Command
 
-#: The writable folders of a sandbox. Both lie in memory (tmpfs).
+#: The writable folders of a sandbox. Both are in memory (tmpfs).
 WRITABLE = ("/tmp", "/dev/shm")
 
-_USER = 1000  # every command runs as this user inside, whoever started the sandbox
+_USER = 1000  # the user id of every command in a sandbox
 #: Files of /etc that a sandbox gets in place of the machine's: path, content.
 ETC: Mapping[str, str] = {
     "/etc/passwd": f"student:x:{_USER}:{_USER}::/tmp/home:/bin/sh\n",
@@ -31,11 +33,11 @@ _SYSTEM = ("bin", "sbin", "lib", "lib64", "lib32", "libx32")
 
 
 def arguments(command: Command, bwrap: Path) -> list[str]:
-    """What bubblewrap is to be called with, without the command's own words.
+    """The arguments for bubblewrap, without those of the command itself.
 
     Args:
-        command: what will run.
-        bwrap: the program, whose version decides on one option.
+        command: the command that will run.
+        bwrap: the program. One option depends on its version.
     """
     return [
         *_namespaces(command, bwrap),
@@ -80,12 +82,12 @@ def _devices_and_processes(command: Command) -> list[str]:
     words = ["--dev", "/dev", *_tmpfs("/dev/shm", command), "--remount-ro", "/dev"]
     words += ["--proc", "/proc"]
     if not command.nesting:
-        # The files under /proc/sys belong to the machine's root. Where root starts the sandbox,
-        # its processes are that root to the kernel's file permissions, namespace or not.
+        # The files under /proc/sys belong to the machine's root. If root starts the sandbox, the
+        # kernel's file permissions treat its processes as this root, despite the namespace.
         words += ["--remount-ro", "/proc"]
     elif os.getuid() == 0:
-        # For root bubblewrap covers parts of /proc, and then the kernel allows no second /proc in
-        # a sandbox within, unless an uncovered one is in sight (mount_too_revealing in Linux).
+        # For root, bubblewrap covers parts of /proc. Then the kernel allows a second /proc, in a
+        # nested sandbox, only if an uncovered one is mounted, too (mount_too_revealing in Linux).
         words += ["--bind", "/proc", "/run/proc"]
     return words
 
@@ -100,7 +102,7 @@ def _tmpfs(folder: str, command: Command) -> list[str]:
 
 
 def _given(command: Command) -> list[str]:
-    """What the caller binds, read-only, with the folders of /tmp that lead to it."""
+    """The files and folders that the caller binds, read-only, and their parent folders in /tmp."""
     folders = _below_tmp(command.read_only, command.variables.get("WORKBOOK_HOME", ""))
     words = [word for folder in folders for word in ("--tmpfs", folder)]
     for inside, outside in command.read_only.items():
@@ -109,11 +111,11 @@ def _given(command: Command) -> list[str]:
 
 
 def _below_tmp(read_only: Mapping[str, Path], home: str) -> list[str]:
-    """The folders of /tmp that hold something which is bound at its own path.
+    """The folders in /tmp that contain a file or folder which is bound at its own path.
 
-    A checkout in /tmp is such a case. These folders are made read-only, so that a command can write
-    no more beside such a checkout than beside one elsewhere. `home`, the checkout that a program in
-    the sandbox has for itself, stays writable.
+    An example is a checkout in /tmp. These folders are made read-only: a command cannot write
+    beside a checkout elsewhere, and so must not write beside this one. `home` stays writable: it is
+    the folder that a program in the sandbox uses as its checkout.
     """
     places = [Path(p) for p, outside in read_only.items() if p == str(outside.absolute())]
     tops = {Path("/tmp", p.parts[2]) for p in places if Path("/tmp") in p.parents[1:]}

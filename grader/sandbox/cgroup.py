@@ -1,9 +1,9 @@
-"""A pids cgroup around a sandbox, where this account may make one.
+"""A pids cgroup for a sandbox, if this account may make one.
 
-With it the kernel limits how many processes a sandbox has, however fast they are made. The limit
-RLIMIT_NPROC is no help where root starts the sandbox: it does not apply to processes of the real
-root, whatever their user namespace (see setrlimit(2)). The group is made below the caller's own, so
-that the caller's own limit goes on to apply. See cgroups(7).
+With such a group the kernel limits the number of processes in a sandbox, however fast they are
+made. The limit RLIMIT_NPROC is not enough: if root starts the sandbox, it does not apply, because
+the processes belong to the real root in every user namespace (see setrlimit(2)). The group is made
+below the caller's own group, so that the caller's limit still applies. See cgroups(7).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pids:
 
     @property
     def inside(self) -> str:
-        """Its path as seen in a sandbox, which has a cgroup namespace of its own."""
+        """The folder's path in the sandbox, which has its own cgroup namespace."""
         mount = _V1 if self.folder.is_relative_to(_V1) else _V2
         return str(mount / self.folder.name)
 
@@ -39,10 +39,10 @@ class Pids:
         (self.folder / "cgroup.procs").write_text(f"{pid}\n")
 
     def members(self) -> list[int]:
-        """The ids of the processes in it, and in the groups of sandboxes within the sandbox."""
+        """The ids of the processes in this group and in the groups of nested sandboxes."""
         found: list[int] = []
         for place in (self.folder, *self.folder.glob(f"{_PREFIX}*")):
-            with contextlib.suppress(OSError):  # a group within has just been removed
+            with contextlib.suppress(OSError):  # a nested group has just been removed
                 found += map(int, (place / "cgroup.procs").read_text().split())
         return found
 
@@ -57,7 +57,7 @@ class Pids:
         """Remove the group. Its processes must have been ended; the kernel may need a moment."""
         for _ in range(200):
             try:
-                for left in self.folder.glob(f"{_PREFIX}*"):  # of sandboxes within
+                for left in self.folder.glob(f"{_PREFIX}*"):  # of nested sandboxes
                     left.rmdir()
                 self.folder.rmdir()
             except FileNotFoundError:
@@ -69,7 +69,7 @@ class Pids:
 
 
 def pids(limit: int) -> Pids | None:
-    """A new group for at most `limit` processes and threads; None where that is not allowed."""
+    """Make a group for at most `limit` processes and threads; None if this account may not."""
     own = _own_group()
     if own is None:
         return None
@@ -81,7 +81,7 @@ def pids(limit: int) -> Pids | None:
         return None
     try:
         (folder / "pids.max").write_text(f"{limit}\n")
-    except OSError:  # version 2 without the controller turned on for children
+    except OSError:  # cgroup version 2, and the pids controller is off for child groups
         folder.rmdir()
         return None
     return Pids(folder)
@@ -109,7 +109,7 @@ def _existing(mount: Path, path: str) -> Path | None:
 
 
 def _remove_left_over(own: Path) -> None:
-    """Remove the groups of supervisors that were killed. The kernel keeps those with processes."""
+    """Remove the groups of supervisors that were killed, unless they still have processes."""
     for left in own.glob(f"{_PREFIX}*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
         if not Path("/proc", owner).exists():

@@ -1,4 +1,4 @@
-"""`Command`: what runs in a sandbox, and what it sees there."""
+"""`Command`: a command that runs in a sandbox, and the files that it sees there."""
 
 from __future__ import annotations
 

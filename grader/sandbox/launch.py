@@ -1,6 +1,6 @@
-"""Start a command: in a sandbox, or without one where the caller asks for that.
+"""Start a command in a sandbox, or without one if the caller wants that.
 
-Both give a `Started`: the process, and the ways to look at and to end all that it starts.
+The result is a `Started`. Its methods list and end the command's processes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from .process_tree import Process
 
 
 class Started(Protocol):
-    """A command that runs.
+    """A command that was started.
 
     Attributes:
-        process: the child of this process, whose output is collected.
-        root: the process id of the first process that runs the command, as the caller sees it.
+        process: the child process, whose output is collected.
+        root: the process id of the sandbox's first process, as the caller sees it. Without a
+            sandbox it is the id of `process`.
         isolated: whether it runs in a sandbox.
     """
 
@@ -51,10 +52,10 @@ class Started(Protocol):
         """Kill every process. Calling it again does no harm."""
 
     def release(self) -> bool:
-        """Give back what the system holds for it, once it has ended.
+        """After the command has ended: close its files, and remove its cgroup or private folder.
 
         Returns:
-            Whether the command has run; False where bubblewrap ended before it.
+            True if the command has run, False if bubblewrap ended before it could start it.
         """
 
 
@@ -62,14 +63,14 @@ def launch(command: Command, stdin: bytes | IO[bytes], isolation: Isolation) -> 
     """Start a command.
 
     Args:
-        command: what to run, and what it may see.
+        command: the command, and the files that it sees.
         stdin: bytes, or an open file that the command reads.
         isolation: as for `sandbox.run`.
 
     Raises:
         WorkbookError: the machine allows no sandbox, or something to be bound is not there.
     """
-    with contextlib.ExitStack() as ours:  # files that only the child keeps
+    with contextlib.ExitStack() as ours:  # files that only the child process keeps open
         source = ours.enter_context(_memory_file(stdin)) if isinstance(stdin, bytes) else stdin
         if isolation == "unsandboxed":
             return _Unsandboxed(command, source)
@@ -79,8 +80,9 @@ def launch(command: Command, stdin: bytes | IO[bytes], isolation: Isolation) -> 
 class _Sandboxed:
     """A command in bubblewrap.
 
-    Bubblewrap makes the sandbox and then waits until this process lets the command begin. Meanwhile
-    the sandbox is put into its cgroup, so that no process is ever outside of it.
+    Bubblewrap makes the sandbox, and then waits until this process writes a byte to a pipe. Before
+    that, this process puts the sandbox into its cgroup. So none of the command's processes is ever
+    outside of the cgroup.
     """
 
     isolated = True
@@ -89,7 +91,7 @@ class _Sandboxed:
         bwrap = bubblewrap.program()
         self._pidfd = -1
         self._group = cgroup.pids(command.limits.processes + SPARE)
-        status_read, status_write = os.pipe()  # what bubblewrap tells of itself, in lines of JSON
+        status_read, status_write = os.pipe()  # bubblewrap's reports, lines of JSON
         self._status = os.fdopen(status_read, "rb")
         block_read, block_write = os.pipe()  # the command begins when something is written here
         try:
@@ -99,7 +101,7 @@ class _Sandboxed:
                 os.close(status_write)
                 os.close(block_read)
             self.root = self._first_process()
-            with contextlib.suppress(BrokenPipeError):  # it has ended; the supervisor tells why
+            with contextlib.suppress(BrokenPipeError):  # it has ended; the supervisor reports why
                 os.write(block_write, b"x")
         finally:
             os.close(block_write)
@@ -141,10 +143,10 @@ class _Sandboxed:
             )
 
     def _first_process(self) -> int:
-        """The process id of the sandbox's init, which is put into the cgroup.
+        """Put the sandbox's first process into the cgroup, and return its id.
 
         Raises:
-            WorkbookError: bubblewrap ended before it had a sandbox.
+            WorkbookError: bubblewrap ended before it had made a sandbox.
         """
         told = self._status.readline()
         if not told:
@@ -165,7 +167,7 @@ class _Sandboxed:
         return bubblewrap.refused(said.decode(errors="replace").strip())
 
     def processes(self) -> list[Process]:
-        if self._group is not None:  # the kernel's own list; else the process table is searched
+        if self._group is not None:  # else the process table has to be searched
             return process_tree.those(self._group.members())
         return process_tree.descendants(self.root)
 
@@ -176,7 +178,7 @@ class _Sandboxed:
         return self._group is not None and self._group.refused()
 
     def kill(self) -> None:
-        """Kill the namespace's init: then the kernel kills all other processes of it at once."""
+        """Kill the first process of the PID namespace. The kernel then kills all the others."""
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
@@ -192,7 +194,7 @@ class _Sandboxed:
 
 
 class _Unsandboxed:
-    """A command with the caller's own rights, within the limits that hold without a sandbox."""
+    """A command with the caller's own rights, with those limits that need no sandbox."""
 
     isolated = False
 
@@ -211,14 +213,14 @@ class _Unsandboxed:
         self.root = self.process.pid
 
     def _moved(self, value: str) -> str:
-        """A path below /tmp, in the private folder that takes the place of /tmp."""
+        """The path with `/tmp` at its beginning replaced by the private folder."""
         return re.sub(r"^/tmp(?=/|$)", lambda _: self._folder, value)
 
     def processes(self) -> list[Process]:
         return process_tree.descendants(self.root)
 
     def scratch_bytes(self) -> int:
-        return 0  # the private folder lies on the disk
+        return 0  # the private folder is on the disk
 
     def too_many_processes(self) -> bool:
         return False

@@ -1,18 +1,18 @@
-"""What a sandbox may use, and the limits among it that the kernel keeps for each process."""
+"""The limits of a sandbox, and the command that sets those which the kernel applies per process."""
 
 from __future__ import annotations
 
 import dataclasses
 import resource
 
-#: Processes that the kernel still grants above the limit. The supervisor needs to see that there
-#: are too many: it can then say why it ended the sandbox.
+#: The kernel's limit on processes is this much higher than ours. So the supervisor can see when our
+#: limit is exceeded, and report that as the reason why it ended the sandbox.
 SPARE = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a sandbox may use, all of its processes together unless a line says otherwise.
+    """The limits of a sandbox, for all of its processes together unless a line says otherwise.
 
     Example::
 
@@ -21,8 +21,9 @@ class Limits:
     Attributes:
         wall_s: seconds from start to end.
         cpu_s: seconds of processor time. Processes that have ended count as well.
-        memory_bytes: memory of the processes and content of the writable folders. One process that
-            asks for more gets a MemoryError; several processes that hold more end the sandbox.
+        memory_bytes: memory of the processes, and content of the writable folders. One process that
+            allocates more gets a MemoryError. If several processes together use more, the sandbox
+            is ended.
         processes: processes and threads at one time.
         file_bytes: the largest single file.
         scratch_bytes: the size of each writable folder, `/tmp` and `/dev/shm`.

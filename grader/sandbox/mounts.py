@@ -1,7 +1,7 @@
 """Which files a sandbox sees, so that Python, the course's packages and the server work in it.
 
-The parts of the checkout are bound one by one. So nothing that instructors keep beside them (hidden
-checks, solutions, submissions, the gradebook, the pages) is ever in a student's sandbox.
+The parts of the checkout are bound one by one. So the instructors' own files (hidden checks,
+solutions, submissions, the gradebook, the pages) are never in a student's sandbox.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from workbook.server import assemble
 from workbook.server.model_folder import precompile
 from workbook.server.tritonserver_command import SHORT_SPIN
 
-#: The folder inside that takes the place of a checkout: the student's code and the server write
-#: below it. It is `WORKBOOK_HOME` there; the variable HOME is another folder, `/tmp/home`.
+#: The folder in the sandbox that is used as the checkout: the student's code and the server write
+#: below it. `WORKBOOK_HOME` is set to it. HOME is another folder, `/tmp/home`.
 CHECKOUT = "/tmp/course"
 
 
 def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
-    """What to bind, and which environment to set, for the course's programs in a sandbox.
+    """The files to bind and the environment to set, for the course's programs in a sandbox.
 
     Example::
 
@@ -32,9 +32,9 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
         hidden: bind the hidden checks too. For the judge only.
 
     Returns:
-        `read_only` and `environment` for `sandbox.run`. Bound are the interpreter with its
-        packages, `workbook`, and `grader` without hidden checks, classroom and pages, all at their
-        own paths; and the backends of the laptop server, at their place in a checkout.
+        `read_only` and `environment` for `sandbox.run`. `read_only` has the interpreter with its
+        packages, `workbook`, and `grader` without hidden checks, classroom and pages, each at its
+        own path. It also has the backends of the laptop server, at their path in a checkout.
 
     Raises:
         ServerError: the laptop server cannot be assembled on this machine.

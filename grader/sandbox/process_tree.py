@@ -1,7 +1,7 @@
-"""The processes of a sandbox, their memory and their processor time, read from /proc outside of it.
+"""The processes of a sandbox, their memory and their processor time, read from the machine's /proc.
 
-Whatever a process inside does (fork, setsid, leave its children behind), it stays a descendant of
-the sandbox's first process, since that one is the init of its PID namespace. See proc(5).
+The sandbox's first process is the init of its PID namespace. So every process inside remains its
+descendant, also after fork and setsid, and after its parent has ended. See proc(5).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Process:
 
 
 def descendants(root: int) -> list[Process]:
-    """The process `root` and all below it; empty when it is gone."""
+    """The process `root` and all its descendants; empty if it has ended."""
     children: dict[int, list[tuple[int, bytes]]] = {}
     first: list[tuple[int, bytes]] = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib would take longer than the kernel
@@ -50,7 +50,7 @@ def descendants(root: int) -> list[Process]:
 
 
 def those(pids: list[int]) -> list[Process]:
-    """The processes with these ids, without those that are gone."""
+    """The processes with these ids, without those that have ended."""
     return [_process(pid, stat) for pid in pids if (stat := _stat(str(pid))) is not None]
 
 
@@ -63,11 +63,11 @@ def memory(processes: list[Process]) -> int:
 
 
 def exact_memory(processes: list[Process], seconds: float) -> int:
-    """The same, exactly: a shared page counts once.
+    """The exact number of bytes that the processes hold: a shared page counts once.
 
     The kernel walks page tables for this. That takes milliseconds per process, and far longer while
-    very many processes are being started. Processes that are not reached within `seconds` count as
-    in `memory`.
+    very many processes are being started. After `seconds` the remaining processes are counted as in
+    `memory`.
     """
     deadline = time.monotonic() + seconds
     return sum(
@@ -88,7 +88,7 @@ def tmpfs(root: int, places: tuple[str, ...]) -> int:
 def _read(pid: int | str, name: str) -> bytes:
     """A file of a process, with one system call each to open, read and close.
 
-    The supervisor reads hundreds of them ten times a second, on the same cores as the notebook.
+    The supervisor reads hundreds of such files every 0.1 s, on the same cores as the notebook.
     """
     file = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
     try:
@@ -98,9 +98,9 @@ def _read(pid: int | str, name: str) -> bytes:
 
 
 def _stat(pid: str) -> bytes | None:
-    """What /proc/<pid>/stat holds after the program's name; None where the process is gone.
+    """The content of /proc/<pid>/stat after the program's name; None if the process has ended.
 
-    A program may choose its name, brackets included, so the last bracket ends it.
+    The name is in brackets, and may contain brackets itself. So the last bracket is its end.
     """
     try:
         stat = _read(pid, "stat")

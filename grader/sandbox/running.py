@@ -1,14 +1,14 @@
-"""`run` and `start`: a command in a sandbox, to its end or as a server.
+"""Run a command in a sandbox: `run` waits until it has ended, `start` returns at once.
 
     outcome = sandbox.run(["/usr/bin/python3", "-c", "print(6 * 7)"], limits=Limits(wall_s=10))
     outcome.stdout      # b"42\\n"
 
-A command in a sandbox sees the system's programs and what the caller binds, all of it read-only.
-It has a loopback device of its own, its own processes, IPC and host name, and two writable folders
-of limited size in memory, `/tmp` and `/dev/shm`. Nothing that it writes reaches the disk: results
-leave as bytes on standard output. It sees no other files, no other processes, no network and not
-the caller's environment, and it has no capabilities. A few system calls that would get around the
-limits are refused (seccomp.py).
+A command in a sandbox sees the system's programs, and the files and folders that the caller binds;
+all of these are read-only. It has its own loopback device, processes, IPC and host name. It has two
+writable folders of limited size, `/tmp` and `/dev/shm`. Both are in memory: the command cannot
+write to the disk, and returns its results on standard output. It does not see other files, other
+processes, the network or the caller's environment, and it has no capabilities. A few system calls
+that could avoid the limits are refused (seccomp.py).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .supervisor import Outcome, Supervisor
 
 
 class Running:
-    """A command that runs beside the caller: a server. A context manager that ends it.
+    """A command that was started and runs in the background, such as a server.
 
-    A thread of this process supervises the command.
+    A thread of this process supervises it. At the end of a `with` block it is ended.
 
     Attributes:
         pid: the id of the sandbox's first process, as the caller sees it.
@@ -49,17 +49,17 @@ class Running:
         return self._thread.is_alive()
 
     def log(self) -> str:
-        """What it has written so far: standard output, at most `output_bytes` of it, and then the
-        end of standard error."""
+        """The command's output so far: standard output, at most `output_bytes`, then the end of
+        standard error."""
         return self._supervisor.text()
 
     def wait(self, timeout: float | None = None) -> Outcome | None:
-        """Its outcome when it ends within `timeout` seconds, else None."""
+        """Wait for at most `timeout` seconds. Returns the outcome; None if it has not ended."""
         self._thread.join(timeout)
         return self._outcome
 
     def stop(self) -> Outcome:
-        """End it with all that it started, and return its outcome. Stopping twice does no harm."""
+        """End the command and all its processes, and return the outcome. It may be called twice."""
         self._supervisor.end("asked")
         self._thread.join()
         assert self._outcome is not None
@@ -89,22 +89,23 @@ def run(
     nesting: bool = False,
     isolation: Isolation = "sandbox",
 ) -> Outcome:
-    """Run a command in a sandbox and return when it, and all that it started, has ended.
+    """Run a command in a sandbox. Returns when the command and all its processes have ended.
 
     Args:
-        command: program and arguments; the program's path is its path inside.
-        read_only: path inside → file or folder outside. They are bound read-only, in this order.
+        command: program and arguments; the program's path is its path in the sandbox.
+        read_only: path in the sandbox → file or folder of this machine. They are bound read-only,
+            in this order.
         stdin: bytes, or an open file that the command reads.
-        environment: the environment variables inside. PATH, HOME, LANG and TMPDIR have defaults.
-        cwd: the folder inside in which it starts.
-        limits: what it may use.
-        network: `own`, a loopback device that nothing else reaches; `outer`, the caller's network,
-            for a sandbox within a sandbox.
-        nesting: allow it to start sandboxes itself. Only for the course's own programs: where the
-            caller is root, such a sandbox sees the machine's `/proc`.
-        isolation: `unsandboxed` runs the command without a sandbox, within the same limits. Then
-            `read_only` and `network` have no effect, and a private folder takes the place of
-            `/tmp` in `cwd` and in the environment. Use it only where a person has asked for it.
+        environment: the environment variables. PATH, HOME, LANG and TMPDIR have defaults.
+        cwd: the working folder, a path in the sandbox.
+        limits: the limits.
+        network: `own`: a loopback device that no other process can use. `outer`: the caller's
+            network, for a nested sandbox.
+        nesting: allow the command to start sandboxes itself. Only for the course's own programs: if
+            the caller is root, such a sandbox sees the machine's `/proc`.
+        isolation: `unsandboxed` runs the command without a sandbox, with the same limits. Then
+            `read_only` and `network` have no effect, and a private folder replaces `/tmp` in `cwd`
+            and in the environment. Use it only if a person has decided so.
 
     Raises:
         WorkbookError: the machine allows no sandbox, or something to be bound is not there.
@@ -133,7 +134,7 @@ def start(
 ) -> Running:
     """Start a command in a sandbox and return at once; the arguments are those of `run`.
 
-    The sandbox ends with the thread that calls this, if not before.
+    The sandbox is ended when the thread that called this function ends, if not before.
 
     Example::
 

@@ -1,13 +1,13 @@
-"""A filter for the few system calls that would get around a sandbox's limits.
+"""A seccomp filter that refuses a few system calls, so that a command cannot avoid the limits.
 
-- memfd and System V segments: memory that no process maps and no folder shows, so that the
-  supervisor could not count it.
-- The kernel's keyrings: they are shared by all namespaces.
-- io_uring, bpf, perf and userfaultfd: no notebook needs them, and much of the kernel that they
-  reach has had security bugs.
+- memfd and System V segments: such memory need not be mapped by a process, and is in no folder. So
+  the supervisor could not count it.
+- The kernel's keyrings: all namespaces share them.
+- io_uring, bpf, perf and userfaultfd: no notebook needs them, and many security bugs of the kernel
+  were in their code.
 
-All of them fail with "function not implemented", which programs are prepared for. See seccomp(2);
-the numbers are those of Linux's tables of system calls.
+A refused call fails with "function not implemented" (ENOSYS), an error that programs expect. See
+seccomp(2). The numbers are from Linux's tables of system calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CALLS = {  # x86_64, aarch64
     "bpf": (321, 280),
     "userfaultfd": (323, 282),
 }
-_X32 = 0x40000000  # from this number on: the x32 variants of the same calls
+_X32 = 0x40000000  # numbers from here on are the x32 variants of the system calls
 
 # Instructions of classic BPF, and the offsets in struct seccomp_data.
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
@@ -38,7 +38,7 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 
 
 def filter_bytes() -> bytes | None:
-    """The filter as bubblewrap's option --seccomp takes it; None on a processor not named above."""
+    """The filter for bubblewrap's option --seccomp; None if `_ARCHITECTURE` lacks the processor."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURE:
         return None
@@ -46,7 +46,7 @@ def filter_bytes() -> bytes | None:
     tests = [(_IF_AT_LEAST, _X32), *((_IF_EQUAL, number) for number in numbers)]
     code = [
         (_LOAD, 0, 0, _ARCH),
-        (_IF_EQUAL, 0, len(tests) + 2, _ARCHITECTURE[machine]),  # of another architecture: refused
+        (_IF_EQUAL, 0, len(tests) + 2, _ARCHITECTURE[machine]),  # another architecture: refuse
         (_LOAD, 0, 0, _NUMBER),
         *((test, len(tests) - n, 0, value) for n, (test, value) in enumerate(tests)),
         (_RETURN, 0, 0, _ALLOW),

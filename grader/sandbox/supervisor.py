@@ -1,9 +1,13 @@
-"""`Supervisor`: collect what a command writes, and end it when it goes over a limit.
+"""`Supervisor`: collect a command's output, and end the command when it exceeds a limit.
 
-Limits are kept in three ways: by the kernel for each process (limits.py), by the kernel for all
-processes together where a pids cgroup can be made (cgroup.py), and here: ten times a second the
-supervisor looks at the processes, and ends all of them at once where a limit is reached. When the
-supervisor's own process is killed, bubblewrap ends the sandbox (its option --die-with-parent).
+Limits are applied in three ways:
+
+- by the kernel, per process (limits.py)
+- by the kernel, for all processes together, if a pids cgroup can be made (cgroup.py)
+- by the supervisor: every 0.1 s it looks at the processes, and ends all of them if a limit is
+  exceeded
+
+If the supervisor's own process is killed, bubblewrap ends the sandbox (option --die-with-parent).
 """
 
 from __future__ import annotations
@@ -32,13 +36,13 @@ class Outcome:
 
     Attributes:
         code: its exit status; negative for a signal; -9 where a limit stopped it.
-        stdout: all that it wrote there, at most `output_bytes` of its limits.
-        stderr: the last 16 KiB.
+        stdout: its standard output, at most `output_bytes` of the limits.
+        stderr: the last 16 KiB of its standard error.
         seconds: wall clock, from start to end.
         cpu_seconds: processor time of all its processes.
-        peak_bytes: the most memory that was seen at one look.
-        stopped: the limit that ended it; "asked" where the caller did; else "".
-        isolated: False where it ran without a sandbox because the caller asked for that.
+        peak_bytes: the most memory that the supervisor has measured.
+        stopped: the limit that ended it; "asked" if the caller ended it; else "".
+        isolated: False if it ran without a sandbox.
     """
 
     code: int
@@ -52,11 +56,11 @@ class Outcome:
 
 
 class Supervisor:
-    """Sees one started command to its end.
+    """Watches one started command until it ends.
 
     Args:
         started: the command.
-        limits: what it may use.
+        limits: its limits.
     """
 
     def __init__(self, started: Started, limits: Limits) -> None:
@@ -71,7 +75,7 @@ class Supervisor:
         self._stopped: Stopped = ""
 
     def run(self) -> Outcome:
-        """Collect the output and keep the limits until the command has ended.
+        """Collect the output and apply the limits until the command has ended.
 
         Raises:
             WorkbookError: bubblewrap made no sandbox, so that the command never ran.
@@ -89,7 +93,7 @@ class Supervisor:
         if not has_run and process.returncode == 1 and not self._stopped:
             raise bubblewrap.refused(self._stderr_text().strip())
         code = process.returncode
-        if code > 128:  # bubblewrap tells of a signal as a shell does
+        if code > 128:  # bubblewrap reports a signal as a shell does
             code = 128 - code
         return Outcome(
             code=-signal.SIGKILL if self._stopped else code,
@@ -103,13 +107,13 @@ class Supervisor:
         )
 
     def end(self, why: Stopped) -> None:
-        """End the command; the outcome names the reason, the first one where there are several."""
+        """End the command. The outcome has the reason; if there are several, the first one."""
         if not self._stopped and self._started.process.returncode is None:
             self._stopped = why
         self._started.kill()
 
     def text(self) -> str:
-        """What it has written so far: standard output, then the end of standard error."""
+        """The command's output so far: standard output, then the end of standard error."""
         return bytes(self._stdout).decode(errors="replace") + self._stderr_text()
 
     def _collect(self) -> None:
@@ -127,7 +131,7 @@ class Supervisor:
                 for key, _ in selector.select(max(0.0, next_look - time.monotonic())):
                     if key.fd == ended:
                         selector.unregister(ended)
-                        # The pipes end when the last process that it left behind has ended.
+                        # Processes that it left behind may hold the pipes open.
                         self._started.kill()
                     else:
                         self._read(selector, key.fd, key.data)
@@ -138,7 +142,7 @@ class Supervisor:
         os.close(ended)
 
     def _look(self) -> None:
-        """End the command where it is over a limit."""
+        """End the command if it exceeds a limit."""
         limits, started = self._limits, self._started
         if time.monotonic() - self._began > limits.wall_s:
             return self.end("wall clock")
@@ -152,7 +156,7 @@ class Supervisor:
             return self.end("cpu")
         scratch = started.scratch_bytes()
         held = process_tree.memory(processes) + scratch
-        if held > limits.memory_bytes:  # an upper bound, quickly made; now count exactly
+        if held > limits.memory_bytes:  # this is only an upper bound; now count exactly
             held = process_tree.exact_memory(processes, _TICK) + scratch
         self._peak = max(self._peak, held)
         if held > limits.memory_bytes:

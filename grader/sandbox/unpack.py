@@ -1,8 +1,8 @@
-"""Unpack the tar that came out of a student's sandbox, without trusting anything in it.
+"""Unpack the tar that came out of a student's sandbox. The tar is not trusted.
 
-The student's code may have written it. Only regular files and folders below known names are
-written, up to a number and a size; everything else is left out and reported. Modes, owners and
-times are not taken over. See tar(5).
+The student's code may have written it. Only regular files and folders with expected names are
+written, up to a maximum number and size. All other entries are left out and reported. Modes, owners
+and times of the entries are ignored. See tar(5).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ FOLDERS = ("reported", "repository")
 
 _ENTRIES = 10_000
 _DEPTH = 12
-_MOST_COMPLAINTS = 10  # the rest is counted
-#: What reading a broken or hostile archive may raise.
+_MOST_COMPLAINTS = 10  # of the others only the number is reported
+#: The errors that reading a broken or hostile archive may raise.
 _BROKEN = (
     tarfile.TarError,
     OSError,
@@ -37,11 +37,11 @@ def unpack(data: bytes, to: Path, *, most_bytes: int) -> list[str]:
 
     Args:
         data: the archive.
-        to: an empty folder. The folders of `FOLDERS` exist in it afterwards in any case.
-        most_bytes: the most that all files may have together.
+        to: an empty folder. Afterwards it always has the folders of `FOLDERS`.
+        most_bytes: the maximum size of all files together.
 
     Returns:
-        A sentence for each thing that was wrong with it; empty where nothing was.
+        One sentence per problem; empty if there was none.
     """
     wrong: list[str] = []
     for name in FOLDERS:
@@ -71,7 +71,7 @@ def unpack(data: bytes, to: Path, *, most_bytes: int) -> list[str]:
 
 
 def refusal(member: tarfile.TarInfo) -> str:
-    """Why an entry may not be unpacked; "" if it may."""
+    """The reason why an entry is not unpacked; "" if it is."""
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE):
         return "neither a file nor a folder"
     if member.sparse is not None or member.size < 0:
@@ -99,7 +99,7 @@ def refusal(member: tarfile.TarInfo) -> str:
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path) -> str:
     """Write one entry; returns why it was not written, or "".
 
-    Everything below `to` was made by this module, so that no link can lead a path out of it.
+    Everything below `to` was made by this module and is no link. So a path cannot lead out of `to`.
     """
     target = to / member.name
     try:

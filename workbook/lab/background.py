@@ -1,4 +1,4 @@
-"""What `make lab` does behind JupyterLab: build missing models, and load each when it is built."""
+"""What `make lab` does while JupyterLab is open: build missing models, and load each of them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from ..zoo import repository
 
 
 class BackgroundBuild:
-    """Builds the models of the shared repository, and perf_analyzer, in threads of this process.
+    """Builds the missing models of the shared repository, and then perf_analyzer.
 
         with BackgroundBuild(server, say=print, complain=print):
-            ...     # work with the server; leaving the block ends what is not done yet
+            ...     # work with the server; at the end of the block, building stops
 
-    The processes that build end with this one, whatever ends it (zoo/worker.py); what they leave is
-    continued by the next `make lab`.
+    A thread of this process starts one process per missing artefact. These processes end when this
+    process ends, for any reason (zoo/worker.py). The next `make lab` builds what is still missing.
+    A second thread loads each model when it is built; meanwhile the next one is being built.
 
     Args:
         server: where models are loaded, if it serves the shared repository.
         say: called with a line of progress.
-        complain: called with an error; the other models go on.
+        complain: called with an error. The other models are built all the same.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class BackgroundBuild:
         self._say = say
         self._complain = complain
         self._ended = threading.Event()
-        self._loads = ThreadPoolExecutor(1, thread_name_prefix="load")  # building goes on meanwhile
+        self._loads = ThreadPoolExecutor(1, thread_name_prefix="load")  # does not delay building
         self._builds = threading.Thread(target=self._work, name="build", daemon=True)
 
     def __enter__(self) -> Self:
@@ -53,11 +54,11 @@ class BackgroundBuild:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ended.set()  # from here on nothing is said: a server that is stopped refuses loads
+        self._ended.set()  # no more messages: a server that is being stopped refuses loads
         self._loads.shutdown(wait=False, cancel_futures=True)
 
     def _work(self) -> None:
-        from ..measure.perf_install import install  # takes pandas along
+        from ..measure.perf_install import install  # imports pandas, which takes long
 
         try:
             built = repository.build(ready=self._ready, bar=False)

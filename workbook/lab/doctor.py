@@ -1,9 +1,9 @@
-"""What a newcomer's machine may lack, and how to mend it: `make doctor`.
+"""`make doctor`: check whether this machine has what the course needs, and say how to get it.
 
     for finding in examine():
         print(finding.level, finding.subject, finding.found, finding.todo)
 
-Only the standard library is imported at the top, so that `python3 workbook/lab/doctor.py` answers
+Only the standard library is imported at the top, so that `python3 workbook/lab/doctor.py` runs
 on a machine where nothing is installed yet.
 """
 
@@ -37,8 +37,8 @@ class Finding:
 
     Attributes:
         subject: what was checked.
-        level: `ok`; `note` for what some parts of the course need; `fail` for what the course
-            cannot do without.
+        level: `ok`; `note` if only some parts of the course need what is missing; `fail` if the
+            course does not run without it.
         found: what was found.
         todo: how to mend it; empty where there is nothing to do.
     """
@@ -50,7 +50,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Check everything, one finding at a time. A check that fails itself is a finding too."""
+    """Run all checks; yields their findings. If a check raises an error, that is a finding, too."""
     for check in CHECKS:
         try:
             yield from check()
@@ -283,7 +283,7 @@ def _tools() -> Iterator[Finding]:
 
 
 def _bubblewrap() -> Finding:
-    """Which bubblewrap the grader's sandbox takes (`grader/sandbox/bubblewrap.py` decides)."""
+    """The bubblewrap that the grader's sandbox uses (chosen in `grader/sandbox/bubblewrap.py`)."""
     system = shutil.which("bwrap")
     if system is not None and _starts(system):
         return Finding("bubblewrap", "ok", f"{system}, the system's own")

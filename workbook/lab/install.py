@@ -4,9 +4,10 @@
     .venv/bin/python workbook/lab/install.py vllm     # vLLM's CPU build, beside it
     .venv/bin/python workbook/lab/install.py lock     # write the lists anew from requirements*.in
 
-pip installs uv from requirements-uv.txt, and uv the rest. uv does not read pip's settings, so they
-are handed to it: whoever has told pip about a mirror, a folder of wheels, a proxy or a certificate
-has told uv. Every package but PyTorch is compared with the hashes in requirements.txt.
+pip installs uv from requirements-uv.txt, and uv installs the rest. uv does not read pip's settings.
+So this program reads them and passes them on to uv as environment variables: if pip is set up to
+use a mirror, a folder of wheels, a proxy or a certificate, uv uses it too. Every package except
+PyTorch must have the hash that is in requirements.txt.
 
 Only the standard library is imported: this runs in a virtual environment that is still empty.
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: pip's setting → uv's variable, and what stands between several values in it.
+#: pip's setting → uv's variable, and the separator between several values in it.
 _SETTINGS = {
     "find-links": ("UV_FIND_LINKS", ","),
     "index-url": ("UV_DEFAULT_INDEX", " "),
@@ -37,12 +38,12 @@ _SETTINGS = {
     "client-cert": ("SSL_CLIENT_CERT", " "),
     "proxy": ("ALL_PROXY", " "),
 }
-#: pip's own order: what is written later wins.
+#: pip's own order: a later section wins.
 _SECTIONS = ("global", "install", ":env:")
-#: These break the import of vLLM's CPU build, which does without them.
+#: With these installed, vLLM's CPU build cannot be imported. It does not need them.
 _NOT_WITH_VLLM = ("torchvision", "torchaudio", "torchcodec")
 
-#: What is said of PyTorch's build, by the backend that `_torch_backend` chose.
+#: The message about PyTorch's build, by the backend that `_torch_backend` chose.
 _SENTENCES = {
     "auto": "PyTorch: the CUDA build that fits this machine's NVIDIA driver.",
     "cpu": "PyTorch: the build for the CPU, since this machine has no NVIDIA GPU.",
@@ -84,7 +85,7 @@ def main(task: str) -> int:
 
 
 def uv_settings(pip: str) -> dict[str, str]:
-    """The variables that make uv do what pip is set up to do.
+    """pip's settings as environment variables for uv.
 
     Args:
         pip: what `pip config list` prints: lines such as `global.find-links='/wheels /more'`.
@@ -163,7 +164,7 @@ def _torch_backend(environment: Mapping[str, str]) -> str:
     """Which build of PyTorch to take: `auto`, `cpu`, or "" for the ordinary index."""
     backend = "auto" if has_nvidia_gpu() else "cpu"
     look = ["install", "--quiet", "--dry-run", "--no-deps", "-r", "requirements-torch.txt"]
-    # One attempt: it says within a moment whether PyTorch's index is within reach.
+    # No retries: this only finds out whether PyTorch's index can be reached.
     quick = {**environment, "UV_HTTP_RETRIES": "0", "UV_HTTP_CONNECT_TIMEOUT": "10"}
     found = _uv([*look, "--torch-backend", backend], quick, silent=True)
     return backend if found == 0 else ""

@@ -1,41 +1,45 @@
 """The reader's own copy of the course: `work/`, which git ignores.
 
+The *reader* is the person who takes the course.
+
     work/lectures/…             notebooks and images
     work/assignments/a2__forest/…   notebook and starter files
-    work/course_updates.md      what an update left for the reader to look at
-    work/.history/DATE/…        copies with outputs that gave way to a new version
-    work/.course/               what was copied, so that changes can be told apart
+    work/course_updates.md      a list of the files that an update kept or put beside others
+    work/.history/DATE/…        the reader's notebooks, with outputs, that an update replaced
+    work/.course/               hashes of the files that were copied
 
-`update` makes the copies on the first start and brings them up to date on every later one. It
+`update` makes the copies on the first start. On every later start it brings them up to date. It
 compares three things: the course's file now, the course's file when it was last copied (its hashes
-are recorded), and the file in `work/`. nbgitpuller has the same rules, but needs a git remote; a
-course that was handed out as an archive has none.
+are recorded), and the reader's file in `work/`. nbgitpuller has the same rules, but it needs a git
+remote, and a course that was handed out as an archive has none.
 
-| the reader's file | the course's file | what happens |
+| the reader's file | the course's file | what `update` does |
 |---|---|---|
-| missing (new, or deleted by the reader) | is there | it is copied |
-| as it was copied | changed | it follows the course |
-| as it was copied | removed | it is removed |
-| a notebook that was only run | changed or removed | the same, and it is kept in `.history/` |
-| edited | changed | it stays; the new version is put beside it as `NAME.course.ipynb` |
-| edited | removed | it stays, as a file of the reader's own |
-| made by the reader | – | it is never touched |
+| missing (new, or deleted by the reader) | exists | copies the course's file |
+| unchanged since it was copied | changed | replaces it with the new version |
+| unchanged since it was copied | removed | removes it |
+| a notebook that was only run | changed | moves it to `.history/`, copies the new version |
+| a notebook that was only run | removed | moves it to `.history/` |
+| edited | changed | keeps it, writes the new version beside it as `NAME.course.ipynb` |
+| edited | removed | keeps it |
+| made by the reader | does not exist | keeps it |
 
-Where only outputs or metadata of the course's notebook changed, only the
-copies that are as they were copied follow.
+There is one exception: if only outputs or metadata of the course's notebook changed, unchanged
+copies are replaced, and notebooks that were run or edited are left alone.
 
-A notebook is *only run* while the text of its cells, their types and their order are those of the
-course: outputs, execution counts and metadata may differ. Such a notebook follows the course,
-because most notebooks of a lecture are run and not edited: to keep each of them back would leave
-the reader with outdated text and a second file beside every lecture. The outputs may still matter
-to the reader, so the old file is kept.
+A notebook was *only run* if its cells have the course's text, types and order. Outputs, execution
+counts and metadata may differ. Readers run most notebooks of a lecture and edit few. So a notebook
+that was only run is replaced: otherwise the reader would have an outdated text, and a second file
+beside every lecture. The reader may still need the outputs, so the old notebook is kept.
 
-In a git checkout the course is what is committed. A file in `lectures/` or `assignments/` that
-differs from it, or that git does not know, is work that a reader did there: its copy begins with
-these changes. It is copied and never moved. (Who builds a notebook and wants to see it in `work/`
-before it is committed deletes its copy there.)
+In a git checkout, the course's files are the committed ones. If a file in `lectures/` or
+`assignments/` differs from the committed one, or git does not know it, a reader has worked in that
+folder. The copy in `work/` is then made from this file, with the reader's changes. The file itself
+stays where it is. (A developer who has built a notebook, and wants to see it in `work/` before it
+is committed, deletes the copy there.)
 
-Each file is written aside and renamed, and an interrupted update is finished by the next one.
+Each file is written to a temporary file, which is then renamed. If an update is interrupted, the
+next one completes it.
 """
 
 from __future__ import annotations
@@ -58,17 +62,17 @@ from ..common.errors import WorkbookError
 
 IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
 NEWS = "course_updates.md"
-"""The file in `work/` that keeps what the terminal said about updates."""
+"""The file in `work/` with the messages of all updates, which are also printed."""
 _VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Note:
-    """Something that a reader should know about a file: a sentence, and what to open.
+    """A message to the reader about a file, with links to the files to open.
 
     Attributes:
         text: the sentence.
-        links: the files that it names, relative to `work/`.
+        links: the files that the sentence names, relative to `work/`.
     """
 
     text: str
@@ -80,10 +84,11 @@ class Update:
     """What one update did.
 
     Attributes:
-        copied: how many files were not there: new in the course, or deleted by the reader.
-        followed: how many files were replaced by the course's new version, or removed with it.
-        notes: files of which the reader should know: taken from `lectures/` or `assignments/`,
-            kept, put beside, or no longer part of the course.
+        copied: how many files were missing and were copied.
+        followed: how many files were replaced by the course's new version, or were removed
+            because the course's file was removed.
+        notes: messages about files that were copied with the reader's changes, kept, written
+            beside the reader's own, or are no longer part of the course.
     """
 
     copied: int = 0
@@ -114,7 +119,7 @@ class _Original:
 
     Attributes:
         found: its bytes.
-        course: the bytes that the course has for it; None where git does not know the file.
+        course: the bytes of the committed file; None where git does not know the file.
         executable: whether it may be run as a program.
     """
 
@@ -128,15 +133,15 @@ class _Fingerprint:
     """What identifies a file's content.
 
     Attributes:
-        whole: a hash of all of it.
-        cells: of a notebook, a hash of what a person writes in it: the cells' types and text.
+        whole: a hash of the whole content.
+        cells: for a notebook, a hash of what a person writes in it: the cells' types and text.
     """
 
     whole: str
     cells: str = ""
 
     def same(self, other: _Fingerprint | None) -> bool:
-        """Whether nobody edited one into the other: equal, or notebooks with equal cells."""
+        """Whether the two files are equal, or are notebooks whose cells are equal."""
         if other is None:
             return False
         return self.whole == other.whole or (self.cells != "" and self.cells == other.cells)
@@ -153,7 +158,7 @@ def update(home: Path | None = None) -> Update:
 
     Raises:
         WorkbookError: a file cannot be read or written, or a file of the reader's has the name of a
-            folder of the course. What was done so far stays; the next call goes on from there.
+            folder of the course. What was done so far is kept; the next call does the rest.
     """
     home = home or paths.root()
     try:
@@ -177,17 +182,17 @@ class _Copies:
         self.state = folder / ".course"
         self.state.mkdir(parents=True, exist_ok=True)
         self.began = datetime.datetime.now()
-        # Path → what the course had when it was last copied; None: a file of the reader's own that
-        # was taken from lectures/ or assignments/.
+        # Path → the course's file when it was last copied; None: a file that the reader made in
+        # lectures/ or assignments/.
         self.record: dict[str, _Fingerprint | None] = {}
-        # Path of a version that was put beside a reader's file → its hash.
+        # Path of a new version that was written beside a reader's file → its hash.
         self.offers: dict[str, str] = {}
         self.copied = self.followed = 0
         self.notes: list[Note] = []
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold off another update of the same folder meanwhile."""
+        """Lock the folder: another update waits until the block ends."""
         with (self.state / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -222,7 +227,7 @@ class _Copies:
             self.copied += 1
         elif now != before:
             held = _read(target)
-            # Without a record: an update that was interrupted before it could write it.
+            # There is no record if an update was interrupted before it could write one.
             if before is not None or held != original.found:
                 self._replace(path, original, held, before)
         self.record[path] = now
@@ -235,11 +240,11 @@ class _Copies:
     def _replace(
         self, path: str, original: _Original, held: bytes | None, before: _Fingerprint | None
     ) -> None:
-        """Let a file follow the course, or put the course's version beside it.
+        """Replace the reader's file with the course's version, or write that version beside it.
 
         Args:
-            held: the reader's bytes; None: it is no ordinary file.
-            before: what the course had when the file was copied.
+            held: the bytes of the reader's file; None if it is not a regular file.
+            before: the course's file when it was copied.
         """
         assert original.course is not None
         own, now = held is not None and _print(path, held), _print(path, original.course)
@@ -291,11 +296,11 @@ class _Copies:
                 (self.folder / folder).rmdir()
 
     def _offer(self, path: str, content: bytes, executable: bool) -> str:
-        """Put the course's version beside a reader's file; returns the path that it got."""
+        """Write the course's version beside a reader's file; returns the new file's path."""
         for mark in itertools.chain([".course"], (f".course-{n}" for n in itertools.count(2))):
             offer = str(Path(path).with_name(Path(path).stem + mark + Path(path).suffix))
             held = _read(self.folder / offer)
-            # An earlier offer that the reader did not touch gives way to the newer one.
+            # A version written there earlier, which the reader did not change, is replaced.
             old = held is not None and self.offers.get(offer) == _hash(held)
             if old or not os.path.lexists(self.folder / offer):
                 self._write(offer, content, executable)
@@ -306,7 +311,7 @@ class _Copies:
         return offer
 
     def _keep(self, path: str) -> str:
-        """Move a file of the reader's into the history; returns its new path."""
+        """Move a reader's file to `.history/`; returns its new path."""
         stamp = self.began.strftime("%Y-%m-%d_%H-%M-%S")
         for mark in itertools.chain([""], (f"-{n}" for n in itertools.count(2))):
             kept = self.folder / ".history" / (stamp + mark) / path
@@ -317,7 +322,7 @@ class _Copies:
         return kept.relative_to(self.folder).as_posix()
 
     def _write(self, path: str, content: bytes, executable: bool = False) -> None:
-        """Write a file aside and rename it, so that it is never half there."""
+        """Write a temporary file and rename it, so that the file is never half written."""
         draft, target = self.state / "draft", self.folder / path
         with draft.open("wb") as file:
             file.write(content)
@@ -340,13 +345,13 @@ class _Copies:
         self.notes.append(Note(text, links))
 
     def _tell(self) -> None:
-        """Put the notes on top of the file that keeps them."""
+        """Add the notes to the top of `course_updates.md`."""
         if not self.notes:
             return
         head = b"# What updates changed in your copy of the course\n"
         former = _read(self.folder / NEWS)
         if former is None and os.path.lexists(self.folder / NEWS):
-            return  # the reader made something else of it
+            return  # the reader has put something else in its place
         lines = [f"\n## {self.began:%Y-%m-%d %H:%M}\n\n"]
         for note in self.notes:
             links = ", ".join(f"[{Path(link).name}](<{link}>)" for link in note.links)
@@ -354,8 +359,8 @@ class _Copies:
         self._write(NEWS, head + "".join(lines).encode() + (former or b"").removeprefix(head))
 
     def _load(self) -> None:
-        """Read the record. One that cannot be read counts as none: then every difference between a
-        file and the course's is taken for a change of the reader's."""
+        """Read the record. If it cannot be read, the record is empty. Then every file that differs
+        from the course's counts as edited by the reader."""
         try:
             data = json.loads((self.state / "copied.json").read_bytes())
             if data["version"] != _VERSION:
@@ -372,7 +377,7 @@ class _Copies:
 
 
 def _originals(home: Path) -> dict[str, _Original]:
-    """The files of the course that belong into `work/`, and what readers changed among them."""
+    """The files to be copied to `work/`, by path, with the committed content of each."""
     found = [
         path
         for path in sorted(home.glob("lectures/**/*"))
@@ -399,7 +404,7 @@ def _originals(home: Path) -> dict[str, _Original]:
 def _git_state(home: Path) -> tuple[set[str] | None, set[str]]:
     """The files that git knows, and those that differ from what is committed.
 
-    A course that is no git checkout, or a machine without git, knows nothing: (None, set()).
+    Without a git checkout, or without git, the result is (None, set()).
     """
     if not (home / ".git").exists():
         return None, set()
@@ -431,7 +436,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _print(path: str, content: bytes) -> _Fingerprint:
-    """What identifies a file with this name and content."""
+    """The fingerprint of a file with this name and content."""
     if not path.endswith(".ipynb"):
         return _Fingerprint(_hash(content))
     try:

@@ -1,16 +1,27 @@
-"""What a lecture is made of: predictions, comparisons, claims, and a server of its own.
+"""What a lecture's notebook uses: predictions, comparisons, claims, and a server of its own.
 
-    from workbook.lessons import Premise, attempt, claim, compare, folder, laboratory, predict
+    from workbook import measure
+    from workbook.common import paths
+    from workbook.lessons import attempt, claim, compare, laboratory, predict, sent_as_planned
 
-    models = folder("my_lecture")                 # a fresh folder for models
-    lab = laboratory(models)                      # a server of its own, with those models
-    predict("my.gain", "How many times more does batching give?", unit="×")
-    rates = attempt(lambda: measured(lab), quiet)  # again, if the machine was busy
-    compare("my.gain", rates[1] / rates[0], unit="×", premise=quiet(rates))
-    claim(rates[1] > rates[0], "Batching pays.", "Close other programs and run it again.")
+    predict("my.delay", "How long does one request take?", unit="ms")
+    server = laboratory(paths.repository(), only=["square"])  # a second server, with one model
 
-With `WORKBOOK_UNATTENDED` in the environment nobody reads along: no widgets are shown, and a
-statement or a premise that does not hold is an error. So the built pages are made, and the tests.
+    def experiment():
+        plan = measure.every(50, 20)                          # every 50 ms, 20 requests
+        return measure.send(server, "square", plan)           # a table, one row per request
+
+    def on_time(answers):
+        return sent_as_planned(answers, every_ms=50)          # was the machine fast enough?
+
+    answers = attempt(experiment, on_time)                    # if not: run it again
+    delay = (answers["answered_ms"] - answers["sent_ms"]).median()
+    compare("my.delay", delay, unit="ms", premise=on_time(answers))
+    claim(delay < 50, "A request is answered before the next one is sent.", "Run it again.")
+
+The environment variable `WORKBOOK_UNATTENDED` is set when a program runs the notebook and nobody
+reads it: when the built pages are made, and in tests. Then no widgets are shown, and a statement or
+a premise that does not hold is an error.
 """
 
 from ..common.unattended import UNATTENDED, unattended

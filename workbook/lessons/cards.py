@@ -1,4 +1,4 @@
-"""A card: the short text with a sign that `predict`, `compare` and `claim` show."""
+"""A card: the short text with an icon that `predict`, `compare` and `claim` show."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 from IPython import display
 
-# A sign that needs no colour, and a colour that can be read on a light and on a dark background.
-# Variables of a theme would not do: JupyterLab removes them from notebooks that it does not trust.
+# For each kind of card an icon, one character that is clear without its colour, and a colour that
+# can be read on a light and on a dark background. The colours are not variables of a theme, because
+# JupyterLab removes these from notebooks that it does not trust.
 ASKS = ("?", "#2a8fd0")
 HOLDS = ("✓", "#2f9445")
 FAILS = ("✗", "#dc4a41")
@@ -20,17 +21,17 @@ AGAIN = ("↻", "#bf7a0a")
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """A few lines with a sign before them, readable in a notebook, on a page and in a terminal.
+    """A few lines with an icon before them, readable in a notebook, on a page and in a terminal.
 
         print(Card(HOLDS, "Holds", "Both clients get the same numbers."))
         # ✓ Holds: Both clients get the same numbers.
 
     Attributes:
-        look: the sign, and its colour as CSS.
+        look: the icon, and its colour as CSS.
         head: what kind of card it is, e.g. "Predict".
         sentence: the card's main sentence.
         lines: more lines below it.
-        rows: a table of two columns below those.
+        rows: a table of two columns, which a notebook shows below the lines.
     """
 
     look: tuple[str, str]

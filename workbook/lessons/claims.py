@@ -9,19 +9,18 @@ from .premises import Premise
 
 
 def claim(holds: bool, sentence: str, todo: str, *, premise: Premise | None = None) -> None:
-    """State something, and show whether it holds on this machine.
+    """Show a statement, and whether it is true on this machine.
 
         claim(gain > 1.5, "Batching pays.", "Close other programs and run the two cells again.")
 
     Args:
         holds: the condition.
-        sentence: what it means, as a statement.
-        todo: what to try where it does not hold.
-        premise: what must be so in this run before the condition means anything.
+        sentence: the statement.
+        todo: what to try if the condition is false.
+        premise: a condition that the run must fulfil before `holds` means anything (premises.py).
 
     Raises:
-        WorkbookError: nobody reads along (`WORKBOOK_UNATTENDED`), and the statement or its premise
-            does not hold.
+        WorkbookError: `WORKBOOK_UNATTENDED` is set, and the condition or the premise is false.
     """
     if premise is not None and not premise:
         show(not_shown("Claim", premise))
@@ -34,10 +33,10 @@ def claim(holds: bool, sentence: str, todo: str, *, premise: Premise | None = No
 
 
 def not_shown(head: str, premise: Premise) -> Card:
-    """The card for a run whose premise does not hold: what differed, and that it can be run again.
+    """The card for a run whose premise is false. It tells what differed, and to run it again.
 
     Raises:
-        WorkbookError: nobody reads along (`WORKBOOK_UNATTENDED`).
+        WorkbookError: `WORKBOOK_UNATTENDED` is set.
     """
     todo = "Run the experiment above again, then this cell."
     if unattended():

@@ -1,7 +1,8 @@
-"""`predict` asks the reader, `compare` shows the answer beside what was measured.
+"""`predict` asks the reader a question; `compare` shows the answer beside the measured value.
 
-Predictions are kept under `.workbook/predictions/`, so that they outlive the kernel. Where nobody
-reads along (`WORKBOOK_UNATTENDED`) no prediction is asked for, read or kept.
+Predictions are saved in `.workbook/predictions/`, so that they are still there after the kernel is
+restarted. If `WORKBOOK_UNATTENDED` is set, there is no reader: no prediction is asked for, read or
+saved.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from .claims import not_shown
 from .premises import Premise
 from .workspace import checked_name
 
-#: The comparisons that are on the screen, with their displays, by the key of the prediction: an
-#: answer that comes after its comparison still reaches it.
+#: The comparisons that this kernel has shown, with their displays, by the key of the prediction.
+#: When the reader answers later, the comparison is drawn again with the answer.
 _shown: dict[str, tuple[Any, _Comparison]] = {}
 
 
 def predict(
     key: str, question: str, options: Sequence[str] | None = None, *, unit: str = ""
 ) -> None:
-    """Ask for a prediction and remember it.
+    """Ask for a prediction and save it.
 
         predict("batcher.gain", "How many times more does batching give?", unit="×")
         predict("start.sky", "Which colour?", ["blue", "green"])
@@ -42,7 +43,7 @@ def predict(
         unit: of the number, e.g. "ms", or "×" for a ratio.
 
     Raises:
-        WorkbookError: the key is not a name.
+        WorkbookError: the key has other characters.
     """
     file = _file(key)
     if unattended():
@@ -53,7 +54,7 @@ def predict(
 
 
 def remembered(key: str) -> str | float | None:
-    """What the reader predicted; None where there is no prediction, or nobody reads along."""
+    """The reader's prediction; None without one, and where `WORKBOOK_UNATTENDED` is set."""
     if unattended():
         return None
     try:
@@ -66,23 +67,23 @@ def remembered(key: str) -> str | float | None:
 def compare(
     key: str, measured: str | float, *, premise: Premise, unit: str = "", published: str = ""
 ) -> None:
-    """Show a prediction beside what was measured, and beside a published figure.
+    """Show a prediction beside the measured value, and beside a published number.
 
         counted_alone = Premise(requests == 1, "other programs sent requests to this model")
         compare("start.square", executions, premise=counted_alone)
 
-    Where the reader answers later, or changes the answer, what is shown here changes with it.
+    If the reader answers later, or changes the answer, the comparison is drawn again.
 
     Args:
         key: as in `predict`.
         measured: a number, or the option that turned out to be right.
-        premise: what must be so in this run before the result means anything. Where it does not
-            hold, what differed is shown in place of the result.
+        premise: a condition that the run must fulfil before its result means anything
+            (premises.py). If it is false, what differed is shown in place of the result.
         unit: as in `predict`.
-        published: a figure from elsewhere, with its source.
+        published: a number that others have published, with its source.
 
     Raises:
-        WorkbookError: the premise does not hold, and nobody reads along.
+        WorkbookError: the premise is false, and `WORKBOOK_UNATTENDED` is set.
     """
     _shown.pop(key, None)
     if not premise:
@@ -96,7 +97,7 @@ def compare(
 
 @dataclasses.dataclass(frozen=True)
 class _Comparison:
-    """What `compare` was given, so that its card can be drawn again."""
+    """The arguments of `compare`, kept so that its card can be drawn again."""
 
     key: str
     measured: str | float
@@ -116,17 +117,17 @@ class _Comparison:
 
 
 def _update(key: str) -> None:
-    """Draw the comparison of a prediction again, if it is on the screen."""
+    """Draw the comparison of a prediction again, if this kernel has shown it."""
     if key in _shown:
         handle, comparison = _shown[key]
         handle.update(comparison.card())
 
 
 def _show_widget(widget: Any, key: str, options: Sequence[str] | None, unit: str) -> None:
-    """Display a widget, with text for programs that cannot show it.
+    """Display a widget, with a text for programs that cannot show it.
 
-    A saved notebook keeps a widget's name and not the widget. Programs that find no widget of
-    that name (nbconvert, GitHub, a notebook that is not trusted) show the text.
+    A saved notebook contains the widget's name, but not the widget. Where there is no widget of
+    that name (nbconvert, GitHub, a notebook that is not trusted), the text is shown.
     """
     said = remembered(key)
     lines = [f"{'●' if option == said else '○'} {option}" for option in options or ()]
@@ -141,7 +142,7 @@ def _show_widget(widget: Any, key: str, options: Sequence[str] | None, unit: str
 
 
 def _widget(file: Path, key: str, options: Sequence[str] | None, unit: str) -> Any:
-    """The options or a field for a number, and a line that says what is remembered."""
+    """The options, or a field for a number, and a line that shows the saved answer."""
     import ipywidgets
 
     said = remembered(key)
@@ -183,7 +184,7 @@ def _say(value: str | float, unit: str) -> str:
 
 
 def _verdict(said: str | float | None, measured: str | float) -> str:
-    """How near a prediction came."""
+    """A sentence that tells how close a prediction was."""
     if said is None:
         return ""
     if isinstance(said, str) or isinstance(measured, str):

@@ -1,16 +1,22 @@
-"""Premises: what must be so in a run before its result means anything.
+"""Premises: conditions that a run of an experiment must fulfil before its result means anything.
 
-An experiment on a busy machine can show something else than what it is about: requests that were
-planned 1 ms apart arrive after one another, or another program takes the core that was measured.
-So each `compare` names its premise. Where it does not hold, the reader is told what differed, and
-no result is shown.
+On a busy machine an experiment can go wrong. An example: it measures how long an answer takes when
+a request is sent every 10 ms. If other programs use the cores, a request is sent every 15 ms only,
+and the result is that of a lighter load. So each `compare` has a premise. If the premise is false,
+the reader is told what differed, and no result is shown.
 
-    def came_alone(run):
-        answers, spans = run
-        return answered_before(answers, "ABC", "D4")
+    server = connect()
+    plan = measure.every(10, 6)         # every 10 ms, 6 requests
 
-    run = attempt(lambda: record("oldest", plan), came_alone)
-    compare("schedulers.oldest", slot(run), premise=came_alone(run))
+    def experiment():
+        return measure.send(server, "square", plan)     # a table, one row per request
+
+    def on_time(answers):               # the premise of one run, from its result
+        return sent_as_planned(answers, every_ms=10)
+
+    answers = attempt(experiment, on_time)              # three runs at most
+    slowest = (answers["answered_ms"] - answers["sent_ms"]).max()
+    compare("my.slowest", slowest, unit="ms", premise=on_time(answers))
 """
 
 from __future__ import annotations
@@ -29,15 +35,15 @@ Result = TypeVar("Result")
 
 @dataclasses.dataclass(frozen=True)
 class Premise:
-    """A condition under which a run shows what the experiment is about.
+    """A condition that a run must fulfil before its result means anything.
 
         Premise(requests == 1, "other programs sent requests to this model")
 
-    Two premises joined with `&` hold where both do; the first that does not hold speaks.
+    `one & other` is true where both are. Otherwise it has the message of the first false one.
 
     Attributes:
-        holds: whether it does in this run.
-        differs: what differed where it does not hold, as the end of the sentence
+        holds: whether the condition is true in this run.
+        differs: what differed if it is false, as the end of the sentence
             "This run does not show it: …".
     """
 
@@ -55,17 +61,18 @@ class Premise:
 
 
 def attempt(experiment: Callable[[], Result], premise: Callable[[Result], Premise]) -> Result:
-    """Run an experiment; run it again where its premise does not hold, three times at most.
+    """Run an experiment. If its premise is false, run it again, three times in all at most.
 
-        run = attempt(lambda: record("together", measure.every(1, 6)), arrived_together)
+        answers = attempt(experiment, on_time)      # both as in the docstring of this module
 
     Args:
-        experiment: what to run; it can be run any number of times.
-        premise: takes the experiment's result.
+        experiment: a function without arguments that returns the result. It may be called
+            repeatedly.
+        premise: a function that takes this result and returns a `Premise`.
 
     Returns:
-        The result of the last run. Its premise may not hold either: `compare` and `claim` say so
-        when they are given the same premise.
+        The result of the last run. Its premise may be false, too: pass it to `compare` and `claim`,
+        which then show what differed.
     """
     for left in range(ATTEMPTS - 1, 0, -1):
         result = experiment()
@@ -77,7 +84,7 @@ def attempt(experiment: Callable[[], Result], premise: Callable[[Result], Premis
 
 
 def arrived_together(places: pd.DataFrame) -> Premise:
-    """All requests arrived before the first of them was answered.
+    """Premise: all requests arrived before the first of them was answered.
 
     Args:
         places: a table of `measure.executions`, one row per request.
@@ -87,11 +94,11 @@ def arrived_together(places: pd.DataFrame) -> Premise:
 
 
 def sent_as_planned(answers: pd.DataFrame, every_ms: float) -> Premise:
-    """Requests were sent at about the planned distance: no more than 20 % off in the mean.
+    """Premise: the mean time between two requests is within 20 % of the planned time.
 
     Args:
         answers: a table of `measure.send`, one row per request.
-        every_ms: the planned distance in milliseconds.
+        every_ms: the planned time between two requests, in milliseconds.
     """
     sent = answers["sent_ms"]
     mean = (sent.max() - sent.min()) / (len(sent) - 1)
@@ -102,11 +109,11 @@ def sent_as_planned(answers: pd.DataFrame, every_ms: float) -> Premise:
 
 
 def answered_before(answers: pd.DataFrame, earlier: Iterable[str], later: str) -> Premise:
-    """Some requests were all answered before another one was sent.
+    """Premise: the earlier requests were all answered before the later one was sent.
 
     Args:
         answers: a table of `measure.send`, with the column `id`.
-        earlier: how the ids of the earlier requests begin, e.g. `"ABC"` for A1, A2, B1, ….
+        earlier: the first letters of the earlier requests' ids, e.g. `"ABC"` for A1, A2, B1, ….
         later: the id of the later request.
     """
     before = answers[answers["id"].str.startswith(tuple(earlier))]
@@ -118,11 +125,11 @@ def answered_before(answers: pd.DataFrame, earlier: Iterable[str], later: str) -
 
 
 def steady(figures: Iterable[SupportsFloat], factor: float = 1.5) -> Premise:
-    """Repeated measurements of one thing agree: the largest is less than `factor` times the least.
+    """Premise: repeated measurements agree. The largest is less than `factor` times the smallest.
 
     Args:
         figures: the measurements, all above 0.
-        factor: how far apart they may be.
+        factor: the largest may be less than this many times the smallest.
     """
     values = [float(figure) for figure in figures]
     apart = max(values) / min(values) if min(values) > 0 else float("inf")

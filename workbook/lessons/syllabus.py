@@ -1,4 +1,4 @@
-"""The syllabus: what there is to read and to build, with the minutes that its own header names."""
+"""The syllabus: all lectures and assignments, with the minutes that each one's header names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..common import paths
 
 _ESSENTIALS = ("01__first_model", "03__schedulers", "04__dynamic_batcher", "06__metrics")
 _SPEED = ("01__point_a", "02__instances", "03__batching")
-#: The lectures of the curriculum: what is not there yet is listed as to come.
+#: The folders of the lectures. One that does not exist yet is listed as "to come".
 LECTURES = ("1_architecture", "2_backends", "3_acceleration")
-#: Hours → what fits into them: lectures, whole folders of them, assignments.
+#: Hours → the lectures, whole folders of lectures, and assignments that fit into this time.
 ROUTES = {
     2: _ESSENTIALS,
     4: (*_ESSENTIALS, "02__inside_the_server", "a2__forest"),
@@ -32,8 +32,8 @@ class Entry:
     Attributes:
         folder: e.g. `1_architecture`; for an assignment `assignments`.
         name: e.g. `01__first_model`, or `a2__forest`.
-        title: as its header says.
-        minutes: what it takes.
+        title: the title in its header.
+        minutes: how long it takes.
         link: its notebook, relative to `lectures/`.
     """
 
@@ -57,7 +57,7 @@ def entries(home: Path | None = None) -> list[Entry]:
         link = f"{folder}/{path.stem}.ipynb"
         found.append(_entry(notebooks.read(path).header, folder, path.stem, link))
     for path in sorted(home.glob("assignments/a[0-9]__*/a[0-9].ipynb")):
-        # Students have no source of it; the builder keeps the header in the notebook.
+        # Students do not have its source; the builder copies the header into the notebook.
         header = json.loads(path.read_text("utf-8"))["metadata"].get("workbook", {})
         link = f"../assignments/{path.parent.name}/{path.name}"
         found.append(_entry(header, "assignments", path.parent.name, link))
@@ -65,7 +65,7 @@ def entries(home: Path | None = None) -> list[Entry]:
 
 
 def table() -> Markdown:
-    """Every lecture and assignment, with links and the sum of each folder, for a notebook."""
+    """A table for a notebook: every lecture and assignment, with links and minutes per folder."""
     lines = ["| notebook | minutes |", "|---|---:|"]
     by_folder: dict[str, list[Entry]] = {folder: [] for folder in LECTURES}
     for entry in entries():
@@ -80,7 +80,7 @@ def table() -> Markdown:
 
 
 def routes() -> Markdown:
-    """Ways through the course for a given time, for a notebook. What is missing is said to come."""
+    """A table for a notebook: what to take in 2, 4 or 8 hours. It counts what is still to come."""
     lines = ["| time | take | minutes ready today |", "|---|---|---:|"]
     for hours, names in ROUTES.items():
         way = [entry for entry in entries() if entry.name in names or entry.folder in names]

@@ -1,4 +1,4 @@
-"""A lecture's own place to work: a folder for its models, files in it, and a server for them."""
+"""A lecture's own folder for models, files in this folder, and a server that serves it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def folder(name: str) -> Path:
 
         models = folder("first_model")    # ../../.workbook/lectures/first_model
 
-    What an earlier run left in it is gone; a server that `laboratory` started on it is stopped. It
-    lies under `.workbook/`, so git never sees it.
+    Files of an earlier run are deleted. If this kernel has started a server on the folder
+    (`laboratory`), the server is stopped. The folder is in `.workbook/`, which git ignores.
 
     Raises:
-        WorkbookError: it is not a name.
+        WorkbookError: the name has other characters than `checked_name` allows.
     """
     home = paths.state("lectures") / checked_name(name)
     for key, server in list(_running.items()):
@@ -39,7 +39,7 @@ def folder(name: str) -> Path:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file, make the folders above it, and say so.
+    """Write a file, make the folders above it, and print the file's path.
 
     write(models / "cube/config.pbtxt", 'backend: "python"')
     """
@@ -49,19 +49,20 @@ def write(path: Path, text: str) -> None:
 
 
 def laboratory(models: Path, *, only: Sequence[str] | None = None, **options: Any) -> Triton:
-    """Start a server of the lecture's own, on free ports, whose requests can be traced.
+    """Start a second server, for one lecture's experiments, on free ports.
 
         lab = laboratory(models)                      # loads every model of the folder
-        lab = laboratory(models, control="poll")      # so does mode poll
-        lab = laboratory(models, only=[])             # loads none
+        lab = laboratory(models, control="poll")      # loads every model, and watches the folder
+        lab = laboratory(models, only=[])             # loads no model
 
-    The shared server is not disturbed. The server ends with the kernel. A cell can be run again: a
-    server that this kernel started with the same arguments is stopped first.
+    The shared server is not changed. The requests of this server can be traced. The server ends
+    when the kernel ends. A cell can be run again: a server that this kernel started with the same
+    arguments is stopped first.
 
     Args:
         models: a model repository, e.g. what `folder` returned.
-        only: the models to load, where not all of the folder's are wanted (mode explicit).
-        options: for `workbook.server.Triton`.
+        only: the models to load; by default all that the folder has (mode explicit).
+        options: passed to `workbook.server.Triton`.
 
     Raises:
         LoadError: the server refused a model.
@@ -86,10 +87,10 @@ def laboratory(models: Path, *, only: Sequence[str] | None = None, **options: An
 
 
 def checked_name(text: str) -> str:
-    """The text, if it is a name: small letters, digits, dots and underscores.
+    """Return the text if it has only small letters, digits, dots and underscores.
 
     Raises:
-        WorkbookError: it is not.
+        WorkbookError: it has other characters, or begins with a dot or an underscore.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_.]*", text):
         raise WorkbookError(

@@ -1,4 +1,4 @@
-"""The models of a repository as a group: load several, and say how each of them is."""
+"""All models of a repository: load several of them, and report the status of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .deploy import is_stand_in
 from .find_server import connect
 from .which_repository import MARKER
 
-AT_ONCE = 6  # loads at the same time: for more than half of a load the server only waits
+AT_ONCE = 6  # loads at the same time: during more than half of a load the server only waits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ModelStatus:
         versions: state by version number, for the versions that the server has touched.
         backend: as the server's configuration names it; empty where it is not loaded.
         stand_in: whether one of this course's stand-ins serves it; None where it is not loaded.
-        reason: why it is unavailable, in the server's words; empty where it is not.
+        reason: the server's message why it is unavailable; empty where it is available.
     """
 
     name: str
@@ -43,8 +43,8 @@ class ModelStatus:
 def names(folder: Path) -> list[str]:
     """The models that a repository holds, ensembles last, since they need the others.
 
-    Left out are the course's own models that are built on request and are not built, and those
-    that need a package which is not installed (`zoo.repository.lacking`).
+    Some of the course's own models are left out: those that are built on request and are not built,
+    and those that need a package which is not installed (`zoo.repository.lacking`).
 
     Raises:
         RepositoryError: the repository is not a folder.
@@ -57,7 +57,7 @@ def names(folder: Path) -> list[str]:
 
 
 def ensure(*models: str) -> Server:
-    """Load what is missing of these models, and return the server that `connect()` finds.
+    """Load those of these models that are not ready; return the server that `connect()` finds.
 
         server = ensure("square", "digits_onnx")
         server = ensure()
@@ -105,7 +105,7 @@ def load_all(
     *,
     told: Callable[[str, WorkbookError | None], None] = lambda name, error: None,
 ) -> dict[str, WorkbookError]:
-    """Load models, a few at a time; a model that fails stops none of the others.
+    """Load models, a few at a time. If one fails, the others are loaded all the same.
 
     Args:
         told: called with each model's name when it is done, and with its error if it failed.
@@ -132,7 +132,7 @@ def load_all(
 
 
 def status(server: Server) -> list[ModelStatus]:
-    """How each model of the repository is, sorted by name."""
+    """The status of each model of the repository, sorted by name."""
     return list(_status(server))
 
 
@@ -167,7 +167,7 @@ def _status(server: Server) -> Iterator[ModelStatus]:
 def load(server: Server, name: str) -> WorkbookError | None:
     """Load one model; returns the error where it does not load.
 
-    if (error := fleet.load(server, "digits_onnx")) is not None:
+    if (error := all_models.load(server, "digits_onnx")) is not None:
         print(error)
     """
     try:

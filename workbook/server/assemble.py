@@ -1,10 +1,14 @@
 """Assemble the laptop server from the installed server wheel and this package's stand-ins.
 
-The wheel `nvidia-pytriton` carries the real tritonserver with the Python backend. What it does
-not carry is a backend directory as the server wants it: that is put together here, once for a
-given Python, wheel and set of stand-ins, under a name made from their contents. Files are copied,
-since the server refuses links that lead out of a backend's directory. Of a stand-in only its
-`model.py` is copied: it imports the rest from the installed package.
+A *stand-in* is a backend of this course, written in Python. It runs on the CPU in place of one of
+NVIDIA's C++ backends, and follows the same rules (`workbook/backends/`).
+
+The wheel `nvidia-pytriton` contains the real tritonserver and its Python backend. The server also
+needs a backend directory: one folder per backend. The wheel does not have one, so this module makes
+it. The directory's name is a hash of the Python version, the wheel's version and the stand-ins: it
+is made once, and again when one of them changes. Files are copied, because the server refuses links
+that lead out of a backend's folder. Of each stand-in only `model.py` is copied; that file imports
+the rest from the installed package.
 """
 
 from __future__ import annotations
@@ -119,7 +123,7 @@ def stand_ins() -> list[str]:
 
 
 def core(folder: Path) -> Path:
-    """The one `libtritonserver`, Triton's core, among the wheel's libraries.
+    """The path of `libtritonserver`, Triton's core, among the wheel's libraries.
 
     Raises:
         ServerError: there is none.
@@ -135,7 +139,7 @@ def core(folder: Path) -> Path:
 
 
 def shell_safe(path: Path) -> Path:
-    """The same place under a name that Triton's unquoted shell command leaves whole.
+    """A path to the same file or folder that needs no quotes in a shell.
 
     A path without special characters is returned as it is. Any other is reached through a
     symbolic link in a private folder of the system's temporary directory.
@@ -186,7 +190,7 @@ def _stub(wheel: Path) -> Path:
 
 
 def _libpython() -> Path:
-    """The shared library of *this* interpreter; another build's breaks imports later."""
+    """The shared library of *this* interpreter. With that of another build, imports fail later."""
     name = sysconfig.get_config_var("INSTSONAME") or ""
     libdir = Path(sysconfig.get_config_var("LIBDIR") or "/nonexistent")
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
@@ -203,12 +207,13 @@ def _libpython() -> Path:
 
 
 def _put_stub(stub: Path, folder: Path) -> None:
-    """Put the stub into the Python backend's folder, behind a script that looks before it starts.
+    """Put the stub into the Python backend's folder, and a script that starts it.
 
-    Triton 24.10 waits for ever for a model whose file is missing, and in the control modes none
-    and poll it then never answers at all (issue 8766 of triton-inference-server/server). The
-    script gives such a model another file, one that says what is wrong. The stub's last word is
-    DEFAULT for the Python backend, else the folder of a Python-based backend's own model.py.
+    The script first looks whether the model's file exists. Triton 24.10 waits for ever for a model
+    whose file is missing, and in the control modes none and poll it then never answers at all
+    (issue 8766 of triton-inference-server/server). The script gives the stub another file in its
+    place, which raises an error that says what is wrong. The stub's last argument is DEFAULT for
+    the Python backend; for a Python-based backend it is the folder of that backend's model.py.
     """
     (folder / "bin").mkdir()
     shutil.copyfile(stub, folder / "bin" / stub.name)
@@ -221,7 +226,7 @@ def _put_stub(stub: Path, folder: Path) -> None:
 
 
 def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> Path:
-    """The assembled backend directory; made first where it is missing."""
+    """The assembled backend directory. It is made here if it does not exist yet."""
     sources = sorted(STAND_INS.glob("*/model.py"))
     added = "plain" if plain else native.fingerprint() + _CALL_CHECKS + _CHECKS.read_text("utf-8")
     digest = hashlib.sha256()
@@ -267,7 +272,8 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
 def _put_checks(folder: Path) -> None:
     """Have the Python backend check the answers of models (backends/python/answer_checks.py).
 
-    A model's file imports triton_python_backend_utils, and the stub does where it does not.
+    The checks are added to triton_python_backend_utils. The model's file imports that module; if
+    it does not, the stub does.
     """
     shutil.copyfile(_CHECKS, folder / "triton_workbook_checks.py")
     with (folder / "triton_python_backend_utils.py").open("a", encoding="utf-8") as utils:
@@ -275,10 +281,10 @@ def _put_checks(folder: Path) -> None:
 
 
 def _clear(home: Path) -> None:
-    """Remove the assembled folders that nothing has asked for in a day and no server runs on.
+    """Remove assembled folders that no server uses and that `find` has not returned for a day.
 
-    Those of earlier versions of this package are meant, 3 MB each. The day protects servers in a
-    sandbox, which this checkout does not know of: `find` was asked for their folder, too.
+    They were made by earlier versions of this package, 3 MB each. The day protects servers in a
+    sandbox, which are not in this checkout's list of servers: `find` has returned their folder.
     """
     words = {word for orders in run_folders.orders() for word in orders["argv"]}
     for folder in home.iterdir():

@@ -9,7 +9,7 @@
     core.json("ServerModelConfig", server, b"square", NEWEST, 1)            # its config as a dict
     core("ServerDelete", server)
 
-Functions have their names of `tritonserver.h` (triton-inference-server/core, folder
+The functions have the names of `tritonserver.h` (triton-inference-server/core, folder
 `include/triton/core`), without the prefix `TRITONSERVER_`. An error that a function returns is
 raised as a ServerError. The library is the one that `tritonserver` itself is linked to.
 """
@@ -35,7 +35,7 @@ from . import assemble
 PREFIX = "TRITONSERVER_"
 #: TRITONSERVER_DataType → numpy type; BYTES and BF16 have none.
 TYPES = {code: np.dtype(name) for code, name in enumerate("?BHILbhilefd", start=1)}
-CPU, NEWEST = 0, -1  # TRITONSERVER_MEMORY_CPU, and the version that stands for the newest
+CPU, NEWEST = 0, -1  # TRITONSERVER_MEMORY_CPU, and the number that asks for the newest version
 
 _P, _SIZE, _I64, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_int
 _RELEASE_REQUEST = ctypes.CFUNCTYPE(None, _P, ctypes.c_uint32, _P)
@@ -98,7 +98,7 @@ class Core:
         return json.loads(content)
 
     def version(self) -> tuple[int, int]:
-        """Major and minor version of the API itself."""
+        """The version of the C API as (major, minor). It is not the version of Triton."""
         major, minor = ctypes.c_uint32(), ctypes.c_uint32()
         self("ApiVersion", ctypes.byref(major), ctypes.byref(minor))
         return major.value, minor.value

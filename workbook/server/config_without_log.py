@@ -1,17 +1,19 @@
-"""Why a config was refused, where the server's log cannot be read.
+"""Find out why a config was refused when the server's log cannot be read.
 
-A server answers "failed to poll from model repository" whatever is wrong with a config.pbtxt, and
-writes the reason into its log. The laptop server's log is read (explain.py). The log of a
-container is out of reach, so here the folder is read again, and the reason is given in the
-messages of the server, which the catalogue explains. Found out are
+For every mistake in a config.pbtxt the server's answer is the same: "failed to poll from model
+repository". The reason is only in its log. The laptop server's log can be read (explain.py), a
+container's log cannot. So this module parses the model's folder again, and writes the message that
+the server's log would show. The catalogue then explains that message.
 
-- a config.pbtxt that is missing, or has another name;
-- everything that protobuf's parser refuses: misspelt fields, wrong types, missing braces;
-- a name that is not the folder's;
-- a platform that does not exist.
+It recognizes:
 
-What else the server's core refuses (batch sizes, schedulers, ensembles) is not found out: there the
-entry `config-refused` says how to read the log.
+- a config.pbtxt that is missing, or has another name
+- everything that protobuf's parser refuses: misspelt fields, wrong types, missing braces
+- a name that differs from the folder's name
+- a platform that does not exist
+
+It does not recognize what else the server's core refuses (batch sizes, schedulers, ensembles). For
+these the entry `config-refused` says how to read the log.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from .pbtxt import Place, Scalar
 
 _HEAD = "Error parsing text-format inference.ModelConfig: "
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-#: Messages of protobuf's parser for Python, and those of the parser for C++ that the server has.
-#: `{0}` is what the first one quotes; {field}, {value} and {token} are what stands at its place.
+#: Messages of protobuf's parser for Python → messages of its parser for C++, which the server uses.
+#: `{0}` is the text that the Python message quotes. {field}, {value} and {token} are the field's
+#: name, its value and the token at the place of the mistake.
 _MESSAGES = (
     (r'has no value named "(.*)"', 'Expected integer or identifier, got: "{0}"'),
     (r"has no value named (.*)\.", 'Unknown enumeration value of "{0}" for field "{field}".'),
@@ -68,7 +71,7 @@ def diagnose(evidence: Evidence) -> str:
     except text_format.ParseError as error:
         end = Place(error.GetLine() or 1, error.GetColumn() or 1)
         said = _translated(evidence, end, str(error))
-    for problem in evidence.config.problems:  # Python takes some of these for white space
+    for problem in evidence.config.problems:  # Python reads some of these as white space
         if problem.kind == "stray" and not problem.text.isascii() and problem.place <= end:
             said = f"Interpreting non ascii codepoint {problem.text.encode()[0]}."
             end = problem.place
@@ -86,7 +89,7 @@ def diagnose(evidence: Evidence) -> str:
 
 
 def _translated(evidence: Evidence, place: Place, error: str) -> str:
-    """A message of protobuf's parser for Python, as the parser for C++ words it."""
+    """The message of protobuf's C++ parser for a message of its Python parser."""
     text = re.sub(r"^\d+:\d+ : ('.*': )?(?=\S)", "", error, flags=re.DOTALL)
     field = evidence.config.at(place)
     token = _token(evidence, place)
@@ -106,7 +109,7 @@ def _token(evidence: Evidence, place: Place) -> str:
 
 
 def _column(evidence: Evidence, place: Place) -> int:
-    """A column in characters as protobuf's C++ parser counts it: bytes, tabs to eights."""
+    """The column as protobuf's C++ parser counts it: in bytes; a tab goes to a multiple of 8."""
     count = 0
     for character in evidence.config.lines[place.line - 1][: place.column - 1]:
         count += 8 - count % 8 if character == "\t" else len(character.encode())

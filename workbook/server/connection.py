@@ -1,8 +1,9 @@
-"""`Server`: a handle on a running Triton, whoever started it.
+"""`Server`: sends requests to a running Triton and manages its models.
 
-The same functions drive the laptop server, a server of NVIDIA's container, and one on another
-machine: they use Triton's HTTP endpoints only (KServe v2 and its extensions, as described in the
-protocol documents of triton-inference-server/server).
+It does not matter who started the server. The same functions work with the laptop server, with
+NVIDIA's container and with a server on another machine. They use Triton's HTTP endpoints only
+(KServe v2 and its extensions, as described in the protocol documents of
+triton-inference-server/server).
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class Server:
         metrics: the metrics endpoint, e.g. `http://localhost:8002/metrics`; by default the HTTP
             port plus 2.
         repository: the model repository that the server reads, as a path on this machine; by
-            default the shared one, which nobody has checked (`identity.check` does).
+            default the shared one. Whether the server really reads it is not checked here;
+            `which_repository.check` does that.
         control: its model control mode, where it is known.
-        log: its log, where it lies on this machine.
+        log: its log file, where that is on this machine.
     """
 
     def __init__(
@@ -155,11 +157,11 @@ class Server:
             files: override files, e.g. `{"file:1/model.onnx": content}`; the repository's own
                 are then ignored, and `config` must be given.
             timeout: seconds until giving up on the server's answer.
-            folder: the folder to point at when it fails, where that is not the repository's own.
+            folder: the folder that an error names; by default the model's folder in the repository.
 
         Raises:
             RepositoryError: no model can have this name.
-            LoadError: the server refused; its words, and where and what to mend, are in the error.
+            LoadError: the server refused. The error has its message, the place, and what to do.
             ServerError: the server does not answer.
         """
         check_name(model)
@@ -251,7 +253,7 @@ class Server:
         )
 
     def unload_all(self) -> None:
-        """Unload every model, so that each runs its `finalize`; errors do not matter here."""
+        """Unload every model, so that each runs its `finalize`. Errors are ignored."""
         with contextlib.suppress(WorkbookError):
             names = {m["name"] for m in self.index() if m.get("state") == "READY"}
             with ThreadPoolExecutor(8) as pool:
@@ -259,7 +261,7 @@ class Server:
                     pool.submit(self.unload, name, timeout=5.0, told=lambda text: None)
 
     def log_text(self, start: int = 0) -> str:
-        """What the server and its models have printed; empty where the log is not at hand.
+        """What the server and its models have printed; empty where the log cannot be read.
 
         Args:
             start: bytes to skip, as `log_size` gave them earlier.
@@ -271,7 +273,7 @@ class Server:
             return file.read().decode("utf-8", errors="replace")
 
     def log_size(self) -> int:
-        """How many bytes the log has; 0 where it is not at hand."""
+        """How many bytes the log has; 0 where the log cannot be read."""
         return self.log.stat().st_size if self.log is not None and self.log.is_file() else 0
 
     # -- clients --------------------------------------------------------------------------------
@@ -305,7 +307,7 @@ class Server:
         return response.json() if response.content else None
 
     def close(self) -> None:
-        """Close the connections; the server itself goes on."""
+        """Close the connections. The server itself keeps running."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -350,9 +352,9 @@ class Server:
             ) from None
 
     def _request_counts(self, model: str) -> dict[str, float]:
-        """How many requests of a model ended and wait; empty where there are no metrics.
+        """How many of a model's requests have ended and how many wait; empty without metrics.
 
-        The statistics extension has nothing on a model that is unloading; the metrics have.
+        The metrics still count for a model that is unloading; the statistics extension does not.
         """
         try:
             lines = list(_REQUEST_COUNTS.finditer(self.metrics()))

@@ -1,4 +1,4 @@
-"""Find the server that this checkout's commands and notebooks mean."""
+"""Find the server that this checkout's commands and notebooks are to use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def connect() -> Server:
         with connect() as server:
             print(server.url, server.ready("square"))
 
-    It is the first of these that there is:
+    It is the first of these that exists:
 
     1. the server that `TRITON_URL` names (with `TRITON_GRPC_URL` and `TRITON_METRICS_URL` where
        its ports are not the usual ones, and `TRITON_REPOSITORY` for the folder that it serves);

@@ -1,14 +1,16 @@
 """The guard: a small process that starts a tritonserver and removes all that it leaves behind.
 
-`python guard.py ORDERS.json` starts the server, waits, and ends with it. If one of three ends (the
-server, the process that asked for it, the guard itself), the others end too:
+`python guard.py ORDERS.json` starts the server and waits until it ends. The *owner* is the process
+that started the guard; a detached server has none. No process is left running when the server, the
+owner or the guard ends:
 
-- The guard is a child subreaper: the Python stubs of a killed server become its children, and it
-  ends them.
-- The server asks the kernel for SIGTERM at the guard's death (PR_SET_PDEATHSIG).
-- Where an owner is named, the guard reads a pipe from it: end of file means that the owner has
-  ended.
-- At the end the guard removes the shared memory whose names begin with the server's own prefix.
+- When the server ends, its Python stubs become children of the guard, because the guard is a child
+  subreaper. The guard kills them, removes the server's shared memory (the names begin with the
+  server's own prefix), and exits.
+- When the owner ends, a pipe from it to the guard is closed. The guard reads end of file and stops
+  the server.
+- When the guard is killed, the kernel sends SIGTERM to the server, which has asked for that with
+  PR_SET_PDEATHSIG.
 
 It uses the standard library only and imports nothing of this package, so that it starts in
 milliseconds. See prctl(2) for PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
@@ -33,6 +35,7 @@ GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts t
 
 
 def main() -> int:
+    """Start the server of the orders file, wait, and clean up; returns the exit status 0."""
     with open(sys.argv[1], encoding="utf-8") as file:
         orders = json.load(file)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -48,7 +51,7 @@ def main() -> int:
     guard = os.getpid()
 
     def in_child() -> None:
-        os.setpgid(0, 0)  # Ctrl-C in a terminal reaches the guard, never the server half-way
+        os.setpgid(0, 0)  # Ctrl-C in a terminal reaches the guard, and not the server
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != guard:  # the guard died between fork and prctl
             os._exit(1)
@@ -95,7 +98,7 @@ def main() -> int:
 
 
 def children() -> list[int]:
-    """The guard's own children, the orphans it inherited among them (see proc(5))."""
+    """The ids of the guard's child processes, with those left by the server (see proc(5))."""
     pid = os.getpid()
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(word) for word in file.read().split()]
@@ -103,7 +106,7 @@ def children() -> list[int]:
 
 
 def end_orphans() -> None:
-    """End every process that the server left behind, their own children included."""
+    """Kill every process that the server left behind, with their child processes."""
     deadline = time.monotonic() + 5.0
     while time.monotonic() < deadline:
         for pid in children():

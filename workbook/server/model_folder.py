@@ -1,10 +1,11 @@
 """Model folders: which ones a repository accepts, and how a copy replaces a folder in one step.
 
+A server in poll mode watches the repository. It must never see a half-copied model. So a model is
+first copied to a staging folder, and the finished copy then takes the place of the old folder:
+
     with locked(repository, "forest") as staging:
         copy = stage(source, staging, "forest", check_folder(source))
         former = put(copy, repository / "forest")
-
-So a server that watches the repository never sees half a model.
 """
 
 from __future__ import annotations
@@ -92,10 +93,10 @@ def check_folder(folder: Path) -> int:
 
 
 def check_inside(home: Path, name: str) -> None:
-    """Check that a repository's entry does not lead out of the repository.
+    """Check that a model folder in the repository has no link that leads out of the repository.
 
     Raises:
-        RepositoryError: it is a link to a place outside.
+        RepositoryError: the folder, or something in it, is a link to a path outside.
     """
     folder = home / check_name(name)
     for path in (folder, *_walk(folder)):
@@ -119,9 +120,9 @@ def versions(folder: Path) -> list[int]:
 def locked(repository: Path, name: str) -> Iterator[Path]:
     """Lock a model, so that one process at a time changes it; yields the staging folder.
 
-    The staging folder lies beside the repository, on the same file system, so that a rename is
-    atomic and a server in poll mode never sees half a model. Where the repository is a mount of
-    its own, it lies inside under a name that begins with a dot.
+    The staging folder is beside the repository, on the same file system, so that a rename is
+    atomic and a server in poll mode never sees half a model. If the repository is a mount of
+    its own, the staging folder is inside it, under a name that begins with a dot.
 
     Raises:
         RepositoryError: the folder cannot be written.
@@ -194,9 +195,9 @@ def stage(source: Path, staging: Path, name: str, size: int) -> Path:
 
 
 def precompile(folder: Path) -> None:
-    """Compile a folder's Python files, as an import would; files with errors are passed over.
+    """Compile a folder's Python files, as an import would; files with errors are skipped.
 
-    What is compiled already stays as it is, so that the server does not take the folder for
+    Files that are compiled already are not written again: the server would see the folder as
     changed.
     """
     compileall.compile_dir(folder, quiet=2)
@@ -206,7 +207,7 @@ def put(copy: Path, target: Path) -> Path | None:
     """Put a staged copy in its place.
 
     Returns:
-        Where the former folder lies now; None if there was none.
+        The path of the former folder now; None if there was none.
 
     Raises:
         RepositoryError: a link is in this place.

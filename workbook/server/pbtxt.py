@@ -1,9 +1,10 @@
-"""Read a config.pbtxt and remember where everything stands.
+"""Parse a config.pbtxt, with the line and column of every field.
 
-Protobuf's own parser stops at the first mistake and keeps no positions. This one reads protobuf's
-text format (the specification at protobuf.dev, "Text Format Language") as far as it can be read:
-a broken file still gives a tree, and a list of what is broken. It does not know which fields
-Triton has: catalogue/schema.py does.
+An explanation needs the position of a field. Protobuf's own parser does not keep positions, and
+stops at the first mistake. This parser reads the same format (the specification at protobuf.dev,
+"Text Format Language"). It does not stop at a mistake: the result is the tree of the fields that
+could be read, and a list of the problems. Which fields Triton knows is in
+catalogue/config_schema.py.
 
     document = parse(text)
     document.find("input[0].dims")  # → Field, with line and column
@@ -35,7 +36,7 @@ _ESCAPE = re.compile(
 )
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
 _CLOSES = {"{": "}", "<": ">", "[": "]"}
-_DEEPEST = 50  # protobuf's own limit is 100; a model's config needs 6
+_DEEPEST = 50  # levels; protobuf's own limit is 100, and a model's config needs 6
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -48,15 +49,15 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Something that is not text format, and where it stands.
+    """Something that the text format does not allow, and its place.
 
     Attributes:
-        kind: `unclosed` (a bracket, a brace or a string), `stray` (a character or bracket that
-            cannot stand there), `no-value` (a name without one), `no-colon` (between a name and its
-            value) or `deep` (nested too deeply to read on).
-        text: the text concerned.
-        place: where it stands.
-        found: for an unclosed bracket: the place where something stands that cannot be inside it.
+        kind: `unclosed` (a bracket, a brace or a string), `stray` (a character or bracket that is
+            not allowed there), `no-value` (a name without a value), `no-colon` (none between a name
+            and its value) or `deep` (nested too deeply to read on).
+        text: the text that is wrong.
+        place: where it begins.
+        found: for an unclosed bracket, the place of the first text that cannot be inside it.
     """
 
     kind: str
@@ -114,10 +115,10 @@ class Field:
         name: the field's name.
         value: its value; None where the file gives none.
         place: where it begins: its name, or for an element of a list the element itself.
-        path: from the top of the file, e.g. `input[0].name`: what is written in a list or more
-            than once carries an index.
+        path: from the top of the file, e.g. `input[0].name`: a field that is written in a list,
+            or more than once, has an index.
         listed: whether it is an element of a list.
-        start: as `place`; for the first element of a list the place of the list's name.
+        start: equal to `place`, but for the first element of a list the place of the list's name.
     """
 
     name: str
@@ -138,7 +139,7 @@ class Document:
 
     Attributes:
         root: its fields.
-        problems: what is not text format, in the file's order; empty for a well-formed file.
+        problems: what the format does not allow, in the file's order; empty for a well-formed file.
         lines: the file's lines, without their ends.
     """
 
@@ -177,7 +178,8 @@ class Document:
     def before(self, place: Place, name: str, raw: str | None = None) -> Field | None:
         """The last field of that name (and value as written) that begins at or before a place.
 
-        The server points behind some mistakes, which can be on the next line.
+        For some mistakes the server names the position after the mistake, which can be on the next
+        line. So the field is looked for before that position.
         """
         best = None
         for field in self.walk():
@@ -187,9 +189,10 @@ class Document:
         return best
 
     def place_of(self, line: int, column: int) -> Place:
-        """A position as protobuf's C++ parser counts it, as a place.
+        """The `Place` for a line and a column that a message of protobuf's C++ parser names.
 
-        It counts bytes, and a tab goes on to the next multiple of 8 (tokenizer.cc).
+        That parser counts a column in bytes, and a tab advances to the next multiple of 8
+        (tokenizer.cc). A `Place` counts characters.
         """
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         count = 0
@@ -201,7 +204,7 @@ class Document:
 
 
 def parse(text: str) -> Document:
-    """Read protobuf text format. Any text is read: what is wrong with it is in `problems`.
+    """Parse protobuf text format. It raises no error: mistakes are listed in `problems`.
 
     parse('input { name: "x" ').problems  # [Problem(kind="unclosed", text="{", …)]
     """
@@ -350,7 +353,7 @@ class _Parser:
             self._problem("unclosed", opener.text, opener.place, self._here())
 
     def _scalar(self) -> Scalar | None:
-        """A string (its pieces joined), a number or a name; None where none stands here."""
+        """The value at this token: a string (its pieces joined), a number or a name; else None."""
         place = self._here()
         if self._kind() == "string":
             pieces = []
@@ -378,7 +381,7 @@ class _Parser:
 
 
 def _decode(pieces: list[str]) -> str:
-    """The text that quoted pieces mean; escapes give bytes, which together are UTF-8."""
+    """The text of quoted pieces, decoded: escapes are bytes, and all bytes together are UTF-8."""
     content = bytearray()
     for piece in pieces:
         inner = piece[1:-1] if _CLOSED.fullmatch(piece) else piece[1:]
@@ -404,7 +407,7 @@ def _escaped(match: re.Match[str]) -> bytes:
 
 
 def _name_paths(root: Message) -> None:
-    """Give every field its path; one that is written once and not in a list has no index."""
+    """Set every field's path. A field that is written once, and not in a list, has no index."""
     stack = [(root, "")]
     while stack:
         message, prefix = stack.pop()

@@ -1,4 +1,4 @@
-"""Ports of this machine: take free ones, and name the program that holds a taken one."""
+"""Ports of this machine: choose free ones, and name the program that uses a taken one."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def taken(endpoint: str, port: int) -> ServerError:
 
 
 def holder(port: int) -> psutil.Process | None:
-    """The process that listens on a port; None where it is not visible to this account.
+    """The process that listens on a port; None where this account cannot see it.
 
     Processes of other accounts and of containers are not visible.
     """
@@ -97,7 +97,7 @@ def holder(port: int) -> psutil.Process | None:
 
 
 def listens(pid: int, ports: Collection[int]) -> bool:
-    """Whether this very process listens on all of these ports."""
+    """Whether the process with this id listens on all of these ports."""
     with contextlib.suppress(psutil.Error):
         connections = psutil.Process(pid).net_connections("tcp")
         return set(ports) <= {c.laddr.port for c in connections if c.status == psutil.CONN_LISTEN}
@@ -105,7 +105,7 @@ def listens(pid: int, ports: Collection[int]) -> bool:
 
 
 def model_repositories(process: psutil.Process) -> list[str]:
-    """What a tritonserver's command line gives as `--model-repository`; empty for others."""
+    """The values of `--model-repository` in a process's command line; empty without this option."""
     words = process.cmdline()
     folders = []
     for word, following in zip(words, [*words[1:], ""], strict=True):

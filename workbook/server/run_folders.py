@@ -1,12 +1,17 @@
-"""The run folders of this checkout's servers: find the one that is meant, remove those left over.
+"""The run folders of this checkout's servers: find the checkout's own server, remove old folders.
 
-Each running server has a run folder, `.workbook/run/<token>-…/`. It holds the guard's orders, the
-server's log, and two signs of life: the guard holds the lock as long as it lives, and it removes
-the file with the process number as soon as the server has ended. A folder whose lock is free
-belongs to a server that is gone, whatever ended it: its shared memory and the folder are removed.
+Each running server has a run folder, `.workbook/run/<token>-…/`. It contains the guard's orders,
+the server's log, and two files that show whether the server still runs:
 
-The checkout's own server, started by `workbook serve` or `make lab`, is the run that
-`.workbook/server.json` names. It is the one that `workbook status` and `workbook stop` mean.
+- `lock`: the guard holds this lock until it ends. The kernel releases the lock even if the guard is
+  killed.
+- `pid`: the server's process id. The guard removes this file as soon as the server has ended.
+
+If the lock is free, the guard and its server have ended. The folder and the server's shared memory
+are then removed.
+
+The checkout's own server is the one that `workbook serve` or `make lab` has started.
+`.workbook/server.json` names its run folder. `workbook status` and `workbook stop` use this server.
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
 class Record:
     """The checkout's own server: where it answers and what it serves.
 
-        record = runs.current()
+        record = run_folders.current()
         print("none" if record is None else record.url)
 
     Attributes:
@@ -80,7 +85,7 @@ class Record:
         return port is not None and ports.listens(self.pid, [port])
 
     def save(self) -> None:
-        """Remember this server as the checkout's own."""
+        """Record this server as the checkout's own."""
         file = _record_file()
         temporary = file.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps(dataclasses.asdict(self), indent=1), encoding="utf-8")
@@ -88,18 +93,18 @@ class Record:
 
 
 def new(token: str) -> tuple[Path, int]:
-    """A fresh run folder and its lock, held, as an open file descriptor for the guard."""
+    """Make a run folder; returns it and its lock, a locked file descriptor for the guard."""
     prune()
     folder = Path(tempfile.mkdtemp(prefix=f".{token}-", dir=_home()))
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    named = folder.with_name(folder.name[1:])  # prune() passes over names that begin with a dot
+    named = folder.with_name(folder.name[1:])  # prune() skips new folders that begin with a dot
     folder.rename(named)
     return named, lock
 
 
 def current() -> Record | None:
-    """The checkout's own server, or None when there is none (any more)."""
+    """The checkout's own server; None if there is none, or if it has ended."""
     try:
         record = Record(**json.loads(_record_file().read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -115,9 +120,10 @@ def current() -> Record | None:
 
 
 def end(record: Record, timeout: float = 30.0) -> None:
-    """End a remembered server: ask its guard, and kill both after `timeout` seconds.
+    """End a recorded server: signal its guard, and kill both after `timeout` seconds.
 
-    Nothing is done to a server that is gone, nor to one that has been remembered since.
+    If the server has ended already, nothing is done. If another server has been recorded since,
+    that record is kept.
     """
     run = Path(record.run)
     if _is_guarded(run):
@@ -135,7 +141,7 @@ def end(record: Record, timeout: float = 30.0) -> None:
 
 
 def orders() -> list[dict[str, Any]]:
-    """What the guards of all running servers of this checkout were told: `argv`, `env`, `cwd`, …"""
+    """The guards' orders of all running servers of this checkout: `argv`, `env`, `cwd`, …"""
     found = []
     for run in _home().iterdir():
         if _is_guarded(run):
@@ -145,7 +151,7 @@ def orders() -> list[dict[str, Any]]:
 
 
 def prune() -> None:
-    """Remove what servers left behind that were killed together with their guards."""
+    """Remove what is left of servers that were killed together with their guards."""
     for run in _home().iterdir():
         try:
             if run.name.startswith(".") and time.time() - run.stat().st_mtime < 60:
@@ -164,8 +170,8 @@ def prune() -> None:
 def _is_guarded(run: Path) -> bool:
     """Whether a guard holds the run's lock.
 
-    The lock that is tried is a shared one: two processes that look at the same time would take
-    each other for a guard if it were exclusive.
+    This function tries to get the lock for itself. It tries a shared lock: with exclusive ones, two
+    processes that call it at the same time would each see the other's lock as a guard's.
     """
     try:
         lock = os.open(run / LOCK, os.O_RDWR)

@@ -1,10 +1,10 @@
-"""`Triton`: a laptop server of one's own, as a context manager or until `stop()`.
+"""`Triton`: start your own server on this machine, as a context manager or until `stop()`.
 
     with Triton(repository, control="poll") as server:
         print(server.url, server.ready("square"))
 
-The server runs under a guard (guard.py). The guard ends the server when this process ends,
-whatever the reason. A detached server lives until it is stopped (run_folders.py).
+The server runs under a guard (guard.py). When this process ends, for any reason, the
+guard ends the server. A detached server runs until it is stopped (run_folders.py).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from . import assemble, model_folder, ports, run_folders, tritonserver_command
 from .connection import Control, Server
 from .explain import dangerous_folder, start_error
 
-# The lines in which the server says why it gives up. On a machine without a GPU one more line
-# looks like that at every start.
+# The log's lines that say why the server ends. On a machine without a GPU every start writes one
+# more line of this form, which is no error.
 _COMPLAINT = re.compile(r"^E\d{4} (?!.*CudaDriverHelper)|^error|: unrecognized option")
 
 
@@ -49,8 +49,8 @@ class Triton(Server):
     Args:
         repository: the model repository; by default the shared one. A path with spaces is served
             through a link, since Triton 24.10 cannot start Python models below such a path.
-        control: the model control mode. `explicit` loads what it is asked to, `poll` watches the
-            repository, `none` loads everything once.
+        control: the model control mode. `explicit` loads models on request, `poll` watches the
+            repository, `none` loads every model once.
         models: names to load at the start (explicit mode only).
         http, grpc, metrics: ports; 0 takes a free one.
         address: the address to listen on. Whoever reaches these ports can load code into the
@@ -63,7 +63,7 @@ class Triton(Server):
         tls: PEM files for gRPC over TLS: `cert` and `key`, and `root` for mutual TLS.
         options: any other tritonserver options, as a list of words.
         environment: variables for the server and its models, added to this process's own.
-        plain: without what this course adds to the wheel's server: no compiled helpers, no
+        plain: run the wheel's server without what this course adds: no compiled helpers, no
             variables for speed (both: `native/README.md`), and no checks of what Python models
             answer (`backends/python/answer_checks.py`).
         start_timeout: seconds to wait for the server to answer.
@@ -73,7 +73,7 @@ class Triton(Server):
 
     Raises:
         ServerError: a port is taken, or the repository is not a folder. From `start`: it could
-            not start; the message holds the reason and the log's place.
+            not start; the message has the reason and the log's path.
         LoadError: from `start`: a model's folder would end a server that loads every model.
     """
 
@@ -137,8 +137,9 @@ class Triton(Server):
         """Start the server and return when it answers.
 
         Args:
-            detach: let it outlive this process.
-            remember: make it the checkout's own, which `workbook status` and `stop` mean.
+            detach: let the server run on after this process has ended.
+            remember: record it as the checkout's own server, which `workbook status` and
+                `workbook stop` use.
         """
         if self._guard is not None:
             return self
@@ -300,7 +301,7 @@ class Triton(Server):
         ).save()
 
     def _failure(self, what: str) -> ServerError:
-        """Why it did not start: what the log explains, else a taken port, else the log's line."""
+        """The error of a failed start: the log's reason, else a taken port, else an error line."""
         log = self.log_text()
         if (explained := start_error(log)) is not None:
             return explained

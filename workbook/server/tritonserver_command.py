@@ -12,13 +12,13 @@ from . import assemble
 from .connection import Control
 
 #: Threads for linear algebra (numpy's and scipy's OpenBLAS) keep a core busy while they wait for
-#: more work, 2^26 ticks or some 25 ms each time. On a laptop many processes share few cores, so
-#: here they wait for 2^18 ticks and then sleep.
+#: more work: for 2^26 clock ticks, about 25 ms, each time. On a laptop many processes share few
+#: cores, so here these threads wait for 2^18 ticks and then sleep.
 SHORT_SPIN = {"OPENBLAS_THREAD_TIMEOUT": "18"}
 
-#: Variables that the server is started with because they make it faster. On two cores each of the
-#: first two takes a tenth or two off the server's time for a small request. A variable that the
-#: caller has set wins. The page of `native/` lists them for readers.
+#: Variables that make the server faster. On two cores each of the first two saves 10 to 20 % of the
+#: server's time for a small request. A variable that the caller has set wins. native/README.md
+#: describes them.
 SPEED_VARIABLES = {
     # libevent, which the HTTP endpoint is built on, changes its epoll set twice per request.
     # poll() needs no such changes, and each of the endpoint's threads has few connections.
@@ -32,13 +32,13 @@ SPEED_VARIABLES = {
 #: Variables of this process that would change which modules the server's Python models import.
 _PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MPLBACKEND")
 
-# Trace settings of Triton's own trace files; the others are for every kind of trace.
+# Trace settings for trace files in Triton's own format only; the others are for all traces.
 _TRACE_FILES = ("file", "log-frequency")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a laptop server is started with; `Triton` says what each setting means.
+    """The settings of a laptop server. The docstring of `Triton` explains each of them.
 
     Attributes:
         ports: port by endpoint: `HTTP`, `gRPC`, `metrics`.
@@ -60,7 +60,7 @@ class Settings:
 
 
 def arguments(settings: Settings, place: assemble.Installation, shm_prefix: str) -> list[str]:
-    """The words of the command line, the program first.
+    """The command line as a list: the program, then its arguments.
 
     Args:
         shm_prefix: how the names of the Python backend's shared-memory regions begin.

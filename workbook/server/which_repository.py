@@ -1,12 +1,13 @@
 """Which model repository a server reads, and whether that is this checkout's.
 
-A server does not tell the path of its repository. Two things do:
+No request to a server returns the path of its repository. Two things show it:
 
-- its process, where this account can see it and both see the same file system: the command line
-  names the folder. So it is with laptop servers, also those of other checkouts.
-- its repository index, which lists the folders of the repository at the time of the request. An
-  empty folder with a random name is made in our repository; a server that lists it reads this
-  folder, under whatever path. So it is with containers.
+- The command line of its process names the folder. This account must be able to see the process,
+  and both must see the same file system. That is the case for laptop servers, also for those of
+  other checkouts.
+- Its repository index lists the folders that the repository has at the time of the request. This
+  module makes an empty folder with a random name in our repository. If the server's index lists
+  that name, the server reads our repository, even under another path. This works for containers.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class WrongRepository(ServerError):
-    """A server reads another folder than the one that is meant."""
+    """A server reads its models from another folder than it should."""
 
 
 def repository(server: Server) -> Path | None:
-    """The folder that a server reads its models from; None where that cannot be known.
+    """The folder that a server reads its models from; None where that cannot be found out.
 
         repository(Server("http://localhost:8000"))  # PosixPath('/home/me/course/model_repository')
 
-    Only a server on this machine, or one that reads `server.repository`, can be known.
+    It can be found out for a server on this machine, and for one that reads `server.repository`.
     """
     folders = _of_process(server)
     if server.repository in folders:
@@ -55,7 +56,8 @@ def check(server: Server, *, todo: str) -> None:
         todo: what the error asks the reader to do.
 
     Raises:
-        WrongRepository: it reads another folder, or that cannot be known; names both.
+        WrongRepository: it reads another folder, or its folder cannot be found out. The message
+            names both folders.
     """
     found = repository(server)
     if found == server.repository:
@@ -79,7 +81,7 @@ def check(server: Server, *, todo: str) -> None:
 
 
 def _of_process(server: Server) -> list[Path]:
-    """The folders that the server's command line names; empty where it is out of sight."""
+    """The folders that the server's command line names; empty where it cannot be read."""
     parts = urlsplit(server.url)
     if parts.hostname not in _LOCAL or parts.port is None:
         return []
@@ -97,7 +99,7 @@ def _of_process(server: Server) -> list[Path]:
 
 
 def _lists_marker(server: Server) -> bool:
-    """Whether the server's index lists an empty folder that is made in its repository now."""
+    """Whether the server's index lists an empty folder that this function makes for the test."""
     marker = server.repository / f"{MARKER}{secrets.token_hex(8)}"
     try:
         for left in server.repository.glob(f"{MARKER}*"):  # by a process that was killed

@@ -1,7 +1,8 @@
-"""The hidden checks of a2__forest: models trained by the recipes, and rows that nobody has seen.
+"""The hidden checks of a2__forest.
 
-Each row lies between the rows of two patients drawn at random. So its values are plausible ones. No
-message tells an expected value.
+They train models by the recipes of the assignment, and compare them with the student's models on
+new rows that no student has seen. Each new row is a weighted mean of the rows of two patients, who
+are drawn at random. So its values are plausible. The messages contain no expected value.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ def lightgbm_model() -> Any:
 
 
 def secret_rows(server: Probe, count: int, *, missing: float = 0.0) -> Array:
-    """Rows that nobody has seen, each between the rows of two patients.
+    """New rows, each a weighted mean of the rows of two patients.
 
     Args:
-        server: its random numbers are used.
-        count: how many rows.
+        server: the random numbers come from its `rng`.
+        count: the number of rows.
         missing: the share of measurements that are NaN.
 
     Returns:
@@ -86,7 +87,7 @@ def other_shapes(server: Probe, model: str) -> None:
 
 @hidden("a2.probabilities")
 def secret_probabilities(server: Probe, model: str, library: Array, served: Array) -> None:
-    """The library's values are those of the recipe, and so are the server's on secret rows."""
+    """The values in `library`, and the server's for new rows, are those of the recipe's model."""
     reference = xgboost_model()
     a2.require_agreement(
         "the values in `library`",
@@ -108,9 +109,9 @@ def secret_probabilities(server: Probe, model: str, library: Array, served: Arra
 
 @hidden("a2.labels")
 def secret_labels(server: Probe, model: str, answers: list[str]) -> None:
-    """The labels of secret rows are those of the recipe's classes."""
+    """The labels of secret rows are those that the recipe's model gives."""
     names = a2.cancer().labels
-    # Most rows get the same label from any forest. Those near 0.5 tell one forest from another.
+    # Most rows get the same label from every forest. For rows near 0.5 forests differ.
     rows = secret_rows(server, 5000)
     p = xgboost_model().predict_proba(rows)[:, 1]
     distance = np.abs(p - 0.5)
@@ -128,7 +129,7 @@ def secret_labels(server: Probe, model: str, answers: list[str]) -> None:
 
 @hidden("a2.classes")
 def secret_classes(server: Probe, model: str, library: Array) -> None:
-    """The library's values are those of the recipe, and the classes of secret rows follow."""
+    """The values in `library`, and the classes of secret rows, are those of the recipe's model."""
     reference = lightgbm_model()
     table = np.asarray(library)
     require_close(

@@ -1,7 +1,7 @@
 """The catalogue of failures: what the server says, what is wrong, where, and what to do about it.
 
-Each entry was written from a failure provoked on a real server; the tests provoke it again.
-rules.py shows how to add one.
+Each entry is for a failure that was caused on purpose on a real server. A test causes it again.
+rules.py shows how to add an entry.
 """
 
 from .config_syntax import TEXT

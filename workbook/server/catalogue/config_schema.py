@@ -1,4 +1,4 @@
-"""Triton's schema of config.pbtxt (model_config.proto), as far as advice needs it."""
+"""Triton's schema of config.pbtxt (model_config.proto): the parts that explanations need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from .rules import near
 
-#: What people write, from other tools and from habit, and what the field is called.
+#: Names that people know from other tools and write by mistake → the field that they mean.
 _FIELD_WORDS = {
     "type": "data_type",
     "dtype": "data_type",
@@ -54,7 +54,7 @@ _ENUM_WORDS = {
 
 
 def field_near(message_type: str, name: str) -> str:
-    """The field of a message (`ModelInput`) that was most likely meant; "" where none is near.
+    """The field of a message type that was most likely meant; "" where none is similar.
 
     field_near("ModelInput", "dtype")  # data_type
     """
@@ -64,12 +64,15 @@ def field_near(message_type: str, name: str) -> str:
 
 
 def is_habit(name: str) -> bool:
-    """Whether people write this name, from other tools, for another field."""
+    """Whether people know this name from other tools, and write it in place of a field's name.
+
+    is_habit("shape")  # True: Triton's name for it is dims
+    """
     return name.lower() in _FIELD_WORDS
 
 
 def field_names(message_type: str) -> list[str]:
-    """The fields that a message has; none for one that only a newer server knows."""
+    """The fields of a message type; empty for a type that only a newer server has."""
     message = _message(message_type)
     return list(message.fields_by_name) if message else []
 

@@ -1,6 +1,9 @@
 """Mistakes in the text of config.pbtxt: what protobuf's parser refuses.
 
-The parser's messages reach the server's log only; each begins with a line and a column.
+The parser's messages are only in the server's log; the answer to a load request does not have
+them. Each begins with a line and a column.
+
+The docstring of each rule is the advice of its entry.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ TEXT.row(
 def byte_order_mark(evidence: Evidence, said: Said) -> Advice | None:
     """Save config.pbtxt as UTF-8 without a byte order mark."""
     if not evidence.config_bytes.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
-        return None  # some other sign whose UTF-8 begins so
+        return None  # another character whose first UTF-8 byte is the same
     return Advice(
         "config.pbtxt begins with a byte order mark, which Triton does not read.",
         f"{CONFIG}, line 1",
@@ -373,7 +376,7 @@ def unclosed_bracket(evidence: Evidence, said: Said) -> Advice | None:
 
 
 def _before(lines: list[str], place: Place) -> str:
-    """Where something is missing that must stand before a place."""
+    """How to say where to write what is missing before a place: `before line 8`."""
     rest = [lines[place.line - 1][place.column - 1 :], *lines[place.line :]]
     if not any(line.strip() for line in rest):
         return "at the end of the file"
@@ -431,7 +434,7 @@ def _version_policy(evidence: Evidence, said: Said, raw: str) -> Advice:
 
 
 def _bare_section(evidence: Evidence, said: Said, name: str, inner: str) -> Advice:
-    """A section whose braces are missing around its first field."""
+    """The advice for a section whose first field has no braces around it."""
     line = "".join(evidence.config.lines[int(said["line"]) - 1 : int(said["line"])])
     found = re.search(rf"\b{inner}\s*:\s*(\"[^\"]*\"|'[^']*'|[\w.+-]+)", line)
     return Advice(

@@ -1,4 +1,7 @@
-"""What the server's core refuses in a well-formed config: names, numbers, versions, GPUs."""
+"""What the server's core refuses in a well-formed config: names, numbers, versions, GPUs.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ BACKENDS = {
     "tensorrt": "model.plan",
     "tensorrtllm": "",
 }
-#: What people write, from other tools and from habit, and the backend that serves it.
+#: Names that people know from other tools and write by mistake → the backend that they mean.
 _BACKEND_WORDS = {
     "onnx": "onnxruntime",
     "ort": "onnxruntime",
@@ -49,7 +52,7 @@ _BACKEND_WORDS = {
     "tensorrt_llm": "tensorrtllm",
     "trtllm": "tensorrtllm",
 }
-#: What the ending of a model's file says of its backend.
+#: The ending of a model's file → the backend that serves such files.
 _ENDINGS = {
     ".py": "python",
     ".onnx": "onnxruntime",
@@ -64,7 +67,7 @@ _ENDINGS = {
 
 
 def backend_near(name: str) -> str:
-    """The backend that was most likely meant; "" where none is near.
+    """The backend that was most likely meant; "" where none is similar.
 
     backend_near("onnx")  # onnxruntime
     """
@@ -74,12 +77,12 @@ def backend_near(name: str) -> str:
 
 
 def _backend_of(files: list[str]) -> str:
-    """The backend that serves one of these files; "" where none tells."""
+    """The backend for the first of these files whose ending is known; "" where none is."""
     return next((b for f in files for end, b in _ENDINGS.items() if f.endswith(end)), "")
 
 
 def _lines(backend: str, platform: str = "") -> str:
-    """The line of the config that asks for a backend; two where it can be `platform:` as well."""
+    """The config's line that names a backend, `backend: …`; and `platform: …` if that exists."""
     platform = platform or next((p for p, b in PLATFORMS.items() if b == backend), "")
     return (
         f'platform: "{platform}" or backend: "{backend}"' if platform else f'backend: "{backend}"'
@@ -87,7 +90,7 @@ def _lines(backend: str, platform: str = "") -> str:
 
 
 def _write(evidence: Evidence, backend: str, lines: str, place: str = "") -> str:
-    """The instruction to write these lines, or the Python backend's where only code is there."""
+    """The instruction to write these lines; for a folder of Python files, those for Python."""
     files = [f for f in evidence.files() if f != "__pycache__/"]
     if backend == "python" or not files or not all(f.endswith(".py") for f in files):
         return f"Write {lines}{place}."
@@ -250,7 +253,7 @@ CORE.row(
 
 
 def _at_control(evidence: Evidence, said: Said) -> str:
-    """Where the control of that kind stands in the sequence batcher."""
+    """The place of the sequence batcher's control of that kind."""
     for field in evidence.config.walk():
         value = field.value.text if isinstance(field.value, Scalar) else ""
         if field.name == "kind" and value == said["kind"]:

@@ -1,4 +1,7 @@
-"""What the server refuses in an ensemble: its members, its maps, its tensors."""
+"""What the server refuses in an ensemble: its members, its maps, its tensors.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""What there is to look at when a model is refused: its folder, its config, its Python files.
+"""`Evidence`: the folder, the config and the Python files of a model that the server refused.
 
-The `at_…` functions at the end give a row of the catalogue its place:
+An explanation names a place, such as `config.pbtxt, line 7, field input[0].dims`. The `at_…`
+functions at the end of this module find the place for an entry of the catalogue:
 
-    where=at_field("instance_group.kind", "instance_group")  # the first that the config has
-    where=at_tensor("dims")  # the field dims of the tensor {kind} "{name}" of the message
+    where=at_field("instance_group.kind", "instance_group")
+    # the line of the first of these fields that is in the config
+
+    where=at_tensor("dims")
+    # the line of the field dims, in the input or output that the server's message names
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class Evidence:
     Attributes:
         model: its name.
         folder: its folder, on this machine; it need not exist.
-        message: what the server said, with the reason from its log where it gave one there.
+        message: the server's message, with the reason from its log where the log has one.
     """
 
     model: str
@@ -52,7 +56,10 @@ class Evidence:
         return parse(self.config_bytes.decode("utf-8", errors="replace"))
 
     def at(self, *paths: str) -> str:
-        """Where the first of these fields that the config has stands; else the file."""
+        """The place of the first of these fields that is in the config; else the file's name.
+
+        evidence.at("backend", "platform")  # config.pbtxt, line 2, field platform
+        """
         for path in paths:
             field = self.config.find(path)
             if field is not None:
@@ -60,7 +67,7 @@ class Evidence:
         return CONFIG
 
     def at_position(self, said: dict[str, str]) -> str:
-        """Where the `line` and `column` of the server's message lie."""
+        """The place for the `line` and `column` that the server's message names."""
         place = self.place(said)
         field = self.config.at(place)
         found = show(field) if field else ""
@@ -69,7 +76,7 @@ class Evidence:
         return f"{CONFIG}, line {place.line}" + (f", after field {short(field)}" if field else "")
 
     def place(self, said: dict[str, str]) -> Place:
-        """The place that the server names by line and column."""
+        """The server's line and column as a `Place`."""
         return self.config.place_of(int(said["line"]), int(said["column"]))
 
     def value(self, path: str, default: str = "") -> str:
@@ -88,9 +95,10 @@ class Evidence:
         return [section.text("name") for _, section in self.sections(kind)]
 
     def at_tensor(self, kind: str, name: str, field: str = "") -> str:
-        """Where an input or output stands, or one of its fields where it has it.
+        """The place of an input or output; if it has the field `field`, the place of that field.
 
-        A tensor may also be named elsewhere, as a control of the sequence batcher.
+        A tensor may also be named elsewhere, e.g. as a control of the sequence batcher. Then the
+        place of that name is returned.
         """
         for entry, section in self.sections(kind):
             if section.text("name") == name:
@@ -102,16 +110,16 @@ class Evidence:
         return self.at(f"{kind}[0]")
 
     def at_parameter(self, key: str) -> str:
-        """Where a parameter stands."""
+        """The place of a parameter; else that of the first one, or the file's name."""
         for entry, section in self.sections("parameters"):
             if section.text("key") == key:
                 return show(entry)
         return self.at("parameters")
 
     def parameter_like(self, key: str) -> str:
-        """The key of a parameter that was most likely meant to be `key`, and is not; "" for none.
+        """A parameter's key that is most likely a misspelt `key`; "" where there is none.
 
-        Backends ignore keys that they do not know, and say only that they lack the right one.
+        Backends ignore keys that they do not know. Their message says only that `key` is missing.
         """
         keys = [section.text("key") for _, section in self.sections("parameters")]
         return "" if key in keys else near(key, keys, cutoff=0.75)
@@ -127,23 +135,23 @@ class Evidence:
     # -- the folder -----------------------------------------------------------------------------
 
     def entries(self) -> list[str]:
-        """What lies in the model's folder; folders end in a slash."""
+        """The names in the model's folder; a folder's name ends in a slash."""
         return _listing(self.folder)
 
     def versions(self) -> list[int]:
-        """The version folders."""
+        """The numbers of the version folders."""
         return model_folder.versions(self.folder)
 
     @property
     def version(self) -> str:
-        """The version to point at: the one that the server names, else the highest."""
+        """The version for explanations: the one in the server's message, else the highest."""
         named = re.search(r"version (\d+) is at UNAVAILABLE|' version (\d+): ", self.message)
         if named:
             return named[1] or named[2]
         return str(max(self.versions(), default=1))
 
     def files(self) -> list[str]:
-        """What lies in that version's folder."""
+        """The names in the folder of that version."""
         return _listing(self.folder / self.version)
 
     def neighbours(self) -> list[str]:
@@ -154,10 +162,13 @@ class Evidence:
     # -- Python ---------------------------------------------------------------------------------
 
     def frame(self) -> tuple[str, int, str] | None:
-        """The innermost place of a traceback that is the student's own: file, line, function.
+        """File, line and function of the last call in the model's own code; None without one.
 
-        The server lists places innermost first, below `At:`. Its paths may be those of another
-        machine or container, so a file is known by the model's and the version's folder in it.
+        A traceback also has lines of Python and of libraries. The student can change only the
+        model's own files, so this returns the innermost line that is in one of them. The server
+        lists the lines below `At:`, the innermost first. Its paths may be those of another machine
+        or container, so a file is recognized by the two folders above it: the model's name and the
+        version.
         """
         own = re.compile(rf".*/{re.escape(self.model)}/(\d+/.+)")
         for match in _FRAME.finditer(self.message.partition("At:")[2]):
@@ -167,7 +178,7 @@ class Evidence:
         return None
 
     def at_frame(self) -> str:
-        """`1/model.py, line 7, in execute: …` for that place; the model's file without one."""
+        """`frame` as text: `1/model.py, line 7, in execute: …`; without one, the model's file."""
         frame = self.frame()
         if frame is None:
             return self.python_file
@@ -177,7 +188,7 @@ class Evidence:
         return f"{file}, line {line}{inside}" + (f": {code}" if code else "")
 
     def code(self, file: str, line: int) -> str:
-        """A line of one of the model's files, without indentation; "" where it is not there."""
+        """A line of one of the model's files, without indentation; "" if there is no such line."""
         try:
             lines = (self.folder / file).read_text("utf-8", errors="replace").splitlines()
             return lines[line - 1].strip()
@@ -201,32 +212,32 @@ def short(field: Field) -> str:
 
 
 def at_field(*paths: str) -> Callable[[Evidence, Said], str]:
-    """Where the first of these fields stands that the config has."""
+    """For `where=`: the place of the first of these fields that is in the config."""
     return lambda evidence, said: evidence.at(*paths)
 
 
 def at_tensor(field: str = "") -> Callable[[Evidence, Said], str]:
-    """Where the tensor of the message (its `kind` and `name`) stands, or one of its fields."""
+    """For `where=`: the tensor that the message names as {kind} and {name}, or a field of it."""
     return lambda evidence, said: evidence.at_tensor(said["kind"], said["name"], field)
 
 
 def at_input(field: str = "") -> Callable[[Evidence, Said], str]:
-    """Where the input of the message (its `name`) stands, or one of its fields."""
+    """For `where=`: the input that the message names as {name}, or a field of it."""
     return lambda evidence, said: evidence.at_tensor("input", said["name"], field)
 
 
 def at_parameter(key: str) -> Callable[[Evidence, Said], str]:
-    """Where a parameter of the config stands."""
+    """For `where=`: the place of a parameter in the config."""
     return lambda evidence, said: evidence.at_parameter(key)
 
 
 def at_frame(evidence: Evidence, said: Said) -> str:
-    """Where the traceback in the message enters the model's own code."""
+    """For `where=`: the innermost line of the traceback that is in the model's own code."""
     return evidence.at_frame()
 
 
 def at_position(evidence: Evidence, said: Said) -> str:
-    """Where the line and the column of the message lie."""
+    """For `where=`: the place for the message's line and column."""
     return evidence.at_position(said)
 
 

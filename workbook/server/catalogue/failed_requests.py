@@ -1,4 +1,7 @@
-"""Requests that fail: what the server and tritonclient say to the client."""
+"""The messages of the server and of tritonclient when a request fails.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ _NUMPY = {
 
 
 class AskedServer(Protocol):
-    """What an explanation asks of the server that refused a request; `Server` has all of it."""
+    """The part of `Server` that an explanation needs, to look up names and states.
+
+    The server is the one that refused the request.
+    """
 
     url: str
     grpc_url: str
@@ -43,9 +49,10 @@ class Question:
     """A request that failed.
 
     Attributes:
-        message: what the server or the client library said.
-        model: the model asked, where it is known.
-        server: the server asked, to look names up; None where it is not known.
+        message: the message of the server or of the client library.
+        model: the name of the model that the request was for; "" where it is not known.
+        server: the server that the request was sent to, to look up names; None where it is not
+            known.
     """
 
     message: str
@@ -54,7 +61,7 @@ class Question:
 
     @property
     def asked(self) -> str:
-        """The model asked, for a sentence."""
+        """The model's name, as the subject of a sentence; "the model" where it is not known."""
         return self.model or "the model"
 
     @property
@@ -63,7 +70,7 @@ class Question:
         return f"{self.server.url}, gRPC {self.server.grpc_url}" if self.server else ""
 
     def config(self) -> dict[str, Any]:
-        """The model's configuration; empty where it cannot be asked for."""
+        """The model's configuration; empty where the server does not give it."""
         if self.server is None or not self.model:
             return {}
         try:
@@ -76,7 +83,7 @@ class Question:
         return [entry["name"] for entry in self.config().get(kind, [])]
 
     def index(self) -> list[dict[str, Any]]:
-        """The server's repository index; empty where it cannot be asked for."""
+        """The server's repository index; empty where the server does not give it."""
         if self.server is None:
             return []
         try:
@@ -92,11 +99,11 @@ class Question:
         return ""
 
     def unbuilt(self, model: str) -> Advice | None:
-        """What to do where the model is one of the course's, and its weights are not built."""
+        """What to do if this is a model of the course whose weights are not built; else None."""
         return unbuilt(self.server.repository / model) if self.server else None
 
     def evidence(self) -> Evidence | None:
-        """The model's folder on this machine, where the server's repository is known."""
+        """The `Evidence` of the model's folder; None where the server or the model is not known."""
         if self.server is None or not self.model:
             return None
         return Evidence(self.model, self.server.repository / self.model, self.message)

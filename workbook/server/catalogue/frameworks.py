@@ -1,8 +1,10 @@
-"""What the framework backends refuse: tensors that are not the model's, files that are not models.
+"""What the framework backends refuse: a config that does not fit the model, a broken model file.
 
 The messages are those of NVIDIA's backends (triton-inference-server/backend, onnxruntime_backend,
 pytorch_backend, tensorflow_backend, openvino_backend, fil_backend, dali_backend); this course's
-stand-ins send the same ones.
+stand-ins send the same messages.
+
+The docstring of each rule is the advice of its entry.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from .evidence import Evidence, at_field, at_input
 from .rules import Advice, Catalogue, Said, listed, near
 
 FRAMEWORKS: Catalogue[Evidence] = Catalogue()
-#: Tried last, where no other entry explains the message.
+#: These entries are tried last, when no other entry explains the message.
 OTHERS: Catalogue[Evidence] = Catalogue()
 
 
@@ -249,7 +251,7 @@ def fil_names(evidence: Evidence, said: Said) -> Advice:
     "{classes:id} this model ({scores}) gives {n:int} value",
 )
 def fil_output_dims(evidence: Evidence, said: Said) -> Advice:
-    """Write as many dims as the model gives values a row, or set predict_proba."""
+    """Write as dims the number of values that the model gives per row, or set predict_proba."""
     name, n = said["name"], said["n"]
     dims = ", ".join(evidence.dims("output", name))
     gives = f"the model gives {n} value{'' if n == '1' else 's'} a row"
@@ -295,7 +297,7 @@ def fil_format(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-#: What FIL's parameters mean, for a config that lacks one.
+#: What to write for a FIL parameter that the config lacks.
 _REQUIRED = {
     "output_class": '"true" for a classifier, "false" for a model that gives a number',
     "threshold": 'the score from which on a row is of class 1, e.g. "0.5"',

@@ -1,4 +1,9 @@
-"""What is refused for the files of a model: versions, weights, labels, environments, parameters."""
+"""Files of a model that are missing or unreadable, and values of parameters that are refused.
+
+The files are version folders, weights, labels and packed Python environments.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +143,7 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-#: What the ending of a forest's file says of its `model_type`.
+#: The ending of a forest's file → the `model_type` of such files.
 _FIL_TYPES = {
     "json": "xgboost_json",
     "ubj": "xgboost_ubj",
@@ -193,7 +198,7 @@ _BOOLEAN = '"true" or "false"'
 _WHOLE = 'a whole number in quotes, e.g. "4"'
 _NAMED = "one of the values that the message below names"
 _TYPES = {"boolean": _BOOLEAN, "integral": _WHOLE}
-#: What the backends say of a parameter's value, and what it must be.
+#: A backend's message about the value of a parameter → what the value must be.
 _VALUES = (
     ("Incorrect value for {key:word}: {value:rest}", _BOOLEAN),
     ("failed to convert '{value}' to {type:id}", ""),

@@ -1,4 +1,7 @@
-"""Failures of Python models: their file, their imports, their methods, their exceptions."""
+"""Failures of Python models: their file, their imports, their methods, their exceptions.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from .rules import Advice, Catalogue, Said, near
 
 PYTHON: Catalogue[Evidence] = Catalogue()
 
-#: Packages whose import has another name than what pip installs.
+#: The name in an import → the package that pip installs, where the two differ.
 _PACKAGES = {
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
@@ -25,7 +28,7 @@ _PACKAGES = {
     "dateutil": "python-dateutil",
     "nvidia.dali": "nvidia-dali-cuda120",
 }
-#: Short names of the course's examples that are no modules.
+#: Short names that the course's examples use for modules → the modules.
 _SHORT = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "tf": "tensorflow"}
 _METHODS = {
     "__init__": "def __init__(self)",

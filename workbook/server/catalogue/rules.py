@@ -1,7 +1,7 @@
 """How an entry of the catalogue is written.
 
-An entry without logic is a row: the message that the server sends, what is wrong, where, and what
-to do about it:
+An entry that always gives the same advice is added with `row`. It has the message that the server
+sends, what is wrong, where, and what to do about it:
 
     CORE.row(
         "name-differs",
@@ -11,23 +11,38 @@ to do about it:
         todo='Write name: "{folder}", or take the line out: the folder names the model.',
     )
 
-An entry that has to look something up is a function. Its docstring says what to do, for the
-catalogue's table; it returns None where the message turns out to mean something else:
+An entry that has to look something up is a function, added with `rule`. Its docstring says in one
+line what to do; the catalogue's table shows this line. One message can have several causes. The
+function checks whether its own cause applies. If so, it returns an `Advice`. If not, it returns
+None, and the next entry is tried:
 
     @CORE.rule("no-backend", "must specify 'platform' or 'backend' for '{model}'")
     def no_backend(evidence: Evidence, said: Said) -> Advice | None:
         "Write `backend:` into config.pbtxt."
         return Advice(what=..., where=..., todo=...)
 
-In the server's message `{name}` stands for a part that varies: text without quotes and line ends.
-`{name:int}` is a whole number, `{name:id}` an identifier, `{name:word}` a name or a path,
-`{name:dims}` a shape, `{name:rest}` the rest of the line, `{name:text}` the same without the quotes
-and full stops at its end. A row repeats such a part as `{name}`; a `{name}` that the message lacks
-is an attribute of the evidence, e.g. `{version}` of Evidence.
-Entries are tried in the order in which they are written. Further rows and functions of the same
-name add messages to one entry.
+Parts of the server's message vary. The entry writes such a part as a name in braces:
 
-Every entry needs a test in tests/server/test_explain.py that provokes it on a real server.
+- `{name}`: any text without quotes and line ends
+- `{name:int}`: a whole number
+- `{name:id}`: an identifier
+- `{name:word}`: a name or a path
+- `{name:dims}`: a shape
+- `{name:rest}`: the rest of the line
+- `{name:text}`: the rest of the line, without quotes and full stops at its end
+
+A message is explained in these steps:
+
+1. The entries are tried in the order in which they are written.
+2. An entry fits if its message occurs in the server's message. What was found for each name in
+   braces is kept as `said`, a dict by name.
+3. For a function, `said` is its second argument.
+4. For a row, each `{name}` in `what`, `where` and `todo` is replaced by `said[name]`. If `said` has
+   no such name, the attribute of the evidence is taken: `{version}` is `Evidence.version`.
+
+Several rows and functions may have the same name: they are one entry with several messages.
+
+Every entry needs a test in tests/server/test_explain.py that causes the failure on a real server.
 """
 
 from __future__ import annotations
@@ -39,7 +54,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 Evidence = TypeVar("Evidence")
-#: The parts of a message that vary, by their names in the entry.
+#: What was found for each name in braces of an entry's message, by name.
 Said = dict[str, str]
 
 _VARIES = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -69,8 +84,8 @@ class Rule:
 
     Attributes:
         id: its name, in kebab case.
-        words: the messages that it explains, with `{…}` for what varies.
-        summary: what to do, in a line.
+        words: the messages that it explains, with `{…}` for the parts that vary.
+        summary: what to do, in one line.
     """
 
     id: str
@@ -98,7 +113,7 @@ class Catalogue(Generic[Evidence]):
             name: the entry's name, in kebab case.
             words: the messages that it explains.
             what: one sentence that says what is wrong.
-            where: the place; text, or one of evidence.py's `at_…` functions.
+            where: the place: a text, or one of the `at_…` functions of evidence.py.
             todo: the instruction.
         """
 
@@ -136,7 +151,7 @@ class Catalogue(Generic[Evidence]):
         self._forms += [(pattern(message), name, advise) for message in words]
 
     def explain(self, evidence: Evidence, message: str) -> tuple[str, Advice] | None:
-        """The name of the first entry that explains a message, and its advice; None for none.
+        """The name and the advice of the first entry that explains a message; None without one.
 
         name, advice = CORE.explain(evidence, "unexpected platform type 'onnx' for m")
         """
@@ -165,7 +180,7 @@ def pattern(words: str) -> re.Pattern[str]:
 
 
 def fill(text: str, evidence: object, said: Said) -> str:
-    """A row's text with each `{name}` replaced; braces around anything else stay.
+    """A row's text with each `{name}` replaced. Braces around other text are kept.
 
     fill("There is no {name}: write { } or {name}s.", None, {"name": "input"})
     """
@@ -175,7 +190,7 @@ def fill(text: str, evidence: object, said: Said) -> str:
 
 
 def near(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The candidate that was most likely meant, whatever its case; "" where none is near.
+    """The candidate that was most likely meant; "" where none is similar. Upper case is ignored.
 
     near("nunpy", ["json", "numpy"])  # numpy
     """

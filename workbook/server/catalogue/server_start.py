@@ -1,4 +1,7 @@
-"""A server that does not start: what its log says."""
+"""The messages in the log of a server that does not start.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the server's core refuses in tensors, instance groups and warm-ups."""
+"""What the server's core refuses in tensors, instance groups and warm-ups.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The course's own models whose weights are not built, or are being built."""
+"""The course's own models whose weights are not built, or are being built.
+
+The docstring of each rule is the advice of its entry.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compiles the two helpers of the laptop server: autocomplete.c and fastpath.cc.
 
-They save time. Without a compiler, or where the compiler fails, the server runs without them and
-gives the same answers. README.md in this folder describes both.
+They make the server faster. If there is no compiler, or the compiler fails, the server runs without
+them and gives the same answers. README.md in this folder describes both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 _AUTOCOMPLETE = Path(__file__).with_name("autocomplete.c")
 _FASTPATH = Path(__file__).with_name("fastpath.cc")
-#: The new name of Triton's own library, libtriton_python.so; ours takes its old one.
+#: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
 _THEIRS = "libtriton_python_backend.so"
 
 
@@ -28,29 +28,29 @@ def fingerprint() -> str:
 
 
 def autocomplete(folder: Path) -> None:
-    """Compile autocomplete.c to `autocomplete.so` in a folder; nothing without a compiler."""
+    """Compile autocomplete.c to `autocomplete.so` in a folder. Without a compiler, do nothing."""
     _compile(_AUTOCOMPLETE, folder / "autocomplete.so")
 
 
 def fastpath(python_backend: Path, tritonserver: Path) -> None:
-    """Compile fastpath.cc, and put it in the place of the Python backend's own library.
+    """Compile fastpath.cc, and replace the Python backend's own library with it.
 
-    The server loads `libtriton_python.so`. That name is given to ours; Triton's own library is
-    renamed, and ours opens it under its new name. Nothing changes without a compiler or ONNX
-    Runtime.
+    The server loads `libtriton_python.so`. Triton's own library of that name is renamed, and ours
+    gets the name. Ours then opens Triton's library under its new name. Without a compiler or ONNX
+    Runtime, nothing is changed.
 
     Args:
         python_backend: the folder that holds libtriton_python.so.
-        tritonserver: the library with the functions that a backend calls. Ours is linked to it,
-            so that these functions are also found in a program that has opened it by `dlopen`
-            (server/capi.py).
+        tritonserver: `libtritonserver`, which has the functions that a backend calls. Our library
+            is linked to it. So the functions are found in every program, also in one that has
+            opened `libtritonserver` with `dlopen` (server/capi.py).
     """
     onnxruntime, theirs = _onnxruntime(), python_backend / "libtriton_python.so"
     ours = python_backend / "fastpath.so"
     if onnxruntime is None:
         return
     names = (f'-DONNXRUNTIME="{onnxruntime}"', f'-DPYTHON_BACKEND="{_THEIRS}"')
-    # The server comes with a C++ library that may be older than the compiler's: bring our own.
+    # The server comes with a C++ library that may be older than the compiler's: link that one.
     alone = ("-static-libstdc++", "-static-libgcc")
     if _compile(_FASTPATH, ours, "-std=c++17", "-fvisibility=hidden", *names, *alone, tritonserver):
         theirs.rename(theirs.with_name(_THEIRS))
