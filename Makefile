@@ -62,7 +62,8 @@ test: setup $(VLLM_STAMP) ## set up with vLLM, then every check and test; the sa
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest --durations=30
+	$(BIN)/pytest --durations=30 -m "not alone"
+	$(BIN)/pytest --durations=10 -m alone --numprocesses=0
 
 grade: setup ## grade what lies in grader/work/inbox; ASSIGNMENT=a2 where there are several
 	@code=0; $(BIN)/grader autograde $(ASSIGNMENT) $(OPTIONS) || code=$$?; \

@@ -18,6 +18,7 @@ import pytest
 from workbook import notebooks, zoo
 from workbook.cli import app
 from workbook.common import paths
+from workbook.common.errors import WorkbookError
 from workbook.notebooks import Cell, Source, building, executing
 from workbook.server import Server, Triton, all_models
 
@@ -110,7 +111,12 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.timeout(900)  # three times what the lecture takes, which is a minute at most
+#: How often a lecture may run, and the messages of a false claim and a false premise.
+TRIES, MEASURED = 3, re.compile("This does not hold here|This run does not show it")
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(1_800)
 @each_lecture
 def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, str]) -> None:
     """A lecture runs from top to bottom; then a reader goes back to its start and plays with it.
@@ -122,8 +128,27 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
     runs twice in a row, the second time with another number where `CHANGES` has one. At the end
     of each section (a heading of the second level), the cells of the section that only look at
     results run once more, in reverse order. No cell may raise, so no claim may fail either.
+
+    Lectures measure. Where a claim or a premise is false in one try, the lecture is tried again.
     """
     served = serves(shared["TRITON_URL"])
+    for left in reversed(range(TRIES)):
+        try:
+            play(path, shared)
+            break
+        except WorkbookError as error:
+            # Other programs on this machine can spoil a measurement. Anything else is a mistake.
+            if not left or not MEASURED.search(str(error)):
+                raise
+    assert serves(shared["TRITON_URL"]) == served
+
+
+def play(path: Path, shared: dict[str, str]) -> None:
+    """The two runs of `test_a_lecture_runs_and_its_cells_run_again`.
+
+    Raises:
+        WorkbookError: a cell failed.
+    """
     changes = list(CHANGES.get(path.stem, ()))
     with executing.session(path, shared) as lecture:
         lecture.run()
@@ -142,7 +167,6 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
             for place in reversed(looking):
                 lecture.cell(place)
     assert not changes, f"no cell holds {changes}"
-    assert serves(shared["TRITON_URL"]) == served
 
 
 @pytest.mark.parametrize(
