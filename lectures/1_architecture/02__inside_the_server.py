@@ -245,7 +245,8 @@ claim(
 # %%
 def region_mb():
     maps = psutil.Process(server.pid).memory_maps()
-    return max(Path(m.path).stat().st_size for m in maps if m.path.startswith("/dev/shm")) / 1e6
+    regions = [Path(m.path) for m in maps if m.path.startswith("/dev/shm")]
+    return max(region.stat().st_size for region in regions if region.exists()) / 1e6
 
 
 server.unload("square")

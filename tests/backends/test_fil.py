@@ -314,13 +314,13 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "type": ({"type_": "TYPE_FP64"}, "with required type TYPE_FP32"),
     "features": ({"features": 29}, "the model has 30 features: write dims: [ 30 ]"),
     "features without a batch": ({"size": 0}, "write dims: [ -1, 30 ]"),
-    "two columns": ({"out": [2]}, "gives 1 value a row: write dims: [ 1 ]"),
-    "one of two probabilities": ({"out": [1], **PROBA}, "gives 2 values a row: write dims: [ 2 ]"),
+    "two columns": ({"out": [2]}, "gives 1 value per row: write dims: [ 1 ]"),
+    "one of two probabilities": ({"out": [1], **PROBA}, "gives 2 values per row: write dims: [ 2 ]"),
     "class of ten": (
         {"of": "xgb_ten", "out": [10], **CLASS},
-        "gives 1 value a row: write dims: [ 1 ]",
+        "gives 1 value per row: write dims: [ 1 ]",
     ),
-    "proba of ten": ({"of": "xgb_ten", **PROBA}, "gives 10 values a row"),
+    "proba of ten": ({"of": "xgb_ten", **PROBA}, "gives 10 values per row"),
     "variable dims": ({"of": "xgb_ten", "out": [2, -1]}, "must request desired output shape"),
     "shap dims": ({"shap": [30]}, "write dims: [31]"),
     "shap dims of ten": ({"of": "xgb_ten", "out": [10], "shap": [65]}, "write dims: [10, 65]"),
@@ -659,7 +659,7 @@ def test_requests_are_batched_and_a_bad_one_fails_alone(
         waiting = [client.async_infer("batched", [_input(rows)]) for rows in good]
         bad = client.async_infer("batched", [_input(forest.rows[:2, :7])])
         answers = [one.get_result().as_numpy("output__0") for one in waiting]
-        with pytest.raises(InferenceServerException, match="7 features a row; the model has 30"):
+        with pytest.raises(InferenceServerException, match="7 features per row; the model has 30"):
             bad.get_result()
     expected = library_says(forest)
     for i, got in enumerate(answers):
