@@ -33,6 +33,10 @@ REBUILT = (
 )
 
 
+# The first test that asks for `rebuilt` builds everything: minutes, on a busy machine.
+pytestmark = pytest.mark.timeout(1_200)
+
+
 @pytest.fixture(scope="module")
 def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A second build of everything in REBUILT, in an empty place."""
