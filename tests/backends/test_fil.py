@@ -315,7 +315,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "features": ({"features": 29}, "the model has 30 features: write dims: [ 30 ]"),
     "features without a batch": ({"size": 0}, "write dims: [ -1, 30 ]"),
     "two columns": ({"out": [2]}, "gives 1 value per row: write dims: [ 1 ]"),
-    "one of two probabilities": ({"out": [1], **PROBA}, "gives 2 values per row: write dims: [ 2 ]"),
+    "one of two probabilities": (
+        {"out": [1], **PROBA},
+        "gives 2 values per row: write dims: [ 2 ]",
+    ),
     "class of ten": (
         {"of": "xgb_ten", "out": [10], **CLASS},
         "gives 1 value per row: write dims: [ 1 ]",
