@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
@@ -21,7 +20,7 @@ from rich.table import Table
 
 from .common import paths, terminal
 from .common.errors import ServerError, WorkbookError
-from .server import Server, Triton, all_models, connect, run_folders, which_repository
+from .server import Server, Triton, all_models, connect, ports, run_folders, which_repository
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
 from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
@@ -483,9 +482,6 @@ def _status_json(
 ) -> dict[str, Any]:
     repository = which_repository.repository(server)
 
-    def port(address: str) -> int | None:
-        return urlsplit(address if "://" in address else f"//{address}").port
-
     return {
         "version": 1,
         "running": True,
@@ -493,9 +489,9 @@ def _status_json(
         "grpc": server.grpc_url,
         "metrics": server.metrics_url,
         "ports": {
-            "http": port(server.url),
-            "grpc": port(server.grpc_url),
-            "metrics": port(server.metrics_url),
+            "http": ports.of(server.url),
+            "grpc": ports.of(server.grpc_url),
+            "metrics": ports.of(server.metrics_url),
         },
         "pid": record.pid if record else None,
         "repository": str(repository) if repository else None,

@@ -22,7 +22,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP_GIB, CUDA_GIB = 7, 15  # what `make setup` needs, with the CPU or the CUDA build of PyTorch
@@ -245,15 +244,14 @@ def _ports() -> Iterator[Finding]:
 def _own_ports() -> set[int]:
     """The ports of the server that this checkout has started, if one runs."""
     try:
-        from workbook.server import run_folders
+        from workbook.server import ports, run_folders
     except ImportError:  # nothing is installed yet, so no server of ours runs
         return set()
     record = run_folders.current()
     if record is None:
         return set()
     addresses = (record.url, record.grpc, record.metrics)
-    ports = (urlsplit(a if "//" in a else f"//{a}").port for a in addresses)
-    return {port for port in ports if port is not None}
+    return {port for port in map(ports.of, addresses) if port is not None}
 
 
 #: Programs that some part of the course needs: the program, Debian's package, what needs it.

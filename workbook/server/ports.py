@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -81,6 +82,11 @@ def taken(endpoint: str, port: int) -> ServerError:
         where=f"port {port}",
         todo=f"Give another port: {_OPTIONS[endpoint]} PORT (0 takes a free one). Or stop {its}.",
     )
+
+
+def of(address: str) -> int | None:
+    """The port in an address, with or without a scheme: `of("localhost:8001") == 8001`."""
+    return urlsplit(address if "://" in address else f"//{address}").port
 
 
 def holder(port: int) -> psutil.Process | None:
