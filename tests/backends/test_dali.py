@@ -157,8 +157,8 @@ BAD: dict[str, tuple[str, str, bytes | str, str]] = {
         "For the CPU write device_id=None in pipeline_def",
     ),
     "no file": (JPEG, "pipeline.dali", pipeline(resized), "Failed to load model file"),
-    "rubbish": (JPEG, "model.dali", b"\x00rubbish", "model.dali is no serialized pipeline"),
-    "half a file": (JPEG, "model.dali", pipeline(resized)[:300], "is no serialized pipeline"),
+    "rubbish": (JPEG, "model.dali", b"\x00rubbish", "model.dali is not a serialized pipeline"),
+    "half a file": (JPEG, "model.dali", pipeline(resized)[:300], "is not a serialized pipeline"),
     "not marked": (
         "",
         "dali.py",

@@ -200,11 +200,11 @@ def start(where: Classroom, toy: Assignment) -> subprocess.Popen[str]:
         "from a_class import *\n"
         "from pathlib import Path\n"
         "from grader.classroom import autograde\n"
-        "from grader.judge import grade\n"
+        "from grader.judge.grade_submission import Settings\n"
         "from workbook import assignments\n"
         "if __name__ == '__main__':\n"
         f"    autograde.autograde(Classroom(Path({str(where.home)!r})), assignments.named('a9'),\n"
-        "        grade.Settings(), workers=2, grader=fake_grade, keyer=fake_key)\n"
+        "        Settings(), workers=2, grader=fake_grade, keyer=fake_key)\n"
     )
     script = where.home / "run.py"
     script.write_text(code)
@@ -240,6 +240,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     process = start(where, toy)
     until = time.monotonic() + 400  # the workers' first imports take long on a busy machine
     while len(list(stored.glob("?" * 64 + ".json"))) < 3 and time.monotonic() < until:
+        assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
     os.kill(process.pid, how)
     _, said = process.communicate(timeout=60)

@@ -9,6 +9,7 @@ does not delay its steps. Requests are coroutines on one event loop, in a thread
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import json
 import multiprocessing
@@ -113,6 +114,9 @@ class TritonPythonModel(StandIn):
         self._end_loop()
         for logger in self._loggers:  # before Triton frees what they belong to
             logger.close()
+        # A task that ended with an exception is in a circle with it and so keeps its request, whose
+        # destructor crashes after Triton has freed the shared memory.
+        gc.collect()
 
     # -- the engine -----------------------------------------------------------------------------
 
