@@ -79,15 +79,15 @@ def test_a_closed_tap_takes_no_connections(server: Triton) -> None:
         httpx.get(f"http://{tap.address}/v2/health/live")
 
 
-def test_processes_are_the_server_and_a_stub_an_instance(server: Triton) -> None:
+def test_processes_are_the_server_its_fork_server_and_one_stub_per_instance(server: Triton) -> None:
     folder = server.repository / "some_model_2"
     (folder / "1").mkdir(parents=True)
     (folder / "1/model.py").write_text(MODEL)
     (folder / "config.pbtxt").write_text(CONFIG.format(count=2))
     server.load("some_model_2")
     table = measure.processes(server)
-    assert list(table.process) == ["tritonserver", "stub", "stub"]
-    assert list(table.model) == ["", "some_model_2", "some_model_2"]
+    assert list(table.process) == ["tritonserver", "fork server", "stub", "stub"]
+    assert list(table.model) == ["", "", "some_model_2", "some_model_2"]
     assert table.pid[0] == server.pid
     assert (table.threads > 0).all()
     assert (table.memory_mb > 1).all()

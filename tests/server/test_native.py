@@ -277,7 +277,7 @@ def test_a_plain_server_has_no_helper_no_variable_and_no_check(pair: Pair) -> No
     for server, helped in ((pair.native, True), (pair.plain, False)):
         process = psutil.Process(server.pid)
         mapped = {Path(m.path).name for m in process.memory_maps()}
-        assert ("autocomplete.so" in mapped) == helped
+        assert ("preload.so" in mapped) == helped
         assert ("libtriton_python_backend.so" in mapped) == helped
         environment = process.environ()
         for name, value in SPEED_VARIABLES.items():

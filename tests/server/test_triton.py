@@ -508,7 +508,7 @@ def test_loads_are_hastened_and_models_end_as_ever(
         (folder / "1" / "model.py").write_text(LIVES)
     diary = tmp_path / "diary"
     with Triton(tmp_path) as server:
-        assert "autocomplete.so" in mapped(server)
+        assert "preload.so" in mapped(server)
         for _ in range(3):
             for name in ("lives", "lives_0_0"):
                 (tmp_path / name / "1" / "model.py").write_text(LIVES)  # else it is not reloaded
@@ -528,7 +528,7 @@ def test_without_a_compiler_the_server_does_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str | None
 ) -> None:
     with_one = assemble.find()
-    assert with_one.preload == with_one.backends / "autocomplete.so"
+    assert with_one.preload == with_one.backends / "preload.so"
     assert (with_one.backends / "python" / "libtriton_python_backend.so").exists()
     monkeypatch.setattr(build.shutil, "which", lambda name: compiler)
     without = assemble.find()

@@ -11,6 +11,13 @@ import psutil
 from ..common.errors import WorkbookError
 from ..server import Triton
 
+#: What a process is called in the table, by its program. start_stub, which only waits for a stub,
+#: is left out.
+_KINDS = {
+    "triton_python_backend_stub": "stub",
+    "triton_python_backend_forkserver": "fork server",
+}
+
 COLUMNS = ["pid", "process", "model", "threads", "memory_mb", "cpu_s"]
 
 
@@ -21,8 +28,9 @@ def processes(server: Triton) -> pd.DataFrame:
         server: one that was started in this process, since its process id must be known.
 
     Returns:
-        One row per process, the server's own first: `pid`; `process` (tritonserver, or stub, the
-        Python process of one instance); `model` (empty for the server); `threads`; `memory_mb`
+        One row per process, the server's own first: `pid`; `process` (tritonserver; stub, the
+        Python process of one instance; fork server, of which stubs are copies, see
+        server/native/README.md); `model` (of a stub, else empty); `threads`; `memory_mb`
         (memory that it shares with no other process, in megabytes); `cpu_s` (CPU time so far, in
         seconds).
 
@@ -41,8 +49,10 @@ def processes(server: Triton) -> pd.DataFrame:
     for child in root.children(recursive=True):
         with contextlib.suppress(psutil.Error):
             command = child.cmdline()
-            if command and command[0].endswith("triton_python_backend_stub"):
-                rows.append(_row(child, "stub", _model(command)))
+            program = command[0].rsplit("/", 1)[-1] if command else ""
+            if program in _KINDS:
+                kind = _KINDS[program]
+                rows.append(_row(child, kind, _model(command) if kind == "stub" else ""))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

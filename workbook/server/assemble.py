@@ -58,7 +58,9 @@ if [ "$last" = DEFAULT ] && [ ! -e "$1" ]; then
     shift
     set -- "$here/absent/1/model.py" "$@"
 fi
-exec "$here/bin/triton_python_backend_stub" "$@"
+set -- "$here/bin/triton_python_backend_stub" "$@"
+[ -x "$here/bin/start_stub" ] && exec "$here/bin/start_stub" "$@"
+exec "$@"
 """
 _ABSENT = '''\
 """Stands in for a model whose own file is not there, to say so."""
@@ -80,9 +82,9 @@ class Installation:
         backends: the assembled directory for --backend-directory.
         caches: the directory for --cache-directory.
         libraries: directories for LD_LIBRARY_PATH, in order.
-        preload: a library for LD_PRELOAD that saves each load of a Python-based model a second
-            of waiting (native/autocomplete.c); None for a plain server, and where there was no
-            compiler to make it.
+        preload: a library for LD_PRELOAD with which Python-based models load faster
+            (native/autocomplete.c, native/forkserver.c); None for a plain server, and where there
+            was no compiler to make it.
     """
 
     binary: Path
@@ -107,7 +109,7 @@ def find(*, plain: bool = False) -> Installation:
     libpython = _libpython()
     triton = wheel / "tritonserver"
     backends = _backends(triton / "backends" / "python", stub, wheel.parent, plain)
-    preload = backends / "autocomplete.so"
+    preload = backends / "preload.so"
     return Installation(
         binary=triton / "bin" / "tritonserver",
         backends=backends,
@@ -251,7 +253,7 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
         shutil.copytree(python_backend, build / "python")
         _put_stub(stub, build / "python")
         if not plain:
-            native.autocomplete(build)
+            native.preload(build)
             native.fastpath(build / "python", core(packages / _LIBRARIES))
             _put_checks(build / "python")
         for source in sources:

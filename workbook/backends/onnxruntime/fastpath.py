@@ -15,8 +15,8 @@ from typing import Any
 
 from workbook.backends.base import Config
 
-#: What /proc shows for the memory file that the server makes and this process inherits.
-_MEMORY = "/memfd:triton-fastpath (deleted)"
+#: The first line of the file that the server makes and this process inherits.
+_FIRST_LINE = b"triton-fastpath\n"
 
 #: Parameters that an offer cannot express; a model with one of them is not plain.
 _NOT_OFFERED = frozenset(
@@ -73,10 +73,13 @@ def _is_plain(config: Config) -> bool:
 
 
 def _memory() -> int | None:
-    """The descriptor of the server's memory file; None if there is none (no fast path)."""
+    """The descriptor of the server's file for offers; None if there is none (no fast path)."""
     for entry in Path("/proc/self/fd").iterdir():
         try:
-            if str(entry.readlink()) == _MEMORY:
+            # A file without a name in /dev/shm.
+            if str(entry.readlink()).startswith("/dev/shm/#") and (
+                os.pread(int(entry.name), len(_FIRST_LINE), 0) == _FIRST_LINE
+            ):
                 return int(entry.name)
         except OSError:  # the descriptor of this listing itself, closed meanwhile
             continue

@@ -1,5 +1,5 @@
-"""The two compiled helpers of the laptop server. README.md in this folder describes them."""
+"""The compiled helpers of the laptop server. README.md in this folder describes them."""
 
-from .build import autocomplete, fastpath, fingerprint
+from .build import fastpath, fingerprint, preload
 
-__all__ = ["autocomplete", "fastpath", "fingerprint"]
+__all__ = ["fastpath", "fingerprint", "preload"]

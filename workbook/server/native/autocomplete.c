@@ -14,8 +14,10 @@
 
    How the sleep is recognised: the calling thread has a child process that is a stub for
    auto-completion. On that stub's command line stands the model's name, where a stub that serves
-   requests has its instance's name. Every other sleep is passed on to libc. So is this one if the
-   kernel does not list the children of a thread. See proc(5). */
+   requests has its instance's name. (If the stub is a copy of the fork server, the child is
+   start_stub, with the same command line after its own name; its name has the copy's process id.)
+   Every other sleep is passed on to libc. So is this one if the kernel does not list the children of
+   a thread. See proc(5). */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -44,14 +46,16 @@ __attribute__((constructor)) static void leave_the_environment(void) {
 }
 
 /* Whether a command line is that of a stub for auto-completion. Its arguments are
-   .../MODEL/VERSION/FILE  …  NAME  LAST, where NAME is the same as MODEL. */
+   .../MODEL/VERSION/FILE  …  NAME  LAST, where NAME is the same as MODEL. start_stub has the stub's
+   path as its first argument. */
 static int completes(const char *line, size_t size) {
     const char *words[32];
     size_t count = 0;
     for (size_t at = 0; at < size && count < 32; at += strlen(line + at) + 1)
         words[count++] = line + at;
-    if (count < 4 || strstr(words[0], "triton_python_backend_stub") == NULL) return 0;
-    const char *path = words[1], *end = path + strlen(path);
+    const size_t at = count > 4 && strstr(words[0], "start_stub") != NULL;
+    if (count < 4 || strstr(words[at], "triton_python_backend_stub") == NULL) return 0;
+    const char *path = words[at + 1], *end = path + strlen(path);
     for (int parts = 0; parts < 2; parts++) {
         while (end > path && *end != '/') end--;
         if (end == path) return 0;
@@ -80,6 +84,18 @@ static int completing_child(void) {
     }
     fclose(children);
     return found;
+}
+
+/* The process in which a child's stub runs: the copy that start_stub waits for, or the child. */
+static int where_it_runs(int child) {
+    char name[64];
+    int copy = 0;
+    snprintf(name, sizeof name, "/proc/%d/comm", child);
+    FILE *comm = fopen(name, "re");
+    if (comm == NULL) return child;
+    if (fscanf(comm, "stub %d", &copy) != 1) copy = 0;
+    fclose(comm);
+    return copy ? copy : child;
 }
 
 /* Whether all threads of a process sleep, or it has ended. */
@@ -111,7 +127,7 @@ unsigned int sleep(unsigned int seconds) {
     if (pid != 0) {
         for (int looks = 0, still = 0; looks < 1000000000 / LOOK_NS && still < 3; looks++) {
             nanosleep(&look, NULL);
-            still = all_sleep(pid) ? still + 1 : 0;
+            still = all_sleep(where_it_runs(pid)) ? still + 1 : 0;
         }
         return 0;
     }

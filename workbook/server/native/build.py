@@ -1,7 +1,7 @@
-"""Compiles the two helpers of the laptop server: autocomplete.c and fastpath.cc.
+"""Compiles the helpers of the laptop server: autocomplete.c, fastpath.cc and the fork server.
 
 They make the server faster. If there is no compiler, or the compiler fails, the server runs without
-them and gives the same answers. README.md in this folder describes both.
+them and gives the same answers. README.md in this folder describes them.
 """
 
 from __future__ import annotations
@@ -9,10 +9,15 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
-_AUTOCOMPLETE = Path(__file__).with_name("autocomplete.c")
-_FASTPATH = Path(__file__).with_name("fastpath.cc")
+_FOLDER = Path(__file__).parent
+_AUTOCOMPLETE = _FOLDER / "autocomplete.c"
+_FASTPATH = _FOLDER / "fastpath.cc"
+_FORKSERVER = _FOLDER / "forkserver.c"
+_FORKSERVER_LOOP = _FOLDER / "forkserver.py"
+_START_STUB = _FOLDER / "start_stub.c"
 #: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
 _THEIRS = "libtriton_python_backend.so"
 
@@ -22,14 +27,23 @@ def fingerprint() -> str:
 
     It holds their sources, the compiler's path and the path of ONNX Runtime's library.
     """
-    sources = (_AUTOCOMPLETE, _FASTPATH)
+    sources = (_AUTOCOMPLETE, _FASTPATH, _FORKSERVER, _FORKSERVER_LOOP, _START_STUB)
     made_by = [f"{_compiler(source)} {source.read_text('utf-8')}" for source in sources]
     return "\0".join([*made_by, str(_onnxruntime())])
 
 
-def autocomplete(folder: Path) -> None:
-    """Compile autocomplete.c to `autocomplete.so` in a folder. Without a compiler, do nothing."""
-    _compile(_AUTOCOMPLETE, folder / "autocomplete.so")
+def preload(backends: Path) -> None:
+    """Compile autocomplete.c and forkserver.c to `preload.so`, and put the fork server in place.
+
+    Without a compiler, do nothing: `preload.so` is then missing, and stubs start as upstream's do.
+
+    Args:
+        backends: the backend directory, with the Python backend's folder.
+    """
+    python = backends / "python"
+    if _compile([_START_STUB], python / "bin" / "start_stub", shared=False):
+        shutil.copyfile(_FORKSERVER_LOOP, python / _FORKSERVER_LOOP.name)
+        _compile([_AUTOCOMPLETE, _FORKSERVER], backends / "preload.so", "-Wl,-z,lazy")
 
 
 def fastpath(python_backend: Path, tritonserver: Path) -> None:
@@ -52,7 +66,9 @@ def fastpath(python_backend: Path, tritonserver: Path) -> None:
     names = (f'-DONNXRUNTIME="{onnxruntime}"', f'-DPYTHON_BACKEND="{_THEIRS}"')
     # The server comes with a C++ library that may be older than the compiler's: link that one.
     alone = ("-static-libstdc++", "-static-libgcc")
-    if _compile(_FASTPATH, ours, "-std=c++17", "-fvisibility=hidden", *names, *alone, tritonserver):
+    if _compile(
+        [_FASTPATH], ours, "-std=c++17", "-fvisibility=hidden", *names, *alone, tritonserver
+    ):
         theirs.rename(theirs.with_name(_THEIRS))
         ours.rename(theirs)
 
@@ -70,14 +86,17 @@ def _onnxruntime() -> Path | None:
     return next((Path(spec.origin).parent / "capi").glob("libonnxruntime.so.*"), None)
 
 
-def _compile(source: Path, target: Path, *words: str | Path) -> bool:
-    """Compile a shared library; False where there is no compiler, or where it fails."""
-    compiler = _compiler(source)
+def _compile(
+    sources: Sequence[Path], target: Path, *words: str | Path, shared: bool = True
+) -> bool:
+    """Compile a library or a program; False where there is no compiler, or where it fails."""
+    compiler = _compiler(sources[0])
     if compiler is None:
         return False
-    language = {".c": "c", ".cc": "c++"}[source.suffix]
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", target, "-x", language, source, "-x",
-               "none", *words, "-ldl"]  # fmt: skip
+    language = {".c": "c", ".cc": "c++"}[sources[0].suffix]
+    kind = ("-shared", "-fPIC") if shared else ()
+    command = [compiler, "-O2", *kind, "-o", target, "-x", language, *sources, "-x", "none",
+               *words, "-ldl"]  # fmt: skip
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=120)
     except (OSError, subprocess.SubprocessError):

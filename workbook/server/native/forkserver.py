@@ -1,0 +1,246 @@
+"""The fork server's loop: for each request, fork a process in which a stub goes on.
+
+forkserver.c runs this file in the fork server and calls `serve`. In the fork server `serve` never
+returns. In each copy it returns the command line of the stub that the copy becomes. start_stub.c
+sends the requests.
+
+The first fork server imports what every stub imports. A stub that needs torch, transformers or
+ONNX Runtime is a copy of another fork server, which has imported that package, too. It is forked
+from the first one when the first such stub starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import re
+import select
+import signal
+import socket
+import struct
+import sys
+import warnings
+from pathlib import Path
+
+#: What each fork server imports, besides what the one has that it was forked from.
+IMPORTS = {
+    "stub": ("numpy", "numpy.random", "triton_python_backend_utils", "workbook.backends.rules"),
+    "onnxruntime": ("onnxruntime",),
+    "torch": ("torch",),
+    "transformers": (
+        "transformers.generation",
+        "transformers.models.auto.modeling_auto",
+        "transformers.models.auto.tokenization_auto",
+        "transformers.models.auto.image_processing_auto",
+    ),
+}
+#: For an import statement in a model's file, and for a stand-in: the fork servers after "stub".
+PACKAGES = {"torch": ("torch",), "transformers": ("torch", "transformers")}
+STAND_INS = {"onnxruntime": ("onnxruntime",), "pytorch": ("torch",)}
+#: These stand-ins set variables before they import anything, and start programs.
+PLAIN = ("vllm", "tensorrtllm")
+#: transformers imports these where they are installed: a second and 100 MB that few models need. A
+#: model that needs them imports them itself.
+LEFT_OUT = ("sklearn", "scipy")
+
+_IMPORT = re.compile(rb"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+#: A model that sets variables may set them for the packages that it imports afterwards.
+_SETS_VARIABLES = re.compile(rb"\b(?:environ|putenv)\b")
+_OF_THE_SHELL = (b"_", b"SHLVL", b"PWD", b"OLDPWD")  # which starts start_stub
+_PR_SET_PDEATHSIG = 1
+_LONGEST = 1 << 18  # bytes of a request
+
+
+def serve(folder: str, requests: int) -> list[bytes]:
+    """Answer requests until the server ends; in each copy, return the copy's command line.
+
+    Args:
+        folder: the Python backend's, with triton_python_backend_utils.py.
+        requests: the descriptor of the socket from which requests come.
+    """
+    return _ForkServer("stub", folder, socket.socket(fileno=requests)).run()
+
+
+def way(words: list[bytes]) -> tuple[str, ...]:
+    """The fork servers that lead to a stub, the first one first; empty for a process of its own.
+
+    Args:
+        words: the stub's command line. The second word is the model's file; the last is the
+            stand-in's folder, or DEFAULT for a model of the Python backend.
+    """
+    if len(words) < 3:
+        return ()
+    if words[-1] != b"DEFAULT":
+        name = Path(os.fsdecode(words[-1])).name
+        return () if name in PLAIN else ("stub", *STAND_INS.get(name, ()))
+    try:
+        source = Path(os.fsdecode(words[1])).read_bytes()
+    except OSError:
+        return ()
+    if _SETS_VARIABLES.search(source):
+        return ()
+    names = {match.decode() for match in _IMPORT.findall(source)}
+    longest = max((PACKAGES[name] for name in names & PACKAGES.keys()), key=len, default=())
+    return ("stub", *longest)
+
+
+class _ForkServer:
+    """One fork server.
+
+    Args:
+        name: its key in IMPORTS.
+        folder: the Python backend's.
+        requests: from start_stub, or from the fork server that this one was forked from.
+    """
+
+    def __init__(self, name: str, folder: str, requests: socket.socket) -> None:
+        self._name = name
+        self._folder = folder
+        self._requests = requests
+        self._prepared = False
+        self._next: dict[str, socket.socket] = {}  # to the fork servers forked from this one
+        self._ends: dict[int, tuple[int, socket.socket]] = {}  # by pidfd: process, answer
+        self._answers: dict[int, int] = {}  # process, by the answer's descriptor
+        self._poll = select.poll()
+        self._poll.register(requests, select.POLLIN)
+
+    def run(self) -> list[bytes]:
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor in self._ends:
+                    self._tell_end(descriptor)
+                elif descriptor in self._answers:
+                    self._kill(descriptor)
+                elif descriptor == self._requests.fileno():
+                    words = self._take()
+                    if words is not None:
+                        return words
+
+    def _take(self) -> list[bytes] | None:
+        """Take one request; in the copy that it asked for, return the copy's command line."""
+        message, descriptors, _, _ = socket.recv_fds(self._requests, _LONGEST, 4)
+        if not message:
+            os._exit(0)  # everybody who could ask has ended
+        count, *rest = message.split(b"\0")[:-1]
+        words, folder, variables = rest[: int(count)], rest[int(count)], rest[int(count) + 1 :]
+        answer, *extra = descriptors
+        stations = way(words) if self._name != "stub" or _are_ours(variables) else ()
+        after = stations[stations.index(self._name) + 1 :] if self._name in stations else ()
+        reply = socket.socket(fileno=answer)
+        words_of_copy = None
+        if not stations:
+            reply.send(b"p")
+            reply.close()
+        elif after:
+            words_of_copy = self._pass_on(after[0], message, reply, extra)
+        else:
+            words_of_copy = self._copy(reply, words, folder)
+        if words_of_copy is None:
+            for descriptor in extra:
+                os.close(descriptor)
+        return words_of_copy
+
+    def _pass_on(
+        self, name: str, message: bytes, reply: socket.socket, extra: list[int]
+    ) -> list[bytes] | None:
+        """Send a request to another fork server, which is forked here if it is not there yet."""
+        theirs = None
+        if name not in self._next:
+            self._next[name], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        socket.send_fds(self._next[name], [message], [reply.fileno(), *extra])
+        if theirs is not None and self._fork() == 0:
+            for descriptor in extra:
+                os.close(descriptor)
+            reply.close()
+            return _ForkServer(name, self._folder, theirs).run()
+        reply.close()
+        if theirs is not None:
+            theirs.close()
+        return None
+
+    def _copy(self, reply: socket.socket, words: list[bytes], folder: bytes) -> list[bytes] | None:
+        """Fork a stub; return its command line in the copy, None in the fork server."""
+        pid = self._fork()
+        if pid == 0:
+            reply.close()
+            os.chdir(folder)
+            # Python's own random numbers differ after a fork; numpy's would be the same everywhere.
+            if "numpy" in sys.modules:
+                sys.modules["numpy"].random.seed()
+            return words
+        reply.send(b"f" + struct.pack("i", pid))
+        end = os.pidfd_open(pid)
+        self._ends[end] = pid, reply
+        self._answers[reply.fileno()] = pid
+        self._poll.register(end, select.POLLIN)
+        self._poll.register(reply, select.POLLIN)
+        return None
+
+    def _tell_end(self, end: int) -> None:
+        """A copy has ended: tell start_stub how."""
+        pid, reply = self._ends.pop(end)
+        _, status = os.waitpid(pid, 0)
+        self._poll.unregister(end)
+        os.close(end)
+        if self._answers.pop(reply.fileno(), None) is not None:
+            self._poll.unregister(reply)
+        with contextlib.suppress(OSError):
+            reply.send(struct.pack("i", status))
+        reply.close()
+
+    def _kill(self, answer: int) -> None:
+        """start_stub was killed, as Triton does with a stub: kill its copy."""
+        self._poll.unregister(answer)
+        os.kill(self._answers.pop(answer), signal.SIGKILL)
+
+    def _fork(self) -> int:
+        """Fork. The copy has none of this fork server's descriptors, and ends with it."""
+        self._prepare()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        server = os.getpid()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of threads. numpy's end before the fork and start again on use.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != server:
+                os._exit(1)
+            for end, (_, reply) in self._ends.items():
+                os.close(end)
+                reply.close()
+            for other in (self._requests, *self._next.values()):
+                other.close()
+        return pid
+
+    def _prepare(self) -> None:
+        """Import this fork server's packages, once. One that fails fails in the model, too."""
+        if self._prepared:
+            return
+        self._prepared = True
+        sys.path.append(self._folder)
+        absent = [name for name in LEFT_OUT if name not in sys.modules]
+        for name in absent:
+            sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
+        for name in IMPORTS[self._name]:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        for name in absent:
+            del sys.modules[name]
+        sys.path.remove(self._folder)
+        gc.collect()
+        gc.freeze()  # copies share the memory of what is not looked at
+
+
+def _are_ours(variables: list[bytes]) -> bool:
+    """Whether a stub's environment is the fork server's."""
+    theirs = dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
+    ours = dict(os.environb)
+    for name in _OF_THE_SHELL:
+        theirs.pop(name, None)
+        ours.pop(name, None)
+    return theirs == ours
