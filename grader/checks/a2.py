@@ -301,17 +301,25 @@ def threshold(
 )
 def batching(server: Probe, model: str, requests: int, executions: int) -> None:
     """The server batches: many requests, fewer executions."""
-    served_by_fil(server, model)
-    if "dynamic_batching" not in server.config(model):
+    config = served_by_fil(server, model)
+    if "dynamic_batching" not in config:
         raise Failure(
             f"The config of {model}, as the server parsed it, has no dynamic_batching.",
             help="Add it to models/forest/config.pbtxt, and deploy the folder again.",
         )
-    sent, ran = _number(requests, "requests"), _number(executions, "executions")
+    sent, ran = _whole(requests, "requests"), _whole(executions, "executions")
+    rows, largest = len(cancer().x_test), int(config.get("max_batch_size", 0))
     if not (sent >= 100 and 0 < ran < sent):
         raise Failure(
             f"Your counts: {sent:g} requests, {ran:g} executions. That proves no batching: the "
-            "task sends 114 requests, and they must take fewer executions.",
+            f"task sends {rows} requests, and they must take fewer executions.",
+            help="Read the counts before and after ask_together, and subtract.",
+        )
+    # Who counts over several calls of ask_together has a few times as many requests.
+    if sent > 10 * rows or ran * largest < sent:
+        raise Failure(
+            f"Your counts: {sent:g} requests, {ran:g} executions. They cannot be the server's: "
+            f"the task sends {rows} requests, and a batch of {model} has at most {largest} rows.",
             help="Read the counts before and after ask_together, and subtract.",
         )
     require_batches(server, model, cancer().x_train[:TOGETHER])
@@ -720,6 +728,14 @@ def _number(value: Any, name: str) -> float:
         what = "True or False" if numbers.size == 1 else f"{numbers.size} values"
         raise Failure(f"`{name}` holds {what}; one number is wanted.")
     return float(numbers.reshape(-1)[0])
+
+
+def _whole(value: Any, name: str) -> float:
+    """A whole number, such as a count."""
+    number = _number(value, name)
+    if number % 1:
+        raise Failure(f"`{name}` is {number:g}; a whole number is wanted.")
+    return number
 
 
 def _list(value: Any) -> list[Any]:

@@ -1,18 +1,20 @@
-"""The values that a notebook passed to `check(...)`: one JSON file and one npz per check.
+"""The values that a notebook passed to `check(...)`: two files for each check.
 
-The student's kernel writes the files, and the judge reads them. The judge does not trust them:
-neither format can contain code, and the sizes are checked before the files are read into memory.
+The student's kernel writes the files, and the judge reads them. The judge does not trust them, so
+the format leaves little to read. `a2.forest.json` holds texts and numbers, and of each array its
+type and shape. `a2.forest.bin` holds the arrays' bytes, one array after the other. Nothing in them
+is code, nothing is compressed, and no array can take more memory than the file has bytes.
 """
 
 from __future__ import annotations
 
-import zipfile
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
@@ -20,8 +22,10 @@ from workbook.server import Deployment
 
 from .results import CheckResult
 
-#: The most bytes that the values of one check may take, on the disk and in memory.
+#: The most bytes of all arrays that are passed to one check.
 LARGEST = 16 << 20
+#: The most bytes of the JSON. Two bytes of it (`[]`) can take 60 in memory.
+LARGEST_JSON = 4 << 20
 _ARRAY = "$array"
 
 
@@ -30,17 +34,40 @@ class Reported(BaseModel):
 
     Attributes:
         check: the check's id.
-        values: by parameter. In the file, `{"$array": name}` stands for an array of the npz.
+        values: by parameter. In the file, `{"$array": {"dtype": …, "shape": …}}` stands for an
+            array. Its bytes are in the other file.
         result: the result of the public check in the notebook. A student could write it, so it
             gives no marks. If it differs from the judge's result, the submission gets a flag.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     check: str
     values: dict[str, Any]
     result: CheckResult | None = None
+
+
+class _Stated(BaseModel):
+    """What the JSON states about an array."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    dtype: Literal[
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    ]
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=32)]
 
 
 def folder(assignment: str) -> Path:
@@ -63,19 +90,28 @@ def write(check: str, values: Mapping[str, Any], result: CheckResult, to: Path) 
         to: the folder.
 
     Raises:
-        WorkbookError: a value is of another type, or the values are too large.
+        WorkbookError: a value is of another type, or cannot be written, or the values are too
+            large.
     """
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    plain = {name: _plain(name, value, arrays) for name, value in values.items()}
-    reported = Reported(check=check, values=plain, result=result)
-    if sum(array.nbytes for array in arrays.values()) > LARGEST:
+    arrays: list[np.ndarray[Any, Any]] = []
+    try:
+        plain = {name: _plain(name, value, arrays) for name, value in values.items()}
+        reported = Reported(check=check, values=plain, result=result)
+        text = reported.model_dump_json(indent=1).encode()
+    except (RecursionError, ValueError) as error:  # such as a text with half a character
         raise WorkbookError(
-            f"The values for {check} are too large: a check takes {LARGEST >> 20} MiB at most.",
+            f"The values for {check} cannot be written: {_first_line(error)}",
+            todo="Hand over a text, a number, an array, or a list of these.",
+        ) from None
+    if sum(array.nbytes for array in arrays) > LARGEST or len(text) > LARGEST_JSON:
+        raise WorkbookError(
+            f"The values for {check} are too large: a check takes arrays of {LARGEST >> 20} MiB "
+            f"together, and {LARGEST_JSON >> 20} MiB of texts and lists.",
             todo="Hand over what the task asks for, and no more.",
         )
-    np.savez(to / f"{check}.npz", **arrays)
+    (to / f"{check}.bin").write_bytes(b"".join(array.tobytes() for array in arrays))
     # The JSON comes last: as long as it is missing, the check counts as not attempted.
-    (to / f"{check}.json").write_text(reported.model_dump_json(indent=1))
+    (to / f"{check}.json").write_bytes(text)
 
 
 def read(check: str, home: Path) -> Reported | None:
@@ -86,29 +122,27 @@ def read(check: str, home: Path) -> Reported | None:
         home: the folder. A student's code may have written anything into it.
 
     Raises:
-        WorkbookError: the files do not have this form, or are too large.
+        WorkbookError: the files do not have this form, or are too large. No file makes this
+            function raise anything else.
     """
     path = home / f"{check}.json"
     if not path.is_file() or path.is_symlink():
         return None
     try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError("too large")
-        reported = Reported.model_validate_json(path.read_bytes())
+        reported = Reported.model_validate_json(_bytes(path, LARGEST_JSON))
         if reported.check != check:
-            raise ValueError(f"they are those of {reported.check}")
-        arrays = _arrays(home / f"{check}.npz")
-        reported.values = {name: _filled(value, arrays) for name, value in reported.values.items()}
-    except (ValidationError, ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        first = str(error).splitlines()[0][:200]
-        raise WorkbookError(f"The values reported to {check} cannot be read: {first}.") from None
-    except RecursionError:
-        raise WorkbookError(f"The values reported to {check} are nested too deeply.") from None
+            raise ValueError(f"they are those of {reported.check[:100]}")
+        arrays = _Arrays(home / f"{check}.bin")
+        reported.values = {name: arrays.filled(value) for name, value in reported.values.items()}
+        arrays.check_end()
+    except Exception as error:  # a student's file must not end the judge, whatever it makes raise
+        why = _first_line(error)
+        raise WorkbookError(f"The values reported to {check} cannot be read: {why}.") from None
     return reported
 
 
-def _plain(name: str, value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    """A value as JSON can hold it. Its arrays go into `arrays`."""
+def _plain(name: str, value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    """A value as JSON can hold it. Its arrays are appended to `arrays`."""
     if hasattr(value, "to_numpy"):  # pandas
         kind, value = type(value).__name__, value.to_numpy()
         if value.ndim == 2 and value.dtype.kind == "O":
@@ -127,9 +161,9 @@ def _plain(name: str, value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> An
         if value.dtype.kind in "SUO":
             return _plain(name, value.tolist(), arrays)
         if value.dtype.kind in "fiub":
-            key = f"{name}_{len(arrays)}"
-            arrays[key] = value
-            return {_ARRAY: key}
+            array = _little_endian(value)
+            arrays.append(array)
+            return {_ARRAY: {"dtype": array.dtype.name, "shape": list(array.shape)}}
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, list | tuple):
@@ -152,21 +186,59 @@ def _plain(name: str, value: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> An
     )
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    if not path.is_file() or path.is_symlink() or path.stat().st_size > LARGEST + (1 << 20):
-        return {}
-    with zipfile.ZipFile(path) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > LARGEST + (1 << 20):
-            raise ValueError("its arrays are too large")
-    with np.load(path, allow_pickle=False) as archive:
-        return {key: archive[key] for key in archive.files}
+def _little_endian(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array in the byte order of the file. A type wider than float64 becomes float64."""
+    wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
+    return array.astype((np.dtype("float64") if wide else array.dtype).newbyteorder("<"))
 
 
-def _filled(value: Any, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {_ARRAY}:
-            return arrays[str(value[_ARRAY])]
-        return {key: _filled(item, arrays) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_filled(item, arrays) for item in value]
-    return value
+class _Arrays:
+    """The arrays of a file of bytes, taken from it in the order in which the JSON names them."""
+
+    def __init__(self, path: Path) -> None:
+        is_there = path.is_file() and not path.is_symlink()
+        self._data = _bytes(path, LARGEST) if is_there else b""
+        self._place = 0
+
+    def filled(self, value: Any) -> Any:
+        """A value of the JSON, with the arrays that it names in their places."""
+        if isinstance(value, dict):
+            if value.keys() == {_ARRAY}:
+                return self._take(_Stated.model_validate(value[_ARRAY]))
+            return {key: self.filled(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.filled(item) for item in value]
+        return value
+
+    def check_end(self) -> None:
+        """Raise ValueError if bytes are left over."""
+        if self._place != len(self._data):
+            raise ValueError("there are more bytes than its arrays have")
+
+    def _take(self, stated: _Stated) -> np.ndarray[Any, Any]:
+        kind = np.dtype(stated.dtype).newbyteorder("<")
+        end = self._place + math.prod(stated.shape) * kind.itemsize
+        data, self._place = self._data[self._place : end], end
+        if end > len(self._data):
+            raise ValueError("its arrays have more values than there are bytes")
+        array: np.ndarray[Any, Any]
+        if stated.dtype == "bool":  # numpy expects 0 or 1 in each byte
+            array = np.frombuffer(data, np.uint8) != 0
+        else:
+            array = np.frombuffer(data, kind).astype(stated.dtype)
+        return array.reshape(stated.shape)
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    """The content of a file; raises ValueError if it is longer than `most` bytes."""
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path.suffix} is larger than {most >> 20} MiB")
+    return data
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return error.errors(include_url=False, include_input=False)[0]["msg"][:200]
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -6,14 +6,27 @@ in the changelog, when a field does.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Status = Literal["passed", "partial", "failed", "not attempted", "waits", "error"]
 
+#: Control characters, marks that turn the direction of writing, and halves of a character. JSON,
+#: CSV or a terminal takes them for something else than text.
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _readable(text: Any) -> Any:
+    """A text with "\ufffd" in place of what is no text. A model's answer can hold anything."""
+    if not isinstance(text, str):
+        return text
+    return _NO_TEXT.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
 #: Long enough for any sentence of a check, and a limit for what a model's output can add to it.
-Text = Annotated[str, Field(max_length=4_000)]
+Text = Annotated[str, BeforeValidator(_readable), Field(max_length=4_000)]
 
 
 class _Record(BaseModel):

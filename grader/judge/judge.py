@@ -280,11 +280,11 @@ def _run_check(
 ) -> tuple[CheckResult, list[Flag]]:
     """Run one check on the values that the notebook reported to it."""
     flags: list[Flag] = []
-    found = None
     try:
         found = reported.read(check.id, order.reported)
     except WorkbookError as error:
         flags.append(Flag(kind="unreadable values", detail=error.what))
+        return _unreadable(check, error), flags
     with _deadline(CHECK_S):
         values = found.values if found else None
         result = evaluate(check, lambda: server.probe(check.id), values, earned)
@@ -298,6 +298,18 @@ def _run_check(
             )
         )
     return result, flags
+
+
+def _unreadable(check: Check, error: WorkbookError) -> CheckResult:
+    """The result of a check whose reported values cannot be read."""
+    return CheckResult(
+        id=check.id,
+        sentence=check.sentence,
+        status="not attempted",
+        credit=0.0,
+        rationale=error.what,
+        help="Only check(…) writes them. Run the notebook again, from top to bottom.",
+    )
 
 
 def _lost(result: CheckResult) -> CheckResult:

@@ -181,14 +181,22 @@ def values_forged(folder: Path) -> None:
     )
 
 
-@attack("release", flags={"unreadable values"}, says=RAN)
+@attack(
+    "release",
+    flags={"unreadable values"},
+    says=RAN,
+    told="The values reported to a2.forest cannot be read: its arrays have more values than",
+)
 def values_that_explode(folder: Path) -> None:
-    """A pickle in an npz, an npz that unpacks to 8 GB, and JSON without end."""
+    """Arrays of a petabyte, JSON without end, files of a gigabyte, and what numpy or zip may read.
+
+    The judge must lose nothing but these checks: a check that it did not get to is said to be
+    broken by the instructor, and every check after it is lost.
+    """
     s.last(
         folder,
         """
-        import json, zipfile
-        import numpy as np
+        import json, pickle
         from grader.checks import reported
 
         home = reported.folder("a2")
@@ -198,19 +206,57 @@ def values_that_explode(folder: Path) -> None:
                 import os
                 return os.system, ("touch /tmp/owned",)
 
-        def report(id, values):
-            record = {"version": 1, "check": id, "values": values}
-            (home / f"{id}.json").write_text(json.dumps(record))
+        def report(id, data=b"", **array):
+            values = {"model": {"$array": array}}
+            (home / f"{id}.json").write_text(json.dumps({"check": id, "values": values}))
+            (home / f"{id}.bin").write_bytes(data)
 
-        report("a2.forest", {"model": {"$array": "x"}})
-        np.savez(home / "a2.forest.npz", x=np.array([Bomb()], dtype=object))
-        report("a2.probabilities", {"model": {"$array": "x"}})
-        with zipfile.ZipFile(home / "a2.probabilities.npz", "w", zipfile.ZIP_DEFLATED) as file:
-            with file.open("x.npy", "w", force_zip64=True) as member:
-                for _ in range(256):
-                    member.write(bytes(1 << 20))
+        report("a2.forest", dtype="float64", shape=[10**15])
+        pickled = b"PK\\x03\\x04" + pickle.dumps(Bomb())
+        report("a2.probabilities", pickled, dtype="object", shape=[1])
         (home / "a2.labels.json").write_text("[" * 100_000)
         (home / "a2.classes.json").write_text('{"version": 1e999}')
+        (home / "a2.threshold.json").write_bytes(b"\\xff" * 100)
+        with (home / "a2.batching.json").open("wb") as file:
+            file.write(b"[" + b"[]," * (1 << 22) + b"[]]")
+        report("a2.shap", bytes(17 << 20), dtype="uint8", shape=[17 << 20])
+        nines = '{"check": "a2.versions", "values": {"model": %s}}' % ("9" * 5_000)
+        (home / "a2.versions.json").write_text(nines)
+        print("the attack ran")
+        """,
+    )
+
+
+@attack(
+    "solution",
+    lost={
+        *("a2.probabilities", "a2.labels", "a2.classes", "a2.threshold", "a2.batching"),
+        *("a2.shap", "a2.versions"),
+    },
+    flags={"notebook disagrees"},
+    says=RAN,
+    told="`requests` is empty, or holds values that are not finite numbers.",
+)
+def values_of_every_kind(folder: Path) -> None:
+    """Well-formed values that no check expects: each check fails with a sentence."""
+    s.last(
+        folder,
+        """
+        import numpy as np
+        from grader.checks import reported
+        from grader.checks.define import load
+        from grader.checks.results import CheckResult
+
+        odd = [10**4000, float("nan"), {"a": [1]}, [[1], [1, 2]], np.zeros((0, 4)), "\\x00" * 9,
+               np.full((2, 3), True), -1e308, np.float16([np.inf] * 114), [{}] * 10]
+        models = {"a2.classes": verdict, "a2.threshold": verdict, "a2.versions": releases}
+        for place, (id, check) in enumerate(load("a2").items()):
+            values = {n: odd[(place + k) % len(odd)] for k, n in enumerate(check.parameters)}
+            values["model"] = models.get(id, forest)
+            if id == "a2.batching":
+                values["requests"] = odd[8]
+            result = CheckResult(id=id, sentence="", status="passed", credit=1)
+            reported.write(id, values, result, reported.folder("a2"))
         print("the attack ran")
         """,
     )

@@ -16,6 +16,8 @@ import nbclient
 import nbformat
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mutants.a2 import MUTANTS, Mutant
 
 from grader.checks import a2, reported
@@ -286,6 +288,31 @@ def test_odd_values(value: Any, probe: Probe, solved: Run) -> None:
             assert bool(result.rationale) == (expected == "failed")
             tried += 1
     assert tried > 20
+
+
+#: What the reader of reported values can give: JSON, and arrays of numbers.
+NUMBERS = st.floats() | st.integers() | st.booleans()
+ODD = st.recursive(
+    st.text(max_size=5) | NUMBERS | st.just(10**4000),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=12,
+) | st.tuples(
+    st.sampled_from([(), (0,), (114,), (114, 2), (19,), (31,), (1, 1), (0, 10**18)]),
+    st.sampled_from(["bool", "int8", "uint64", "float16", "float64"]),
+    NUMBERS,
+).map(lambda made: np.full(made[0], np.array(made[2]).astype(made[1])))
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_no_value_breaks_a_check(data: st.DataObject, probe: Probe, solved: Run) -> None:
+    """A check that breaks blames the instructor, so no value of a student's may do it."""
+    for check in load("a2", variants=True).values():
+        name = data.draw(st.sampled_from(check.parameters))
+        probe.seed(1)
+        odd = {**solved.handed[check.id], name: data.draw(ODD)}
+        assert evaluate(check, lambda: probe, odd, {}).status != "error"
 
 
 PARTS = [..., None, "text", [], [[1], [1, 2]], np.float32([0.5]), np.zeros(114), 0.5]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -256,6 +256,27 @@ def test_panel_shows_everything_and_runs_nothing(status: Any) -> None:
         assert ("2 hints" in text) == (status in ("failed", "partial", "not attempted"))
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[31mred\r\nb\x00", "a\ufffd[31mred\nb\ufffd"),
+        ("right \u202eleft", "right \ufffdleft"),
+        ("half \ud800", "half \ufffd"),
+        ("tab\tand ümlaut ✓ 🎉", "tab\tand ümlaut ✓ 🎉"),
+    ],
+)
+def test_a_result_holds_text_only(text: str, shown: str) -> None:
+    """What a model answered may stand in a message, whatever it is."""
+
+    def says(server: Probe, value: Any) -> None:
+        raise Failure(text, help=text)
+
+    probe: Any = None
+    result = evaluate(_check(says), lambda: probe, {"value": 1}, {})
+    assert (result.status, result.rationale, result.help) == ("failed", shown, shown)
+    assert CheckResult.model_validate_json(result.model_dump_json()) == result
+
+
 def test_hint_panel() -> None:
     assert "<b>" not in Hint("a9.thing", ("<b>bold</b>",), 2)._repr_html_()
     assert "1 more" in str(Hint("a9.thing", ("One.",), 2))
@@ -335,44 +356,110 @@ def test_reported_values_may_be_what_notebooks_have(tmp_path: Path) -> None:
     }
 
 
-def test_reported_values_have_a_largest_size(tmp_path: Path) -> None:
-    with pytest.raises(WorkbookError, match="too large"):
-        reported.write("a9.thing", {"x": np.zeros(reported.LARGEST + 1, np.uint8)}, DONE, tmp_path)
+def test_reported_values_keep_what_is_not_finite(tmp_path: Path) -> None:
+    """NaN is a wrong answer. It does not become None, which counts as no answer."""
+    reported.write("a9.thing", {"x": float("nan"), "y": [float("-inf")]}, DONE, tmp_path)
+    found = reported.read("a9.thing", tmp_path)
+    assert found is not None
+    assert np.isnan(found.values["x"])
+    assert found.values["y"] == [float("-inf")]
+
+
+def test_reported_arrays_of_every_make(tmp_path: Path) -> None:
+    """Wide floats, big-endian numbers, views and empty arrays are read with the same numbers."""
+    makes = {
+        "wide": np.arange(3, dtype=np.longdouble),
+        "big": np.arange(3, dtype=">f4"),
+        "view": np.arange(12.0).reshape(3, 4).T[::2],
+        "empty": np.zeros((0, 4)),
+        "scalar": np.array(1.5),
+    }
+    reported.write("a9.thing", makes, DONE, tmp_path)
+    found = reported.read("a9.thing", tmp_path)
+    assert found is not None
+    for name, array in makes.items():
+        assert np.array_equal(found.values[name], array), name
+        assert found.values[name].dtype.itemsize <= 8
+
+
+def _endless() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.zeros(reported.LARGEST + 1, np.uint8), "too large"),
+        ("x" * reported.LARGEST_JSON, "too large"),
+        ("half a character: \ud800", "cannot be written"),
+        (_endless(), "cannot be written"),
+    ],
+    ids=["array", "text", "surrogate", "endless"],
+)
+def test_what_cannot_be_reported_is_refused(tmp_path: Path, value: Any, words: str) -> None:
+    with pytest.raises(WorkbookError, match=words):
+        reported.write("a9.thing", {"x": value}, DONE, tmp_path)
     assert reported.read("a9.thing", tmp_path) is None
 
 
-def _spoil_pickle(home: Path) -> None:
-    np.savez(home / "a9.thing.npz", x_0=np.array([object()], dtype=object))
-
-
-def _spoil_bomb(home: Path) -> None:
-    with zipfile.ZipFile(home / "a9.thing.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x_0.npy", b"\0" * (reported.LARGEST + (2 << 20)))
+def _array(dtype: Any = "float64", shape: Any = (3,), **more: Any) -> dict[str, Any]:
+    return {"$array": {"dtype": dtype, "shape": shape, **more}}
 
 
 def _spoil_json(text: str) -> Callable[[Path], None]:
     return lambda home: (home / "a9.thing.json").write_text(text) and None
 
 
+def _spoil_bytes(data: bytes) -> Callable[[Path], None]:
+    return lambda home: (home / "a9.thing.bin").write_bytes(data) and None
+
+
 def _as_json(**changes: Any) -> str:
     return json.dumps({"check": "a9.thing", "values": {}, **changes})
+
+
+def _spoil_values(*values: Any) -> Callable[[Path], None]:
+    return _spoil_json(_as_json(values={f"x{number}": x for number, x in enumerate(values)}))
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
-        _spoil_pickle,
-        _spoil_bomb,
-        lambda home: (home / "a9.thing.npz").write_bytes(b"PK\x03\x04 no zip"),
-        lambda home: (home / "a9.thing.npz").unlink(),
         _spoil_json("not json"),
+        _spoil_json(""),
         _spoil_json("[]"),
         _spoil_json(_as_json(check="a9.other")),
-        _spoil_json(_as_json(version=2)),
+        _spoil_json(_as_json(version=1)),
         _spoil_json(_as_json(extra=1)),
-        _spoil_json(_as_json(values={"x": {"$array": "nothing"}})),
         _spoil_json('{"check": "a9.thing", "values": {"x": ' + "[" * 5000 + "]" * 5000 + "}}"),
-        _spoil_json(_as_json(values={"x": "y" * (17 << 20)})),
+        _spoil_json('{"check": "a9.thing", "values": {"x": ' + "9" * 5000 + "}}"),
+        _spoil_json(r'{"check": "a9.thing", "values": {"x": "\ud800"}}'),
+        _spoil_json(_as_json(values={"x": "y" * reported.LARGEST_JSON})),
+        _spoil_bytes(b""),
+        _spoil_bytes(b"\0" * 23),
+        _spoil_bytes(b"\0" * 25),
+        _spoil_bytes(b"\0" * (reported.LARGEST + 1)),
+        lambda home: (home / "a9.thing.bin").unlink(),
+        _spoil_values(_array(), _array()),  # more than there are bytes
+        _spoil_values(_array(shape=[10**15])),
+        _spoil_values(_array(shape=[2**62, 4])),
+        _spoil_values(_array(shape=[2**31] * 32)),
+        _spoil_values(_array(shape=[1] * 31 + [3, 1])),
+        _spoil_values(_array(shape=[0, 2**63])),
+        _spoil_values(_array(shape=[-3])),
+        _spoil_values(_array(shape=[3.0])),
+        _spoil_values(_array(shape=["3"])),
+        _spoil_values(_array(shape=[True])),
+        _spoil_values(_array(shape=3)),
+        _spoil_values(_array(dtype="object")),
+        _spoil_values(_array(dtype="V0")),
+        _spoil_values(_array(dtype="<M8[s]")),
+        _spoil_values(_array(dtype=[["a", "<f8"]])),
+        _spoil_values(_array(extra=1)),
+        _spoil_values({"$array": "x"}),
+        _spoil_values({"$array": None}),
     ],
 )
 def test_reported_values_that_are_none_are_refused(
@@ -383,6 +470,35 @@ def test_reported_values_that_are_none_are_refused(
     spoil(tmp_path)
     with pytest.raises(WorkbookError, match=r"The values reported to a9\.thing"):
         reported.read("a9.thing", tmp_path)
+
+
+#: Parts of a JSON file that means something to the reader, in any combination.
+PIECES = st.sampled_from(
+    [*'[]{}:,"\\', "$array", "dtype", "shape", "values", "check", "result", "a9.thing", "null"]
+) | st.sampled_from(["true", "bool", "NaN", "1e999", "-1", "9" * 40, r"\ud800", r"\u0000"])
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_no_file_makes_reading_raise_anything_else(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Right files with pieces put in, taken out and exchanged: read, or refused in words."""
+    home = tmp_path_factory.mktemp("reported")
+    values = {"x": np.ones((2, 3)), "y": [np.zeros(2, bool), "text"], "z": {"a": 1.5}}
+    reported.write("a9.thing", values, DONE, home)
+    for name in ("a9.thing.json", "a9.thing.bin"):
+        content = (home / name).read_bytes()
+        for _ in range(data.draw(st.integers(0, 3))):
+            begin = data.draw(st.integers(0, len(content)))
+            end = begin + data.draw(st.integers(0, 12))
+            piece = data.draw(PIECES.map(str.encode) | st.binary(max_size=8))
+            content = content[:begin] + piece + content[end:]
+        (home / name).write_bytes(content)
+    with contextlib.suppress(WorkbookError):
+        found = reported.read("a9.thing", home)
+        assert found is not None
+        assert found.check == "a9.thing"
 
 
 def test_reported_values_are_not_read_through_a_link(tmp_path: Path) -> None:

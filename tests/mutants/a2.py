@@ -412,6 +412,24 @@ MUTANTS = (
         (Edit("a2.count", "ask_together(forest, cancer.x_test)", "ask(forest, cancer.x_test)"),),
         {"a2.batching": "That proves no batching"},
     ),
+    Mutant(
+        "batching: invented counts",
+        (Edit("a2.count", "requests = int(", "requests = 9999 + 0 * int("),),
+        {"a2.batching": "cannot be the server's"},
+    ),
+    Mutant(
+        "batching: batches larger than the server's",
+        (
+            Edit("a2.count", "requests = int(", "requests = 1000 + 0 * int("),
+            Edit("a2.count", "executions = int(", "executions = 3 + 0 * int("),
+        ),
+        {"a2.batching": "at most 256 rows"},
+    ),
+    Mutant(
+        "batching: a mean instead of a count",
+        (Edit("a2.count", "executions = int(", "executions = 4.5 + 0 * int("),),
+        {"a2.batching": "`executions` is 4.5; a whole number is wanted"},
+    ),
     # -- SHAP --------------------------------------------------------------------------------------
     Mutant(
         "shap: from the library, not from the server",
