@@ -130,7 +130,7 @@ def test_a_plain_stub_sees_the_same(server: Triton) -> None:
     assert [path for path in ours["path"] if "/server/" not in path] == same
     assert len(ours["path"]) == len(theirs["path"])
     assert Path(ours["folder"]).name == Path(theirs["folder"]).name
-    assert set(theirs["modules"]) - {"triton_workbook_checks"} <= set(ours["modules"])
+    assert set(theirs["modules"]) <= set(ours["modules"])
 
 
 def test_a_stub_has_no_connection_and_no_listening_socket(server: Triton) -> None:
@@ -253,8 +253,9 @@ def test_the_models_imports_decide(tmp_path: Path, source: str, wanted: tuple[st
 @pytest.mark.parametrize(
     ("last", "wanted"),
     [
-        (b"/backends/onnxruntime", ("stub", "onnxruntime")),
-        (b"/backends/fil", ("stub",)),
+        (b"/backends/onnxruntime", ("stub", "stand_in", "onnxruntime")),
+        (b"/backends/pytorch", ("stub", "torch")),
+        (b"/backends/fil", ("stub", "stand_in")),
         (b"/backends/vllm", ()),
     ],
 )

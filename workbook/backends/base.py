@@ -689,11 +689,14 @@ def _backend_option(backend: str, key: str) -> str | None:
     """A setting of the server's `--backend-config` for this backend, else for all backends.
 
     The core passes these options to a backend's shared library. A Python-based backend has none,
-    so they are read from the command line of the server, which is this process's parent.
+    so they are read from the command line of the server. The sixth word of this process's own
+    command line is the server's process. (In a copy of the fork server there are spaces between
+    the words.)
     """
     try:
-        arguments = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8").split("\0")
-    except OSError:
+        own = Path("/proc/self/cmdline").read_text(encoding="utf-8").replace("\0", " ").split()
+        arguments = Path(f"/proc/{own[5]}/cmdline").read_text(encoding="utf-8").split("\0")
+    except (OSError, IndexError):
         return None
     found: dict[str, str] = {}
     for i, argument in enumerate(arguments):

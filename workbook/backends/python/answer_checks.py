@@ -334,8 +334,9 @@ class Model:
 
 def install() -> None:
     """Have the class of this process's model checked; nothing in the process of a stand-in."""
-    words = Path("/proc/self/cmdline").read_bytes().decode().split("\0")
-    file, runtime = Path(words[1]), words[-2]
+    # In a copy of the fork server there are spaces between the words. The paths have none.
+    words = Path("/proc/self/cmdline").read_text().replace("\0", " ").split()
+    file, runtime = Path(words[1]), words[-1]
     if runtime != "DEFAULT":  # a Python-based backend's own folder
         return
     module = sys.modules.get(f"{file.parent.name}.{file.stem}")
