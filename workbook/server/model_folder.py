@@ -14,7 +14,6 @@ import compileall
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -23,6 +22,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..common import locks
 from ..common.errors import RepositoryError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
@@ -145,7 +145,7 @@ def locked(repository: Path, name: str) -> Iterator[Path]:
             todo="Free disk space, or check who owns the folder.",
         ) from None
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        locks.lock(lock)
         for left in staging.glob(f"{name}@*"):  # of a deploy that was killed
             shutil.rmtree(left, ignore_errors=True)
         yield staging

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import glob
 import json
 import os
@@ -30,7 +29,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..common import paths
+from ..common import locks, paths
 from . import ports
 from .connection import Control, Server
 
@@ -97,7 +96,7 @@ def new(token: str) -> tuple[Path, int]:
     prune()
     folder = Path(tempfile.mkdtemp(prefix=f".{token}-", dir=_home()))
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    locks.lock(lock)
     named = folder.with_name(folder.name[1:])  # prune() skips new folders that begin with a dot
     folder.rename(named)
     return named, lock
@@ -178,7 +177,7 @@ def _is_guarded(run: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        locks.lock(lock, shared=True, wait=False)
     except OSError:
         return True
     finally:

@@ -8,7 +8,6 @@ process that is gone; it is not believed, and is removed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import tempfile
@@ -16,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from ..common import paths
+from ..common import locks, paths
 
 State = Literal["waiting", "building"]
 
@@ -89,7 +88,7 @@ def published(repository: Path, models: Iterable[str]) -> Iterator[Table]:
     """
     home = paths.state("building")
     descriptor, name = tempfile.mkstemp(prefix=".", dir=home)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    locks.lock(descriptor)
     lock = home / f"{Path(name).name[1:]}.lock"
     table = lock.with_suffix(".json")
     try:
@@ -105,7 +104,7 @@ def published(repository: Path, models: Iterable[str]) -> Iterator[Table]:
 def _is_held(lock: Path) -> bool:
     try:
         with lock.open() as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            locks.lock(file, shared=True, wait=False)
     except BlockingIOError:
         return True
     except OSError:  # removed meanwhile

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import hashlib
 import inspect
@@ -23,7 +22,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from ..common import paths
+from ..common import locks, paths
 
 _HERE = Path(__file__).resolve().parent
 
@@ -110,7 +109,7 @@ def _folder(name: str) -> Path:
 @contextlib.contextmanager
 def _locked(file: Path) -> Iterator[None]:
     with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        locks.lock(lock)
         yield
 
 
