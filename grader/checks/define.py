@@ -8,12 +8,14 @@ notebook passes to `check(...)`::
     def probabilities(server: Probe, model: str, library: Array) -> None:
         '''The server gives the probabilities that the library gives.'''
         answer = server.infer(model, {"input__0": rows})["output__0"]
+        require.shape(model, answer, (114, 2), help="Look at the dims of output__0.")
         if ...:
             raise Failure("Row 3 differs by 0.2.", help="Look at output_class.")
 
-If the work is right, the function returns. If it is wrong, the function raises `Failure`. If there
-is no work to look at yet, it raises `NotAttempted`. The same function runs in two places: in the
-notebook, where the student reads the result (notebook.py), and in the judge, which gives the marks.
+If the work is right, the function returns. If it is wrong, the function raises `Failure`, itself or
+by one of the words in require.py. If there is no work to look at yet, it raises `NotAttempted`. The
+same function runs in two places: in the notebook, where the student reads the result (notebook.py),
+and in the judge, which gives the marks.
 
 A check may have hidden variants, with inputs that the notebook does not show. Only the judge runs
 them; students do not get them. The public function and each variant give a credit from 0 to 1. The
@@ -29,11 +31,9 @@ import dataclasses
 import importlib
 import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
-
-import numpy as np
 
 from workbook.common.errors import WorkbookError
 
@@ -51,7 +51,6 @@ __all__ = [
     "evaluate",
     "hidden",
     "load",
-    "require_close",
 ]
 
 Function = Callable[..., None]
@@ -141,37 +140,65 @@ def hidden(id: str) -> Callable[[Function], Function]:
 def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
     """The checks of an assignment, by id, in the order of their definition.
 
+    Only checks whose id begins with the assignment's name are taken. A module may import functions
+    of another assignment's module; their checks stay where they are.
+
     Args:
         assignment: its short name, such as `a2`.
         variants: load the hidden variants too.
 
     Raises:
-        WorkbookError: the assignment has no checks; a check needs one that is not defined before
-            it; or a hidden variant belongs to no check.
+        WorkbookError: the assignment has no checks; a check in its module has another assignment's
+            name; a check needs one that is not defined before it; or a hidden variant belongs to
+            no check.
     """
     module = _module(f"grader.checks.{assignment}")
-    if module is None:
+    checks = {
+        value.__check__.id: value.__check__
+        for value in _functions(module, "__check__")
+        if _belongs(value.__check__.id, value, assignment, module)
+    }
+    if not checks:
         raise WorkbookError(
             f"There are no checks for {assignment!r}.",
             todo="A check's name begins with its assignment's, such as a2.probabilities.",
         )
-    checks = {
-        value.__check__.id: value.__check__
-        for value in vars(module).values()
-        if inspect.isfunction(value) and hasattr(value, "__check__")
-    }
     for check in checks.values():
         for need in check.needs:
             if need not in checks or list(checks).index(need) >= list(checks).index(check.id):
                 raise WorkbookError(f"{check.id} needs {need}, which is not defined before it.")
-    if variants and (module := _module(f"grader.checks.hidden.{assignment}")) is not None:
-        for value in vars(module).values():
-            if inspect.isfunction(value) and (id := getattr(value, "__variant_of__", None)):
-                if id not in checks:
-                    raise WorkbookError(f"{value.__name__} is a hidden variant of no check: {id}.")
-                public = checks[id]
-                checks[id] = dataclasses.replace(public, variants=(*public.variants, value))
+    if not variants:
+        return checks
+    module = _module(f"grader.checks.hidden.{assignment}")
+    for value in _functions(module, "__variant_of__"):
+        id = value.__variant_of__
+        if not _belongs(id, value, assignment, module):
+            continue
+        if id not in checks:
+            raise WorkbookError(f"{value.__name__} is a hidden variant of no check: {id}.")
+        public = checks[id]
+        checks[id] = dataclasses.replace(public, variants=(*public.variants, value))
     return checks
+
+
+def _functions(module: ModuleType | None, mark: str) -> Iterator[Any]:
+    """The functions in a module that carry a decorator's mark."""
+    for value in vars(module).values() if module else ():
+        if inspect.isfunction(value) and hasattr(value, mark):
+            yield value
+
+
+def _belongs(id: str, function: Any, assignment: str, module: ModuleType | None) -> bool:
+    """Whether a check is the assignment's; raises WorkbookError if it stands in a wrong module."""
+    if id.startswith(f"{assignment}."):
+        return True
+    if module is not None and function.__module__ == module.__name__:
+        raise WorkbookError(
+            f"{id} is defined among the checks of {assignment}.",
+            where=f"{module.__name__}.{function.__name__}",
+            todo=f"Begin its name with {assignment}., or define it in its own assignment's module.",
+        )
+    return False
 
 
 def backends(assignment: str) -> tuple[str, ...]:
@@ -273,62 +300,3 @@ def _obstacle(
         if need in earned and earned[need].credit == 0:
             return "waits", f"This check waits for {need}, which has not passed yet.", ""
     return None
-
-
-def require_close(
-    got: Any, expected: Any, *, what: str, tolerance: float, because: str, help: str = ""
-) -> None:
-    """Fail unless two arrays agree.
-
-    Example::
-
-        require_close(
-            served,
-            library,
-            what="the probabilities",
-            tolerance=1e-6,
-            because="both are float32 sums over 60 trees",
-            help="Is it the same model?",
-        )
-
-    Args:
-        got: the student's array, any shape and dtype.
-        expected: the array that it should equal.
-        what: what the arrays hold, for the message: "the probabilities".
-        tolerance: the largest absolute difference that is allowed.
-        because: the reason for the tolerance, for the message.
-        help: what to look at.
-
-    Raises:
-        Failure: the shapes differ, a value is not a finite number, or a difference is too large.
-            The message tells how many rows differ and by how much, never the expected values.
-    """
-    expected = np.asarray(expected)
-    try:
-        values = np.asarray(got)
-        if values.dtype.kind not in "fiub":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise Failure(f"{_upper(what)} are not numbers.", help=help) from None
-    if values.shape != expected.shape:
-        raise Failure(
-            f"{_upper(what)} have the shape {list(values.shape)}; "
-            f"expected is {list(expected.shape)}.",
-            help=help,
-        )
-    if not values.size:
-        return
-    if not np.isfinite(values).all():
-        raise Failure(f"{_upper(what)} hold values that are not finite numbers.", help=help)
-    off = np.abs(values.astype(np.float64) - expected.astype(np.float64))
-    wrong = (off > tolerance).reshape(len(off) if off.ndim else 1, -1).any(axis=1)
-    if wrong.any():
-        raise Failure(
-            f"{_upper(what)} differ in {int(wrong.sum())} of {len(wrong)} rows, by up to "
-            f"{float(off.max()):.3g}. Allowed is {tolerance:.1g}: {because}.",
-            help=help,
-        )
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

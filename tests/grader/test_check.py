@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import re
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
+from grader.checks import define as defining
 from grader.checks import notebook, reported
-from grader.checks.define import Check, define, evaluate, load, require_close
+from grader.checks.define import Check, define, evaluate, hidden, load
 from grader.checks.failure import Failure, NotAttempted
 from grader.checks.panel import LOOKS, Hint, Panel
 from grader.checks.probe import Counts, Probe
@@ -27,53 +29,7 @@ from workbook.common.errors import WorkbookError
 from workbook.server import Deployment, Triton
 
 WriteModel = Callable[..., Path]
-FLOATS = stn.arrays(
-    np.float64, stn.array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e6, 1e6)
-)
 DONE = CheckResult(id="a9.thing", sentence="It works.", status="passed", credit=1)
-
-
-# -- require_close ---------------------------------------------------------------------------------
-
-
-@given(FLOATS, st.data())
-def test_close_counts_the_rows_that_are_off(expected: np.ndarray, data: Any) -> None:
-    rows = data.draw(st.sets(st.integers(0, len(expected) - 1)))
-    got = expected.copy()
-    for row in rows:
-        got[row] += 1.0
-    if not rows:
-        require_close(got, expected, what="it", tolerance=0.5, because="a half is allowed")
-        return
-    with pytest.raises(Failure) as failure:
-        require_close(got, expected, what="it", tolerance=0.5, because="a half is allowed")
-    assert f"It differ in {len(rows)} of {len(expected)} rows" in failure.value.rationale
-    assert "a half is allowed" in failure.value.rationale
-
-
-@given(FLOATS, st.floats(0, 1))
-def test_close_allows_the_tolerance(expected: np.ndarray, part: float) -> None:
-    got = expected + part * 0.25
-    require_close(got, expected, what="it", tolerance=0.25 + 1e-9, because="so it is")
-
-
-@pytest.mark.parametrize(
-    ("got", "words"),
-    [
-        ([[1.0, 2.0]], "have the shape [1, 2]; expected is [2]"),
-        (3.0, "have the shape []"),
-        ([1.0], "have the shape [1]"),
-        (["1", "2"], "are not numbers"),
-        ([[1], [1, 2]], "are not numbers"),
-        ([1 + 1j, 2], "are not numbers"),
-        (object(), "are not numbers"),
-        ([1.0, np.nan], "not finite"),
-        ([1.0, np.inf], "not finite"),
-    ],
-)
-def test_close_refuses_what_is_no_answer(got: Any, words: str) -> None:
-    with pytest.raises(Failure, match=re.escape(words)):
-        require_close(got, [1.0, 2.0], what="they", tolerance=9, because="")
 
 
 # -- evaluate --------------------------------------------------------------------------------------
@@ -161,10 +117,68 @@ def test_sentence_and_parameters() -> None:
     assert check.parameters == ("value",)
 
 
-def test_load_says_what_is_there() -> None:
-    with pytest.raises(WorkbookError, match="no checks for 'a99'"):
-        load("a99")
+@pytest.mark.parametrize("name", ["a99", "require", "notebook", "values"])
+def test_load_says_what_is_not_there(name: str) -> None:
+    with pytest.raises(WorkbookError, match=f"no checks for '{name}'"):
+        load(name)
+
+
+def test_load_takes_the_public_part_alone() -> None:
     assert all(check.variants == () for check in load("a2").values())
+    assert all(check.variants for check in load("a2", variants=True).values())
+
+
+def _module(name: str, *functions: Callable[..., None], own: bool = True) -> types.ModuleType:
+    """A module with functions that are its own, or that it has imported."""
+    module = types.ModuleType(name)
+    for number, function in enumerate(functions):
+        copy = types.FunctionType(function.__code__, {}, f"f{number}")
+        copy.__dict__.update(function.__dict__)
+        copy.__module__ = name if own else "grader.checks.a2"
+        setattr(module, f"f{number}", copy)
+    return module
+
+
+def _marked(id: str) -> Callable[..., None]:
+    return define(id)(types.FunctionType(passes.__code__, {}))
+
+
+def test_load_takes_only_checks_of_its_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a module imports from another assignment's module does not become its own."""
+    public = _module("grader.checks.a9", _marked("a9.one"))
+    vars(public).update(
+        vars(_module("x", _marked("a2.forest"), hidden("a2.forest")(passes), own=False))
+    )
+    public.f1 = _module("grader.checks.a9", _marked("a9.two")).f0
+    secret = _module("x", hidden("a2.forest")(fails), own=False)
+    found = {"grader.checks.a9": public, "grader.checks.hidden.a9": secret}
+    monkeypatch.setattr(defining, "_module", found.get)
+    assert list(load("a9", variants=True)) == ["a9.two"]
+    assert load("a9", variants=True)["a9.two"].variants == ()
+
+
+@pytest.mark.parametrize(
+    ("public", "secret", "words"),
+    [
+        (("a9.one", "a2.two"), (), "a2.two is defined among the checks of a9"),
+        (("a9.one",), ("a2.one",), "a2.one is defined among the checks of a9"),
+        (("a9.one",), ("a9.two",), "is a hidden variant of no check: a9.two"),
+        (("a2.two",), (), "a2.two is defined among the checks of a9"),
+        ((), (), "There are no checks for 'a9'"),
+    ],
+)
+def test_a_check_in_a_wrong_place_is_refused(
+    public: tuple[str, ...], secret: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {
+        "grader.checks.a9": _module("grader.checks.a9", *map(_marked, public)),
+        "grader.checks.hidden.a9": _module(
+            "grader.checks.hidden.a9", *(hidden(id)(passes) for id in secret)
+        ),
+    }
+    monkeypatch.setattr(defining, "_module", found.get)
+    with pytest.raises(WorkbookError, match=words):
+        load("a9", variants=True)
 
 
 def test_define_keeps_the_function() -> None:

@@ -1,0 +1,74 @@
+"""Say several faults in one message: `all_of`, and `fault`, by which words take part in it."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Iterator
+
+from .failure import Failure
+
+
+@dataclasses.dataclass
+class _Collected:
+    """The faults of one block, by heading, and the first one's help."""
+
+    lines: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    help: str = ""
+
+
+_block: contextvars.ContextVar[_Collected | None] = contextvars.ContextVar("block", default=None)
+
+
+def fault(what: str, *, heading: str = "", help: str = "") -> None:
+    """Note a fault within a block of `all_of`; elsewhere raise it as a `Failure` at once.
+
+    So a word that calls this must be able to go on afterwards.
+
+    Args:
+        what: the fault, a sentence.
+        heading: a line above it. Faults with the same heading stand below it together.
+        help: what to look at. In a block, the block's own help counts, if it has one.
+
+    Raises:
+        Failure: outside of a block.
+    """
+    block = _block.get()
+    if block is None:
+        raise Failure(f"{heading}\n{what}" if heading else what, help=help)
+    block.lines.setdefault(heading, []).append(what)
+    block.help = block.help or help
+
+
+@contextlib.contextmanager
+def all_of(*, partial: float = 0.0, help: str = "") -> Iterator[None]:
+    """Run every line of the block, and fail at its end with all faults in one message.
+
+    Words about a config (`tensors`, `batch_size`, `parameter`, `setting`) take part. Any other
+    `Failure` in the block ends it at once.
+
+    Example::
+
+        with require.all_of(partial=0.5, help="Mend models/forest/config.pbtxt, and deploy again."):
+            require.tensors(config, inputs={"input__0": ("FP32", [30])})
+            require.batch_size(config, 114, because="the 114 test rows are one request")
+
+    Args:
+        partial: the share of the points that the work earns in spite of the faults.
+        help: what to look at; by default what the first fault says.
+
+    Raises:
+        Failure: there are faults.
+    """
+    collected = _Collected()
+    token = _block.set(collected)
+    try:
+        yield
+    finally:
+        _block.reset(token)
+    if collected.lines:
+        parts = [
+            "\n".join([head, *lines] if head else lines) for head, lines in collected.lines.items()
+        ]
+        raise Failure("\n".join(parts), help=help or collected.help, credit=partial)

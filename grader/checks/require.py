@@ -1,0 +1,56 @@
+"""The words that checks are written in. Each one fails with a message for the student.
+
+    from grader.checks import require, tolerance, values
+
+    @define("a2.forest", hints=…)
+    def forest(server: Probe, model: str) -> None:
+        '''FIL serves your forest: 30 measurements in, two probabilities out.'''
+        config = require.backend(server, model, "fil")
+        require.tensors(config, inputs={"input__0": ("FP32", [30])})
+
+| a check is about | words |
+|---|---|
+| the config, as the server parsed it | `backend`, `setting`, `tensors`, `batch_size`, `parameter`, `number_parameter`, `versions` |
+| answers of the model | `shape`, `agreement`, `close` |
+| classes | `classes`, `decided`, `labels` |
+| what the student handed over | `probabilities`, `same_answer`, and the module `values` |
+| batching | `batched`, `batch_counts` |
+| several faults in one message, with partial credit | `all_of` |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+from .collect import all_of
+from .require_answers import agreement, close, probabilities, same_answer, shape
+from .require_batches import batch_counts, batched
+from .require_classes import classes, decided, labels
+from .require_config import (
+    backend,
+    batch_size,
+    number_parameter,
+    parameter,
+    setting,
+    tensors,
+    versions,
+)
+
+__all__ = [
+    "agreement",
+    "all_of",
+    "backend",
+    "batch_counts",
+    "batch_size",
+    "batched",
+    "classes",
+    "close",
+    "decided",
+    "labels",
+    "number_parameter",
+    "parameter",
+    "probabilities",
+    "same_answer",
+    "setting",
+    "shape",
+    "tensors",
+    "versions",
+]

@@ -1,0 +1,101 @@
+"""Words about batching: what the server did is shown by its counts, not by its config or speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import values
+from .failure import Failure
+from .probe import Array, Probe
+from .require_answers import close
+from .tolerance import Tolerance
+
+
+def batched(
+    server: Probe, model: str, rows: Mapping[str, Array], output: str, *, tolerance: Tolerance
+) -> None:
+    """Send each row as a request of its own, all at once; fail unless they were batched.
+
+    Each request must get the answer to its own row: that of the same rows in one request.
+
+    Example::
+
+        require.batched(server, model, {"input__0": rows}, "output__0", tolerance=allowed)
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        rows: by input name, the same number of rows for each, at most the model's max_batch_size.
+        output: the output that is compared.
+        tolerance: how far the answers may be from those of one request.
+
+    Raises:
+        Failure: hardly any request shared an execution with another one, or an answer is wrong.
+    """
+    alone = server.infer(model, rows, outputs=[output])[output]
+    count = len(alone)
+    requests = [{name: data[place, None] for name, data in rows.items()} for place in range(count)]
+    before = server.counts(model)
+    answers = server.together(model, requests, outputs=[output])
+    deadline = time.monotonic() + 5
+    change = server.counts(model) - before
+    while change.requests < count and time.monotonic() < deadline:
+        change = server.counts(model) - before  # the server counts after it has answered
+    # The last executions may not be counted yet, so a difference of 10 % does not show batching.
+    if change.executions > 0.9 * change.requests:
+        raise Failure(
+            f"{change.requests} requests at once took {change.executions} executions: hardly one "
+            "was batched with another.",
+            help="Is max_batch_size above 1? How long may a request wait for others?",
+        )
+    close(
+        np.concatenate([answer[output].reshape(1, -1) for answer in answers]),
+        alone.reshape(count, -1),
+        what="the answers to single rows",
+        tolerance=tolerance,
+        help="Each request must get the answer to its own row.",
+    )
+
+
+def batch_counts(
+    requests: Any, executions: Any, *, sent: int, config: Mapping[str, Any], help: str = ""
+) -> None:
+    """Fail unless the counts that a student read from the statistics show batching.
+
+    The counts must be possible: with `sent` requests of one row, or a few times as many where the
+    student counted over several tries, and with batches of at most max_batch_size.
+
+    Example::
+
+        require.batch_counts(requests, executions, sent=114, config=server.config(model))
+
+    Args:
+        requests: the parameter `requests` of the check.
+        executions: its parameter `executions`.
+        sent: how many requests the task sends.
+        config: the model's parsed config.
+        help: what to look at.
+
+    Raises:
+        Failure: they show no batching, or cannot be the server's.
+    """
+    asked, ran = values.whole("requests", requests), values.whole("executions", executions)
+    largest = max(1, int(config.get("max_batch_size", 0)))
+    counts = f"Your counts: {asked} requests, {ran} executions."
+    # A request or two may not be counted yet when a student reads the counts.
+    if not (asked >= 0.85 * sent and 0 < ran < asked):
+        raise Failure(
+            f"{counts} That proves no batching: the task sends {sent} requests, and they must take "
+            "fewer executions.",
+            help=help,
+        )
+    if asked > 10 * sent or ran * largest < asked:
+        raise Failure(
+            f"{counts} They cannot be the server's: the task sends {sent} requests, and a batch of "
+            f"{config.get('name')} has at most {largest} rows.",
+            help=help,
+        )

@@ -1,0 +1,129 @@
+"""Words about a config, on a real server: right models pass, others fail with the message."""
+
+from __future__ import annotations
+
+import pytest
+
+from grader.checks import require
+from grader.checks.failure import Failure
+from grader.checks.probe import Probe
+from tests.checks.conftest import Put
+from tests.checks.expect import said
+from tests.checks.python_models import config
+
+BODY = "answer(y=x)"
+WORD = 'parameters { key: "word" value: { string_value: "0.5" } }'
+
+
+@pytest.fixture(scope="module")
+def parsed(probe: Probe) -> dict[str, object]:
+    """The config of one model, as the server parsed it."""
+    from tests.checks import python_models
+
+    folder = probe.server.repository / "parsed" / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text(python_models.model(BODY)["1/model.py"])
+    (folder.parent / "config.pbtxt").write_text(config("x FP32 2", "y FP32 2", WORD))
+    return require.backend(probe, "parsed", "python")
+
+
+def test_backend(probe: Probe, parsed: dict[str, object]) -> None:
+    assert require.backend(probe, "parsed", "fil", "python")["name"] == "parsed"
+    with said("parsed is served by the backend 'python'", 'about backend: "fil"'):
+        require.backend(probe, "parsed", "fil")
+    with said("'nothing'"):
+        require.backend(probe, "nothing", "fil")
+
+
+def test_tensors(parsed: dict[str, object]) -> None:
+    right = {"inputs": {"x": ("FP32", [2])}, "outputs": {"y": ("FP32", [2])}}
+    require.tensors(parsed, **right)
+    require.tensors(parsed, inputs={"x": (None, None)})
+    heading = "As the server parsed the config of parsed:\n"
+    for wrong, words in (
+        ({"inputs": {"z": ("FP32", [2])}}, "It has no input 'z', only x."),
+        ({"outputs": {"x": ("FP32", [2])}}, "It has no output 'x', only y."),
+        ({"inputs": {"x": ("FP32", [3])}}, "x has dims [2]; one row of it is not that long."),
+        ({"outputs": {"y": ("INT32", None)}}, "y is TYPE_FP32, which is not what it holds."),
+    ):
+        with said(heading + words, "Look."):
+            require.tensors(parsed, **wrong, help="Look.")
+
+
+def test_other_fields(parsed: dict[str, object]) -> None:
+    require.setting(parsed, "instance_group")
+    with said("The config of parsed, as the server parsed it, has no dynamic_batching.", "Add it."):
+        require.setting(parsed, "dynamic_batching", help="Add it.")
+    require.batch_size(parsed, 8, because="there are 8 rows")
+    with said("max_batch_size is 8, and 9 rows are one request."):
+        require.batch_size(parsed, 9, because="9 rows are one request")
+    require.parameter(parsed, "word", "0.5")
+    with said("The parameter word is '0.5'. It is a class."):
+        require.parameter(parsed, "word", "true", because="It is a class.")
+    with said("The parameter nothing is None.\n"[:-1]):
+        require.parameter(parsed, "nothing", "true")
+
+
+def test_number_parameter(parsed: dict[str, object]) -> None:
+    assert require.number_parameter(parsed, "word", above=0, below=1) == 0.5
+    for key, below, found in (("word", 0.5, "'0.5'"), ("nothing", 1, "None")):
+        with said(f"The {key} of parsed, as the server parsed it, is {found}.", "With a point."):
+            require.number_parameter(parsed, key, above=0, below=below, help="With a point.")
+    for text in ("nan", "inf", "1e999", "half", ""):
+        entry = {"parameters": {"word": {"string_value": text}}}
+        with said(f"is {text!r}"):
+            require.number_parameter(entry, "word", above=0, below=1)
+
+
+def test_all_of_says_all_faults(parsed: dict[str, object]) -> None:
+    with require.all_of(partial=0.5):
+        require.batch_size(parsed, 1, because="there is a row")
+    with (
+        said(
+            "As the server parsed the config of parsed:\nx has dims [2]; one row of it is not that "
+            "long.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. → "
+            "Mend it.",
+            credit=0.5,
+        ),
+        require.all_of(partial=0.5, help="Mend it."),
+    ):
+        require.tensors(parsed, inputs={"x": ("FP32", [3])}, help="Not this one.")
+        require.batch_size(parsed, 9, because="there are 9 rows")
+        require.parameter(parsed, "word", "true")
+    with said("has no dynamic_batching. → First."), require.all_of():
+        require.setting(parsed, "dynamic_batching", help="First.")
+        require.setting(parsed, "instance_group", help="Second.")
+
+
+def test_all_of_ends_at_another_failure(parsed: dict[str, object]) -> None:
+    """What cannot go on says why; what was collected is forgotten, and the next block is empty."""
+    with said("The answer is late."), require.all_of(partial=0.5):
+        require.setting(parsed, "dynamic_batching")
+        raise Failure("The answer is late.")
+    with require.all_of():
+        pass
+    with said("has no dynamic_batching"):
+        require.setting(parsed, "dynamic_batching")
+
+
+@pytest.mark.parametrize(
+    ("policy", "answering"),
+    [
+        ("version_policy { specific { versions: [ 1, 3 ] } }", None),
+        ("version_policy { all { } }", "1, 2, 3"),
+        ("version_policy { latest { num_versions: 2 } }", "2, 3"),
+        ("", "3"),
+    ],
+)
+def test_versions(policy: str, answering: str | None, put: Put, probe: Probe) -> None:
+    name = f"versions_{answering or 'right'}".replace(", ", "")
+    put(name, BODY, config("x FP32 2", "y FP32 2", policy))
+    for version in ("2", "3"):
+        folder = probe.server.repository / name
+        (folder / version).mkdir()
+        (folder / version / "model.py").write_bytes((folder / "1" / "model.py").read_bytes())
+    if answering is None:
+        require.versions(probe, name, (3, 1))
+        return
+    with said(f"Of {name}, these versions answer: {answering}.", "Look at version_policy."):
+        require.versions(probe, name, (1, 3), help="Look at version_policy.")
