@@ -169,6 +169,38 @@ def test_an_id_of_another_assignment_is_refused(sample: Assignment) -> None:
     assert "line 9, id" in caught.value.where
 
 
+CHECKS = """
+from grader.checks import define as defining
+from grader.checks.define import define
+
+@define("a9.root_is_right", hints=("One.",))
+def root_is_right(server, root):
+    pass
+
+@defining.define("{id}")
+def doubled(server, values):
+    define("a9.not_a_constant" + "")
+"""
+
+
+def test_a_check_without_a_function_is_refused(sample: Assignment) -> None:
+    """It would be found by the first student who runs it."""
+    module = sample.home / "grader/checks/a9.py"
+    module.parent.mkdir(parents=True)
+    with pytest.raises(WorkbookError, match=r'"a9\.root_is_right" has no function'):
+        assignments.build(sample)  # there are checks in this checkout, but not of a9
+    module.write_text(CHECKS.format(id="a9.doubles"))
+    with pytest.raises(WorkbookError, match=r'"a9\.doubled" has no function') as caught:
+        assignments.build(sample)
+    assert "a9.py, line" in caught.value.where
+    assert "in grader/checks/a9.py" in caught.value.todo
+    module.write_text(CHECKS.format(id="a9.doubled"))
+    assignments.build(sample)
+    module.write_text("def")
+    with pytest.raises(WorkbookError, match="Not Python"):
+        assignments.build(sample)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "what"),
     [
@@ -251,6 +283,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
             "Makefile": "lab:\n",
             "workbook/cli.py": "BEGIN = '### BEGIN SOLUTION'\n",
             "grader/checks/define.py": "",
+            "grader/checks/a9.py": CHECKS.format(id="a9.doubled"),
             "grader/checks/hidden/a9.py": "secret = 1\n",
             "grader/work/gradebook.db": "",
             "tests/mutants/a9.py": "",
@@ -266,6 +299,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
         "Makefile",
         "workbook/cli.py",
         "grader/checks/define.py",
+        "grader/checks/a9.py",
         "lectures/00__start.py",
         "model_repository/square/config.pbtxt",
         "assignments/a9__sample/a9.ipynb",

@@ -9,6 +9,7 @@ executable bits, so starter files are copied here; an empty folder (a model's ve
 
 from __future__ import annotations
 
+import ast
 import logging
 import os
 import re
@@ -47,7 +48,8 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
         The files written: both notebooks and the starter files.
 
     Raises:
-        WorkbookError: the source is wrong, or the result does not pass the release gate.
+        WorkbookError: the source is wrong, a check of it has no function, or the result does not
+            pass the release gate.
 
     Example:
         assignments.build(assignments.named("a2"))
@@ -61,6 +63,7 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
                 where=f"{source.path}, line {cell.line}, id",
                 todo=f"Begin it with the assignment's short name: {assignment.short}.…",
             )
+    _require_functions(assignment, source)
     instructors = notebooks.notebook(source)
     written = [_write(target.instructor, notebooks.text(instructors))]
     with tempfile.TemporaryDirectory(prefix="workbook-build-") as folder:
@@ -77,6 +80,40 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
             shutil.copy(handout / name, path)
             written.append(path)
     return written
+
+
+def _require_functions(assignment: Assignment, source: notebooks.Source) -> None:
+    """Raise an error if a check of the notebook has no function among the assignment's checks.
+
+    The functions are read, not imported: this package knows nothing of the grader. A checkout
+    without a folder of checks is not looked at.
+    """
+    module = assignment.home / "grader" / "checks" / f"{assignment.short}.py"
+    if not module.parent.is_dir():
+        return
+    name = module.relative_to(assignment.home)
+    try:
+        tree = ast.parse(module.read_text("utf-8") if module.is_file() else "")
+    except SyntaxError as error:
+        raise WorkbookError(f"Not Python: {error.msg}.", where=f"{name}, {error.lineno}") from None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    defined = {
+        call.args[0].value
+        for call in calls
+        if _name(call.func) == "define" and isinstance(call.args[0], ast.Constant)
+    }
+    for cell in source.cells:
+        if cell.kind == "check" and cell.id not in defined:
+            raise WorkbookError(
+                f'The check "{cell.id}" has no function.',
+                where=f"{source.path}, line {cell.line}, id",
+                todo=f'Write it with @define("{cell.id}", …) in {name}, or mend the id.',
+            )
+
+
+def _name(called: ast.expr) -> str:
+    """The last part of a called function's name, such as `define` of `checks.define`."""
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
 
 
 def _copy_starter(assignment: Assignment, handout: Path) -> list[str]:
