@@ -12,23 +12,23 @@ import contextlib
 import dataclasses
 import queue
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from workbook.common.errors import WorkbookError
 from workbook.server import Server
 from workbook.server.catalogue.evidence import CONFIG
-from workbook.server.explain import explain
 from workbook.server.model_folder import check_name
 from workbook.server.pbtxt import Scalar, parse
 
+from . import requests as form
 from .failure import Failure
+from .requests import Array, Inputs, Refusal
 
-Array = npt.NDArray[Any]
-Inputs = Mapping[str, Any]
+__all__ = ["Array", "Counts", "Inputs", "Probe", "Refusal"]
+
 T = TypeVar("T")
 
 
@@ -271,40 +271,65 @@ class Probe:
         Raises:
             Failure: as for `infer`, for the first request that fails.
         """
-        import tritonclient.grpc as client
-        from tritonclient.utils import np_to_triton_dtype
+        found = []
+        for outcome in self.outcomes(
+            model, requests, outputs=outputs, version=version, classes=classes, timeout=timeout
+        ):
+            if isinstance(outcome, Refusal):
+                raise outcome.failure(model)
+            found.append(outcome)
+        return found
 
-        declared = {
-            str(output.get("name")): str(output.get("data_type", ""))
-            for output in self.config(model).get("output", ())
-        }
-        wanted = list(outputs)
+    def outcomes(
+        self,
+        model: str,
+        requests: Sequence[Inputs],
+        *,
+        outputs: Iterable[str] = (),
+        version: int | None = None,
+        classes: int = 0,
+        timeout: float = 20.0,
+    ) -> list[dict[str, Array] | Refusal]:
+        """Send many requests as `together` does; a request may be refused.
+
+        Example::
+
+            right, wrong = server.outcomes("forest", [{"input__0": rows}, {"input__0": short}])
+            isinstance(wrong, Refusal)      # True
+
+        Args:
+            model: the model's name.
+            requests: for each request its inputs. The other arguments are those of `together`.
+
+        Returns:
+            For each request its outputs by name, or a `Refusal` with the server's message.
+
+        Raises:
+            Failure: the server is lost; or an answer is late, cannot be read, lacks an output, or
+                has another data type than the config states.
+        """
+        declared = self._declared(model)
+        names = list(outputs)
         answers: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
         for number, inputs in enumerate(requests):
-            tensors = []
-            for name, value in inputs.items():
-                array = np.ascontiguousarray(value)
-                tensor = client.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-                tensor.set_data_from_numpy(array)
-                tensors.append(tensor)
             self._connection().async_infer(
                 model,
-                tensors,
+                form.tensors(inputs),
                 callback=lambda result, error, n=number: answers.put((n, result, error)),
                 model_version="" if version is None else str(version),
-                outputs=[client.InferRequestedOutput(name, class_count=classes) for name in wanted]
-                or None,
+                outputs=form.wanted(names, classes),
                 client_timeout=timeout,
             )
-        found: dict[int, dict[str, Array]] = {}
+        found: dict[int, dict[str, Array] | Refusal] = {}
         for _ in requests:
             try:
                 number, result, error = answers.get(timeout=timeout + 5)
             except queue.Empty:
-                raise Failure(f"{model} did not answer within {timeout:.0f} s.") from None
-            if error is not None:
-                raise _refused(model, error, timeout)
-            found[number] = _tensors(model, result, wanted, {} if classes else declared)
+                raise self._late(model, timeout) from None
+            if error is None:
+                found[number] = form.read(model, result, names, {} if classes else declared)
+            else:
+                found[number] = self._refusal(model, error, timeout)
         return [found[number] for number in range(len(requests))]
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
@@ -314,12 +339,33 @@ class Probe:
 
             if not server.refusal("forest", {"input__0": rows[:, :29]}):
                 raise Failure("forest answers rows that lack a measurement.")
+
+        Raises:
+            Failure: neither; the answer is late, or the server is lost.
         """
-        try:
-            self.infer(model, inputs, timeout=timeout)
-        except Failure as failure:
-            return failure.rationale
-        return ""
+        (outcome,) = self.outcomes(model, [inputs], timeout=timeout)
+        return outcome.message if isinstance(outcome, Refusal) else ""
+
+    def _declared(self, model: str) -> dict[str, str]:
+        return {
+            str(output.get("name")): str(output.get("data_type", ""))
+            for output in self.config(model).get("output", ())
+        }
+
+    def _refusal(self, model: str, error: Any, timeout: float) -> Refusal:
+        """The server's refusal; raises `Failure` if the error is not the server's answer."""
+        refused = form.refusal(error)
+        if refused.status == "DEADLINE_EXCEEDED" or "Deadline Exceeded" in refused.message:
+            raise self._late(model, timeout)
+        if refused.status == "UNAVAILABLE" and not self.server.live():
+            raise Failure(f"The server ended while it was asked for {model}.")
+        return refused
+
+    def _late(self, model: str, timeout: float) -> Failure:
+        return Failure(
+            f"{model} did not answer within {timeout:.0f} s.",
+            help="Call it yourself with one row: does it answer? Its log may tell more.",
+        )
 
     def close(self) -> None:
         """Close the connection. The server itself keeps running."""
@@ -362,53 +408,6 @@ class Probe:
             return question()
         except WorkbookError as error:
             raise Failure(error.what, help=error.todo) from None
-
-
-def _tensors(
-    model: str, result: Any, wanted: list[str], declared: Mapping[str, str]
-) -> dict[str, Array]:
-    """The outputs of an answer by name; fails if one is missing, unreadable or of a wrong type.
-
-    Args:
-        wanted: the outputs that must be there; empty: all that the answer has.
-        declared: the data type that the config states for an output, such as `TYPE_FP32`.
-    """
-    from tritonclient.utils import InferenceServerException
-
-    kinds = {output.name: output.datatype for output in result.get_response().outputs}
-    found: dict[str, Array] = {}
-    for name in wanted or kinds:
-        if name not in kinds:
-            raise Failure(
-                f"The answer of {model} has no output {name!r}.",
-                help="Compare the names in your config.pbtxt with those in the task.",
-            )
-        stated = declared.get(name, "").removeprefix("TYPE_").replace("STRING", "BYTES")
-        if stated and stated != kinds[name]:
-            raise Failure(
-                f"{model} answers {name} as {kinds[name]}; its config says TYPE_{stated}.",
-                help="Make the array of the type that the config states.",
-            )
-        try:
-            value = result.as_numpy(name)
-        except (InferenceServerException, ValueError, TypeError, UnicodeError) as problem:
-            raise Failure(f"The answer of {model} could not be read: {problem}") from None
-        if value is None:
-            raise Failure(f"The answer of {model} holds no data for {name!r}.")
-        found[name] = value
-    return found
-
-
-def _refused(model: str, error: Any, timeout: float) -> Failure:
-    message = str(error.message() if hasattr(error, "message") else error)
-    if "Deadline Exceeded" in message:
-        return Failure(
-            f"{model} did not answer within {timeout:.0f} s.",
-            help="Call it yourself with one row: does it answer? Its log may tell more.",
-        )
-    known = explain(message, model=model)
-    what = f"A request to {model} failed. {known.what} The server's message: {message[:500]}"
-    return Failure(what, help=known.todo)
 
 
 def _short(value: object) -> str:

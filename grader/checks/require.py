@@ -15,6 +15,7 @@
 | classes | `classes`, `decided`, `labels` |
 | what the student handed over | `probabilities`, `same_answer`, and the module `values` |
 | batching | `batched`, `batch_counts` |
+| bad input | `refuses` |
 | several faults in one message, with partial credit | `all_of` |
 """  # noqa: E501
 
@@ -33,6 +34,7 @@ from .require_config import (
     tensors,
     versions,
 )
+from .require_refusals import refuses
 
 __all__ = [
     "agreement",
@@ -48,6 +50,7 @@ __all__ = [
     "number_parameter",
     "parameter",
     "probabilities",
+    "refuses",
     "same_answer",
     "setting",
     "shape",

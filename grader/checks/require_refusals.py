@@ -1,0 +1,76 @@
+"""Words about bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .failure import Failure
+from .probe import Inputs, Probe, Refusal
+
+
+def refuses(
+    server: Probe,
+    model: str,
+    bad: Inputs,
+    what: str,
+    *,
+    good: Inputs,
+    naming: Iterable[str] = (),
+    help: str = "",
+    timeout: float = 20.0,
+) -> None:
+    """Fail unless bad input is answered with a clear error, and nothing else suffers from it.
+
+    The bad request is sent between two good ones, at the same time, so that they may be in one
+    batch. Each of the good ones must be answered, and one more afterwards.
+
+    Example::
+
+        require.refuses(
+            server, model, {"TEXT": np.array([[b""]], object)}, "an empty text",
+            good={"TEXT": np.array([[b"fine"]], object)}, naming=("empty", "TEXT"),
+        )
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        bad: the inputs of a request that must be refused.
+        what: what is wrong with it, for the message: "an empty text".
+        good: the inputs of a request that must be answered.
+        naming: words of which the error's message must have at least one, in any case. Without
+            them any message is clear enough.
+        help: what to look at.
+        timeout: seconds to wait for each answer.
+
+    Raises:
+        Failure: the bad request is answered, its message is not clear, a good request is not
+            answered, or an answer is late.
+    """
+    before, answer, after = server.outcomes(model, [good, bad, good], timeout=timeout)
+    if not isinstance(answer, Refusal):
+        raise Failure(
+            f"{model} answers {what}; it should refuse it with an error that says what is wrong.",
+            help=help,
+        )
+    for beside in (before, after):
+        if isinstance(beside, Refusal):
+            raise Failure(
+                f"Beside {what}, {model} refuses a right request too. The server's message: "
+                f"{beside.message[:300]}",
+                help="Requests of several clients share an execution. Answer each one by itself: "
+                "the bad one with an InferenceResponse that has an error.",
+            )
+    words = list(naming)
+    if words and not any(word.lower() in answer.message.lower() for word in words):
+        raise Failure(
+            f"{model} refuses {what}, but the message does not say why: {answer.message[:300]!r}.",
+            help=help or f"A client reads this. It should name {' or '.join(words)}.",
+        )
+    (again,) = server.outcomes(model, [good], timeout=timeout)
+    if isinstance(again, Refusal):
+        raise Failure(
+            f"After {what}, {model} refuses right requests as well. The server's message: "
+            f"{again.message[:300]}",
+            help="A bad request must leave nothing behind, neither a changed state nor a process "
+            "that has ended.",
+        )
