@@ -26,8 +26,9 @@ from workbook.server.pbtxt import Scalar, parse
 from . import requests as form
 from .failure import Failure
 from .requests import Array, Inputs, Refusal
+from .stream import Stream, streams
 
-__all__ = ["Array", "Counts", "Inputs", "Probe", "Refusal"]
+__all__ = ["Array", "Counts", "Inputs", "Probe", "Refusal", "Stream"]
 
 T = TypeVar("T")
 
@@ -345,6 +346,45 @@ class Probe:
         """
         (outcome,) = self.outcomes(model, [inputs], timeout=timeout)
         return outcome.message if isinstance(outcome, Refusal) else ""
+
+    def streams(
+        self,
+        model: str,
+        requests: Sequence[Inputs],
+        *,
+        outputs: Iterable[str] = (),
+        leave_after: int | None = None,
+        timeout: float = 30.0,
+    ) -> list[Stream]:
+        """Send requests that are answered by streams, each by a client of its own, all at once.
+
+        Example::
+
+            (stream,) = server.streams("story", [{"text": prompt}], outputs=["token"])
+            [part["token"].item() for part in stream.parts]     # [b"Once", b" upon", …]
+
+        Args:
+            model: the model's name; it is decoupled, or answers with one response.
+            requests: the inputs of each request.
+            outputs: the outputs that each response must have; by default whatever it has.
+            leave_after: leave after this many responses, so that the server cancels the request.
+            timeout: seconds until a stream must have ended.
+
+        Returns:
+            One stream per request. A stream that was refused, or did not end, says so.
+
+        Raises:
+            Failure: the model is not ready, or a response cannot be read.
+        """
+        return streams(
+            self.server.grpc_client,
+            model,
+            requests,
+            outputs=outputs,
+            declared=self._declared(model),
+            leave_after=leave_after,
+            timeout=timeout,
+        )
 
     def _declared(self, model: str) -> dict[str, str]:
         return {

@@ -16,6 +16,7 @@
 | what the student handed over | `probabilities`, `same_answer`, and the module `values` |
 | batching | `batched`, `batch_counts` |
 | bad input | `refuses` |
+| streams: order, end, a client that leaves | `streams`, `ends_work` |
 | several faults in one message, with partial credit | `all_of` |
 """  # noqa: E501
 
@@ -35,6 +36,7 @@ from .require_config import (
     versions,
 )
 from .require_refusals import refuses
+from .require_streams import ends_work, streams
 
 __all__ = [
     "agreement",
@@ -46,6 +48,7 @@ __all__ = [
     "classes",
     "close",
     "decided",
+    "ends_work",
     "labels",
     "number_parameter",
     "parameter",
@@ -54,6 +57,7 @@ __all__ = [
     "same_answer",
     "setting",
     "shape",
+    "streams",
     "tensors",
     "versions",
 ]

@@ -47,3 +47,53 @@ def config(inputs: str = "x FP32 2", outputs: str = "y FP32 2", *more: str, batc
             stated = f"name: {name!r} data_type: TYPE_{kind} dims: [ {', '.join(dims)} ]"
             lines.append(f"{side} {{ {stated} }}".replace("'", '"'))
     return "\n".join([*lines, "instance_group { count: 1 kind: KIND_CPU }", *more]) + "\n"
+
+
+#: `{body}` runs for each request. `n` is its input, `send(value)` sends a response, and `cancelled`
+#: says whether the client has left. `end()` ends the stream; it is called where the body does not.
+_STREAMING = """\
+import threading
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            n = int(pb_utils.get_input_tensor_by_name(request, "n").as_numpy().ravel()[0])
+            sender = request.get_response_sender()
+            cancelled = request.is_cancelled
+
+            def response(value):
+                return pb_utils.InferenceResponse([pb_utils.Tensor("k", {array})])
+
+            def send(value):
+                sender.send(response(value))
+
+            def end():
+                sender.send(flags=FINAL)
+
+{body}
+            {end}
+        return None
+"""
+
+
+def streaming(body: str, *, texts: bool = False, end: bool = True) -> dict[str, str]:
+    """The files of a model that answers `n` with a stream of `k`."""
+    array = "np.array([value], object)" if texts else "np.array([value], np.int32)"
+    text = _STREAMING.format(
+        body=indent(dedent(body).strip(), " " * 12), array=array, end="end()" if end else "pass"
+    )
+    return {"1/model.py": text}
+
+
+#: The config of such a model.
+STREAMING = config(
+    "n INT32 1", "k INT32 1", "model_transaction_policy { decoupled: true }", batch=0
+)
+STREAMING_TEXTS = STREAMING.replace('"k" data_type: TYPE_INT32', '"k" data_type: TYPE_STRING')
