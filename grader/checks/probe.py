@@ -215,6 +215,7 @@ class Probe:
         outputs: Iterable[str] = (),
         version: int | None = None,
         classes: int = 0,
+        sequence: tuple[int, bool, bool] | None = None,
         timeout: float = 20.0,
     ) -> dict[str, Array]:
         """Send one request and return the outputs by name.
@@ -233,16 +234,26 @@ class Probe:
             version: the model's version; by default the server chooses (the newest that it serves).
             classes: for each of `outputs`, ask for this many top classes instead of values. They
                 come as bytes: `value:index:label`.
+            sequence: the id of the sequence that the request belongs to, whether it begins the
+                sequence, and whether it ends it.
             timeout: seconds to wait for the answer.
 
         Raises:
             Failure: the server refused the request; or the answer is late, cannot be read, lacks
                 an output, or has another data type than the config states.
         """
-        (answer,) = self.together(
-            model, [inputs], outputs=outputs, version=version, classes=classes, timeout=timeout
+        (outcome,) = self.outcomes(
+            model,
+            [inputs],
+            outputs=outputs,
+            version=version,
+            classes=classes,
+            sequence=sequence,
+            timeout=timeout,
         )
-        return answer
+        if isinstance(outcome, Refusal):
+            raise outcome.failure(model)
+        return outcome
 
     def together(
         self,
@@ -266,8 +277,8 @@ class Probe:
 
         Args:
             model: the model's name.
-            requests: for each request its inputs, as for `infer`. The other arguments are those of
-                `infer`; `timeout` is per request.
+            requests: for each request its inputs. The other arguments are those of `infer`;
+                `timeout` is per request.
 
         Raises:
             Failure: as for `infer`, for the first request that fails.
@@ -289,6 +300,7 @@ class Probe:
         outputs: Iterable[str] = (),
         version: int | None = None,
         classes: int = 0,
+        sequence: tuple[int, bool, bool] | None = None,
         timeout: float = 20.0,
     ) -> list[dict[str, Array] | Refusal]:
         """Send many requests as `together` does; a request may be refused.
@@ -300,7 +312,7 @@ class Probe:
 
         Args:
             model: the model's name.
-            requests: for each request its inputs. The other arguments are those of `together`.
+            requests: for each request its inputs. The other arguments are those of `infer`.
 
         Returns:
             For each request its outputs by name, or a `Refusal` with the server's message.
@@ -311,6 +323,7 @@ class Probe:
         """
         declared = self._declared(model)
         names = list(outputs)
+        id, start, end = sequence or (0, False, False)
         answers: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
         for number, inputs in enumerate(requests):
             self._connection().async_infer(
@@ -319,6 +332,9 @@ class Probe:
                 callback=lambda result, error, n=number: answers.put((n, result, error)),
                 model_version="" if version is None else str(version),
                 outputs=form.wanted(names, classes),
+                sequence_id=id,
+                sequence_start=start,
+                sequence_end=end,
                 client_timeout=timeout,
             )
         found: dict[int, dict[str, Array] | Refusal] = {}

@@ -17,6 +17,7 @@
 | batching | `batched`, `batch_counts` |
 | bad input | `refuses` |
 | streams: order, end, a client that leaves | `streams`, `ends_work` |
+| sequences: requests that belong together | `sequence` |
 | several faults in one message, with partial credit | `all_of` |
 """  # noqa: E501
 
@@ -36,6 +37,7 @@ from .require_config import (
     versions,
 )
 from .require_refusals import refuses
+from .require_sequence import sequence
 from .require_streams import ends_work, streams
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "probabilities",
     "refuses",
     "same_answer",
+    "sequence",
     "setting",
     "shape",
     "streams",

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from .compare import items, same
 from .failure import Failure
 from .probe import Array, Inputs, Probe, Stream
 from .tolerance import Tolerance
@@ -167,11 +166,11 @@ def _require_order(
     wrong = [
         place
         for place, (value, right) in enumerate(zip(found, expected, strict=False))
-        if not _same(value, right, tolerance)
+        if not same(value, right, tolerance)
     ]
     if not wrong and len(found) == len(expected):
         return
-    if len(found) == len(expected) and Counter(map(_key, found)) == Counter(map(_key, expected)):
+    if len(found) == len(expected) and Counter(map(items, found)) == Counter(map(items, expected)):
         raise Failure(
             f"The responses of {model} come in another order: number {wrong[0] + 1} of "
             f"{len(found)} is the first at a wrong place.",
@@ -199,22 +198,6 @@ def _require_pace(model: str, stream: Stream, first_within: float) -> None:
             f"after {stream.times[-1]:.2f} s: they are not sent one by one.",
             help="Send each response as soon as it is there.",
         )
-
-
-def _same(value: Array, right: Any, tolerance: Tolerance | None) -> bool:
-    if value.dtype.kind not in "fiub":
-        return _key(value) == _key(right)
-    right = np.asarray(right)
-    if right.dtype.kind not in "fiub" or value.size != right.size:
-        return False
-    off = np.abs(value.astype(np.float64).ravel() - right.astype(np.float64).ravel())
-    return bool((off <= (tolerance.allowed if tolerance else 0.0)).all())
-
-
-def _key(value: Any) -> tuple[Any, ...]:
-    """A value as something that can be compared and counted; texts and bytes are the same."""
-    items = np.asarray(value, dtype=object).ravel().tolist()
-    return tuple(item.encode() if isinstance(item, str) else item for item in items)
 
 
 def _done(server: Probe, model: str) -> int:
