@@ -132,11 +132,15 @@ class SandboxedServer:
         bound, environment = course()
         self._ports = PORTS if isolation == "sandbox" else _free_ports()
         self._running = sandbox.start(
-            [sys.executable, "-m", "grader.judge.serve", str(repository), *map(str, self._ports)],
+            [
+                *(sys.executable, "-m", "grader.judge.serve", isolation, str(repository)),
+                *map(str, self._ports),
+            ],
             read_only={**bound, str(repository): repository},
             environment=environment,
             limits=SERVER,
             network="outer",
+            nesting=True,  # a sandbox for each instance of a model
             isolation=isolation,
         )
         self.server = _ServerWithLog(self._running, repository, self._ports)

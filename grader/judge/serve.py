@@ -1,23 +1,29 @@
-"""`python -m grader.judge.serve REPOSITORY HTTP GRPC METRICS`: a Triton on these ports.
+"""`python -m grader.judge.serve ISOLATION REPOSITORY HTTP GRPC METRICS`: a Triton on these ports.
 
 This program runs in the sandbox of the judge's server. It loads no model until it is asked to, and
-writes the server's log to standard output.
+writes the server's log to standard output. Each instance of a model runs in a sandbox of its own,
+within this one (workbook/server/native/jail.py): a submitted model's code cannot reach the server,
+its ports, or another model.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 from workbook.server import Triton
 
+from ..sandbox import seccomp
+
 
 def main() -> None:
     """Serve until the server ends, or this process is stopped."""
-    repository, *ports = sys.argv[1:]
+    isolation, repository, *ports = sys.argv[1:]
     http, grpc, metrics = map(int, ports)
-    with Triton(repository, http=http, grpc=grpc, metrics=metrics) as triton:
+    jail = _filter() if isolation == "sandbox" else None
+    with Triton(repository, http=http, grpc=grpc, metrics=metrics, jail=jail) as triton:
         assert triton.log is not None
         ended = threading.Event()
         copier = threading.Thread(target=_copy, args=(triton.log, ended))
@@ -25,6 +31,13 @@ def main() -> None:
         triton.wait()
         ended.set()
         copier.join()
+
+
+def _filter() -> Path:
+    """A file with the filter for the system calls of models: that of a sandbox within no other."""
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        file.write(seccomp.filter_bytes() or b"")
+    return Path(file.name)
 
 
 def _copy(log: Path, ended: threading.Event) -> None:

@@ -243,7 +243,7 @@ def test_a_bad_answer_is_a_failure(zz: Class, line: str, words: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "os.kill(os.getppid(), signal.SIGKILL)",
+        "os.kill(os.getppid(), signal.SIGKILL)",  # in its sandbox that is 0: its process group
         "[os.kill(int(p), 9) for p in os.listdir('/proc') if p.isdigit() and p != '1' "
         "and int(p) != os.getpid()]",
         f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {IMPOSTOR!r}], "
@@ -251,18 +251,17 @@ def test_a_bad_answer_is_a_failure(zz: Class, line: str, words: str) -> None:
     ],
     ids=["kills its server", "kills everything", "takes its server's place"],
 )
-def test_a_model_cannot_stand_in_for_its_server(zz: Class, line: str) -> None:
-    """It costs the check that asked it; the others get a server of their own."""
+def test_a_model_cannot_reach_its_server(zz: Class, line: str) -> None:
+    """A model runs in a sandbox within the server's: what it kills or takes is its own."""
     zz.model(line)
     zz.model(name="good")
     zz.report("zz.first", model="double")
     zz.report("zz.number", value=2)
     zz.report("zz.second", model="good")
     results, flags, _ = zz.judge()
-    assert results["zz.first"].credit == 0
-    assert "server ended" in results["zz.first"].rationale
-    assert "server ended" in flags
-    assert results["zz.second"].status == "passed"
+    assert {id: r.status for id, r in results.items()}["zz.second"] == "passed"
+    assert flags == []
+    assert results["zz.first"].status == "passed"  # the numbers were right
 
 
 def test_a_model_that_does_not_load_is_explained(zz: Class) -> None:

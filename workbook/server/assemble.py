@@ -71,6 +71,15 @@ class TritonPythonModel:
     def auto_complete_config(config):
         raise FileNotFoundError("Python model file not found")
 '''
+_REFUSED = '''\
+"""Stands in for a model whose process could not get a sandbox of its own (native/jail.py)."""
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        raise RuntimeError("the model's process could not get a sandbox of its own")
+'''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,9 +231,10 @@ def _put_stub(stub: Path, folder: Path) -> None:
     (folder / stub.name).write_text(_LOOK_FIRST, encoding="utf-8")
     for file in (folder / "bin" / stub.name, folder / stub.name):
         file.chmod(0o755)
-    absent = folder / "absent" / "1" / "model.py"
-    absent.parent.mkdir(parents=True)
-    absent.write_text(_ABSENT, encoding="utf-8")
+    for name, text in (("absent", _ABSENT), ("refused", _REFUSED)):
+        model = folder / name / "1" / "model.py"
+        model.parent.mkdir(parents=True)
+        model.write_text(text, encoding="utf-8")
 
 
 def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> Path:
@@ -234,7 +244,7 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
     digest = hashlib.sha256()
     digest.update(metadata.version("nvidia-pytriton").encode())
     digest.update(sys.version.encode())
-    digest.update((_LOOK_FIRST + _ABSENT + added).encode())
+    digest.update((_LOOK_FIRST + _ABSENT + _REFUSED + added).encode())
     for source in sources:
         digest.update(str(source.relative_to(STAND_INS)).encode())
         digest.update(source.read_bytes())

@@ -66,6 +66,10 @@ class Triton(Server):
         plain: run the wheel's server without what this course adds: no compiled helpers, no
             variables for speed (both: `native/README.md`), and no checks of what Python models
             answer (`backends/python/answer_checks.py`).
+        jail: run the process of each model instance in a sandbox of its own
+            (`native/jail.py`); a file with a seccomp filter for it. For the grader, whose server
+            runs in a sandbox itself; outside of one it does not work. Models cannot load or unload
+            other models then. It needs a C compiler.
         start_timeout: seconds to wait for the server to answer.
 
     Attributes:
@@ -95,6 +99,7 @@ class Triton(Server):
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         plain: bool = False,
+        jail: Path | None = None,
         start_timeout: float = 120.0,
     ) -> None:
         chosen = ports.choose({"HTTP": http, "gRPC": grpc, "metrics": metrics}, address)
@@ -127,6 +132,7 @@ class Triton(Server):
             options=tuple(options),
             environment=dict(environment or {}),
             plain=plain,
+            jail=jail,
         )
         self._start_timeout = start_timeout
         self._guard: subprocess.Popen[bytes] | None = None

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..common.errors import ServerError
 from . import assemble
 from .connection import Control
+from .native.forkserver import JAIL_VARIABLE
 
 #: Threads for linear algebra (numpy's and scipy's OpenBLAS) keep a core busy while they wait for
 #: more work: for 2^26 clock ticks, about 25 ms, each time. On a laptop many processes share few
@@ -57,6 +59,7 @@ class Settings:
     options: tuple[str, ...]
     environment: Mapping[str, str]
     plain: bool
+    jail: Path | None
 
 
 def arguments(settings: Settings, place: assemble.Installation, shm_prefix: str) -> list[str]:
@@ -120,6 +123,13 @@ def environment(settings: Settings, place: assemble.Installation) -> dict[str, s
             )
     for name in _PYTHON:
         variables.pop(name, None)
+    if settings.jail is not None:
+        if place.preload is None:
+            raise ServerError(
+                "Models cannot run in sandboxes of their own here: the fork server is missing.",
+                todo="Install a C compiler (`cc`), then start again.",
+            )
+        variables[JAIL_VARIABLE] = str(settings.jail)
     return variables
 
 

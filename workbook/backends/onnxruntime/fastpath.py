@@ -76,11 +76,10 @@ def _memory() -> int | None:
     """The descriptor of the server's file for offers; None if there is none (no fast path)."""
     for entry in Path("/proc/self/fd").iterdir():
         try:
-            # A file without a name in /dev/shm.
-            if str(entry.readlink()).startswith("/dev/shm/#") and (
-                os.pread(int(entry.name), len(_FIRST_LINE), 0) == _FIRST_LINE
-            ):
-                return int(entry.name)
+            number = int(entry.name)
+            has_no_name = "/#" in str(entry.readlink())
+            if has_no_name and os.pread(number, len(_FIRST_LINE), 0) == _FIRST_LINE:
+                return number
         except OSError:  # the descriptor of this listing itself, closed meanwhile
             continue
     return None

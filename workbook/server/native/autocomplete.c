@@ -86,16 +86,32 @@ static int completing_child(void) {
     return found;
 }
 
-/* The process in which a child's stub runs: the copy that start_stub waits for, or the child. */
-static int where_it_runs(int child) {
+/* The number after a word in a file below /proc, such as "stub 123" in a process's name; or 0. */
+static int number_in(const char *file, int pid, const char *form) {
     char name[64];
-    int copy = 0;
-    snprintf(name, sizeof name, "/proc/%d/comm", child);
+    int number = 0;
+    snprintf(name, sizeof name, file, pid, pid);
+    FILE *text = fopen(name, "re");
+    if (text == NULL) return 0;
+    if (fscanf(text, form, &number) != 1) number = 0;
+    fclose(text);
+    return number;
+}
+
+/* The process in which a child's stub runs: the copy that start_stub waits for, or the child. If
+   the copy is in a sandbox (jail.py), its child is the stub. */
+static int where_it_runs(int child) {
+    int copy = number_in("/proc/%d/comm", child, "stub %d"), inside = 0;
+    char name[64], word[16] = "";
+    if (copy == 0) return child;
+    snprintf(name, sizeof name, "/proc/%d/comm", copy);
     FILE *comm = fopen(name, "re");
-    if (comm == NULL) return child;
-    if (fscanf(comm, "stub %d", &copy) != 1) copy = 0;
-    fclose(comm);
-    return copy ? copy : child;
+    if (comm != NULL) {
+        if (fgets(word, sizeof word, comm) != NULL && strcmp(word, "jail\n") == 0)
+            inside = number_in("/proc/%d/task/%d/children", copy, "%d");
+        fclose(comm);
+    }
+    return inside ? inside : copy;
 }
 
 /* Whether all threads of a process sleep, or it has ended. */

@@ -16,8 +16,9 @@ _FOLDER = Path(__file__).parent
 _AUTOCOMPLETE = _FOLDER / "autocomplete.c"
 _FASTPATH = _FOLDER / "fastpath.cc"
 _FORKSERVER = _FOLDER / "forkserver.c"
-_FORKSERVER_LOOP = _FOLDER / "forkserver.py"
+_PROGRAMS = (_FOLDER / "forkserver.py", _FOLDER / "jail.py")  # what the fork server runs
 _START_STUB = _FOLDER / "start_stub.c"
+_MODELS_ALONE = _FOLDER / "models_alone.c"
 #: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
 _THEIRS = "libtriton_python_backend.so"
 
@@ -27,13 +28,13 @@ def fingerprint() -> str:
 
     It holds their sources, the compiler's path and the path of ONNX Runtime's library.
     """
-    sources = (_AUTOCOMPLETE, _FASTPATH, _FORKSERVER, _FORKSERVER_LOOP, _START_STUB)
+    sources = (_AUTOCOMPLETE, _FASTPATH, _FORKSERVER, *_PROGRAMS, _START_STUB, _MODELS_ALONE)
     made_by = [f"{_compiler(source)} {source.read_text('utf-8')}" for source in sources]
     return "\0".join([*made_by, str(_onnxruntime())])
 
 
 def preload(backends: Path) -> None:
-    """Compile autocomplete.c and forkserver.c to `preload.so`, and put the fork server in place.
+    """Compile `preload.so`, which the server preloads, and put the fork server in place.
 
     Without a compiler, do nothing: `preload.so` is then missing, and stubs start as upstream's do.
 
@@ -42,8 +43,10 @@ def preload(backends: Path) -> None:
     """
     python = backends / "python"
     if _compile([_START_STUB], python / "bin" / "start_stub", shared=False):
-        shutil.copyfile(_FORKSERVER_LOOP, python / _FORKSERVER_LOOP.name)
-        _compile([_AUTOCOMPLETE, _FORKSERVER], backends / "preload.so", "-Wl,-z,lazy")
+        for program in _PROGRAMS:
+            shutil.copyfile(program, python / program.name)
+        sources = [_AUTOCOMPLETE, _FORKSERVER, _MODELS_ALONE]
+        _compile(sources, backends / "preload.so", "-Wl,-z,lazy")
 
 
 def fastpath(python_backend: Path, tritonserver: Path) -> None:

@@ -4,9 +4,9 @@ forkserver.c runs this file in the fork server and calls `serve`. In the fork se
 returns. In each copy it returns the command line of the stub that the copy becomes. start_stub.c
 sends the requests.
 
-The first fork server imports what every stub imports. A stub that needs torch, transformers or
-ONNX Runtime is a copy of another fork server, which has imported that package, too. It is forked
-from the first one when the first such stub starts.
+The first fork server imports what every stub imports. A stub that needs torch, transformers, ONNX
+Runtime or the modules of stand-ins is a copy of another fork server, which has imported that, too.
+It is forked from the first one when the first such stub starts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import importlib
+import importlib.util
 import os
 import re
 import select
@@ -22,12 +22,20 @@ import signal
 import socket
 import struct
 import sys
+import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
+Jail = Callable[[list[bytes]], list[bytes]]
+
+#: The server's variable for a sandbox per stub: the path of the filter for system calls.
+JAIL_VARIABLE = "WORKBOOK_JAIL"
 #: What each fork server imports, besides what the one has that it was forked from.
 IMPORTS = {
-    "stub": ("numpy", "numpy.random", "triton_python_backend_utils", "workbook.backends.rules"),
+    # Without triton_python_backend_utils: it checks the model that imports it (answer_checks.py).
+    "stub": ("numpy", "numpy.random", "ast", "asyncio", "inspect", "json", "pathlib"),
+    "stand_in": ("triton_python_backend_utils", "workbook.backends.rules"),
     "onnxruntime": ("onnxruntime",),
     "torch": ("torch",),
     "transformers": (
@@ -39,7 +47,7 @@ IMPORTS = {
 }
 #: For an import statement in a model's file, and for a stand-in: the fork servers after "stub".
 PACKAGES = {"torch": ("torch",), "transformers": ("torch", "transformers")}
-STAND_INS = {"onnxruntime": ("onnxruntime",), "pytorch": ("torch",)}
+STAND_INS = {"onnxruntime": ("stand_in", "onnxruntime"), "pytorch": ("torch",)}
 #: These stand-ins set variables before they import anything, and start programs.
 PLAIN = ("vllm", "tensorrtllm")
 #: transformers imports these where they are installed: a second and 100 MB that few models need. A
@@ -51,6 +59,7 @@ _IMPORT = re.compile(rb"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 _SETS_VARIABLES = re.compile(rb"\b(?:environ|putenv)\b")
 _OF_THE_SHELL = (b"_", b"SHLVL", b"PWD", b"OLDPWD")  # which starts start_stub
 _PR_SET_PDEATHSIG = 1
+_NO_SANDBOX = 125  # start_stub.c knows this exit status
 _LONGEST = 1 << 18  # bytes of a request
 
 
@@ -61,7 +70,21 @@ def serve(folder: str, requests: int) -> list[bytes]:
         folder: the Python backend's, with triton_python_backend_utils.py.
         requests: the descriptor of the socket from which requests come.
     """
-    return _ForkServer("stub", folder, socket.socket(fileno=requests)).run()
+    return _ForkServer("stub", folder, socket.socket(fileno=requests), _jail(folder)).run()
+
+
+def _jail(folder: str) -> Jail | None:
+    """What takes a copy into a sandbox of its own (jail.py), if the server asks for that."""
+    file = os.environ.pop(JAIL_VARIABLE, None)
+    if file is None:
+        return None
+    spec = importlib.util.spec_from_file_location("jail", Path(folder, "jail.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    filter_program = Path(file).read_bytes()
+    return lambda words: module.enter(words, filter_program)
 
 
 def way(words: list[bytes]) -> tuple[str, ...]:
@@ -75,7 +98,7 @@ def way(words: list[bytes]) -> tuple[str, ...]:
         return ()
     if words[-1] != b"DEFAULT":
         name = Path(os.fsdecode(words[-1])).name
-        return () if name in PLAIN else ("stub", *STAND_INS.get(name, ()))
+        return () if name in PLAIN else ("stub", *STAND_INS.get(name, ("stand_in",)))
     try:
         source = Path(os.fsdecode(words[1])).read_bytes()
     except OSError:
@@ -94,11 +117,13 @@ class _ForkServer:
         name: its key in IMPORTS.
         folder: the Python backend's.
         requests: from start_stub, or from the fork server that this one was forked from.
+        jail: takes a copy into a sandbox of its own; None without one.
     """
 
-    def __init__(self, name: str, folder: str, requests: socket.socket) -> None:
+    def __init__(self, name: str, folder: str, requests: socket.socket, jail: Jail | None) -> None:
         self._name = name
         self._folder = folder
+        self._jail = jail
         self._requests = requests
         self._prepared = False
         self._next: dict[str, socket.socket] = {}  # to the fork servers forked from this one
@@ -127,17 +152,20 @@ class _ForkServer:
         count, *rest = message.split(b"\0")[:-1]
         words, folder, variables = rest[: int(count)], rest[int(count)], rest[int(count) + 1 :]
         answer, *extra = descriptors
-        stations = way(words) if self._name != "stub" or _are_ours(variables) else ()
+        ours = self._name != "stub" or _are_ours(variables)
+        stations = way(words) if ours else ()
         after = stations[stations.index(self._name) + 1 :] if self._name in stations else ()
         reply = socket.socket(fileno=answer)
         words_of_copy = None
-        if not stations:
+        if self._jail is not None and not ours:
+            reply.close()  # start_stub refuses to go on
+        elif not stations and self._jail is None:
             reply.send(b"p")
             reply.close()
         elif after:
             words_of_copy = self._pass_on(after[0], message, reply, extra)
         else:
-            words_of_copy = self._copy(reply, words, folder)
+            words_of_copy = self._copy(reply, words, folder, plain=not stations)
         if words_of_copy is None:
             for descriptor in extra:
                 os.close(descriptor)
@@ -155,18 +183,28 @@ class _ForkServer:
             for descriptor in extra:
                 os.close(descriptor)
             reply.close()
-            return _ForkServer(name, self._folder, theirs).run()
+            return _ForkServer(name, self._folder, theirs, self._jail).run()
         reply.close()
         if theirs is not None:
             theirs.close()
         return None
 
-    def _copy(self, reply: socket.socket, words: list[bytes], folder: bytes) -> list[bytes] | None:
-        """Fork a stub; return its command line in the copy, None in the fork server."""
+    def _copy(
+        self, reply: socket.socket, words: list[bytes], folder: bytes, *, plain: bool
+    ) -> list[bytes] | None:
+        """Fork a stub; return its command line in the copy, None in the fork server.
+
+        Args:
+            plain: the copy becomes the stub's program anew, with nothing imported.
+        """
         pid = self._fork()
         if pid == 0:
             reply.close()
             os.chdir(folder)
+            if self._jail is not None:
+                words = self._enter_jail(words)
+            if plain:
+                os.execv(words[0], words)
             # Python's own random numbers differ after a fork; numpy's would be the same everywhere.
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed()
@@ -178,6 +216,18 @@ class _ForkServer:
         self._poll.register(end, select.POLLIN)
         self._poll.register(reply, select.POLLIN)
         return None
+
+    def _enter_jail(self, words: list[bytes]) -> list[bytes]:
+        assert self._jail is not None
+        try:
+            return self._jail(words)
+        except BaseException as error:  # nothing of the model may run outside
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            message = f"{error} ({Path(where.filename).name}, line {where.lineno})"
+            print(
+                f"The sandbox of a stub could not be made: {message}", file=sys.stderr, flush=True
+            )
+            os._exit(_NO_SANDBOX)
 
     def _tell_end(self, end: int) -> None:
         """A copy has ended: tell start_stub how."""
@@ -240,7 +290,7 @@ def _are_ours(variables: list[bytes]) -> bool:
     """Whether a stub's environment is the fork server's."""
     theirs = dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
     ours = dict(os.environb)
-    for name in _OF_THE_SHELL:
+    for name in (*_OF_THE_SHELL, JAIL_VARIABLE.encode()):
         theirs.pop(name, None)
         ours.pop(name, None)
     return theirs == ours

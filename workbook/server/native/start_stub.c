@@ -25,6 +25,8 @@
 #include <unistd.h>
 
 #define SOCKET_VARIABLE "WORKBOOK_FORKSERVER"
+#define JAIL_VARIABLE "WORKBOOK_JAIL" /* set: every stub in a sandbox of its own (jail.py) */
+#define NO_SANDBOX 125 /* the exit status of a copy for which no sandbox could be made */
 #define MOST 131072 /* bytes of a request; with more, the stub is a process of its own */
 
 extern char **environ;
@@ -90,10 +92,11 @@ static int ask(int server, int extra) {
     return -1;
 }
 
-/* Waits for the copy's end, and ends in the same way. */
+/* Waits for the copy's end, and ends in the same way. Returns if the copy got no sandbox. */
 static void end_as_the_copy(int answer) {
     int status;
     if (read(answer, &status, sizeof status) != sizeof status) _exit(1);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SANDBOX) return;
     if (WIFSIGNALED(status)) {
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_CORE, &none);
@@ -103,9 +106,22 @@ static void end_as_the_copy(int answer) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
+/* In the place of a model without a sandbox, starts one of ours that raises an error. (If no stub
+   is started, Triton 24.10 waits for it for ever.) */
+static void refuse(int argc, char **argv) {
+    static char file[4096], kind[] = "DEFAULT";
+    const char *program = argv[1], *name = strstr(program, "/bin/triton_python_backend_stub");
+    if (name == NULL || argc < 4) _exit(1);
+    snprintf(file, sizeof file, "%.*s/refused/1/model.py", (int)(name - program), program);
+    argv[2] = file;
+    argv[argc - 1] = kind;
+}
+
 int main(int argc, char **argv) {
     const char *number = getenv(SOCKET_VARIABLE);
-    if (argc < 3) return 2; /* start_stub PROGRAM ARGUMENTS… */
+    /* Triton tries the stub without arguments first. Unless that ends with 1, it takes the right to
+     * read the file away (chmod 0100), and no other user can start a stub any more. */
+    if (argc < 3) return 1; /* start_stub PROGRAM ARGUMENTS… */
     int server = number ? atoi(number) : -1, extra = offers(argv[argc - 1]);
     unsetenv(SOCKET_VARIABLE);
     if (server > 2 && write_request(argc - 1, argv + 1)) {
@@ -120,6 +136,7 @@ int main(int argc, char **argv) {
             end_as_the_copy(answer);
         }
     }
+    if (getenv(JAIL_VARIABLE) != NULL) refuse(argc, argv);
     /* Nothing of the server's but its log is open in the stub: no connection of a client. */
     int keep = extra >= 0 ? dup2(extra, 3) : 2;
     syscall(SYS_close_range, (unsigned)keep + 1, ~0u, 0u);
