@@ -18,6 +18,7 @@
 | bad input | `refuses` |
 | streams: order, end, a client that leaves | `streams`, `ends_work` |
 | sequences: requests that belong together | `sequence` |
+| ensembles | `ensemble_equals_parts` |
 | several faults in one message, with partial credit | `all_of` |
 """  # noqa: E501
 
@@ -36,6 +37,7 @@ from .require_config import (
     tensors,
     versions,
 )
+from .require_ensemble import ensemble_equals_parts
 from .require_refusals import refuses
 from .require_sequence import sequence
 from .require_streams import ends_work, streams
@@ -51,6 +53,7 @@ __all__ = [
     "close",
     "decided",
     "ends_work",
+    "ensemble_equals_parts",
     "labels",
     "number_parameter",
     "parameter",
