@@ -82,6 +82,8 @@ def _seconds(clone: Path) -> tuple[float, float]:
             env={
                 "PATH": os.pathsep.join(search),
                 "UV_CACHE_DIR": str(clone.parent / "cache"),
+                # With it every start would compile all of Python's packages anew.
+                "PYTHONDONTWRITEBYTECODE": "",
                 "WORKBOOK_HOME": "",
                 "TRITON_URL": "",
                 "TRITON_REPOSITORY": "",

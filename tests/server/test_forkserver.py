@@ -253,7 +253,7 @@ def test_the_models_imports_decide(tmp_path: Path, source: str, wanted: tuple[st
 @pytest.mark.parametrize(
     ("last", "wanted"),
     [
-        (b"/backends/onnxruntime", ("stub", "stand_in", "onnxruntime")),
+        (b"/backends/onnxruntime", ("stub", "stand_in")),
         (b"/backends/pytorch", ("stub", "torch")),
         (b"/backends/fil", ("stub", "stand_in")),
         (b"/backends/vllm", ()),

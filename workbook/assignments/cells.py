@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..common import bounded_json
 from ..common.errors import WorkbookError
 from ..notebooks.source import dotted, grade_id
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Version of the manifest."""
-LIMIT = 100 * 2**20
-"""The largest notebook that is read, in bytes."""
 
 Kind = Literal["edited", "deleted", "copied", "moved", "metadata", "foreign"]
 _CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -112,18 +110,20 @@ def read(path: Path) -> dict[str, Any]:
     """A notebook's JSON.
 
     Raises:
-        WorkbookError: the file is missing, larger than `LIMIT`, or not a JSON object.
+        WorkbookError: the file is missing, too large or not a JSON object.
     """
     todo = "Save the notebook in JupyterLab, or begin again with the one that you were given."
     try:
-        if path.stat().st_size > LIMIT:
-            raise WorkbookError(
-                f"The notebook is larger than {LIMIT >> 20} MB.",
-                where=str(path),
-                todo="Clear its outputs (Edit, Clear Outputs of All Cells) and save it.",
-            )
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        with path.open("rb") as file:
+            # One byte more than the most: the rest of a longer file is not needed to refuse it.
+            content = bounded_json.loads(file.read(bounded_json.MOST_BYTES + 1))
+    except bounded_json.TooLarge as error:
+        raise WorkbookError(
+            f"The notebook is too large: {str(error)[0].lower()}{str(error)[1:]}",
+            where=str(path),
+            todo="Clear its outputs (Edit, Clear Outputs of All Cells) and save it.",
+        ) from None
+    except (OSError, ValueError) as error:
         what = "The notebook is not there." if isinstance(error, FileNotFoundError) else ""
         raise WorkbookError(
             what or f"The notebook cannot be read: {error}.", where=str(path), todo=todo

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ..common import paths
 from ..common.errors import ServerError, WorkbookError
-from ..server import Server, Triton, connect
+from ..server import Server, Triton, all_models, connect
 from ..server.connection import DEFAULT_HTTP
+from ..server.native import forkserver
 from ..server.which_repository import WrongRepository
 
 _END = (signal.SIGTERM, signal.SIGHUP)
@@ -48,9 +49,20 @@ def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], 
         in_the_way = isinstance(error, WrongRepository) and http == DEFAULT_HTTP
         if in_the_way or os.environ.get("TRITON_URL"):
             raise
-        triton = Triton(http=http, grpc=grpc, metrics=metrics)
+        ahead = {forkserver.AHEAD_VARIABLE: " ".join(_imported_first(paths.repository()))}
+        triton = Triton(http=http, grpc=grpc, metrics=metrics, environment=ahead)
         triton.start(remember=True)
         return triton, triton.stop
+
+
+def _imported_first(repository: Path) -> tuple[str, ...]:
+    """The fork servers that take longest to import their packages: all models are loaded at once.
+
+    See `workbook/server/native/README.md`.
+    """
+    files = [repository / name / "1" / "model.py" for name in all_models.names(repository)]
+    ways = [forkserver.way([b"", os.fsencode(file), b"DEFAULT"]) for file in files]
+    return max(ways, key=len, default=())[1:]
 
 
 def jupyter(*, browser: bool, port: int, server: Server) -> int:

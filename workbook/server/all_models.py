@@ -15,7 +15,7 @@ from .deploy import is_stand_in
 from .find_server import connect
 from .which_repository import MARKER
 
-AT_ONCE = 6  # loads at the same time: during more than half of a load the server only waits
+AT_ONCE = 3  # loads at the same time, of which some wait for packages that others import
 
 
 @dataclasses.dataclass(frozen=True)

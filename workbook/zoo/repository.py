@@ -81,7 +81,7 @@ _GROUP = "llama"
 LOADED_FIRST = (
     "square",
     *("llama_vllm", "llama_hf", "llama_stream", "chat_bls"),
-    *("text_classifier", "image_classifier", "digits_torch", "digits_tf", "jpeg_dali"),
+    *("text_classifier", "image_classifier", "digits_tf", "jpeg_dali"),
 )
 
 _RECORD = ".weights.json"

@@ -4,9 +4,9 @@ forkserver.c runs this file in the fork server and calls `serve`. In the fork se
 returns. In each copy it returns the command line of the stub that the copy becomes. start_stub.c
 sends the requests.
 
-The first fork server imports what every stub imports. A stub that needs torch, transformers, ONNX
-Runtime or the modules of stand-ins is a copy of another fork server, which has imported that, too.
-It is forked from the first one when the first such stub starts.
+The first fork server imports what every stub imports. A stub that needs torch, transformers or the
+modules of stand-ins is a copy of another fork server, which has imported that, too. It is forked
+from the first one when the first such stub starts.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ import struct
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 Jail = Callable[[list[bytes]], list[bytes]]
 
 #: The server's variable for a sandbox per stub: the path of the filter for system calls.
 JAIL_VARIABLE = "WORKBOOK_JAIL"
+#: The server's variable for the fork servers after "stub" that will be needed, the first one first:
+#: they import their packages at once.
+AHEAD_VARIABLE = "WORKBOOK_FORKSERVER_AHEAD"
 #: What each fork server imports, besides what the one has that it was forked from.
 IMPORTS = {
     # Without triton_python_backend_utils: it checks the model that imports it (answer_checks.py).
     "stub": ("numpy", "numpy.random", "ast", "asyncio", "inspect", "json", "pathlib"),
     "stand_in": ("triton_python_backend_utils", "workbook.backends.rules"),
-    "onnxruntime": ("onnxruntime",),
     "torch": ("torch",),
     "transformers": (
         "transformers.generation",
@@ -47,7 +49,7 @@ IMPORTS = {
 }
 #: For an import statement in a model's file, and for a stand-in: the fork servers after "stub".
 PACKAGES = {"torch": ("torch",), "transformers": ("torch", "transformers")}
-STAND_INS = {"onnxruntime": ("stand_in", "onnxruntime"), "pytorch": ("torch",)}
+STAND_INS = {"pytorch": ("torch",)}
 #: These stand-ins set variables before they import anything, and start programs.
 PLAIN = ("vllm", "tensorrtllm")
 #: transformers imports these where they are installed: a second and 100 MB that few models need. A
@@ -70,7 +72,9 @@ def serve(folder: str, requests: int) -> list[bytes]:
         folder: the Python backend's, with triton_python_backend_utils.py.
         requests: the descriptor of the socket from which requests come.
     """
-    return _ForkServer("stub", folder, socket.socket(fileno=requests), _jail(folder)).run()
+    ahead = os.environ.pop(AHEAD_VARIABLE, "").split()
+    server = _ForkServer("stub", folder, socket.socket(fileno=requests), _jail(folder))
+    return server.run(ahead)
 
 
 def _jail(folder: str) -> Jail | None:
@@ -132,7 +136,16 @@ class _ForkServer:
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
 
-    def run(self) -> list[bytes]:
+    def run(self, ahead: Sequence[str] = ()) -> list[bytes]:
+        """Answer requests; return in each copy, with its command line.
+
+        Args:
+            ahead: fork servers to make at once.
+        """
+        if ahead:
+            words = self._open(ahead[0], ahead=ahead[1:])
+            if words is not None:
+                return words
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor in self._ends:
@@ -155,38 +168,52 @@ class _ForkServer:
         ours = self._name != "stub" or _are_ours(variables)
         stations = way(words) if ours else ()
         after = stations[stations.index(self._name) + 1 :] if self._name in stations else ()
-        reply = socket.socket(fileno=answer)
         words_of_copy = None
         if self._jail is not None and not ours:
-            reply.close()  # start_stub refuses to go on
+            os.close(answer)  # start_stub refuses to go on
         elif not stations and self._jail is None:
-            reply.send(b"p")
-            reply.close()
+            os.write(answer, b"p")
+            os.close(answer)
         elif after:
-            words_of_copy = self._pass_on(after[0], message, reply, extra)
+            words_of_copy = self._pass_on(after[0], message, descriptors)
         else:
+            reply = socket.socket(fileno=answer)
             words_of_copy = self._copy(reply, words, folder, plain=not stations)
         if words_of_copy is None:
             for descriptor in extra:
                 os.close(descriptor)
         return words_of_copy
 
-    def _pass_on(
-        self, name: str, message: bytes, reply: socket.socket, extra: list[int]
-    ) -> list[bytes] | None:
+    def _pass_on(self, name: str, message: bytes, descriptors: list[int]) -> list[bytes] | None:
         """Send a request to another fork server, which is forked here if it is not there yet."""
-        theirs = None
         if name not in self._next:
-            self._next[name], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        socket.send_fds(self._next[name], [message], [reply.fileno(), *extra])
-        if theirs is not None and self._fork() == 0:
-            for descriptor in extra:
+            words = self._open(name, held=descriptors)
+            if words is not None:
+                return words
+        socket.send_fds(self._next[name], [message], descriptors)
+        os.close(descriptors[0])
+        return None
+
+    def _open(
+        self, name: str, *, ahead: Sequence[str] = (), held: Sequence[int] = ()
+    ) -> list[bytes] | None:
+        """Fork another fork server; return in its copies only, with their command lines.
+
+        Args:
+            name: its key in IMPORTS.
+            ahead: those that it makes at once.
+            held: descriptors of the request at hand, which are not for it.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if self._fork() == 0:
+            ours.close()
+            for descriptor in held:
                 os.close(descriptor)
-            reply.close()
-            return _ForkServer(name, self._folder, theirs, self._jail).run()
-        reply.close()
-        if theirs is not None:
-            theirs.close()
+            server = _ForkServer(name, self._folder, theirs, self._jail)
+            server._prepare()
+            return server.run(ahead)
+        theirs.close()
+        self._next[name] = ours
         return None
 
     def _copy(
@@ -290,7 +317,7 @@ def _are_ours(variables: list[bytes]) -> bool:
     """Whether a stub's environment is the fork server's."""
     theirs = dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
     ours = dict(os.environb)
-    for name in (*_OF_THE_SHELL, JAIL_VARIABLE.encode()):
+    for name in (*_OF_THE_SHELL, JAIL_VARIABLE.encode(), AHEAD_VARIABLE.encode()):
         theirs.pop(name, None)
         ours.pop(name, None)
     return theirs == ours
