@@ -1,4 +1,8 @@
-"""Say several faults in one message: `all_of`, and `fault`, by which words take part in it."""
+"""What words say beside raising `Failure`: several faults in one message, and measured figures.
+
+`all_of` collects the faults that words report by `fault`. `note` keeps a sentence that is shown
+where the check passes.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,31 @@ class _Collected:
 
 
 _block: contextvars.ContextVar[_Collected | None] = contextvars.ContextVar("block", default=None)
+
+
+_notes: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("notes", default=None)
+
+
+def note(text: str) -> None:
+    """Show a sentence, such as a measured figure, beside a check that passes.
+
+    Args:
+        text: the sentence. It must contain no expected value.
+    """
+    notes = _notes.get()
+    if notes is not None:
+        notes.append(text)
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[list[str]]:
+    """Collect the notes of the block in a list."""
+    notes: list[str] = []
+    token = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(token)
 
 
 def fault(what: str, *, heading: str = "", help: str = "") -> None:

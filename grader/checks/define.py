@@ -37,6 +37,7 @@ from typing import Any
 
 from workbook.common.errors import WorkbookError
 
+from .collect import noted
 from .failure import Failure, NotAttempted
 from .probe import Probe
 from .results import CheckResult, Status
@@ -255,7 +256,10 @@ def evaluate(
     for function in (check.run, *check.variants):
         is_hidden = function is not check.run
         try:
-            function(server(), **(values or {}))
+            with noted() as notes:
+                function(server(), **(values or {}))
+            if notes and not is_hidden:  # those of a hidden variant could tell its inputs
+                lowest = result("passed", 1, "\n".join(notes))
         except NotAttempted as error:
             return result("not attempted", 0, str(error))
         except Failure as failure:

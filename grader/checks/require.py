@@ -19,6 +19,7 @@
 | streams: order, end, a client that leaves | `streams`, `ends_work` |
 | sequences: requests that belong together | `sequence` |
 | ensembles | `ensemble_equals_parts` |
+| speed, as a ratio of two models in one run | `ratio` |
 | several faults in one message, with partial credit | `all_of` |
 """  # noqa: E501
 
@@ -38,6 +39,7 @@ from .require_config import (
     versions,
 )
 from .require_ensemble import ensemble_equals_parts
+from .require_ratio import ratio
 from .require_refusals import refuses
 from .require_sequence import sequence
 from .require_streams import ends_work, streams
@@ -58,6 +60,7 @@ __all__ = [
     "number_parameter",
     "parameter",
     "probabilities",
+    "ratio",
     "refuses",
     "same_answer",
     "sequence",

@@ -43,7 +43,7 @@ class CheckResult(_Record):
             check that this one needs), or `error` (the check itself has a bug, which an instructor
             has to mend).
         credit: the share of the points, from 0 to 1.
-        rationale: what was found; empty where it passed.
+        rationale: what was found; where it passed, what was measured, if anything.
         help: what to look at next.
         hidden: whether a hidden variant gave this result.
         seconds: how long it took.

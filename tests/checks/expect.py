@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
+import pytest
+
 from grader.checks.failure import Failure
 
 
@@ -21,7 +23,7 @@ class said:
         if not isinstance(error, Failure):
             return False
         self.text = f"{error.rationale} → {error.help}"
-        assert error.credit == self.credit
+        assert error.credit == pytest.approx(self.credit)
         for words in self.words:
             assert words in self.text, self.text
         return True
