@@ -20,6 +20,7 @@
 | sequences: requests that belong together | `sequence` |
 | ensembles | `ensemble_equals_parts` |
 | speed, as a ratio of two models in one run | `ratio` |
+| tables of figures | `metrics_table`, and the module `figures` |
 | several faults in one message, with partial credit | `all_of` |
 """  # noqa: E501
 
@@ -43,6 +44,7 @@ from .require_ratio import ratio
 from .require_refusals import refuses
 from .require_sequence import sequence
 from .require_streams import ends_work, streams
+from .require_table import metrics_table
 
 __all__ = [
     "agreement",
@@ -57,6 +59,7 @@ __all__ = [
     "ends_work",
     "ensemble_equals_parts",
     "labels",
+    "metrics_table",
     "number_parameter",
     "parameter",
     "probabilities",
