@@ -1,4 +1,4 @@
-"""How long `make lab` takes in a fresh clone, and how long it takes the second time."""
+"""How long `make lab` takes in a fresh clone, and how long it takes later."""
 
 from __future__ import annotations
 
@@ -33,23 +33,25 @@ def measure(settings: Settings) -> Section:
         _clone(clone)
         settings.say("make lab in a fresh clone: some minutes")
         first = _seconds(clone)
-        settings.say("make lab once more")
-        second = _seconds(clone)
+        settings.say("make lab three times more")
+        os.sync()  # what was installed is being written to the disk
+        seconds = sorted((_seconds(clone) for _ in range(3)), key=lambda pair: pair[1])
+        second = seconds[1]
     return Section(
         "lab",
         "make lab",
         f"Until the model `square` answers a request, and until all {len(MODELS)} demonstration "
         "models are ready. The first time, in a fresh clone, everything is installed over the "
-        "network (uv's cache is empty) and built; the second time it is there. JupyterLab starts "
-        "beside it.",
+        "network (uv's cache is empty) and built; later it is there, and the figures are those of "
+        "the middle one of three starts. JupyterLab starts beside it.",
         ("seconds", "square answers", "all models are ready"),
         [
             ("first make lab", *(f"{seconds:.1f}" for seconds in first)),
-            ("second make lab", *(f"{seconds:.1f}" for seconds in second)),
+            ("a later make lab", *(f"{seconds:.1f}" for seconds in second)),
         ],
         [
             Goal("first make lab: the first answer", first[0], 90.0, "s", at_most=True),
-            Goal("second make lab: every model is ready", second[1], 6.0, "s", at_most=True),
+            Goal("a later make lab: every model is ready", second[1], 6.0, "s", at_most=True),
         ],
     )
 

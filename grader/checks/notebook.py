@@ -23,7 +23,7 @@ from workbook.common.errors import WorkbookError
 from workbook.server import connect
 
 from . import reported
-from .define import Check, evaluate, load
+from .define import Check, backends, evaluate, load
 from .panel import Hint, Panel
 from .probe import Probe
 from .results import CheckResult
@@ -100,7 +100,8 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
             help=error.todo,
         )
         return result, ""
-    with server, contextlib.closing(Probe(server)) as probe:
+    admitted = backends(found.id.partition(".")[0])
+    with server, contextlib.closing(Probe(server, backends=admitted)) as probe:
         result = evaluate(found, lambda: probe, values, _earned)
         return result, _edited(values.get("model"), server.repository)
 

@@ -20,9 +20,8 @@ import numpy as np
 from workbook.common.errors import WorkbookError
 from workbook.server import Server
 from workbook.server.catalogue.evidence import CONFIG
-from workbook.server.model_folder import check_name
-from workbook.server.pbtxt import Scalar, parse
 
+from . import admission
 from . import requests as form
 from .failure import Failure
 from .requests import Array, Inputs, Refusal
@@ -78,9 +77,8 @@ class Probe:
     Args:
         server: the server to send requests to.
         load: load a model at its first request. The judge's server starts without models.
-        backends: the backends that a model's config may name; empty: every backend. If they are
-            backends that run no Python file of a model, no code of the student's runs on the
-            server.
+        backends: the backends that a model may use, with what they read (admission.py); empty:
+            every model is admitted.
     """
 
     def __init__(
@@ -117,9 +115,9 @@ class Probe:
             raise Failure(
                 f"{_short(model)} is not the name of a model.", help="Hand over its name, a str."
             )
-        if self._load and model not in self._loaded:
-            self._loaded[model] = self._refuse_backend(model)
-            if self._loaded[model] is None:
+        if model not in self._loaded:
+            self._loaded[model] = self._refusal_to_serve(model)
+            if self._load and self._loaded[model] is None:
                 try:
                     self.server.load(model, timeout=60.0)
                 except WorkbookError as error:
@@ -430,29 +428,13 @@ class Probe:
                 self._client.close()
             self._client = None
 
-    def _refuse_backend(self, model: str) -> Failure | None:
-        """A `Failure` if the model's config.pbtxt names a backend that is not allowed."""
+    def _refusal_to_serve(self, model: str) -> Failure | None:
+        """A `Failure` if the assignment's backends do not admit the model (admission.py)."""
         if not self._backends:
             return None
-        try:
-            folder = self.server.repository / check_name(model)
-            document = parse((folder / CONFIG).read_text("utf-8", errors="replace"))
-        except WorkbookError as error:
-            return Failure(error.what, help=error.todo)
-        except OSError:
-            return Failure(f"There is no model {model!r} with a {CONFIG}.")
-        # If the config names neither, the server looks at the model's files, and runs a model.py.
-        named = {
-            field.value.text if isinstance(field.value, Scalar) else "?"
-            for field in (*document.root.all("backend"), *document.root.all("platform"))
-        }
-        if named and named <= {*self._backends}:
-            return None
-        stated = " and ".join(repr(name) for name in sorted(named)) or "no backend"
-        return Failure(
-            f"The {CONFIG} of {model} names {stated}.",
-            help=f"The models of this assignment run on {' or '.join(self._backends)}.",
-        )
+        if not self._load and not (self.server.repository / model / CONFIG).is_file():
+            return None  # in the notebook the server says which models it has
+        return admission.refusal(self.server.repository, model, self._backends)
 
     def _connection(self) -> Any:
         if self._client is None:

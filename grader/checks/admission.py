@@ -1,0 +1,243 @@
+"""Which models of a submission are served: only what the assignment's backends read.
+
+A model's folder and its config decide what Triton loads, and some of it is code: a library beside
+the model takes a backend's place, a parameter names a script that is run before the model, an agent
+of the repository is a library. So `refusal` goes by lists of what is admitted, not of what is
+known to be dangerous. The config is read by protobuf's own parser, with which the server reads it.
+
+The same rules hold in the notebook and in the judge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import os
+import stat
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from tritonclient.grpc import model_config_pb2
+
+from workbook.common.errors import WorkbookError
+from workbook.server.catalogue.evidence import CONFIG
+from workbook.server.model_folder import check_name
+
+from .failure import Failure
+
+__all__ = ["ADMITTED", "Admitted", "refusal"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+@dataclasses.dataclass(frozen=True)
+class Admitted:
+    """What a model on one backend may consist of.
+
+    Attributes:
+        files: patterns (`fnmatch`) for the files in a version's folder.
+        parameters: the names of the parameters that the backend reads; None: any, since the model
+            itself reads them.
+        folders: whether a version's folder may hold folders.
+    """
+
+    files: tuple[str, ...]
+    parameters: frozenset[str] | None = frozenset()
+    folders: bool = False
+
+
+#: By backend, as `BACKENDS` of an assignment names it. A new assignment may need a new entry.
+ADMITTED = {
+    "ensemble": Admitted(files=()),
+    "fil": Admitted(
+        files=("*.model", "*.json", "*.ubj", "*.txt", "*.tl", "*.bin"),
+        parameters=_words(
+            "model_type predict_proba output_class is_classifier threshold cpu_nthread algo "
+            "storage_type layout blocks_per_sm threads_per_tree use_experimental_optimizations "
+            "xgboost_allow_unknown_field transfer_threshold chunk_size"
+        ),
+    ),
+    "onnxruntime": Admitted(
+        files=("*.onnx", "*.onnx.data", "*.onnx_data", "*.data", "*.bin"),
+        parameters=_words(
+            "execution_mode intra_op_thread_count inter_op_thread_count enable_mem_arena "
+            "enable_mem_pattern memory.enable_memory_arena_shrinkage cudnn_conv_algo_search "
+            "session.use_device_allocator_for_initializers share_session_between_instances "
+            "arena_extend_strategy gpu_mem_limit do_copy_in_default_stream"
+        ),
+    ),
+    "openvino": Admitted(
+        files=("*.xml", "*.bin"),
+        parameters=_words(
+            "TARGET_DEVICE NUM_STREAMS INFERENCE_NUM_THREADS HINT_BF16 PERFORMANCE_HINT "
+            "SKIP_OV_DYNAMIC_BATCHSIZE ENABLE_BATCH_PADDING RESHAPE_IO_LAYERS "
+            "SCHEDULING_CORE_TYPE"
+        ),
+    ),
+    "python": Admitted(files=("*",), parameters=None, folders=True),
+    "pytorch": Admitted(
+        files=("*.pt", "*.pt2"),
+        parameters=_words(
+            "INFERENCE_MODE DISABLE_OPTIMIZED_EXECUTION DISABLE_CUDNN ENABLE_CACHE_CLEANING "
+            "ENABLE_WEIGHT_SHARING ENABLE_TENSOR_FUSER ENABLE_JIT_EXECUTOR ENABLE_JIT_PROFILING "
+            "INTRA_OP_THREAD_COUNT INTER_OP_THREAD_COUNT NUM_THREADS "
+            "NUM_INTEROP_THREADS"
+        ),
+    ),
+}
+
+#: Values of `platform` that mean a backend (core, `model_config_utils.cc`).
+_PLATFORMS = {
+    "onnxruntime_onnx": "onnxruntime",
+    "pytorch_libtorch": "pytorch",
+    "ensemble": "ensemble",
+}
+#: Fields that only decide how a model is served.
+_FIELDS = _words(
+    "name platform backend version_policy max_batch_size input output batch_input batch_output "
+    "optimization dynamic_batching sequence_batching ensemble_scheduling instance_group "
+    "default_model_filename metric_tags parameters model_warmup model_transaction_policy "
+    "response_cache model_metrics"
+)
+#: Read by the Python backend itself: the script of an environment runs before the model.
+_ENVIRONMENT = "EXECUTION_ENV_PATH"
+#: What Jupyter and Python leave behind. Triton reads neither.
+_LEFT_BEHIND = frozenset({".ipynb_checkpoints", "__pycache__"})
+_LABELS = "*.txt"
+_MOST_ENTRIES = 2_000
+
+
+def refusal(repository: Path, model: str, backends: Collection[str]) -> Failure | None:
+    """Why a model is not admitted; None if it is.
+
+    Example::
+
+        refusal(Path("model_repository"), "forest", ("fil",))     # None, or a Failure to raise
+
+    Args:
+        repository: the model repository.
+        model: the model's name; for an ensemble, all its steps are looked at too.
+        backends: keys of `ADMITTED`.
+
+    Raises:
+        KeyError: a backend is not in `ADMITTED`.
+    """
+    admitted = {name: ADMITTED[name] for name in backends}
+    seen: set[str] = set()
+    wanted = [model]
+    while wanted:
+        name = wanted.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            wanted += _admit(repository, name, admitted)
+        except Failure as failure:
+            return failure
+    return None
+
+
+def _admit(repository: Path, model: str, admitted: dict[str, Admitted]) -> list[str]:
+    """Admit one model or raise `Failure`; returns the models of its steps."""
+    try:
+        folder = repository / check_name(model)
+        text = (folder / CONFIG).read_text("utf-8", errors="replace")
+    except WorkbookError as error:
+        raise Failure(error.what, help=error.todo) from None
+    except OSError:
+        raise Failure(f"There is no model {model!r} with a {CONFIG}.") from None
+    config = model_config_pb2.ModelConfig()
+    try:
+        text_format.Parse(text, config)
+    except (text_format.ParseError, RecursionError) as error:
+        raise Failure(
+            f"The {CONFIG} of {model} cannot be read: {str(error)[:200]}",
+            help="The message begins with line and column.",
+        ) from None
+    backend = _backend(config, model, admitted)
+    _admit_fields(config, model, backend, admitted[backend])
+    _admit_files(folder, model, backend, admitted[backend])
+    return [step.model_name for step in config.ensemble_scheduling.step]
+
+
+def _backend(config: model_config_pb2.ModelConfig, model: str, admitted: Collection[str]) -> str:
+    """The backend that the config names. If it names none, the server would look at the files."""
+    platform = _PLATFORMS.get(config.platform, config.platform)
+    named = {name for name in (config.backend, platform) if name}
+    if config.HasField("ensemble_scheduling"):
+        named.add("ensemble")
+    if len(named) == 1 and named <= {*admitted}:
+        return str(named.pop())
+    stated = " and ".join(repr(name) for name in sorted(named)) or "no backend"
+    raise Failure(
+        f"The {CONFIG} of {model} names {stated}.",
+        help=f"The models of this assignment run on {' or '.join(admitted)}.",
+    )
+
+
+def _admit_fields(
+    config: model_config_pb2.ModelConfig, model: str, backend: str, admitted: Admitted
+) -> None:
+    for field, _ in config.ListFields():
+        if field.name not in _FIELDS:
+            raise Failure(
+                f"The {CONFIG} of {model} has the field {field.name!r}, which this course does "
+                "not use.",
+                help="Leave the field out.",
+            )
+    for key in config.parameters:
+        known = admitted.parameters
+        if key == _ENVIRONMENT or (known is not None and key not in known):
+            raise Failure(
+                f"The {CONFIG} of {model} has the parameter {key[:60]!r}.",
+                help=f"The {backend} backend does not read it here. Leave it out, or look at how "
+                "it is written: capitals count.",
+            )
+    name = config.default_model_filename
+    if name and (Path(name).name != name or not _fits(name, admitted.files)):
+        raise Failure(
+            f"The {CONFIG} of {model} has the default_model_filename {name[:60]!r}.",
+            help="Write the name of a file in the version's folder, without a path.",
+        )
+    for warm_up in config.model_warmup:
+        if any(data.input_data_file for data in warm_up.inputs.values()):
+            raise Failure(
+                f"The model_warmup of {model} reads a file.",
+                help="Warm up with zero_data or random_data.",
+            )
+
+
+def _admit_files(folder: Path, model: str, backend: str, admitted: Admitted) -> None:
+    for count, (place, kind) in enumerate(_entries(folder)):
+        parts = place.parts
+        is_folder = stat.S_ISDIR(kind)
+        if count >= _MOST_ENTRIES:
+            raise Failure(f"The folder of {model} holds more than {_MOST_ENTRIES} files.")
+        if len(parts) == 1:
+            fits = parts[0].isdecimal() if is_folder else _fits(parts[0], (CONFIG, _LABELS))
+        elif is_folder:
+            fits = admitted.folders
+        else:
+            fits = parts[0].isdecimal() and _fits(parts[-1], admitted.files)
+        if not fits or not (is_folder or stat.S_ISREG(kind)):
+            raise Failure(
+                f"The folder of {model} holds {str(place)[:100]!r}.",
+                help=f"A model on the {backend} backend does not need it. Take it out of the "
+                "folder.",
+            )
+
+
+def _entries(folder: Path) -> Iterator[tuple[Path, int]]:
+    """What a model's folder holds: path in it, and file type. Links are not followed."""
+    for above, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _LEFT_BEHIND)
+        for name in (*folders, *sorted(files)):
+            place = Path(above, name)
+            yield place.relative_to(folder), place.lstat().st_mode
+
+
+def _fits(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

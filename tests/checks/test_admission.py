@@ -1,0 +1,173 @@
+"""What of a model's folder and config is admitted, and what is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.checks import admission
+from grader.checks.failure import Failure
+from workbook.common import paths
+
+FOREST = """\
+backend: "fil"
+max_batch_size: 8
+input { name: "input__0" data_type: TYPE_FP32 dims: [ 3 ] }
+output { name: "output__0" data_type: TYPE_FP32 dims: [ 1 ] }
+parameters { key: "model_type" value { string_value: "xgboost_json" } }
+parameters { key: "output_class" value { string_value: "false" } }
+"""
+PYTHON = 'backend: "python"\n'
+
+
+def make(home: Path, name: str = "forest", config: str = FOREST, **files: str) -> Path:
+    folder = home / name
+    (folder / "1").mkdir(parents=True, exist_ok=True)
+    (folder / "config.pbtxt").write_text(config)
+    for place, text in (files or {"1/xgboost.json": "{}"}).items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(text)
+    return folder
+
+
+def refused(home: Path, *backends: str, model: str = "forest") -> str:
+    failure = admission.refusal(home, model, backends or ("fil",))
+    return "" if failure is None else f"{failure.rationale} {failure.help}"
+
+
+def test_an_ordinary_model_is_admitted(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    (folder / "labels.txt").write_text("no\nyes\n")
+    (folder / "2").mkdir()
+    (folder / "1" / ".ipynb_checkpoints").mkdir()
+    (folder / "1" / ".ipynb_checkpoints" / "x.json").write_text("")
+    assert refused(tmp_path) == ""
+
+
+@pytest.mark.parametrize("name", ["forest_xgboost", "forest_sklearn", "digits_onnx", "square"])
+def test_the_courses_own_models_are_admitted(tmp_path: Path, name: str) -> None:
+    shutil.copytree(paths.repository() / name, tmp_path / name)
+    for file in tmp_path.rglob(".weights.json"):
+        file.unlink()
+    assert refused(tmp_path, "fil", "onnxruntime", "python", model=name) == ""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "libtriton_fil.so",  # Triton would load it in the place of the backend
+        "1/libtriton_fil.so",
+        "1/libtriton_fil.so.1",
+        "1/model.py",
+        "model.py",
+        "1/env/bin/activate",
+        "warmup/rows",
+        "configs/other.pbtxt",
+    ],
+)
+def test_files_that_the_backend_does_not_read_are_refused(tmp_path: Path, place: str) -> None:
+    make(tmp_path, **{"1/xgboost.json": "{}", place: ""})
+    assert "The folder of forest holds" in refused(tmp_path)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    (folder / "1" / "more.json").symlink_to("/etc/passwd")
+    assert "more.json" in refused(tmp_path)
+    (folder / "1" / "more.json").unlink()
+    os.mkfifo(folder / "1" / "pipe.json")
+    assert "pipe.json" in refused(tmp_path)
+
+
+def test_more_files_than_any_model_has_are_refused(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    for number in range(2_001):
+        (folder / str(number + 2)).mkdir()
+    assert "more than" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('parameters { key: "EXECUTION_ENV_PATH" value { string_value: "x" } }', "EXECUTION_ENV"),
+        ('parameters { key: "treshold" value { string_value: "0.5" } }', "treshold"),
+        ('runtime: "libother.so"', "'runtime'"),
+        ('model_repository_agents { agents { name: "x" } }', "'model_repository_agents'"),
+        ('model_operations { op_library_filename: "x.so" }', "'model_operations'"),
+        ('cc_model_filenames { key: "7.5" value: "../x" }', "'cc_model_filenames'"),
+        ('default_model_filename: "../../other/1/x.json"', "default_model_filename"),
+        ('default_model_filename: "x.so"', "default_model_filename"),
+        (
+            'model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_FP32 '
+            'dims: [ 1 ] input_data_file: "../../x" } } }',
+            "model_warmup",
+        ),
+        ('platform: "onnxruntime_onnx"', "names 'fil' and 'onnxruntime'"),
+        ("input {", "cannot be read"),
+        ('nonsense: "x"', "cannot be read"),
+    ],
+)
+def test_lines_of_the_config_are_refused(tmp_path: Path, line: str, words: str) -> None:
+    make(tmp_path, config=f"{FOREST}{line}\n")
+    assert words in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [("max_batch_size: 8", "names no backend"), (PYTHON, "names 'python'"), ("", "no backend")],
+)
+def test_the_backend_must_be_stated_and_be_the_assignments(
+    tmp_path: Path, config: str, words: str
+) -> None:
+    make(tmp_path, config=config)
+    assert words in refused(tmp_path)
+
+
+def test_no_environment_for_python_models_either(tmp_path: Path) -> None:
+    line = 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "env.tar.gz" } }'
+    make(tmp_path, config=PYTHON + line, **{"1/model.py": ""})
+    assert "EXECUTION_ENV_PATH" in refused(tmp_path, "python")
+    make(tmp_path, config=PYTHON, **{"1/model.py": "", "1/data/words.txt": ""})
+    assert refused(tmp_path, "python") == ""
+
+
+def test_each_step_of_an_ensemble_is_looked_at(tmp_path: Path) -> None:
+    steps = "".join(f'step {{ model_name: "{name}" model_version: -1 }}' for name in ("a", "b"))
+    make(tmp_path, "both", f'platform: "ensemble"\nensemble_scheduling {{ {steps} }}\n')
+    (tmp_path / "both" / "1" / "xgboost.json").unlink()
+    make(tmp_path, "a")
+    make(tmp_path, "b", PYTHON, **{"1/model.py": ""})
+    assert "b names 'python'" in refused(tmp_path, "fil", "ensemble", model="both")
+    assert refused(tmp_path, "fil", "ensemble", "python", model="both") == ""
+    assert "names 'ensemble'" in refused(tmp_path, "fil", model="both")
+
+
+def test_an_ensemble_of_itself_ends(tmp_path: Path) -> None:
+    step = 'step { model_name: "loop" model_version: -1 }'
+    make(tmp_path, "loop", f'platform: "ensemble"\nensemble_scheduling {{ {step} }}\n', x="")
+    (tmp_path / "loop" / "x").unlink()
+    assert refused(tmp_path, "ensemble", model="loop") == ""
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "/etc", ""])
+def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    assert refused(tmp_path, model=name)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_config_is_admitted_or_refused(content: bytes) -> None:
+    home = paths.state("tests") / f"admission-{os.getpid()}"
+    folder = home / "forest"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        (folder / "config.pbtxt").write_bytes(FOREST.encode() + content)
+        failure = admission.refusal(home, "forest", ("fil",))
+        assert failure is None or isinstance(failure, Failure)
+    finally:
+        shutil.rmtree(home)
