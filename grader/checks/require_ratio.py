@@ -158,7 +158,7 @@ def measured(costs: Sequence[float], others: Sequence[float]) -> Ratio:
     if count < FEWEST:
         return Ratio(value, 0.0, math.inf, count)
     tail, k = 0, 0  # in 2**count
-    while 2 * (tail + math.comb(count, k)) <= 0.05 * 2**count:
+    while 2 * 20 * (tail + math.comb(count, k)) <= 2**count:
         tail += math.comb(count, k)
         k += 1
     return Ratio(value, ratios[k - 1], ratios[count - k], count)

@@ -41,6 +41,11 @@ def test_the_interval_holds_the_median(costs: list[tuple[float, float]]) -> None
     assert found.rounds == len(costs)
 
 
+def test_many_rounds_give_a_narrow_interval() -> None:
+    found = measured([1.0] * 3_000, [float(n) for n in range(3_000)])
+    assert 1_400 < found.low < found.value < found.high < 1_600
+
+
 def test_few_rounds_give_no_interval() -> None:
     found = measured([1, 1], [3, 5])
     assert (found.value, found.low, found.high) == (4, 0, np.inf)
