@@ -104,8 +104,10 @@ _FIELDS = _words(
 )
 #: Read by the Python backend itself: the script of an environment runs before the model.
 _ENVIRONMENT = "EXECUTION_ENV_PATH"
-#: What Jupyter and Python leave behind. Triton reads neither.
-_LEFT_BEHIND = frozenset({".ipynb_checkpoints", "__pycache__"})
+#: What Jupyter, Python, git, macOS and Windows leave behind. Triton reads none of it.
+_LEFT_BEHIND = frozenset(
+    {".ipynb_checkpoints", "__pycache__", ".gitkeep", ".DS_Store", "Thumbs.db", "desktop.ini"}
+)
 _LABELS = "*.txt"
 _MOST_ENTRIES = 2_000
 
@@ -234,7 +236,7 @@ def _entries(folder: Path) -> Iterator[tuple[Path, int]]:
     """What a model's folder holds: path in it, and file type. Links are not followed."""
     for above, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _LEFT_BEHIND)
-        for name in (*folders, *sorted(files)):
+        for name in (*folders, *sorted(name for name in files if name not in _LEFT_BEHIND)):
             place = Path(above, name)
             yield place.relative_to(folder), place.lstat().st_mode
 

@@ -82,7 +82,7 @@ measure.processes(server).round(1)
 # %% [markdown]
 # The first row is Triton: C++ with many threads. The *stub* is the Python process of the model's one instance. `memory_mb` is what a process shares with no other.
 #
-# The *fork server* is an addition of this course, to save time. It has imported Python's packages once, and a stub starts as a copy of it. NVIDIA's container has none: there each stub imports them for itself.
+# The *fork server* is this course's own. It imports numpy once; stubs start as its copies. In NVIDIA's container each stub imports it for itself.
 
 
 # %%
@@ -120,10 +120,10 @@ compare(
 )
 plain = laboratory(models, only=[], plain=True)
 deploy(paths.root() / "model_repository" / "square", server=plain)
-alone = measure.processes(plain).query("process == 'stub'").memory_mb.sum()
+by_itself = measure.processes(plain).query("process == 'stub'").memory_mb.sum()
 plain.stop()
 print(f"One more instance costs {each:.0f} MB here, as a copy of the fork server.")
-print(f"A stub that imports Python and numpy for itself, as in the container: {alone:.0f} MB.")
+print(f"A stub that imports Python and numpy for itself, as in the container: {by_itself:.0f} MB.")
 claim(
     list(grown.processes) == [1, 2, 4],
     "Each Python instance is a process of its own: none waits for another one's interpreter lock.",

@@ -44,6 +44,8 @@ def test_an_ordinary_model_is_admitted(tmp_path: Path) -> None:
     folder = make(tmp_path)
     (folder / "labels.txt").write_text("no\nyes\n")
     (folder / "2").mkdir()
+    (folder / "2" / ".gitkeep").touch()
+    (folder / ".DS_Store").touch()
     (folder / "1" / ".ipynb_checkpoints").mkdir()
     (folder / "1" / ".ipynb_checkpoints" / "x.json").write_text("")
     assert refused(tmp_path) == ""
