@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,6 +12,7 @@ from workbook.assignments import Assignment
 
 from . import gradebook, intake
 from .classroom import Classroom
+from .names import clean, shown
 
 #: Whose columns a table has.
 Format = Literal["nbgrader", "canvas", "moodle"]
@@ -38,7 +40,8 @@ def table(classroom: Classroom, assignment: Assignment, format: Format) -> str:
             `Email address`.
 
     Returns:
-        The table, with a header. No cell is a formula to a spreadsheet.
+        The table, with a header. No cell is a formula that a spreadsheet would obey, and none holds
+        control characters.
     """
     rows = _TABLES[format](classroom, assignment)
     out = io.StringIO()
@@ -71,7 +74,9 @@ def _canvas(classroom: Classroom, assignment: Assignment) -> _Rows:
     ]
     for mark in gradebook.marks(classroom, assignment.name):
         name, number = _known(classroom, assignment, mark.student, "canvas")
-        rows.append((name, number, "", "" if number else mark.student, "", mark.total))
+        # Canvas takes a row whose name has these words for the one with the points.
+        student = name.replace("Points Possible", "Points_Possible")
+        rows.append((student, number, "", "" if number else name, "", mark.total))
     return rows
 
 
@@ -82,7 +87,7 @@ def _moodle(classroom: Classroom, assignment: Assignment) -> _Rows:
     for mark in gradebook.marks(classroom, assignment.name):
         name, number = _known(classroom, assignment, mark.student, "moodle")
         identifier = f"Participant {number}" if number else ""
-        id = "" if number else mark.student
+        id = "" if number else name
         rows.append((identifier, name, id, mark.email, mark.total, mark.most))
     return rows
 
@@ -93,7 +98,11 @@ _TABLES = {"nbgrader": _nbgrader, "canvas": _canvas, "moodle": _moodle}
 def _known(
     classroom: Classroom, assignment: Assignment, student: str, system: str
 ) -> tuple[str, str]:
-    """A student's name, and their id in a system; "" where the submission is not from there."""
+    """A student's name as it came in, and their number in a system; "" where there is none.
+
+    Without a number, the name is what the system knows the student by. nbgrader's id may differ: it
+    has no spaces, for example.
+    """
     record = intake.record(classroom, assignment.name, student)
     if record is None:
         return student, ""
@@ -101,8 +110,15 @@ def _known(
 
 
 def _cell(value: object) -> object:
-    """A cell of the table: figures rounded, and an apostrophe before what looks like a formula."""
-    text = str(value)
-    if isinstance(value, str) and text.lstrip().startswith(_FORMULA):
-        return f"'{text}"
-    return round(value, 4) if isinstance(value, float) else value
+    """A cell of the table: figures rounded, and an apostrophe before what looks like a formula.
+
+    A name that begins with @ stays as it is where it could be an id, or the other system would not
+    know the student. As a formula it could name other cells, but call nothing and reach no other
+    file or program: an id has no brackets, quotes, spaces, `!` or `|`.
+    """
+    if not isinstance(value, str):
+        return round(value, 4) if isinstance(value, float) else value
+    text = " ".join(shown(value).splitlines()).replace("\t", " ")
+    first = unicodedata.normalize("NFKC", text.lstrip()[:1])  # some also take wide forms of them
+    is_id = text.startswith("@") and text == clean(text)
+    return f"'{text}" if first in _FORMULA and not is_id else text

@@ -1,7 +1,12 @@
-"""Copy what a student handed in, a zip or a folder, or refuse it with a reason."""
+"""Copy what a student handed in, a zip or a folder, or refuse it with a reason.
+
+Sizes, numbers and kinds are looked at first. Only regular files are opened.
+"""
 
 from __future__ import annotations
 
+import io
+import itertools
 import os
 import re
 import stat
@@ -19,6 +24,8 @@ MOST_BYTES = 200 << 20
 MOST_RATIO = 200
 #: Smaller files may have any ratio: an array of zeros, for example, is packed very well.
 SMALL = 4 << 20
+#: The longest list of files in a zip, in bytes. `zipfile` reads all of it when it opens a zip.
+MOST_LISTING = 2 << 20
 
 _CHUNK = 1 << 20
 #: Files that operating systems and Jupyter make, which are left out.
@@ -38,7 +45,7 @@ def unzip(archive: Path, to: Path) -> None:
             the folder, a link or a special file. Files that were written before may be left.
     """
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with _Archive(archive) as file, zipfile.ZipFile(file) as opened:
             _unzip(opened, to)
     except (zipfile.BadZipFile, zipfile.LargeZipFile) as error:
         raise Refused(f"It is not a zip file, or it is damaged: {error}.") from None
@@ -53,18 +60,87 @@ def copy(folder: Path, to: Path) -> None:
         Refused: as for `unzip`.
     """
     budget = _Budget()
-    for path, entry in _walk(folder):
-        mode = entry.stat(follow_symlinks=False).st_mode
-        budget.count(path, file=not stat.S_ISDIR(mode))
-        if stat.S_ISDIR(mode):
+    for path, source, status in contents(folder):
+        if stat.S_ISDIR(status.st_mode):
             (to / path).mkdir(parents=True, exist_ok=True)
-        elif stat.S_ISREG(mode):
-            # O_NOFOLLOW: since it was listed, the file may have been replaced by a link.
-            source = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
-            with os.fdopen(source, "rb") as stream:
-                budget.write(stream, to / path, packed=None, run=bool(mode & stat.S_IXUSR))
         else:
-            raise Refused(f"{path} is a {_kind(mode)}; a submission holds files and folders only.")
+            run = bool(status.st_mode & stat.S_IXUSR)
+            with open_regular(source) as stream:
+                budget.write(stream, to / path, packed=None, run=run)
+
+
+def contents(folder: Path) -> Iterator[tuple[PurePosixPath, Path, os.stat_result]]:
+    """The files and folders below a folder that are taken, in a fixed order. None is opened.
+
+    Yields:
+        The path inside the folder, the file itself, and its status.
+
+    Raises:
+        Refused: as for `unzip`, at the first entry that breaks a rule.
+    """
+    budget = _Budget()
+    size = 0
+    for path, entry in _walk(folder):
+        status = entry.stat(follow_symlinks=False)
+        if (kind := special(status.st_mode)) is not None:
+            raise Refused(f"{path} is a {kind}; a submission holds files and folders only.")
+        is_file = stat.S_ISREG(status.st_mode)
+        budget.count(path, file=is_file)
+        size += status.st_size if is_file else 0
+        if size > MOST_BYTES:
+            raise Refused(f"It is larger than {MOST_BYTES >> 20} MiB.")
+        yield path, Path(entry.path), status
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file to read it, unless it is a link, a pipe or a device. This never waits.
+
+    Raises:
+        Refused: it is not a regular file.
+        OSError: it cannot be opened.
+    """
+    return io.BufferedReader(io.FileIO(_open_regular(path)))
+
+
+def _open_regular(path: Path) -> int:
+    # O_NONBLOCK: without it, opening a named pipe waits for somebody who writes.
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
+        os.close(handle)
+        raise Refused(f"{_shown(path.name)} is a {special(mode) or 'folder'}.")
+    return handle
+
+
+def special(mode: int) -> str | None:
+    """What a file is, where it is neither a regular file nor a folder; else None."""
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return None
+    named = {stat.S_IFLNK: "link", stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket"}
+    return named.get(stat.S_IFMT(mode), "device")
+
+
+class _Archive(io.BufferedReader):
+    """A zip of which no single read takes more than `MOST_LISTING` bytes.
+
+    `zipfile` reads the list of files at once, and makes an object for each. Where the list lies,
+    and how long it is, the zip itself states.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(_open_regular(path)))
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        try:
+            return super().seek(offset, whence)
+        except OSError:  # the zip states a place before its beginning
+            raise zipfile.BadZipFile("it names a place outside of it") from None
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        most = MOST_LISTING + 1
+        content = super().read(most if size is None or size < 0 else min(size, most))
+        if len(content) == most:
+            raise Refused(f"Its list of files is longer than {MOST_LISTING >> 20} MiB.")
+        return content
 
 
 def _unzip(opened: zipfile.ZipFile, to: Path) -> None:
@@ -74,8 +150,8 @@ def _unzip(opened: zipfile.ZipFile, to: Path) -> None:
         if path is None:
             continue
         mode = info.external_attr >> 16
-        if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise Refused(f"{path} is a {_kind(mode)}; a submission holds files and folders only.")
+        if stat.S_IFMT(mode) and (kind := special(mode)) is not None:
+            raise Refused(f"{path} is a {kind}; a submission holds files and folders only.")
         folder = info.filename.endswith(("/", "\\"))
         budget.count(path, file=not folder)
         if folder:
@@ -171,17 +247,16 @@ def _walk(folder: Path) -> Iterator[tuple[PurePosixPath, os.DirEntry[str]]]:
     waiting = [folder]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
+            found = list(itertools.islice(entries, MOST_ENTRIES + 1))
+            if len(found) > MOST_ENTRIES:
+                raise Refused(f"It holds more than {MOST_ENTRIES} files and folders.")
+            for entry in sorted(found, key=lambda entry: entry.name):
                 path = _path(str(Path(entry.path).relative_to(folder)))
                 if path is None:
                     continue
                 yield path, entry
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(Path(entry.path))
-
-
-def _kind(mode: int) -> str:
-    return "link" if stat.S_ISLNK(mode) else "device or pipe"
 
 
 def _shown(text: str) -> str:

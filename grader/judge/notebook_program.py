@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 GRACE = 5.0  # seconds that a cell has to end after it was interrupted
 LOG_BYTES = 1 << 20  # how much of the server's log is delivered: its end
+PER_OUTPUT = 256  # what each output counts at least, in bytes: an empty one is some memory, too
 _PR_SET_DUMPABLE = 4
 
 
@@ -47,6 +48,7 @@ class Orders(TypedDict):
         seconds: the most for the whole notebook, from the runner's start.
         cell_seconds: the most for one cell.
         cell_output: the most bytes of output that are kept per cell.
+        all_output: the most bytes of output that are kept in all.
     """
 
     notebook: dict[str, Any]
@@ -56,6 +58,7 @@ class Orders(TypedDict):
     seconds: float
     cell_seconds: float
     cell_output: int
+    all_output: int
 
 
 def main() -> int:
@@ -86,7 +89,11 @@ def main() -> int:
         tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         _add(tar, "run.json", json.dumps(run).encode())
-        _add(tar, "executed.ipynb", json.dumps(notebook).encode())
+        _add(
+            tar,
+            "executed.ipynb",
+            json.dumps(notebook, ensure_ascii=False).encode("utf-8", "replace"),
+        )
         _add(tar, "server.log", log)
         _add_tree(tar, "reported", reported)
         _add_tree(tar, "repository", repository)
@@ -146,26 +153,31 @@ async def _execute(
     from nbclient import NotebookClient
     from nbclient.exceptions import DeadKernelError
 
-    budget = orders["cell_output"]
-
     class Client(NotebookClient):
-        """Counts the output of a cell while it arrives, and drops what is over the limit."""
+        """Counts the outputs while they arrive, and drops what is over a limit."""
 
         _cell = -1
         _left = 0
+        _left_in_all = orders["all_output"]
+        _limit = ""
 
         def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
             if cell_index != self._cell:
-                self._cell, self._left = cell_index, budget
+                self._cell, self._left = cell_index, orders["cell_output"]
+                self._limit = f"a cell may show {orders['cell_output'] >> 10} KiB"
+                if self._left_in_all < self._left:
+                    self._left = max(0, self._left_in_all)
+                    self._limit = f"a notebook may show {orders['all_output'] >> 20} MiB"
             if msg["msg_type"] not in _OUTPUTS:
                 return super().process_message(msg, cell, cell_index)
-            if self._left <= 0:
+            if self._left < 0:
                 return None
-            size = _size(msg["content"])
+            size = max(_size(msg["content"]), PER_OUTPUT)
             left, self._left = self._left, self._left - size
+            self._left_in_all -= min(size, left)
             if size <= left:
                 return super().process_message(msg, cell, cell_index)
-            note = f"\n[output cut: a cell may show {budget >> 10} KiB]\n"
+            note = f"\n[output cut: {self._limit}]\n"
             text = msg["content"]["text"][:left] if msg["msg_type"] == "stream" else ""
             cut = {**msg, "msg_type": "stream", "content": {"name": "stdout", "text": text + note}}
             cut["header"] = {**msg["header"], "msg_type": "stream"}

@@ -17,16 +17,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from workbook.common import bounded_json
+
 from .. import sandbox
 from ..sandbox.mounts import course
 from ..sandbox.unpack import unpack
 from .notebook_program import GRACE, LOG_BYTES, Orders
 
-#: The most bytes of output that are kept per cell.
-CELL_OUTPUT = 1 << 20
+#: The most bytes of output that are kept per cell, and in all.
+CELL_OUTPUT, ALL_OUTPUT = 1 << 20, 12 << 20
 #: The most seconds for one cell.
 CELL_S = 120.0
-_NOTEBOOK_BYTES = 64 << 20
 _SUBMISSION = "/submission"
 
 
@@ -123,6 +124,7 @@ def execute(
         "seconds": limits.wall_s - min(GRACE + 10.0, limits.wall_s / 3),
         "cell_seconds": cell_s,
         "cell_output": CELL_OUTPUT,
+        "all_output": ALL_OUTPUT,
     }
     outcome = sandbox.run(
         [sys.executable, "-I", "-m", "grader.judge.notebook_program"],
@@ -171,6 +173,7 @@ def _stop_sentence(outcome: sandbox.Outcome, limits: sandbox.Limits) -> str:
         "cpu": f"{limits.cpu_s:.0f} s of processor time",
         "memory": f"{limits.memory_bytes >> 20} MiB of memory",
         "processes": f"{limits.processes} processes and threads",
+        "open files": f"{limits.open_files} open files",
         "output": f"{limits.output_bytes >> 20} MiB of results",
     }
     return (
@@ -211,7 +214,7 @@ def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any],
     import nbformat  # late: it takes a second to import
 
     try:
-        cells = json.loads(_read(file, _NOTEBOOK_BYTES))["cells"]
+        cells = bounded_json.loads(_read(file, bounded_json.MOST_BYTES + 1))["cells"]
         if len(cells) != len(shown["cells"]):
             raise ValueError("it has other cells")
         for ours, theirs in zip(shown["cells"], cells, strict=True):

@@ -89,7 +89,6 @@ def _page(assignment: Assignment, student: str, graded: Graded, mark: Mark) -> s
 
 
 def _errors(log: str) -> str:
-    """The last errors in a server's log: whole lines, without characters that cannot be printed."""
+    """The last errors in a server's log, as whole lines."""
     errors = "".join(entry for entry in _ENTRY.split(log) if _ERROR.match(entry))
-    lines = errors[-LOG_CHARACTERS:].splitlines()[-LOG_LINES:]
-    return "\n".join("".join(c for c in line if c.isprintable() or c == "\t") for line in lines)
+    return "\n".join(errors[-LOG_CHARACTERS:].splitlines()[-LOG_LINES:])

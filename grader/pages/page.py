@@ -20,6 +20,7 @@ from ..checks.results import Graded
 from ..classroom import gradebook
 from ..classroom.classroom import Classroom, write
 from ..classroom.gradebook import Mark
+from ..classroom.names import shown
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -58,10 +59,13 @@ def title(assignment: Assignment) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template with its values filled in. All values are escaped, except jinja's Markup."""
+    """A template with its values filled in. All values are escaped, except jinja's Markup.
+
+    Names, and what a student's code has printed, may hold control characters: see `names.shown`.
+    """
     loader = FileSystemLoader(_TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.get_template(template).render(values)
+    return shown(environment.get_template(template).render(values))
 
 
 def save(path: Path, text: str) -> None:

@@ -1,26 +1,30 @@
 """The arguments of bubblewrap: namespaces, and what is mounted in a sandbox.
 
-Two problems are not solved by bubblewrap's own options:
+Three problems are not solved by bubblewrap's own options:
 
-- If root starts a sandbox, the files under /proc/sys are the machine's own, and writable. So /proc
-  is mounted read-only.
-- A command in the sandbox can read bubblewrap's arguments and environment in /proc/1. So launch.py
-  gives bubblewrap no environment, and passes the arguments through a file descriptor.
+- The first process in a sandbox is bubblewrap's, and runs as the same user as the command. In
+  /proc/1 the command could read and change its memory, and write to the pipe of the results. So
+  another folder, which is empty, covers /proc/1. Where other sandboxes are made inside, it cannot
+  be covered; only the course's own programs run there. launch.py gives bubblewrap no environment,
+  and passes the arguments through a file descriptor, so that nothing can be read there either.
+- /proc/locks shows the locks of the whole machine, which another sandbox could set as a signal.
+- Bubblewrap makes the folders above what it binds for its own user only, and the command may run as
+  another one (own_user.py). So each of these folders is made explicitly.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from . import own_user
 from .bubblewrap import can_disable_userns
 from .command import Command
 
 #: The writable folders of a sandbox. Both are in memory (tmpfs).
 WRITABLE = ("/tmp", "/dev/shm")
 
-_USER = 1000  # the user id of every command in a sandbox
+_USER = own_user.INSIDE
 #: Files of /etc that a sandbox gets in place of the machine's: path, content.
 ETC: Mapping[str, str] = {
     "/etc/passwd": f"student:x:{_USER}:{_USER}::/tmp/home:/bin/sh\n",
@@ -32,15 +36,17 @@ _ETC_OF_MACHINE = ("ld.so.cache", "alternatives", "localtime", "mime.types", "fo
 _SYSTEM = ("bin", "sbin", "lib", "lib64", "lib32", "libx32")
 
 
-def arguments(command: Command, bwrap: Path) -> list[str]:
+def arguments(command: Command, bwrap: Path, *, has_own_user: bool = False) -> list[str]:
     """The arguments for bubblewrap, without those of the command itself.
 
     Args:
         command: the command that will run.
         bwrap: the program. One option depends on its version.
+        has_own_user: whether the command line begins with `own_user.command`, and the caller tells
+            the kernel which users the sandbox has.
     """
     return [
-        *_namespaces(command, bwrap),
+        *_namespaces(command, bwrap, has_own_user),
         *_system(),
         *_devices_and_processes(command),
         *_writable(command),
@@ -50,23 +56,29 @@ def arguments(command: Command, bwrap: Path) -> list[str]:
     ]
 
 
-def _namespaces(command: Command, bwrap: Path) -> list[str]:
+def _namespaces(command: Command, bwrap: Path, has_own_user: bool) -> list[str]:
     words = [
         *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
-        "--unshare-cgroup-try",
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
-        *("--uid", str(_USER), "--gid", str(_USER), "--hostname", "sandbox"),
+        *("--hostname", "sandbox"),
     ]
     if command.network == "own":
         words.append("--unshare-net")
+    if not command.nesting:
+        # A process that makes groups in its own group must see that group in the machine's tree.
+        words.append("--unshare-cgroup-try")
+    if has_own_user:
+        kept = (*own_user.CAPABILITIES, *((own_user.MOUNTING,) if command.nesting else ()))
+        return words + [word for name in kept for word in ("--cap-add", name)]
+    words += ["--uid", str(_USER), "--gid", str(_USER)]
     if not command.nesting and can_disable_userns(bwrap):
-        words.append("--disable-userns")
+        words.append("--disable-userns")  # the seccomp filter refuses them, too
     return words
 
 
 def _system() -> list[str]:
     """The machine's programs and libraries, read-only."""
-    words = ["--ro-bind", "/usr", "/usr"]
+    words = ["--ro-bind", "/usr", "/usr", *folder("/etc")]
     for name in _SYSTEM:
         place = Path("/", name)
         if place.is_symlink():
@@ -79,35 +91,44 @@ def _system() -> list[str]:
 
 
 def _devices_and_processes(command: Command) -> list[str]:
-    words = ["--dev", "/dev", *_tmpfs("/dev/shm", command), "--remount-ro", "/dev"]
-    words += ["--proc", "/proc"]
+    words = ["--dev", "/dev", *_tmpfs("/dev/shm", command)]
+    words += ["--remount-ro", "/dev", "--proc", "/proc"]
     if not command.nesting:
-        # The files under /proc/sys belong to the machine's root. If root starts the sandbox, the
-        # kernel's file permissions treat its processes as this root, despite the namespace.
-        words += ["--remount-ro", "/proc"]
-    elif os.getuid() == 0:
-        # For root, bubblewrap covers parts of /proc. Then the kernel allows a second /proc, in a
-        # nested sandbox, only if an uncovered one is mounted, too (mount_too_revealing in Linux).
-        words += ["--bind", "/proc", "/run/proc"]
+        words += ["--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]
+        words += ["--ro-bind", "/dev/null", "/proc/locks", "--remount-ro", "/proc"]
     return words
 
 
 def _writable(command: Command) -> list[str]:
-    return [*_tmpfs("/tmp", command), "--dir", "/tmp/home"]
+    return [*_tmpfs("/tmp", command), *folder("/tmp/home", writable=True)]
 
 
-def _tmpfs(folder: str, command: Command) -> list[str]:
+def _tmpfs(place: str, command: Command) -> list[str]:
     size = str(command.limits.scratch_bytes)
-    return ["--perms", "1777", "--size", size, "--tmpfs", folder]
+    return ["--perms", "1777", "--size", size, "--tmpfs", place]
+
+
+def folder(place: str, *, writable: bool = False) -> list[str]:
+    """Make a folder that the command may read, whoever it runs as. If it exists, nothing changes.
+
+    Args:
+        place: its path in the sandbox.
+        writable: whether the command may write to it.
+    """
+    return ["--perms", "0777" if writable else "0755", "--dir", place]
 
 
 def _given(command: Command) -> list[str]:
     """The files and folders that the caller binds, read-only, and their parent folders in /tmp."""
-    folders = _below_tmp(command.read_only, command.variables.get("WORKBOOK_HOME", ""))
-    words = [word for folder in folders for word in ("--tmpfs", folder)]
+    home = command.variables.get("WORKBOOK_HOME", "")
+    kept = _below_tmp(command.read_only, home)
+    words = [word for place in kept for word in ("--perms", "0755", "--tmpfs", place)]
+    above = {str(parent) for inside in command.read_only for parent in Path(inside).parents}
+    for place in sorted(above | {home} - {""}):
+        words += folder(place, writable=bool(home) and Path(place).is_relative_to(home))
     for inside, outside in command.read_only.items():
         words += ["--ro-bind", str(outside.absolute()), inside]
-    return words + [word for folder in folders for word in ("--remount-ro", folder)]
+    return words + [word for place in kept for word in ("--remount-ro", place)]
 
 
 def _below_tmp(read_only: Mapping[str, Path], home: str) -> list[str]:

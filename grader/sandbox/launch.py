@@ -6,6 +6,7 @@ The result is a `Started`. Its methods list and end the command's processes.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -18,8 +19,8 @@ from typing import IO, Protocol
 
 from workbook.common.errors import WorkbookError
 
-from . import bubblewrap, cgroup, process_tree, seccomp
-from .arguments import ETC, WRITABLE, arguments
+from . import bubblewrap, cgroup, own_user, process_tree, seccomp
+from .arguments import ETC, WRITABLE, arguments, folder
 from .command import Command, Isolation
 from .limits import SPARE
 from .process_tree import Process
@@ -42,11 +43,17 @@ class Started(Protocol):
     def processes(self) -> list[Process]:
         """The command's first process and all that it started."""
 
+    def counted_memory(self) -> int | None:
+        """Bytes of memory in use, if the kernel counts and limits them; else None."""
+
     def scratch_bytes(self) -> int:
         """Bytes in the writable folders, which are memory."""
 
     def too_many_processes(self) -> bool:
         """Whether the kernel has refused a process or thread because of the limit."""
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process because of the limit on memory."""
 
     def kill(self) -> None:
         """Kill every process. Calling it again does no harm."""
@@ -59,19 +66,18 @@ class Started(Protocol):
         """
 
 
-def launch(command: Command, stdin: bytes | IO[bytes], isolation: Isolation) -> Started:
+def launch(command: Command, stdin: bytes, isolation: Isolation) -> Started:
     """Start a command.
 
     Args:
         command: the command, and the files that it sees.
-        stdin: bytes, or an open file that the command reads.
+        stdin: what the command reads from its standard input.
         isolation: as for `sandbox.run`.
 
     Raises:
         WorkbookError: the machine allows no sandbox, or something to be bound is not there.
     """
-    with contextlib.ExitStack() as ours:  # files that only the child process keeps open
-        source = ours.enter_context(_memory_file(stdin)) if isinstance(stdin, bytes) else stdin
+    with _memory_file(stdin) as source:  # only the child process keeps it open
         if isolation == "unsandboxed":
             return _Unsandboxed(command, source)
         return _Sandboxed(command, source)
@@ -82,7 +88,8 @@ class _Sandboxed:
 
     Bubblewrap makes the sandbox, and then waits until this process writes a byte to a pipe. Before
     that, this process puts the sandbox into its cgroup. So none of the command's processes is ever
-    outside of the cgroup.
+    outside of the cgroup. If root starts the sandbox, bubblewrap also waits once before, until this
+    process has written which user the command runs as (own_user.py).
     """
 
     isolated = True
@@ -90,27 +97,41 @@ class _Sandboxed:
     def __init__(self, command: Command, stdin: IO[bytes]) -> None:
         bwrap = bubblewrap.program()
         self._pidfd = -1
-        self._group = cgroup.pids(command.limits.processes + SPARE)
+        user = own_user.choose()
+        if user is not None:
+            own_user.check_readable(command.read_only.values())
+        limits = command.limits
+        self._group = cgroup.make(
+            limits.processes + SPARE, limits.memory_bytes, nesting=command.nesting
+        )
         status_read, status_write = os.pipe()  # bubblewrap's reports, lines of JSON
         self._status = os.fdopen(status_read, "rb")
-        block_read, block_write = os.pipe()  # the command begins when something is written here
+        # Bubblewrap goes on when something is written to these: first with the user, then with all.
+        gates = [os.pipe() for _ in range(1 if user is None else 2)]
         try:
             try:
-                self.process = self._start(command, bwrap, stdin, status_write, block_read)
+                ends = [read for read, _ in gates]
+                self.process = self._start(command, bwrap, stdin, status_write, ends)
             finally:
                 os.close(status_write)
-                os.close(block_read)
+                for read, _ in gates:
+                    os.close(read)
             self.root = self._first_process()
-            with contextlib.suppress(BrokenPipeError):  # it has ended; the supervisor reports why
-                os.write(block_write, b"x")
+            if user is not None:
+                self._give_to(user)
+            for _, write in gates:
+                with contextlib.suppress(BrokenPipeError):  # it has ended; see the supervisor
+                    os.write(write, b"x")
         finally:
-            os.close(block_write)
+            for _, write in gates:
+                os.close(write)
 
     def _start(
-        self, command: Command, bwrap: Path, stdin: IO[bytes], status: int, block: int
+        self, command: Command, bwrap: Path, stdin: IO[bytes], status: int, gates: list[int]
     ) -> subprocess.Popen[bytes]:
         """Start bubblewrap, with its arguments in a file: /proc/1/cmdline can be read inside."""
-        inherited = [status, block]
+        inherited = [status, *gates]
+        has_own_user = len(gates) > 1
         with contextlib.ExitStack() as ours:
 
             def in_file(content: bytes) -> str:
@@ -118,20 +139,26 @@ class _Sandboxed:
                 inherited.append(number)
                 return str(number)
 
-            words = arguments(command, bwrap)
+            words = arguments(command, bwrap, has_own_user=has_own_user)
             if self._group is not None and command.nesting:
-                words += ["--bind", str(self._group.folder), self._group.inside]
+                for inside, outside in self._group.bound.items():
+                    words += [*folder(str(Path(inside).parent)), "--bind", str(outside), inside]
             for path, text in ETC.items():
-                words += ["--ro-bind-data", in_file(text.encode()), path]
-            if not command.nesting and (filtering := seccomp.filter_bytes()) is not None:
+                words += ["--perms", "0444", "--ro-bind-data", in_file(text.encode()), path]
+            if (filtering := seccomp.filter_bytes(nesting=command.nesting)) is not None:
                 words += ["--seccomp", in_file(filtering)]
             words += ["--remount-ro", "/"]
+            if has_own_user:
+                unused = ours.enter_context(Path(os.devnull).open("wb")).fileno()
+                inherited.append(unused)
+                words += ["--userns-block-fd", str(gates[0]), "--info-fd", str(unused)]
             return subprocess.Popen(
                 [
                     str(bwrap),
-                    *("--json-status-fd", str(status), "--block-fd", str(block)),
+                    *("--json-status-fd", str(status), "--block-fd", str(gates[-1])),
                     *("--args", in_file("\0".join(words).encode())),
                     "--",
+                    *(own_user.command(nesting=command.nesting) if has_own_user else ()),
                     *command.limited,
                 ],
                 stdin=stdin,
@@ -160,22 +187,42 @@ class _Sandboxed:
             raise self._refused() from None
         return root
 
-    def _refused(self) -> WorkbookError:
+    def _give_to(self, user: int) -> None:
+        """Let the sandbox run as this user."""
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        for pipe in (self.process.stdout, self.process.stderr):
+            os.fchown(pipe.fileno(), user, user)  # else it could not open /dev/stdout
+        if self._group is not None:
+            self._group.give(user)
+        try:
+            own_user.map_users(self.root, user)
+        except OSError as error:  # root of a container may lack the right, or bubblewrap has ended
+            self.kill()
+            raise self._refused(f"The sandbox got no user of its own: {error}.") from None
+
+    def _refused(self, why: str = "") -> WorkbookError:
         """The error with bubblewrap's own message, and what to do about it."""
         _, said = self.process.communicate()
         self.release()
-        return bubblewrap.refused(said.decode(errors="replace").strip())
+        return bubblewrap.refused(said.decode(errors="replace").strip() or why)
 
     def processes(self) -> list[Process]:
         if self._group is not None:  # else the process table has to be searched
             return process_tree.those(self._group.members())
         return process_tree.descendants(self.root)
 
+    def counted_memory(self) -> int | None:
+        return None if self._group is None else self._group.memory()
+
     def scratch_bytes(self) -> int:
         return process_tree.tmpfs(self.root, WRITABLE)
 
     def too_many_processes(self) -> bool:
-        return self._group is not None and self._group.refused()
+        return self._group is not None and self._group.too_many_processes()
+
+    def out_of_memory(self) -> bool:
+        return self._group is not None and self._group.out_of_memory()
 
     def kill(self) -> None:
         """Kill the first process of the PID namespace. The kernel then kills all the others."""
@@ -219,10 +266,16 @@ class _Unsandboxed:
     def processes(self) -> list[Process]:
         return process_tree.descendants(self.root)
 
+    def counted_memory(self) -> int | None:
+        return None
+
     def scratch_bytes(self) -> int:
         return 0  # the private folder is on the disk
 
     def too_many_processes(self) -> bool:
+        return False
+
+    def out_of_memory(self) -> bool:
         return False
 
     def kill(self) -> None:
@@ -238,8 +291,14 @@ class _Unsandboxed:
 
 
 def _memory_file(data: bytes) -> IO[bytes]:
-    """An open file in memory, at its beginning."""
-    file = os.fdopen(os.memfd_create("sandbox"), "w+b")
+    """An open file in memory, at its beginning. Nobody can write to it any more.
+
+    A command could open its standard input anew for writing, in /proc/self/fd. Without the seal it
+    could keep data there that belong to no process.
+    """
+    file = os.fdopen(os.memfd_create("sandbox", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "w+b")
     file.write(data)
     file.seek(0)
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
     return file

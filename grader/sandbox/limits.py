@@ -1,4 +1,20 @@
-"""The limits of a sandbox, and the command that sets those which the kernel applies per process."""
+"""The limits of a sandbox, and the command that sets those which the kernel applies per process.
+
+Where a cgroup can be made (cgroup.py), the kernel counts all memory, whoever uses it. Without one
+the supervisor counts ten times a second:
+
+- the memory of the processes, with what is swapped out, and their page tables
+- the content of the writable folders, and a kilobyte for each file in them
+- open files, because each socket or pipe may hold some hundred kilobytes
+
+What it cannot count then: the buffers themselves (with the default limits at most 2 GB of Unix
+sockets, and of TCP what the whole machine allows), shared memory that no process maps at the
+moment, file locks, and what is used and given back within 0.1 s. `sandbox.protection()` says which
+of the two it is.
+
+With or without a group, two submissions that run at the same time can measure each other's load
+(processor, page cache, /proc/stat), and so could signal each other slowly.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +24,7 @@ import resource
 #: The kernel's limit on processes is this much higher than ours. So the supervisor can see when our
 #: limit is exceeded, and report that as the reason why it ended the sandbox.
 SPARE = 16
+_LOCKED = 8 << 20  # bytes that a process may keep from being swapped; Linux's usual limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,14 +38,14 @@ class Limits:
     Attributes:
         wall_s: seconds from start to end.
         cpu_s: seconds of processor time. Processes that have ended count as well.
-        memory_bytes: memory of the processes, and content of the writable folders. One process that
-            allocates more gets a MemoryError. If several processes together use more, the sandbox
-            is ended.
+        memory_bytes: memory of the processes, content of the writable folders, and what the kernel
+            needs for both. One process that allocates more gets a MemoryError. If several processes
+            together use more, the sandbox is ended.
         processes: processes and threads at one time.
         file_bytes: the largest single file.
         scratch_bytes: the size of each writable folder, `/tmp` and `/dev/shm`.
         output_bytes: the most on standard output, and the most on standard error.
-        open_files: file descriptors per process.
+        open_files: file descriptors per process; without a cgroup, of all processes together, too.
     """
 
     wall_s: float = 300.0
@@ -52,6 +69,7 @@ def prlimit(limits: Limits) -> list[str]:
         "cpu": (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),
         "data": (resource.RLIMIT_DATA, limits.memory_bytes),
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
+        "memlock": (resource.RLIMIT_MEMLOCK, _LOCKED),
         "nofile": (resource.RLIMIT_NOFILE, limits.open_files),
         "nproc": (resource.RLIMIT_NPROC, limits.processes + SPARE),
     }

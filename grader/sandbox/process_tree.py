@@ -12,6 +12,12 @@ import os
 import time
 
 _TICK = os.sysconf("SC_CLK_TCK")
+#: The kernel's memory for a file in a tmpfs, even an empty one: its inode and its name.
+_PER_FILE = 1 << 10
+#: In /proc/<pid>/status: memory, what was swapped out, and the kernel's page tables. Tables can be
+#: large although no memory is: a process may map the same pages again and again.
+_HELD = (b"RssAnon:", b"RssShmem:", b"VmSwap:", b"VmPTE:")
+_EXACTLY_HELD = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +63,7 @@ def those(pids: list[int]) -> list[Process]:
 def memory(processes: list[Process]) -> int:
     """Bytes of memory that the processes hold, without the content of files, as an upper bound.
 
-    A page that several processes share counts once for each of them.
+    A page that several processes share counts once for each of them. The page tables count, too.
     """
     return sum(_resident(p.pid) for p in processes)
 
@@ -82,7 +88,13 @@ def tmpfs(root: int, places: tuple[str, ...]) -> int:
         with contextlib.suppress(OSError):
             status = os.statvfs(f"/proc/{root}/root{place}")
             total += (status.f_blocks - status.f_bfree) * status.f_frsize
+            total += (status.f_files - status.f_ffree) * _PER_FILE
     return total
+
+
+def open_files(processes: list[Process]) -> int:
+    """How many file descriptors the processes have open together."""
+    return sum(_descriptors(p.pid) for p in processes)
 
 
 def _read(pid: int | str, name: str) -> bytes:
@@ -117,17 +129,26 @@ def _process(pid: int, stat: bytes) -> Process:
 
 def _resident(pid: int) -> int:
     with contextlib.suppress(OSError):
-        return _kilobytes(_read(pid, "status"), b"RssAnon:", b"RssShmem:")
+        return _kilobytes(_read(pid, "status"), _HELD)
     return 0
 
 
 def _exact(pid: int) -> int:
     try:
-        return _kilobytes(_read(pid, "smaps_rollup"), b"Pss_Anon:", b"Pss_Shmem:")
+        held = _kilobytes(_read(pid, "smaps_rollup"), _EXACTLY_HELD)
+        return held + _kilobytes(_read(pid, "status"), (b"VmPTE:",))
     except OSError:  # a zombie, or a process that this account may not read
         return _resident(pid)
 
 
-def _kilobytes(table: bytes, *fields: bytes) -> int:
+def _descriptors(pid: int) -> int:
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        # Since Linux 6.2 the folder's size is the number of its entries.
+        return os.stat(folder).st_size or len(os.listdir(folder))  # noqa: PTH116, PTH208 - faster
+    return 0
+
+
+def _kilobytes(table: bytes, fields: tuple[bytes, ...]) -> int:
     lines = (line.split() for line in table.splitlines() if line.startswith(fields))
     return sum(int(words[1]) for words in lines) << 10

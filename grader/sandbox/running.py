@@ -7,8 +7,9 @@ A command in a sandbox sees the system's programs, and the files and folders tha
 all of these are read-only. It has its own loopback device, processes, IPC and host name. It has two
 writable folders of limited size, `/tmp` and `/dev/shm`. Both are in memory: the command cannot
 write to the disk, and returns its results on standard output. It does not see other files, other
-processes, the network or the caller's environment, and it has no capabilities. A few system calls
-that could avoid the limits are refused (seccomp.py).
+processes, the network or the caller's environment, and it has no capabilities. If root starts it,
+it runs as another user (own_user.py). Only the system calls of ordinary programs are allowed
+(seccomp.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from .command import Command, Isolation, Network
 from .launch import Started, launch
@@ -81,7 +82,7 @@ def run(
     command: Sequence[str],
     *,
     read_only: Mapping[str, Path] | None = None,
-    stdin: bytes | IO[bytes] = b"",
+    stdin: bytes = b"",
     environment: Mapping[str, str] | None = None,
     cwd: str = "/tmp",
     limits: Limits | None = None,
@@ -95,14 +96,14 @@ def run(
         command: program and arguments; the program's path is its path in the sandbox.
         read_only: path in the sandbox → file or folder of this machine. They are bound read-only,
             in this order.
-        stdin: bytes, or an open file that the command reads.
+        stdin: what the command reads from its standard input.
         environment: the environment variables. PATH, HOME, LANG and TMPDIR have defaults.
         cwd: the working folder, a path in the sandbox.
         limits: the limits.
         network: `own`: a loopback device that no other process can use. `outer`: the caller's
             network, for a nested sandbox.
-        nesting: allow the command to start sandboxes itself. Only for the course's own programs: if
-            the caller is root, such a sandbox sees the machine's `/proc`.
+        nesting: allow the command to make sandboxes itself. Only for the course's own programs:
+            more system calls are allowed, and the sandbox's first process can be reached.
         isolation: `unsandboxed` runs the command without a sandbox, with the same limits. Then
             `read_only` and `network` have no effect, and a private folder replaces `/tmp` in `cwd`
             and in the environment. Use it only if a person has decided so.
@@ -130,6 +131,7 @@ def start(
     cwd: str = "/tmp",
     limits: Limits | None = None,
     network: Network = "own",
+    nesting: bool = False,
     isolation: Isolation = "sandbox",
 ) -> Running:
     """Start a command in a sandbox and return at once; the arguments are those of `run`.
@@ -151,5 +153,6 @@ def start(
         cwd=cwd,
         limits=limits or Limits(),
         network=network,
+        nesting=nesting,
     )
     return Running(launch(wanted, b"", isolation), wanted.limits)

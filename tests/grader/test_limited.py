@@ -1,0 +1,59 @@
+"""Functions in a process of their own: what they return, and how each limit ends them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+from grader.classroom import limited
+
+MB = 1 << 20
+
+
+def spin() -> dict[str, object]:
+    while True:
+        pass
+
+
+def run(function: object, **limits: float) -> dict[str, object]:
+    chosen = {"cpu_s": 5, "memory_bytes": 64 * MB, **limits}
+    return limited.call(function, **chosen)  # type: ignore[arg-type]
+
+
+def test_the_result_comes_back() -> None:
+    assert run(lambda: {"pid": os.getpid()})["pid"] != os.getpid()
+    assert run(dict) == {}
+
+
+@pytest.mark.parametrize(
+    ("function", "limits", "words"),
+    [
+        (spin, {"cpu_s": 1}, "takes more than 1 s of processor time"),
+        (lambda: {"x": len(bytes(200 * MB))}, {}, "takes more than 64 MiB of memory"),
+        (lambda: time.sleep(60), {"wall_s": 0.5}, "takes more than 0.5 s"),
+        (os.abort, {}, "ends the program that reads it"),
+        (lambda: sys.exit(3), {}, "ends the program that reads it"),
+        (lambda: {}["missing"], {}, r"cannot be read \(KeyError\)"),
+        (lambda: {"x": "y" * 3 * MB}, {}, "ends the program"),
+    ],
+)
+def test_a_limit_ends_it(function: object, limits: dict[str, float], words: str) -> None:
+    with pytest.raises(limited.Stopped, match=words):
+        run(function, **limits)
+
+
+def test_what_it_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    run(lambda: {"x": os.write(1, b"\x1b[2J"), "y": os.write(2, b"\x1b[2J")})
+    assert capfd.readouterr() == ("", "")
+
+
+def test_nothing_is_left_of_it() -> None:
+    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for _ in range(20):
+        run(dict)
+    assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
