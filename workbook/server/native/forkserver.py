@@ -172,7 +172,8 @@ class _ForkServer:
         if self._jail is not None and not ours:
             os.close(answer)  # start_stub refuses to go on
         elif not stations and self._jail is None:
-            os.write(answer, b"p")
+            with contextlib.suppress(OSError):  # start_stub was killed
+                os.write(answer, b"p")
             os.close(answer)
         elif after:
             words_of_copy = self._pass_on(after[0], message, descriptors)
@@ -185,12 +186,19 @@ class _ForkServer:
         return words_of_copy
 
     def _pass_on(self, name: str, message: bytes, descriptors: list[int]) -> list[bytes] | None:
-        """Send a request to another fork server, which is forked here if it is not there yet."""
+        """Send a request to another fork server, which is forked here if it is not there yet.
+
+        Where that fails, nobody answers the request, and start_stub goes on by itself.
+        """
         if name not in self._next:
             words = self._open(name, held=descriptors)
             if words is not None:
                 return words
-        socket.send_fds(self._next[name], [message], descriptors)
+        if name in self._next:
+            try:
+                socket.send_fds(self._next[name], [message], descriptors)
+            except OSError:  # it has ended
+                self._next.pop(name).close()
         os.close(descriptors[0])
         return None
 
@@ -205,7 +213,8 @@ class _ForkServer:
             held: descriptors of the request at hand, which are not for it.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if self._fork() == 0:
+        pid = self._fork()
+        if pid == 0:
             ours.close()
             for descriptor in held:
                 os.close(descriptor)
@@ -213,7 +222,10 @@ class _ForkServer:
             server._prepare()
             return server.run(ahead)
         theirs.close()
-        self._next[name] = ours
+        if pid is None:
+            ours.close()
+        else:
+            self._next[name] = ours
         return None
 
     def _copy(
@@ -225,6 +237,9 @@ class _ForkServer:
             plain: the copy becomes the stub's program anew, with nothing imported.
         """
         pid = self._fork()
+        if pid is None:
+            reply.close()
+            return None
         if pid == 0:
             reply.close()
             os.chdir(folder)
@@ -236,7 +251,8 @@ class _ForkServer:
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed()
             return words
-        reply.send(b"f" + struct.pack("i", pid))
+        with contextlib.suppress(OSError):  # start_stub was killed: see _kill
+            reply.send(b"f" + struct.pack("i", pid))
         end = os.pidfd_open(pid)
         self._ends[end] = pid, reply
         self._answers[reply.fileno()] = pid
@@ -273,8 +289,12 @@ class _ForkServer:
         self._poll.unregister(answer)
         os.kill(self._answers.pop(answer), signal.SIGKILL)
 
-    def _fork(self) -> int:
-        """Fork. The copy has none of this fork server's descriptors, and ends with it."""
+    def _fork(self) -> int | None:
+        """Fork. The copy has none of this fork server's descriptors, and ends with it.
+
+        Returns:
+            As `os.fork`; None where the system refuses: too many processes, or too little memory.
+        """
         self._prepare()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -282,7 +302,11 @@ class _ForkServer:
         with warnings.catch_warnings():
             # Python 3.12 warns of threads. numpy's end before the fork and start again on use.
             warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:
+                print(f"The fork server cannot fork: {error}", file=sys.stderr, flush=True)
+                return None
         if pid == 0:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != server:
