@@ -256,7 +256,11 @@ def _own_ports() -> set[int]:
 
 #: Programs that some part of the course needs: the program, Debian's package, what needs it.
 _PROGRAMS = (
-    ("g++", "g++", "torch.compile and grading need it; without it models load and ONNX models answer later"),
+    (
+        "g++",
+        "g++",
+        "torch.compile and grading need it; without it models load and ONNX models answer later",
+    ),
     ("curl", "curl", "lecture 1 calls the server with it"),
     ("openssl", "openssl", "lecture 1 makes a certificate with it"),
     ("wrk", "wrk", "the HTTP benchmarks of `make bench` send requests with it"),
