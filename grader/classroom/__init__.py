@@ -1,6 +1,8 @@
 """The files and the marks of a class.
 
-- intake.py, unpack_submission.py: take submissions from the inbox
+- intake.py: take submissions from the inbox
+- unpack_entry.py, unpack_submission.py, limited.py: unpack them, with little memory and time
+- names.py: ids that are safe, and texts that can be shown
 - autograde.py: grade them in parallel
 - gradebook.py, preprocessors.py: write the results into nbgrader's gradebook
 - export.py: write the marks as tables for other systems

@@ -23,6 +23,7 @@ import os
 import re
 import shutil
 import tempfile
+import unicodedata
 import zoneinfo
 from pathlib import Path
 from typing import Literal
@@ -205,15 +206,17 @@ def _ids(classroom: Classroom, assignment: Assignment, keys: list[str]) -> dict[
         if (known := _read(path)) is not None:
             ids[known.key] = known.student
             given[folded(known.student)] = known.student
-    folders: dict[str, str] = {}
+    folders: dict[str, set[str]] = {}
     with contextlib.suppress(FileNotFoundError):
-        folders = {folded(path.name): path.name for path in classroom.submitted.iterdir()}
+        for path in classroom.submitted.iterdir():
+            folders.setdefault(folded(path.name), set()).add(path.name)
     # Names that are ids as they are come first.
     for key in sorted({*keys} - ids.keys(), key=lambda key: (clean(key) != key, key)):
         plain = clean(key)
         for id in (plain, f"{plain}-{digest(key)[:6]}", f"{plain}-{digest(key)}"):
-            # A folder without a record is from nbgrader, or from a run that was killed.
-            if folded(id) not in given and folders.get(folded(id), id) == id:
+            # A folder of this name without a record is this student's: it is from nbgrader, or from
+            # a run that was killed.
+            if folded(id) not in given and id in folders.get(folded(id), {id}):
                 break
         ids[key] = given[folded(id)] = id
     return ids
@@ -222,6 +225,7 @@ def _ids(classroom: Classroom, assignment: Assignment, keys: list[str]) -> dict[
 def _whose(path: Path) -> Record:
     """The record from an entry's name, as yet without an id."""
     name = path.name if path.is_dir() else re.sub(r"\.zip$", "", path.name, flags=re.IGNORECASE)
+    name = unicodedata.normalize("NFC", name)  # zips of macOS have letters and accents apart
     if shown(name) != name or "\n" in name or "\t" in name:
         source = os.fsencode(path.name).decode("utf-8", "backslashreplace")
         source = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in source)
@@ -229,7 +233,7 @@ def _whose(path: Path) -> Record:
             student="",
             source=source,
             digest="",
-            problem=f"Its name, {source}, is not text in UTF-8. Rename it.",
+            problem=f"Its name holds what is no text in UTF-8: {source}. Rename it.",
             name=f"{source} {digest(path.name)[:6]}",
         )
     entry = Record(student="", source=path.name, digest="", name=name)

@@ -20,8 +20,8 @@ from typing import Any
 _MOST_ANSWER = 1 << 20
 
 
-class Stopped(Exception):
-    """The function did not end by itself. The text says why, as the end of a sentence."""
+class NoResult(Exception):
+    """The function gave no result. The text says why, as the end of a sentence that begins with It."""
 
 
 def call(
@@ -47,7 +47,7 @@ def call(
         wall_s: the most time in all.
 
     Raises:
-        Stopped: a limit was reached, or the function raised or crashed.
+        NoResult: a limit was reached, or the function raised or crashed.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -59,7 +59,7 @@ def call(
     try:
         with receiver:
             if not receiver.poll(wall_s):
-                raise Stopped(f"takes more than {wall_s:g} s")
+                raise NoResult(f"takes more than {wall_s:g} s")
             answer = json.loads(receiver.recv_bytes(_MOST_ANSWER))
     except (EOFError, OSError, ValueError):  # it gave no answer, or none that is one
         answer = {}
@@ -71,8 +71,8 @@ def call(
         result: dict[str, Any] = answer["result"]
         return result
     if process.exitcode == -signal.SIGXCPU:
-        raise Stopped(f"takes more than {cpu_s} s of processor time")
-    raise Stopped(answer.get("error", "ends the program that reads it"))
+        raise NoResult(f"takes more than {cpu_s} s of processor time")
+    raise NoResult(answer.get("error", "ends the program that reads it"))
 
 
 def _answer(

@@ -60,8 +60,11 @@ def unpack(entry: Path, assignment: Assignment, scratch: Path) -> Path:
         told = limited.call(
             lambda: _unpack(entry, assignment, scratch), cpu_s=CPU_S, memory_bytes=MEMORY_BYTES
         )
-    except limited.Stopped as reason:
-        raise Refused(f"It {reason}.") from None
+    except limited.NoResult as reason:
+        raise Refused(
+            f"It {reason}: no work for this course needs that. Clear the notebook's outputs, and "
+            "make the zip with `workbook submit`."
+        ) from None
     if "problem" in told:
         raise Refused(told["problem"])
     return scratch / str(told["folder"])

@@ -5,6 +5,7 @@ Sizes, numbers and kinds are looked at first. Only regular files are opened.
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import os
@@ -51,6 +52,10 @@ def unzip(archive: Path, to: Path) -> None:
         raise Refused(f"It is not a zip file, or it is damaged: {error}.") from None
     except (zlib.error, EOFError, NotImplementedError, ValueError) as error:
         raise Refused(f"It cannot be unpacked: {error}.") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise Refused("It is damaged: it names a place before its beginning.") from None
 
 
 def copy(folder: Path, to: Path) -> None:
@@ -128,12 +133,6 @@ class _Archive(io.BufferedReader):
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(_open_regular(path)))
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        try:
-            return super().seek(offset, whence)
-        except OSError:  # the zip states a place before its beginning
-            raise zipfile.BadZipFile("it names a place outside of it") from None
 
     def read(self, size: int | None = -1, /) -> bytes:
         most = MOST_LISTING + 1

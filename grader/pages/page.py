@@ -17,10 +17,9 @@ from workbook.assignments import Assignment, cells
 
 from ..checks import panel
 from ..checks.results import Graded
-from ..classroom import gradebook
+from ..classroom import gradebook, names
 from ..classroom.classroom import Classroom, write
 from ..classroom.gradebook import Mark
-from ..classroom.names import shown
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -28,7 +27,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
     """The hash of everything that the pages depend on. Without a change, no page is written."""
     digest = hashlib.sha256(repr(classroom.results_index(assignment.name)).encode())
-    code = (*sorted(Path(__file__).parent.glob("*.py")), Path(panel.__file__))
+    ours = sorted(Path(__file__).parent.glob("*.py"))
+    code = (*ours, Path(panel.__file__), Path(names.__file__))
     for path in (classroom.gradebook, assignment.release, *code, *sorted(_TEMPLATES.iterdir())):
         digest.update(path.read_bytes() if path.is_file() else b"-")
     return digest.hexdigest()
@@ -65,7 +65,7 @@ def render(template: str, **values: Any) -> str:
     """
     loader = FileSystemLoader(_TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return shown(environment.get_template(template).render(values))
+    return names.shown(environment.get_template(template).render(values))
 
 
 def save(path: Path, text: str) -> None:

@@ -410,7 +410,8 @@ def _stub(server: Triton, model: str) -> psutil.Process:
     """The process of a model's only instance."""
     assert server.pid is not None
     family = psutil.Process(server.pid).children(recursive=True)
-    (stub,) = [process for process in family if f"{model}_0" in process.cmdline()]
+    commands = [(process, process.cmdline()) for process in family]
+    (stub,) = [p for p, words in commands if f"{model}_0" in words and "start_stub" not in words[0]]
     return stub
 
 

@@ -677,7 +677,12 @@ def _stubs(server: Triton, model: str) -> list[psutil.Process]:
     assert server.pid is not None
     family = psutil.Process(server.pid).children(recursive=True)
     names = {f"{model}_0", f"{model}_0_0", f"{model}_0_1"}
-    return [process for process in family if names & set(process.cmdline())]
+    commands = [(process, process.cmdline()) for process in family]
+    return [
+        process
+        for process, words in commands
+        if names & set(words) and "start_stub" not in words[0]
+    ]
 
 
 def test_threads_and_instances_are_those_of_the_config(

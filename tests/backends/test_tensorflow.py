@@ -439,7 +439,8 @@ def test_a_missing_or_broken_file_fails(loads: dict[str, str], model: str, words
 def thread_names(server: Triton, model: str) -> list[str]:
     """The names of the threads of the process that serves a model."""
     for process in psutil.Process(server.pid).children(recursive=True):
-        if any(f"/{model}/" in word for word in process.cmdline()):
+        words = process.cmdline()
+        if any(f"/{model}/" in word for word in words) and "start_stub" not in words[0]:
             tasks = Path(f"/proc/{process.pid}/task").glob("*/comm")
             return [task.read_text().strip() for task in tasks]
     raise AssertionError(f"no process serves {model}")
