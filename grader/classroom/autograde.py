@@ -381,6 +381,8 @@ def _task(
 ) -> str:
     """Grade one submission, in a worker; returns the result as JSON."""
     with tempfile.TemporaryDirectory(prefix="grade-") as scratch:
+        # A sandbox's own user reads root's files by their group (sandbox/own_user.py).
+        Path(scratch).chmod(0o750)
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(scratch, filter="data")
         return grader(Path(scratch), assignment, settings).model_dump_json()

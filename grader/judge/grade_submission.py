@@ -131,9 +131,6 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
         return graded(_nothing(assignment, checks, "There is no notebook to run."))
 
     with tempfile.TemporaryDirectory(prefix="grade-") as scratch:
-        # Bound into the judge's sandbox where a notebook has left no repository. There root's files
-        # are read by their group (sandbox/own_user.py).
-        Path(scratch).chmod(0o750)
         ran = execute(
             notebook,
             work,
