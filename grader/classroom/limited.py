@@ -21,7 +21,7 @@ _MOST_ANSWER = 1 << 20
 
 
 class NoResult(Exception):
-    """The function gave no result. The text says why, as the end of a sentence that begins with It."""
+    """The function gave no result. The text says why: it follows the name of what was read."""
 
 
 def call(
