@@ -21,8 +21,10 @@ from __future__ import annotations
 import dataclasses
 import resource
 
-#: The kernel's limit on processes is this much higher than ours. So the supervisor can see when our
-#: limit is exceeded, and report that as the reason why it ended the sandbox.
+#: The cgroup's limit on processes is this much higher than ours, and the kernel's limit per user
+#: (RLIMIT_NPROC) twice this much. So the supervisor can see that our limit is exceeded, and report
+#: it as the reason why it ended the sandbox. The cgroup refuses first, because it remembers that it
+#: did: a supervisor that a storm of processes kept from looking reads it afterwards.
 SPARE = 16
 _LOCKED = 8 << 20  # bytes that a process may keep from being swapped; Linux's usual limit
 
@@ -71,7 +73,7 @@ def prlimit(limits: Limits) -> list[str]:
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
         "memlock": (resource.RLIMIT_MEMLOCK, _LOCKED),
         "nofile": (resource.RLIMIT_NOFILE, limits.open_files),
-        "nproc": (resource.RLIMIT_NPROC, limits.processes + SPARE),
+        "nproc": (resource.RLIMIT_NPROC, limits.processes + 2 * SPARE),
     }
     options = []
     for name, (number, value) in wanted.items():

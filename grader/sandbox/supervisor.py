@@ -86,6 +86,8 @@ class Supervisor:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         self._started.kill()
+        if not self._stopped and self._started.too_many_processes():
+            self._stopped = "processes"
         if not self._stopped and self._started.out_of_memory():
             self._stopped = "memory"
         seconds = time.monotonic() - self._began

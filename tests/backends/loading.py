@@ -57,6 +57,7 @@ def infer_together(
     """Send requests at once; for each, in order, the client's result or its error."""
     answers: queue.Queue[tuple[int, Any]] = queue.Queue()
     with server.grpc_client() as client:
+        client.is_server_live()  # connect before, so that the requests follow each other closely
         for i, arrays in enumerate(requests):
             client.async_infer(
                 model,
@@ -69,21 +70,31 @@ def infer_together(
 
 
 class Counts:
-    """How many inferences a model answers, in how many executions, from now on."""
+    """How many inferences a model answers, in how many executions, from now on.
+
+    The server counts a request a moment after it has answered, and an execution after that. So
+    counts are read until they stay the same for a moment.
+    """
 
     def __init__(self, server: Triton, model: str) -> None:
         self._server, self._model = server, model
-        self._before = self._read()
+        self._before = self._settled()
 
     def since(self, inferences: int) -> tuple[int, int]:
-        """Both counts, once so many inferences are counted (the server counts after answering)."""
+        """Both counts, once so many inferences are counted."""
         deadline = time.monotonic() + 5
-        while True:
-            now = self._read()
-            done = now[0] - self._before[0], now[1] - self._before[1]
-            if done[0] >= inferences or time.monotonic() > deadline:
-                return done
+        while self._read()[0] - self._before[0] < inferences and time.monotonic() < deadline:
             time.sleep(0.02)
+        now = self._settled()
+        return now[0] - self._before[0], now[1] - self._before[1]
+
+    def _settled(self) -> tuple[int, int]:
+        counts = self._read()
+        while True:
+            time.sleep(0.1)
+            before, counts = counts, self._read()
+            if counts == before:
+                return counts
 
     def _read(self) -> tuple[int, int]:
         record = self._server.statistics(self._model)[0]
