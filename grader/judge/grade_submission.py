@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -21,13 +20,13 @@ from pydantic import ValidationError
 
 from workbook import assignments
 from workbook.assignments import Assignment, cells
-from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
 from .. import sandbox
 from ..checks.define import Check, load
 from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from ..sandbox.mounts import course
+from .course_files import fingerprint
 from .judge import Line, Order
 from .run_notebook import CELL_S, Execution, execute
 
@@ -35,9 +34,6 @@ from .run_notebook import CELL_S, Execution, execute
 EXECUTION = sandbox.Limits()
 #: The limits for the judge. Its checks train models for comparison.
 JUDGE = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=6 << 30, output_bytes=4 << 20)
-
-
-_LEFT_OUT = re.compile(r"^grader/work/|/__pycache__/|\.md$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +66,10 @@ class Settings:
 def key(work: Path, assignment: str, settings: Settings) -> str:
     """The hash of everything that a result depends on, as 64 hexadecimal digits.
 
-    These are: the submission's files, the released notebook, the files of the packages `workbook`
-    and `grader` (with hidden checks), the list of pinned packages, and the settings.
+    These are: the submission's files, the released notebook, the settings, and the files of the
+    course that decide this assignment's marks (course_files.py): its checks, the vocabulary that
+    they use, the grading core and the pinned packages. So a new assignment, a plot or a page gives
+    no result another key.
 
     Args:
         work: the submission's folder.
@@ -79,7 +77,8 @@ def key(work: Path, assignment: str, settings: Settings) -> str:
         settings: the class's.
     """
     digest = hashlib.sha256()
-    for part in (_course(), _hash(_released(assignment).release), repr(settings), assignment):
+    meant = _released(assignment)
+    for part in (fingerprint(meant), _hash(meant.release), repr(settings), assignment):
         digest.update(f"{part}\n".encode())
     for name, content in _files(work):
         if name == "timestamp.txt":  # the time of handing in changes nothing about the work
@@ -279,22 +278,6 @@ def _files(folder: Path) -> Iterable[tuple[str, str]]:
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@functools.cache
-def _course() -> str:
-    """The hash of the code that grades: both packages, with their data files, and the pinned list.
-
-    It leaves out compiled files, Markdown files, and the instructor's folder grader/work.
-    """
-    root = paths.root()
-    digest = hashlib.sha256(_hash(root / "requirements.txt").encode())
-    for package in ("workbook", "grader"):
-        for path in sorted((root / package).rglob("*")):
-            name = path.relative_to(root).as_posix()
-            if path.is_file() and not _LEFT_OUT.search(name):
-                digest.update(f"{name}\0{_hash(path)}\n".encode())
-    return digest.hexdigest()
 
 
 def _json(notebook: Mapping[str, object]) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_class import course
 
 from grader.judge import grade_submission
 from tests.attacks import submissions as s
@@ -35,42 +33,6 @@ def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
     assert grade_submission.key(one, s.ASSIGNMENT, settings) != grade_submission.key(
         other, s.ASSIGNMENT, settings
     )
-
-
-@pytest.fixture
-def no_hash_is_kept() -> Iterator[None]:
-    """The hash of the course is kept per process; forget it after a test with another course."""
-    yield
-    grade_submission._course.cache_clear()
-
-
-@pytest.mark.usefixtures("no_hash_is_kept")
-def test_the_key_depends_on_the_code_that_grades(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A change to a package, its data or a hidden check grades all again; other files do not."""
-    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
-    course(tmp_path)
-    (tmp_path / "requirements.txt").write_text("numpy==1")
-    work = tmp_path / "handed in"
-    work.mkdir()
-    seen: list[str] = []
-
-    def changed(name: str) -> bool:
-        """Whether a change of a file gives another key."""
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"{len(seen)}")
-        grade_submission._course.cache_clear()
-        seen.append(grade_submission.key(work, "a9__toy", grade_submission.Settings()))
-        return seen[-1] not in seen[:-1]
-
-    assert changed("requirements.txt")
-    assert changed("grader/checks/define.py")
-    assert changed("grader/checks/hidden/a9.py")
-    assert changed("workbook/server/catalogue/entries.toml")
-    assert not changed("grader/work/gradebook.db")
-    assert not changed("grader/BENCHMARKS.md")
-    assert not changed("grader/checks/__pycache__/define.cpython-311.pyc")
 
 
 def test_git_ignores_what_students_handed_in() -> None:
