@@ -34,6 +34,7 @@ from . import intake
 from .classroom import Classroom
 
 _GRADER = "grader.classroom.preprocessors"
+_LATE = "grader.classroom.late_penalties"
 _NBGRADER = "nbgrader.preprocessors"
 
 
@@ -99,8 +100,11 @@ def config(classroom: Classroom) -> Config:
     made.Autograde.autograde_preprocessors = [
         f"{_GRADER}.Grade",
         f"{_NBGRADER}.SaveAutoGrades",
+        f"{_LATE}.Due",
         f"{_NBGRADER}.AssignLatePenalties",
     ]
+    made.AssignLatePenalties.plugin_class = f"{_LATE}.Penalty"
+    made.Due.work = str(classroom.home)
     made.NotebookExporter.optimistic_validation = True
     made.Autograde.exclude_overwriting = _instructors_files(home)
     made.FromStore.work = str(classroom.home)
