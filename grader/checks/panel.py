@@ -18,6 +18,9 @@ LOOKS: dict[Status, tuple[str, str, str]] = {
     "not attempted": ("○", "not attempted", "var(--jp-ui-font-color2, #616161)"),
     "waits": ("…", "waits", "var(--jp-ui-font-color2, #616161)"),
     "error": ("!", "the check broke", "var(--jp-error-color1, #c62828)"),
+    "stopped": ("■", "stopped", "var(--jp-error-color1, #c62828)"),
+    "unfinished": ("◌", "begun, not finished", "var(--jp-warn-color1, #b26a00)"),
+    "unreadable": ("?", "could not be read", "var(--jp-error-color1, #c62828)"),
 }
 
 
@@ -65,13 +68,13 @@ class Panel:
             f"<div>{escape(self.result.sentence)}</div>",
         ]
         if self.result.rationale:
-            text = _marked(self.result.rationale)
+            text = marked(self.result.rationale)
             parts.append(f'<div style="white-space:pre-wrap;margin-top:.4em">{text}</div>')
         if self.result.help:
-            text = _marked(self.result.help)
+            text = marked(self.result.help)
             parts.append(f'<div style="white-space:pre-wrap;margin-top:.4em">→ {text}</div>')
         if self.note:
-            parts.append(f'<div style="margin-top:.4em">{_marked(self.note)}</div>')
+            parts.append(f'<div style="margin-top:.4em">{marked(self.note)}</div>')
         if self._offers_hint():
             parts.append(
                 f'<div style="margin-top:.4em;opacity:.75">{self._hint_count()}: '
@@ -118,7 +121,7 @@ class Hint:
     def _repr_html_(self) -> str:
         if not self.steps:
             return f"<p>{escape(str(self))}</p>"
-        items = "".join(f"<li>{_marked(text)}</li>" for text in self.steps)
+        items = "".join(f"<li>{marked(text)}</li>" for text in self.steps)
         return (
             f'<ol style="max-width:60em">{items}</ol><p style="opacity:.7">{self._remaining()}</p>'
         )
@@ -130,6 +133,9 @@ class Hint:
         return f"{left} more hint{'s' * (left > 1)}: run it again."
 
 
-def _marked(text: str) -> str:
-    """Text as HTML; text between backticks becomes code."""
+def marked(text: str) -> str:
+    """Text as HTML; text between backticks becomes code.
+
+    Example: `marked("Look at `dims`.") == "Look at <code>dims</code>."`.
+    """
     return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))

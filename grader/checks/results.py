@@ -11,7 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-Status = Literal["passed", "partial", "failed", "not attempted", "waits", "error"]
+Status = (
+    Literal["passed", "partial", "failed", "not attempted", "waits", "error"]
+    | Literal["stopped", "unfinished", "unreadable"]
+)
 
 #: Control characters, marks that turn the direction of writing, and halves of a character. JSON,
 #: CSV or a terminal takes them for something else than text.
@@ -41,7 +44,8 @@ class CheckResult(_Record):
         sentence: what the check demands, as the student reads it.
         status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (for a
             check that this one needs), or `error` (the check itself has a bug, which an instructor
-            has to mend).
+            has to mend). Pages know more than the judge and say `stopped`, `unfinished` or
+            `unreadable` in place of `not attempted` (classroom/causes.py).
         credit: the share of the points, from 0 to 1.
         rationale: what was found; where it passed, what was measured, if anything.
         help: what to look at next.

@@ -50,6 +50,7 @@ class Mark:
         by_hand: how many cells a person still has to read.
         parts: (points, most) of each graded cell, by its id, such as `a2.forest`.
         comments: the comment that a person wrote about a cell, by the cell's id.
+        unread: the ids of the cells that a person still has to read.
         submitted, due: times in UTC, where they are known.
         first_name, last_name, email, number: the gradebook's data of the student; mostly empty.
     """
@@ -61,6 +62,7 @@ class Mark:
     by_hand: int
     parts: dict[str, tuple[float, float]]
     comments: dict[str, str] = dataclasses.field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
     submitted: datetime.datetime | None = None
     due: datetime.datetime | None = None
     first_name: str = ""
@@ -347,6 +349,7 @@ def _mark(submission: Any) -> Mark:
             for grade in grades
         },
         comments={dotted(c.name): c.manual_comment for c in comments if c.manual_comment},
+        unread=frozenset(dotted(grade.name) for grade in grades if grade.needs_manual_grade),
         submitted=submission.timestamp,
         due=submission.duedate,
         first_name=student.first_name or "",

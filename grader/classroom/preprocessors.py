@@ -24,7 +24,7 @@ import bleach
 import nbformat
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode, from_dict
-from nbformat.v4 import new_output
+from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader import utils
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Unicode
@@ -36,12 +36,18 @@ from ..checks.panel import Panel
 from ..checks.results import CheckResult, Graded
 from ..judge import grade_submission as grading
 from . import intake
+from .causes import explain
 from .classroom import Classroom
+from .names import shown
+from .private import without_paths
+from .rubric import rubrics
 
 #: The most characters of text per cell that formgrader shows, and of one image in base64.
 MOST_TEXT = 20_000
 MOST_IMAGE = 4 << 20
 
+#: A terminal's colours and other commands to it.
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TAGS = {
     *("p", "br", "hr", "em", "strong", "code", "pre", "blockquote", "ul", "ol", "li", "del"),
@@ -102,7 +108,8 @@ class Restore(FromStore):
         """Return the notebook that was run; nothing of `nb` is used."""
         graded = self.graded(resources)
         restored = nbformat.reads(graded.notebook, as_version=4)  # type: ignore[no-untyped-call]
-        harmless(restored)
+        harmless(restored, Path(self.work))
+        _add_rubrics(restored, rubrics(assignments.named(graded.assignment)))
         restored.metadata["grader"] = {"key": graded.key}
         return restored, resources
 
@@ -115,11 +122,17 @@ class Grade(FromStore):
     ) -> tuple[NotebookNode, dict[str, Any]]:
         """Give each check's cell the panel of its result, its score, and no other output."""
         graded = self.graded(resources)
+        explained = explain(graded, assignments.named(graded.assignment))
         for cell in nb.cells:
             if cell.cell_type == "code" and utils.is_grade(cell) and not utils.is_solution(cell):
                 id = dotted(cell.metadata.nbgrader["grade_id"])
                 most = float(cell.metadata.nbgrader["points"])
-                cell.outputs = list(_shown(graded.verdict.of(id), id, most))
+                result = explained.results.get(id) or CheckResult(
+                    id=id, sentence="", status="not attempted", credit=0
+                )
+                note = explained.notes.get(id, "")
+                panel = Panel(result, points=(min(most, result.credit * most), most), note=note)
+                cell.outputs = list(_shown(panel, Path(self.work)))
         return nb, resources
 
 
@@ -134,35 +147,52 @@ def safe_markdown(source: str) -> str:
     return cleaned
 
 
-def harmless(nb: NotebookNode) -> None:
+def harmless(nb: NotebookNode, home: Path | None = None) -> None:
     """Remove from a student's notebook everything that a browser could run.
 
-    It keeps only what is known to be harmless. It does not search for harmful content.
+    It keeps only what is known to be harmless. It does not search for harmful content. Control
+    characters, and in outputs the paths of this machine, are replaced.
+
+    Args:
+        nb: the notebook, which is changed.
+        home: the classroom's folder; by default that of this checkout.
     """
     nb.metadata = from_dict({"language_info": {"name": "python"}})  # type: ignore[no-untyped-call]
     for number, cell in enumerate(nb.cells):
         nbgrader = cell.metadata.get("nbgrader")
         cell.metadata = from_dict({"nbgrader": nbgrader} if nbgrader else {})  # type: ignore[no-untyped-call]
         cell.pop("attachments", None)
+        cell.source = shown(cell.source)
         if not _CELL_ID.fullmatch(str(cell.get("id", ""))):
             cell.id = f"cell-{number}"
         if cell.cell_type == "code":
             cell.execution_count = _number(cell.get("execution_count"))
-            cell.outputs = list(_outputs(cell.get("outputs", [])))
+            cell.outputs = list(_outputs(cell.get("outputs", []), home))
 
 
-def _shown(result: CheckResult | None, id: str, most: float) -> Iterator[NotebookNode]:
-    result = result or CheckResult(id=id, sentence="", status="not attempted", credit=0)
-    score = min(most, result.credit * most)
-    panel = Panel(result, points=(score, most))
-    yield new_output(  # type: ignore[no-untyped-call]
-        "display_data", {"text/plain": str(panel), "text/html": panel._repr_html_()}
-    )
+def _add_rubrics(nb: NotebookNode, texts: dict[str, str]) -> None:
+    """Put the rubric below each written answer, so that formgrader shows it while one grades."""
+    cells = []
+    for cell in nb.cells:
+        cells.append(cell)
+        if utils.is_grade(cell) and utils.is_solution(cell):
+            id = cell.metadata.nbgrader["grade_id"]
+            if text := texts.get(dotted(id)):
+                below = new_markdown_cell(text)  # type: ignore[no-untyped-call]
+                below.id = f"rubric-{id}"[:64]
+                cells.append(below)
+    nb.cells = cells
+
+
+def _shown(panel: Panel, home: Path) -> Iterator[NotebookNode]:
+    text, page = (without_paths(part, home) for part in (str(panel), panel._repr_html_()))
+    yield new_output("display_data", {"text/plain": text, "text/html": page})  # type: ignore[no-untyped-call]
     # nbgrader's determine_grade takes the first execute_result for the score.
+    score = panel.points[0] if panel.points else 0.0
     yield new_output("execute_result", {"text/plain": repr(score)}, execution_count=None)  # type: ignore[no-untyped-call]
 
 
-def _outputs(outputs: Any) -> Iterator[NotebookNode]:
+def _outputs(outputs: Any, home: Path | None) -> Iterator[NotebookNode]:
     left = MOST_TEXT
     for output in outputs if isinstance(outputs, list) else ():
         kind = output.get("output_type")
@@ -176,6 +206,7 @@ def _outputs(outputs: Any) -> Iterator[NotebookNode]:
             text = "" if image else _text(data.get("text/plain"))
         if image:
             yield new_output("display_data", {"image/png": image})  # type: ignore[no-untyped-call]
+        text = without_paths(shown(_ANSI.sub("", text)), home)
         if text and left > 0:
             name = "stderr" if kind == "error" or output.get("name") == "stderr" else "stdout"
             yield new_output("stream", name=name, text=text[:left])  # type: ignore[no-untyped-call]

@@ -11,11 +11,17 @@ from typing import Any
 from workbook.assignments import Assignment
 
 from ..checks.panel import LOOKS
-from ..checks.results import Graded
+from ..checks.results import CheckResult, Graded
+from ..classroom import roster
+from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
 from .page import marks, most_points, render, save, title
 
+#: The statuses that the class's table of checks always shows.
+_ALWAYS = ("passed", "partial", "failed", "not attempted")
+#: The statuses whose rationales are put into groups.
+_TOLD = ("failed", "partial", "stopped", "unreadable", "error")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\b(?:inf|nan)\b)")
 
 
@@ -32,6 +38,10 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         write_class_report(Classroom.default(), assignments.named("a2"))
     """
     results = classroom.results(assignment.name)
+    found = {who: explain(graded, assignment).results for who, graded in results.items()}
+    known = roster.read(classroom)
+    names = {id: student.name for id, student in known.students.items()} if known else {}
+    missing = [student.id for student in known.without(results)] if known else []
     by_student = marks(classroom, assignment)
     points = assignment.checks
     scores = [mark.total for mark in by_student.values()] or [0.0]
@@ -42,15 +52,26 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         title=title(assignment),
         most=most,
         unread=sum(mark.by_hand for mark in by_student.values()),
-        rows=[_row(by_student[student], results[student], points) for student in sorted(results)],
+        rows=[
+            _row(by_student[who], names.get(who, ""), results[who], found[who], points)
+            if who in results
+            else {"student": who, "name": names[who], "cells": []}
+            for who in sorted([*results, *missing])
+        ],
+        submissions=len(results),
+        missing=len(missing),
         median=statistics.median(scores),
         mean=statistics.fmean(scores),
         least=min(scores),
         top=max(scores),
         bins=_bins(scores, most),
-        checks=[_check(id, results.values()) for id in points],
-        looks=[{"sign": sign, "word": word} for sign, word, _ in LOOKS.values()],
-        groups=_groups(results),
+        checks=[_check(id, found.values()) for id in points],
+        looks=[
+            {"sign": sign, "word": word}
+            for status, (sign, word, _) in LOOKS.items()
+            if status in _statuses(found.values())
+        ],
+        groups=_groups(found),
         flags=_flags(results),
         same=_same_files(results),
         executed=sum(graded.executed for graded in results.values()),
@@ -69,50 +90,70 @@ def without_figures(rationale: str) -> str:
     return " ".join(_NUMBER.sub("#", rationale).split())
 
 
-def _row(mark: Mark, graded: Graded, points: dict[str, float]) -> dict[str, Any]:
+_Results = dict[str, CheckResult]
+
+
+def _row(
+    mark: Mark, name: str, graded: Graded, results: _Results, points: dict[str, float]
+) -> dict[str, Any]:
     """A student's row of the table."""
     return {
         "student": mark.student,
+        "name": name if name != mark.student else "",
         "total": mark.total,
-        "cells": [_cell(graded, id, mark) for id in points],
+        "cells": [_cell(results.get(id), id, mark) for id in points],
         "flags": ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags)),
         "seconds": graded.executed + graded.judged,
     }
 
 
-def _cell(graded: Graded, id: str, mark: Mark) -> dict[str, Any]:
+def _cell(result: CheckResult | None, id: str, mark: Mark) -> dict[str, Any]:
     """A student's result of one check."""
-    result = graded.verdict.of(id)
     status = result.status if result else "not attempted"
     sign, word, _ = LOOKS[status]
     points = mark.parts.get(id, (0.0, 0.0))[0]
     return {"sign": sign, "word": word, "look": status.split()[-1], "points": points}
 
 
-def _check(id: str, results: Iterable[Graded]) -> dict[str, Any]:
+def _check(id: str, results: Iterable[_Results]) -> dict[str, Any]:
     """The results of one check in the whole class."""
-    found = [result for graded in results if (result := graded.verdict.of(id)) is not None]
+    found = [result for of in results if (result := of.get(id)) is not None]
     return {
         "id": id,
         "name": id.partition(".")[2],
         "sentence": next((result.sentence for result in found if result.sentence), ""),
         "share": statistics.fmean([result.credit for result in found] or [0.0]),
-        "counts": [sum(result.status == status for result in found) for status in LOOKS],
+        "counts": [
+            sum(result.status == status for result in found) for status in _statuses(results)
+        ],
     }
 
 
-def _groups(results: dict[str, Graded]) -> list[dict[str, Any]]:
-    """Groups of wrong answers whose rationales differ only in numbers, the largest group first."""
+def _statuses(results: Iterable[_Results]) -> list[str]:
+    """The statuses that a table of a class shows: those of the judge, and others that occur."""
+    given = {result.status for of in results for result in of.values()}
+    return [status for status in LOOKS if status in given or status in _ALWAYS]
+
+
+def _groups(results: dict[str, _Results]) -> list[dict[str, Any]]:
+    """Groups of wrong answers whose rationales differ only in numbers, the largest group first.
+
+    What stopped several checks of a student, such as an error of a cell, is one group.
+    """
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for student, graded in results.items():
-        for check in graded.verdict.checks:
-            if check.status in ("failed", "partial") and check.rationale:
-                group = found.setdefault(
-                    (check.id, without_figures(check.rationale)),
-                    {"check": check.id, "example": check.rationale[:400], "students": []},
-                )
-                group["students"].append(student)
-    return sorted(found.values(), key=lambda group: (-len(group["students"]), group["check"]))
+    for student, of in results.items():
+        for id, result in of.items():
+            if result.status not in _TOLD or not result.rationale:
+                continue
+            of_cause = result.status in ("stopped", "unreadable", "error")
+            group = found.setdefault(
+                ("" if of_cause else id, without_figures(result.rationale)),
+                {"checks": [], "example": result.rationale[:400], "students": []},
+            )
+            for value, values in ((id, group["checks"]), (student, group["students"])):
+                if value not in values:
+                    values.append(value)
+    return sorted(found.values(), key=lambda group: (-len(group["students"]), group["checks"]))
 
 
 def _flags(results: dict[str, Graded]) -> list[dict[str, Any]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from markupsafe import Markup
-
 from workbook.assignments import Assignment
 
-from ..checks.panel import Panel
 from ..checks.results import Graded
+from ..classroom import roster
+from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
+from ..classroom.private import without_paths
+from .answers import answers
+from .boxes import boxes
 from .page import marks, most_points, render, save, title
 
 #: Where an entry of the server's log begins.
@@ -43,46 +45,46 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     """
     places = pages(classroom, assignment)
     by_student = marks(classroom, assignment)
+    known = roster.read(classroom)
+    names = {id: student.name for id, student in known.students.items()} if known else {}
     for student, graded in classroom.results(assignment.name).items():
-        save(places[student], _page(assignment, student, graded, by_student[student]))
+        text = _page(assignment, names.get(student, ""), graded, by_student[student])
+        save(places[student], without_paths(text, classroom.home))
 
 
-def _page(assignment: Assignment, student: str, graded: Graded, mark: Mark) -> str:
-    points = assignment.checks
-    panels = []
-    for id, most in points.items():
-        result = graded.verdict.of(id)
-        if result is not None:
-            earned, _ = mark.parts.get(id, (result.credit * most, most))
-            panel = Panel(result, points=(round(earned, 2), most))
-            panels.append(Markup(panel._repr_html_()))  # the panel escapes what it shows
+def _page(assignment: Assignment, name: str, graded: Graded, mark: Mark) -> str:
+    explained = explain(graded, assignment)
+    parts = {
+        id: mark.parts.get(id, (result.credit * assignment.checks[id], assignment.checks[id]))
+        for id, result in explained.results.items()
+        if id in assignment.checks
+    }
+    is_read = all(result.status != "unreadable" for result in explained.results.values())
     wrong = any(check.credit < 1 for check in graded.verdict.checks)
+    notes = [
+        flag.detail
+        for flag in graded.verdict.flags
+        if _FOR_STUDENTS.fullmatch(flag.kind) and flag.detail not in explained.flags
+    ]
     return render(
         "feedback.html",
         assignment=assignment.name,
         title=title(assignment),
-        student=student,
+        student=mark.student,
+        name=name if name != mark.student else "",
         total=mark.total,
         most=most_points(assignment),
         penalty=mark.penalty,
         unread=mark.by_hand,
-        notes=list(
-            dict.fromkeys(
-                flag.detail
-                for flag in graded.verdict.flags
-                if _FOR_STUDENTS.fullmatch(flag.kind) and flag.detail
-            )
-        ),
-        panels=panels,
-        written=[
-            (id, *mark.parts.get(id, (0.0, most)), mark.comments.get(id, ""))
-            for id, most in assignment.written.items()
-        ],
+        notes=[note for note in dict.fromkeys(notes) if note],
+        boxes=boxes(explained, parts),
+        answers=answers(assignment, graded, mark) if is_read else [],
         comments={id: s for id, s in mark.comments.items() if id not in assignment.written},
         errors=[
             # The lines after the first one are often a traceback through a library.
             {"cell": e.cell, "name": e.name, "message": e.message.partition("\n")[0][:300]}
             for e in graded.errors
+            if e.cell not in explained.told
         ],
         log=_errors(graded.log) if wrong else "",
     )
@@ -90,5 +92,8 @@ def _page(assignment: Assignment, student: str, graded: Graded, mark: Mark) -> s
 
 def _errors(log: str) -> str:
     """The last errors in a server's log, as whole lines."""
-    errors = "".join(entry for entry in _ENTRY.split(log) if _ERROR.match(entry))
+    entries = [entry for entry in _ENTRY.split(log) if _ERROR.match(entry)]
+    # The same error at another time is shown once, where it came last.
+    last = {entry.partition("]")[2]: entry for entry in entries}
+    errors = "".join(entry for entry in entries if last[entry.partition("]")[2]] is entry)
     return "\n".join(errors[-LOG_CHARACTERS:].splitlines()[-LOG_LINES:])

@@ -17,7 +17,7 @@ from workbook.assignments import Assignment, cells
 
 from ..checks import panel
 from ..checks.results import Graded
-from ..classroom import gradebook, names
+from ..classroom import gradebook, names, roster
 from ..classroom.classroom import Classroom, write
 from ..classroom.gradebook import Mark
 
@@ -28,8 +28,10 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
     """The hash of everything that the pages depend on. Without a change, no page is written."""
     digest = hashlib.sha256(repr(classroom.results_index(assignment.name)).encode())
     ours = sorted(Path(__file__).parent.glob("*.py"))
-    code = (*ours, Path(panel.__file__), Path(names.__file__))
-    for path in (classroom.gradebook, assignment.release, *code, *sorted(_TEMPLATES.iterdir())):
+    theirs = sorted(Path(names.__file__).parent.glob("*.py"))
+    code = (*ours, *theirs, Path(panel.__file__), *sorted(_TEMPLATES.iterdir()))
+    data = (classroom.gradebook, roster.path(classroom), assignment.release, assignment.instructor)
+    for path in (*data, *code):
         digest.update(path.read_bytes() if path.is_file() else b"-")
     return digest.hexdigest()
 

@@ -18,7 +18,7 @@ import nbformat
 import pytest
 from a_class import answered, classroom, course, fake_grade, pack
 
-from grader.classroom import gradebook, intake, preprocessors
+from grader.classroom import gradebook, intake, names, preprocessors
 from grader.classroom.classroom import Classroom
 from grader.judge import grade_submission
 from workbook.assignments import Assignment, programs_on_path
@@ -219,6 +219,8 @@ OUTPUTS: list[dict[str, Any]] = [
     {"output_type": "execute_result", "data": {"text/plain": "100"}, "execution_count": ATTACK},
     {"output_type": "stream", "name": "stdout", "text": "z" * 100_000},
 ]
+#: What a terminal obeys, and a mark that turns the direction of writing.
+OBEYED = "\x1b[31mred\x1b[0m \x07\x9b2J \u202eback"
 
 
 def test_nothing_of_a_submission_runs_in_the_instructors_browser(
@@ -247,6 +249,21 @@ def test_nothing_of_a_submission_runs_in_the_instructors_browser(
     assert 'href="javascript' not in body
     assert 'href="data:' not in body
     assert f"data:image/png;base64,{PIXEL}" in body
+
+
+def test_no_control_character_reaches_formgrader() -> None:
+    cells = [
+        nbformat.v4.new_code_cell(
+            f"print({OBEYED!r})  # {OBEYED}",
+            outputs=[nbformat.v4.new_output("stream", text=OBEYED)],
+        ),
+        nbformat.v4.new_markdown_cell(OBEYED),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    preprocessors.harmless(notebook)
+    assert notebook.cells[0].outputs[0].text == "red \ufffd\ufffd2J \ufffdback"
+    text = "".join([*(cell.source for cell in notebook.cells), notebook.cells[0].outputs[0].text])
+    assert names.shown(text) == text
 
 
 def test_metadata_that_a_template_would_print_is_left_behind() -> None:
