@@ -38,7 +38,7 @@ from workbook.common import paths
 
 HONEST = ("anna", "bela")
 IDLE = "zoe"
-#: Some mutants; all of them are tried, faster, in tests/grader/test_a2.py.
+#: Some mutants; all of them are tried, faster, in tests/grader/test_assignments.py.
 WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 5 == 0}
 #: The whole notebook, and one cell of it.
 LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]

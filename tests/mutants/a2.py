@@ -1,76 +1,8 @@
-"""Wrong answers to a2__forest: each is an edit of the solution, with the message that it must get.
-
-An edit replaces text in one of the solution's model files, or in a solution cell of its notebook.
-"""
+"""Wrong answers to a2__forest. An edit replaces text in a model file or in a solution cell."""
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
-
-#: The message where a cell before the check raised, so that nothing was handed over.
-NOTHING = "did not get to this check"
-WAITS = "waits for"
-
-
-@dataclasses.dataclass(frozen=True)
-class Edit:
-    """One change.
-
-    Attributes:
-        where: a file (`models/forest/config.pbtxt`) or the id of a cell (`a2.train`).
-        old: text that occurs there; "" stands for all of it, also where there is no such file.
-        new: what takes its place.
-    """
-
-    where: str
-    old: str
-    new: str
-
-    def apply(self, text: str) -> str:
-        """The text after the edit.
-
-        Raises:
-            AssertionError: the text does not hold `old`, so that this edit needs mending.
-        """
-        if not self.old:
-            return self.new
-        if self.old not in text:
-            raise AssertionError(f"{self.where} does not hold {self.old!r}")
-        return text.replace(self.old, self.new)
-
-
-@dataclasses.dataclass(frozen=True)
-class Mutant:
-    """A wrong answer.
-
-    Attributes:
-        name: in words.
-        edits: what makes it wrong.
-        fails: every check that must not pass, and words of the message that must be given for it.
-        stops: words of an error that the notebook must end a cell with; "" where all cells run.
-    """
-
-    name: str
-    edits: tuple[Edit, ...]
-    fails: dict[str, str]
-    stops: str = ""
-
-    def edit_files(self, folder: Path) -> None:
-        """Edit the model files of a student's folder that holds the solution's."""
-        for edit in self.edits:
-            if "/" in edit.where:
-                path = folder / edit.where
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(edit.apply(path.read_text() if edit.old else ""))
-
-    def edit_cell(self, id: str, source: str) -> str:
-        """A cell's source after the edits that concern it."""
-        for edit in self.edits:
-            if edit.where == id:
-                source = edit.apply(source)
-        return source
-
+from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 
 FOREST = "models/forest/config.pbtxt"
 VERDICT = "models/verdict/config.pbtxt"

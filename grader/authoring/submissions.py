@@ -1,0 +1,78 @@
+"""What students could hand in: the solution, the untouched release, and mutants of the solution."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from workbook.assignments import Assignment, cells
+from workbook.common.errors import WorkbookError
+from workbook.notebooks import dotted
+
+from .mutants import Mutant
+
+
+def release(assignment: Assignment, to: Path) -> Path:
+    """Write what a student hands in who has done nothing.
+
+    Args:
+        assignment: built.
+        to: a folder that is not there yet.
+
+    Returns:
+        The folder.
+    """
+    shutil.copytree(assignment.handout, to, ignore=shutil.ignore_patterns("*.zip"))
+    return to
+
+
+def solution(assignment: Assignment, to: Path) -> Path:
+    """Write what a perfect student hands in: the release with the solution's files and notebook.
+
+    Args:
+        assignment: built.
+        to: a folder that is not there yet.
+
+    Returns:
+        The folder.
+    """
+    release(assignment, to)
+    if assignment.solution.is_dir():
+        shutil.copytree(assignment.solution, to, dirs_exist_ok=True)
+    shutil.copy(assignment.instructor, to)
+    return to
+
+
+def mutant(assignment: Assignment, change: Mutant, to: Path) -> Path:
+    """Write a mutant of the solution.
+
+    Args:
+        assignment: built.
+        change: the mutant.
+        to: a folder that is not there yet.
+
+    Returns:
+        The folder.
+
+    Raises:
+        WorkbookError: an edit does not fit, or names a cell that the notebook does not have.
+    """
+    solution(assignment, to)
+    change.edit_files(to)
+    path = to / assignment.release.name
+    notebook = cells.read(path)
+    known = set()
+    for cell in notebook["cells"]:
+        id = dotted(cell["metadata"].get("nbgrader", {}).get("grade_id", ""))
+        known.add(id)
+        cell["source"] = change.edit_cell(id, "".join(cell["source"]))
+    for edit in change.edits:
+        if not edit.of_file and edit.where not in known:
+            raise WorkbookError(
+                f"The mutant {change.name!r} cannot be made: there is no cell {edit.where!r}.",
+                where=f"solutions/{assignment.name}/{assignment.source.name}",
+                todo="Mend the id; a file has a / in its name.",
+            )
+    path.write_text(json.dumps(notebook), "utf-8")
+    return to

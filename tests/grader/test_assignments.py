@@ -1,0 +1,237 @@
+"""Every assignment: the solution earns all points, the untouched release none, and each mutant
+fails the checks that it should, with the messages that it should.
+
+An assignment contributes tests/mutants/aN.py. The tests of one assignment alone: `-k a2__forest`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbclient
+import nbformat
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.authoring import mutants
+from grader.authoring.gaps import gaps
+from grader.checks import reported
+from grader.checks.define import evaluate, load
+from grader.checks.probe import Probe
+from tests.assignment_runs import Deployed, Run, as_the_students, judge, solution_files
+from workbook import assignments
+from workbook.assignments import Assignment
+from workbook.common.errors import WorkbookError
+from workbook.server import Triton
+
+ALL = assignments.find()
+
+
+def wrong_answers() -> list[Any]:
+    """Each mutant of each assignment; a single test that fails, for one without a file."""
+    found = []
+    for assignment in ALL:
+        try:
+            for mutant in mutants.load(assignment):
+                name = f"{assignment.name}: {mutant.name}"
+                found.append(pytest.param(assignment, mutant, id=name))
+        except WorkbookError:
+            found.append(pytest.param(assignment, None, id=f"{assignment.name}: no mutants"))
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def notebooks_find_the_server(server: Triton) -> Iterator[None]:
+    with as_the_students(server):
+        yield
+
+
+@pytest.fixture(scope="module")
+def probe(server: Triton) -> Iterator[Probe]:
+    probe = Probe(server)
+    yield probe
+    probe.close()
+
+
+@pytest.fixture(scope="module")
+def deployed() -> Deployed:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def solved(
+    server: Triton, deployed: Deployed, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Run]:
+    """The run of each assignment's solution, by its name."""
+    found = {}
+    for assignment in ALL:
+        handout = solution_files(assignment, tmp_path_factory.mktemp("solved") / "work")
+        with contextlib.chdir(handout):
+            found[assignment.name] = Run(assignment, server, deployed)
+    return found
+
+
+def test_there_are_assignments() -> None:
+    assert ALL
+
+
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+def test_nothing_is_missing(assignment: Assignment) -> None:
+    """Points, cells, hints, hidden variants, backends; and a mutant for every check."""
+    assert gaps(assignment) == []
+
+
+@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+def test_solution(
+    assignment: Assignment, number: int, probe: Probe, solved: dict[str, Run]
+) -> None:
+    """The solution passes every check, whatever the secret inputs."""
+    run = solved[assignment.name]
+    assert run.stops == []
+    results = judge(assignment, probe, run.handed, number=number)
+    assert {id: (r.status, r.credit) for id, r in results.items()} == dict.fromkeys(
+        results, ("passed", 1.0)
+    ), results
+
+
+@pytest.mark.parametrize(("assignment", "mutant"), wrong_answers())
+def test_mutant(
+    assignment: Assignment,
+    mutant: mutants.Mutant,
+    server: Triton,
+    probe: Probe,
+    deployed: Deployed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mutant loses exactly the checks that it should, and is told why."""
+    assert mutant, f"{mutants.path(assignment)} is missing or wrong"
+    handout = solution_files(assignment, tmp_path / "work")
+    mutant.edit_files(handout)
+    monkeypatch.chdir(handout)
+    run = Run(assignment, server, deployed, mutant)
+    assert bool(run.stops) == bool(mutant.stops), run.stops
+    assert mutant.stops in "\n".join(run.stops)
+    results = judge(assignment, probe, run.handed)
+    said = {
+        id: f"{r.status}: {r.rationale} → {r.help}" for id, r in results.items() if r.credit < 1
+    }
+    assert set(said) == set(mutant.fails), said
+    for id, words in mutant.fails.items():
+        assert words in said[id], said[id]
+        assert results[id].status != "error", said[id]
+
+
+def run_notebook(path: Path, handout: Path) -> list[str]:
+    """Execute a notebook in a kernel of its own, past cells that raise; returns what they said."""
+    notebook = nbformat.read(path, as_version=4)
+    resources = {"metadata": {"path": str(handout)}}
+    nbclient.NotebookClient(notebook, timeout=120, allow_errors=True, resources=resources).execute()
+    return [
+        f"{output.ename}: {output.evalue}"
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if output.output_type == "error"
+    ]
+
+
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+def test_notebooks(
+    assignment: Assignment,
+    server: Triton,
+    probe: Probe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The built notebooks in real kernels: the instructor's earns all, the release nothing."""
+    handout = solution_files(assignment, tmp_path / "work")
+    home = tmp_path / "course"
+    assignments.build(assignment, into=home)
+    built = Assignment(assignment.name, home)
+    monkeypatch.setenv("WORKBOOK_HOME", str(home))
+    written = home / ".workbook" / "reported" / assignment.short
+    ids = load(assignment.short)
+
+    def both() -> dict[str, tuple[str | None, str]]:
+        """What the notebook and the judge say of each check."""
+        found = {id: reported.read(id, written) for id in ids}
+        handed = {id: values for id, values in found.items() if values}
+        judged = judge(assignment, probe, {id: found.values for id, found in handed.items()})
+        said = {id: found.result for id, found in handed.items()}
+        return {id: (r.status if (r := said.get(id)) else None, judged[id].status) for id in judged}
+
+    assert run_notebook(built.release, built.handout) == []
+    assert both() == dict.fromkeys(ids, ("not attempted", "not attempted"))
+
+    assert run_notebook(built.instructor, handout) == []
+    assert both() == dict.fromkeys(ids, ("passed", "passed"))
+
+
+def _short(value: object) -> str:
+    return repr(value)[:20]
+
+
+ODD_VALUES = ["text", [], [[]], {}, -1, 1e400, [None], "9" * 5000, True, [[1]]]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=_short)
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+def test_odd_values(
+    assignment: Assignment, value: Any, probe: Probe, solved: dict[str, Run]
+) -> None:
+    """Whatever a student hands over instead of an answer fails the check, with a message."""
+    handed = solved[assignment.name].handed
+    for check in load(assignment.short, variants=True).values():
+        for name in check.parameters:
+            if _says_the_same(value, handed[check.id][name]):
+                continue
+            probe.seed(1)
+            result = evaluate(check, lambda: probe, {**handed[check.id], name: value}, {})
+            assert (result.status, result.credit) == ("failed", 0), (check.id, name, result)
+            assert result.rationale
+
+
+def _says_the_same(odd: Any, right: Any) -> bool:
+    """Whether an odd value may well be right: a number in a list of one is that number.
+
+    A count depends on the machine (all requests may have been answered by one execution), so any
+    whole number is taken for the right one where a whole number is wanted.
+    """
+    return odd == [[1]] and isinstance(right, int) and not isinstance(right, bool)
+
+
+def odd(shapes: list[tuple[int, ...]]) -> st.SearchStrategy[Any]:
+    """What the reader of reported values can give: JSON, and arrays of numbers."""
+    return st.recursive(
+        st.text(max_size=5) | st.floats() | st.integers() | st.booleans() | st.just(10**4000),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+        max_leaves=12,
+    ) | st.tuples(
+        st.sampled_from([*shapes, (), (0,), (1, 1), (0, 10**18)]),
+        st.sampled_from(["bool", "int8", "uint64", "float16", "float64"]),
+        st.floats(),
+    ).map(lambda made: np.full(made[0], np.float64(made[2]).astype(made[1])))
+
+
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+@settings(max_examples=60)
+@given(data=st.data())
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_no_value_breaks_a_check(
+    assignment: Assignment, data: st.DataObject, probe: Probe, solved: dict[str, Run]
+) -> None:
+    """A check that breaks blames the instructor, so no value of a student's may do it."""
+    handed = solved[assignment.name].handed
+    values = [value for given in handed.values() for value in given.values()]
+    shapes = sorted({np.shape(value) for value in values if not isinstance(value, str | dict)})
+    for check in load(assignment.short, variants=True).values():
+        name = data.draw(st.sampled_from(check.parameters))
+        probe.seed(1)
+        changed = {**handed[check.id], name: data.draw(odd(shapes))}
+        assert evaluate(check, lambda: probe, changed, {}).status != "error"
