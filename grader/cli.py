@@ -126,19 +126,38 @@ def report(assignment: Name = None) -> None:
 def export(
     assignment: Name = None,
     format: Annotated[
-        str, typer.Option("--format", help="nbgrader, canvas or moodle: whose columns.")
+        str, typer.Option("--format", help="nbgrader, canvas or moodle: whose table.")
     ] = "nbgrader",
+    worksheet: Annotated[
+        Path | None,
+        typer.Option(help="The file to fill in: Moodle's grading worksheet, Canvas's gradebook."),
+    ] = None,
+    column: Annotated[
+        str, typer.Option(help="The assignment's title in Canvas, where it has another one.")
+    ] = "",
     to: Annotated[
         Path | None, typer.Option(help="The file. Default: in grader/work/report/.")
     ] = None,
 ) -> None:
-    """Write the scores as CSV."""
+    """Write the scores as the CSV that nbgrader, Canvas or Moodle takes.
+
+    For Moodle it also writes the feedback pages as a zip that Moodle takes.
+    """
     from .classroom.export import table
+    from .classroom.export_moodle import feedback_zip
 
     classroom, which, columns = Classroom.default(), _named(assignment), _format(format)
+    made = table(classroom, which, columns, worksheet, column)
     path = to or classroom.report / f"{which.name}.{columns}.csv"
-    write(path, table(classroom, which, columns).encode())
+    write(path, made.text.encode())
     out.print(f"  scores     {path}", soft_wrap=True)
+    if columns == "moodle":
+        feedback(assignment)
+        archive = path.with_suffix(".feedback.zip")
+        write(archive, feedback_zip(classroom, which, made.places))
+        out.print(f"  zip        {archive}", soft_wrap=True)
+    for note in made.notes:
+        err.print(f"[yellow]![/] {escape(note)}", soft_wrap=True)
 
 
 @app.command()
@@ -173,6 +192,39 @@ def formgrader(context: typer.Context) -> None:
     }
     arguments = ["lab", f"--ServerApp.root_dir={paths.root()}", "--LabApp.default_url=/formgrader"]
     os.execve(program, [str(program), *arguments, *context.args], environment)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Such as a8__streams, or a8.")],
+) -> None:
+    """Write the skeleton of an assignment; AUTHORING.md leads on from there."""
+    from workbook.common import paths
+
+    from .authoring import skeleton
+
+    files = skeleton.new(name)
+    for file in files:
+        out.print(f"  {escape(str(file.relative_to(paths.root())))}", soft_wrap=True)
+    out.print(f"Grade it with `grader try {name}`, then put your own tasks in its place.")
+
+
+@app.command("try")
+def try_(
+    assignment: Name = None,
+    only: Annotated[str, typer.Option(help="Only submissions whose name holds this text.")] = "",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Submissions at a time. Default: one per core.")
+    ] = None,
+) -> None:
+    """Grade an assignment's solution, its untouched release and its mutants."""
+    from .authoring import show, trial
+
+    which = _named(assignment)
+    tried = trial.run(which, only=only, workers=workers, console=err)
+    show.show(which, tried, out)
+    if not tried.is_as_expected:
+        raise typer.Exit(1)
 
 
 def main() -> None:

@@ -5,6 +5,9 @@
 - names.py: ids that are safe, and texts that can be shown
 - autograde.py: grade them in parallel
 - gradebook.py, preprocessors.py: write the results into nbgrader's gradebook
-- export.py: write the marks as tables for other systems
+- export.py: write the marks as tables for other systems; export_canvas.py, export_moodle.py,
+  export_nbgrader.py: one module per system; export_rows.py, spreadsheet.py: what they share
+- causes.py: why checks could not run; rubric.py: the rubrics of written answers
+- private.py: keep the paths of this machine out of what students get
 - classroom.py: the paths of all these files, and the stored results
 """

@@ -561,20 +561,12 @@ def test_pages_and_tables_show_no_control_characters(
         text = page.read_text()
         assert names.shown(text) == text
         assert "end" in text or "no text in UTF-8" in text
-    for format in ("nbgrader", "canvas", "moodle"):
-        text = export.table(where, toy, format)  # type: ignore[arg-type]
-        assert names.shown(text) == text
-        assert "\t" not in text
-        for row in csv.reader(io.StringIO(text)):
-            assert not any("\n" in value for value in row)
-            for value in row:
-                assert not value.startswith(("=", "+", "-", "\uff1d"))
-                # An id may begin with @. It has no character that a formula could call with.
-                assert not value.startswith("@") or value == names.clean(value)
-    canvas = list(csv.reader(io.StringIO(export.table(where, toy, "canvas"))))
-    # Canvas looks for a login that is exactly this.
-    assert {"@anna", "o'neil"} <= {row[3] for row in canvas}
-    assert sum("Points Possible" in row[0] for row in canvas) == 1
-    moodle = list(csv.reader(io.StringIO(export.table(where, toy, "moodle"))))
-    assert ["Participant 5", "मोहन कुमार"] in [row[:2] for row in moodle]
-    assert {"@anna", "o'neil"} <= {row[2] for row in moodle}
+    text = export.table(where, toy, "nbgrader").text
+    assert names.shown(text) == text
+    assert "\t" not in text
+    for row in csv.reader(io.StringIO(text)):
+        assert not any("\n" in value for value in row)
+        for value in row:
+            assert not value.startswith(("=", "+", "-", "\uff1d"))
+            # An id may begin with @. It has no character that a formula could call with.
+            assert not value.startswith("@") or value == names.clean(value)

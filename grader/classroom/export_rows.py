@@ -1,0 +1,148 @@
+"""What every export starts from: each student of the class with the mark, or without submission."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from workbook.assignments import Assignment
+
+from . import deadlines, gradebook, intake, roster
+from .classroom import Classroom
+from .gradebook import Mark
+from .names import clean, folded
+
+NO_SUBMISSION = "no submission"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A student of the class.
+
+    Attributes:
+        student: nbgrader's id.
+        name: the full name where it is known, else the name that the submission came with.
+        first_name, last_name, email: as the class list has them, else nbgrader's gradebook.
+        mark: the gradebook's entry; None without a submission.
+        standing: how the submission stands to the due date; None where there is no due date.
+        system, number: the system that the submission came from, and its number of the student.
+    """
+
+    student: str
+    name: str
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    mark: Mark | None = None
+    standing: deadlines.Standing | None = None
+    system: str = ""
+    number: str = ""
+
+    @property
+    def status(self) -> str:
+        """What an instructor should know: no submission, or written answers to be read."""
+        if self.mark is None:
+            return NO_SUBMISSION
+        unread = self.mark.by_hand
+        return f"{unread} written answer{'s' * (unread > 1)} to be read" if unread else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A table for another system.
+
+    Attributes:
+        text: the CSV.
+        notes: sentences for the instructor: what is missing in it, and why.
+        places: by student, the number by which the system knows this student, where the table has
+            a row for the student.
+    """
+
+    text: str
+    notes: tuple[str, ...] = ()
+    places: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
+    """Every student of the class list, and everybody in the gradebook, by id.
+
+    Example::
+
+        rows(Classroom.default(), assignments.named("a2"))["anna"].mark
+    """
+    known = roster.read(classroom)
+    listed = known.students if known else {}
+    marks = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
+    found = {}
+    for student in sorted({*listed, *marks}):
+        mark, person = marks.get(student), listed.get(student)
+        record = intake.record(classroom, assignment.name, student) if mark else None
+        came = record.name if record else student
+        score = mark.score if mark else 0.0
+        found[student] = Row(
+            student=student,
+            name=person.name if person and person.name != student else came,
+            first_name=person.first_name if person else mark.first_name if mark else "",
+            last_name=person.last_name if person else mark.last_name if mark else "",
+            email=person.email if person else mark.email if mark else "",
+            mark=mark,
+            standing=deadlines.standing(classroom, assignment, student, score),
+            system=record.system if record else "",
+            number=record.number if record else "",
+        )
+    return found
+
+
+def notes(found: Iterable[Row]) -> tuple[str, ...]:
+    """What an instructor should know before the scores leave: what is unread, who is missing."""
+    unread = [row.student for row in found if row.mark and row.mark.by_hand]
+    missing = [row.student for row in found if row.mark is None]
+    said = []
+    if unread:
+        said.append(
+            f"Written answers of {len(unread)} are not read yet: {some(unread)}. Their points are "
+            "not in these scores. `grader formgrader` shows them."
+        )
+    if missing:
+        said.append(f"Without a submission: {some(missing)}.")
+    return tuple(said)
+
+
+def some(names: list[str], most: int = 10) -> str:
+    """Names in a sentence; of many, the first ones. Example: `some(["a", "b"]) == "a, b"`."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+class Finder:
+    """Finds the student whom a line of another system's table is about."""
+
+    def __init__(self, classroom: Classroom, found: Mapping[str, Row]) -> None:
+        self._roster = roster.read(classroom)
+        self._by_number = {(r.system, r.number): id for id, r in found.items() if r.number}
+        self._by_name: dict[str, set[str]] = {}
+        for id, row in found.items():
+            for text in (id, row.name, row.email):
+                self._by_name.setdefault(folded(clean(text)), set()).add(id)
+
+    def find(self, system: str, number: str, texts: Iterable[str]) -> str | None:
+        """The student's id; None where the line is nobody's, or could be that of several.
+
+        Args:
+            system: `canvas` or `moodle`.
+            number: the system's number of the student. It decides where a submission came from
+                there.
+            texts: login names, e-mail addresses and names in the line, the surest first.
+        """
+        if (id := self._by_number.get((system, number))) is not None:
+            return id
+        for text in filter(None, texts):
+            if self._roster is not None:
+                found = {one.id for one in self._roster.whose(text, system=system, number=number)}
+            else:
+                last, comma, first = text.partition(",")
+                plain = f"{first.strip()} {last.strip()}" if comma else text
+                found = self._by_name.get(folded(clean(plain)), set())
+            if len(found) == 1:
+                return found.copy().pop()
+        return None

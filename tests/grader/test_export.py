@@ -1,0 +1,395 @@
+"""Exports, on files as Moodle and Canvas write them, read as their importers read them.
+
+The readers below are after moodle/moodle, mod/assign/feedback/offline/importgradeslib.php and
+mod/assign/feedback/file/importziplib.php, and instructure/canvas-lms, lib/gradebook_importer.rb.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from a_class import answered, classroom, course, pack
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from grader.checks.results import CheckResult, Graded, Verdict
+from grader.classroom import export, export_nbgrader, gradebook, intake, names, spreadsheet
+from grader.classroom.classroom import Classroom
+from grader.cli import app
+from workbook.assignments import Assignment
+from workbook.common.errors import WorkbookError
+
+#: Student, number in Moodle, number in Canvas, credit, what they wrote.
+CLASS = {
+    "anna": ("Anna Okafor", 4711, 11, 1.0, "Because."),
+    "bela": ("Béla =Bartók", 4712, 12, 0.5, ""),
+    "cy": ("Cy Li", 4713, 13, None, ""),
+    "dora": ("Dora_Ann Díaz", 4714, 14, 0.0, ""),
+}
+MOODLE = (
+    *("Identifier", "Full name", "ID number", "Email address", "Status", "Grade"),
+    *("Maximum Grade", "Grade can be changed", "Last modified (submission)", "Online text"),
+    *("Last modified (grade)", "Feedback comments"),
+)
+GERMAN = (
+    *("ID", "Vollständiger Name", "Matrikelnummer", "E-Mail-Adresse", "Status", "Bewertung"),
+    *("Maximale Bewertung", "Bewertung kann geändert werden", "Zuletzt geändert (Abgabe)"),
+    *("Texteingabe online", "Zuletzt geändert (Bewertung)", "Feedback als Kommentar"),
+)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
+    home = tmp_path_factory.mktemp("course")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_HOME", str(home))
+        yield course(home)
+
+
+@pytest.fixture(scope="module")
+def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classroom:
+    where = classroom(tmp_path_factory.mktemp("room"))
+    where.home.mkdir()
+    lines = [f"{id},{name},{id}@x.org,{canvas}" for id, (name, _, canvas, _, _) in CLASS.items()]
+    (where.home / "students.csv").write_text("id,name,email,Canvas ID\n" + "\n".join(lines))
+    writer = gradebook.Writer(where, toy)
+    for id, (_, _, _, credit, text) in CLASS.items():
+        if credit is None:
+            continue
+        pack(where.inbox / f"{id}.zip", {"a9.ipynb": answered(toy, f"number = {credit}", text)})
+    intake.take_inbox(where, toy, where.inbox)
+    for id, (_, _, _, credit, text) in CLASS.items():
+        if credit is None:
+            continue
+        status = "passed" if credit == 1 else "partial" if credit else "failed"
+        checks = tuple(
+            CheckResult(
+                id=check,
+                sentence="It holds.",
+                status=status,
+                credit=credit,
+                rationale="=A1 <b>\x1b",
+            )
+            for check in toy.checks
+        )
+        graded = Graded(
+            key=f"{id:x>64}",
+            assignment=toy.name,
+            verdict=Verdict(assignment=toy.name, checks=checks),
+            notebook=answered(toy, f"number = {credit}", text).decode(),
+            sandbox="none",
+        )
+        where.store(graded)
+        where.save_results_index(toy.name, {**where.results_index(toy.name), id: graded.key})
+        writer.write(id, graded.key)
+    return where
+
+
+def moodle_rows(maximum: str = "20.00", prefix: str = "Participant ") -> list[list[str]]:
+    """The rows of a worksheet. One has a teacher's words, one is of a student who left."""
+    rows = [
+        [
+            *(f"{prefix}{number}", name, f"s{number}", f"{id}@x.org", "Submitted", "", maximum),
+            *("Yes", "Friday, 20 November 2026, 10:00 AM", "<p>text, with\nlines</p>", "-", ""),
+        ]
+        for id, (name, number, _, _, _) in CLASS.items()
+    ]
+    rows[1][-1] = "<p>We talked about it.</p>"
+    rows[3][9] = "=HYPERLINK(1)"
+    gone = [f"{prefix}9", "Gone Girl", "", "gone@x.org", "-", "3.00", maximum, "Yes"]
+    return [*rows, [*gone, "-", "", "-", ""]]
+
+
+def sheet(path: Path, header: tuple[str, ...], rows: list[list[str]], **how: str) -> Path:
+    out = io.StringIO()
+    csv.writer(out, **how).writerows([header, *rows])  # type: ignore[call-overload]
+    path.write_bytes(("\ufeff" + out.getvalue()).encode())
+    return path
+
+
+def moodle_reads(text: str, header: tuple[str, ...] = MOODLE) -> dict[str, tuple[str, str]]:
+    """What importgradeslib.php takes: grade and feedback by the participant's number."""
+    rows = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
+    columns = rows[0]
+    at = {columns[n]: n for n in range(len(columns))}
+    grade, modified, feedback = (header[n] for n in (5, 10, 11))
+    assert {header[0], grade, modified} <= at.keys()
+    prefix = len("Teilnehmer/in" if header is GERMAN else "Participant ")
+    return {row[0][prefix:]: (row[at[grade]], row[at[feedback]]) for row in rows[1:]}
+
+
+def test_moodles_worksheet_comes_back_filled_in(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    given = moodle_rows()
+    made = export.table(a_class, toy, "moodle", sheet(tmp_path / "g.csv", MOODLE, given))
+    read = moodle_reads(made.text)
+    assert {id: grade for id, (grade, _) in read.items()} == {
+        **{"4711": "15.00", "4712": "7.50", "4713": "", "4714": "0.00", "9": "3.00"}
+    }
+    assert "15 of 20 points" in read["4711"][1]
+    assert "a9.first</b>: passed, 10 of 10" in read["4711"][1]
+    assert "Written answers are still to be read" in read["4711"][1]
+    assert read["4712"][1] == "<p>We talked about it.</p>"
+    assert "No submission." in read["4713"][1]
+    assert "=A1 &lt;b&gt;" in read["4714"][1]
+    rows = list(csv.reader(io.StringIO(made.text.removeprefix("\ufeff"), newline="")))
+    assert tuple(rows[0]) == MOODLE
+    for before, after in zip(given, rows[1:], strict=True):
+        for place in (0, 1, 2, 3, 4, 6, 7, 8, 10):
+            assert after[place] == before[place]
+    assert rows[4][9] == "'=HYPERLINK(1)"
+    assert made.text.startswith("\ufeff")
+    assert "\x1b" not in made.text
+    assert [note.partition(":")[0] for note in made.notes] == [
+        "Written answers of 1 are not read yet",
+        "Without a submission",
+        "In the worksheet, but nobody of the class; left as it was",
+    ]
+
+
+def test_a_worksheet_that_was_filled_in_can_be_filled_in_again(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    first = export.table(a_class, toy, "moodle", sheet(tmp_path / "g.csv", MOODLE, moodle_rows()))
+    (tmp_path / "again.csv").write_text(first.text, newline="")
+    assert export.table(a_class, toy, "moodle", tmp_path / "again.csv").text == first.text
+
+
+def test_a_worksheet_in_another_language_is_read_by_its_columns(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    given = moodle_rows("20,00", "Teilnehmer/in")
+    given[4][5] = "3,00"
+    made = export.table(a_class, toy, "moodle", sheet(tmp_path / "g.csv", GERMAN, given))
+    read = moodle_reads(made.text, GERMAN)
+    assert [grade for grade, _ in read.values()] == ["15,00", "7,50", "", "0,00", "3,00"]
+    assert "15 of 20 points" in read["4711"][1]
+
+
+@pytest.mark.parametrize(
+    ("header", "maximum", "why"),
+    [
+        ([*MOODLE[:10], "x", *MOODLE[11:]], "20.00", r"lacks Last modified \(grade\)"),
+        ([*MOODLE[:5], "x", *MOODLE[6:]], "20.00", "lacks Grade"),
+        (MOODLE, "100.00", "the maximum grade is 100.00, here it is 20"),
+        (MOODLE, "Good", "the maximum grade is Good"),
+        (["a", *"bcdefghijkl"], "20.00", "not those that Moodle writes"),
+    ],
+)
+def test_what_moodle_would_not_take_is_refused(
+    tmp_path: Path, a_class: Classroom, toy: Assignment, header: list[str], maximum: str, why: str
+) -> None:
+    file = sheet(tmp_path / "g.csv", tuple(header), moodle_rows(maximum))
+    with pytest.raises(WorkbookError, match=why) as raised:
+        export.table(a_class, toy, "moodle", file)
+    assert raised.value.todo
+
+
+def zip_reads(path: Path, participants: set[int]) -> dict[int, str]:
+    """What importziplib.php takes: the file by the participant's number."""
+    found = {}
+    for name in zipfile.ZipFile(path).namelist():
+        parts = f"/import/{name}".split("/")
+        assert not parts[-1].startswith((".", "~"))
+        while parts:
+            info = parts.pop(0).split("_", 4)
+            if len(info) == 5 and info[1].isdecimal() and int(info[1]) in participants:
+                assert info[2:4] == ["assignsubmission", "file"]
+                found[int(info[1])] = "/".join([info[4], *parts])
+                break
+    return found
+
+
+def test_the_feedback_pages_go_to_moodle_as_a_zip(
+    tmp_path: Path, a_class: Classroom, toy: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADER_WORK", str(a_class.home))
+    file = sheet(tmp_path / "g.csv", MOODLE, moodle_rows())
+    to = tmp_path / "out.csv"
+    options = ["--format", "moodle", "--worksheet", str(file), "--to", str(to)]
+    run = CliRunner().invoke(app, ["export", "a9", *options])
+    assert run.exit_code == 0, run.output
+    assert "Written answers of 1 are not read yet: anna" in run.stderr
+    everybody = {number for _, number, _, _, _ in CLASS.values()}
+    read = zip_reads(to.with_suffix(".feedback.zip"), everybody)
+    assert read == dict.fromkeys((4711, 4712, 4714), "/a9__toy.html")
+    with zipfile.ZipFile(to.with_suffix(".feedback.zip")) as archive:
+        pages = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert [name for name, text in pages.items() if "15 of 20 points" in text] == [
+        "Anna Okafor_4711_assignsubmission_file_/a9__toy.html"
+    ]
+    assert any(name.startswith("Dora Ann Díaz_4714_") for name in pages)
+
+
+CANVAS = (
+    *("Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Notes", "A toy (501)"),
+    *("Another (502)", "Assignments Current Score", "Override Score (2020)"),
+)
+
+
+def canvas_rows(points: str = "20.00") -> list[list[str]]:
+    rows = [
+        ["", "", "", "", "", "", "Manual Posting", "", "", ""],
+        ["    Points Possible", "", "", "", "", "", points, "5.00", "(read only)", ""],
+    ]
+    for id, (name, _, canvas, _, _) in CLASS.items():
+        first, _, last = name.partition(" ")
+        person = [f"{last}, {first}", str(canvas), f"00{canvas}", id, "Monday"]
+        rows.append([*person, "private", "", "4.00", "80.0", ""])
+    rows[-1][6] = "EX"
+    rows.append(["Student, Test", "99", "", "f00", "Monday", "", "1.00", "", "", ""])
+    return rows
+
+
+def canvas_reads(text: str) -> tuple[list[str], str, dict[str, str]]:
+    """What gradebook_importer.rb takes: assignments, points possible, scores by id."""
+    text = text.removeprefix("\ufeff")
+    head = text.splitlines()[:3]
+    counts = {c: [len(next(csv.reader([line], delimiter=c))) for line in head] for c in ";,"}
+    fields = {c: n[0] if len(set(n)) == 1 else 0 for c, n in counts.items()}
+    rows = list(csv.reader(io.StringIO(text), delimiter=";" if fields[";"] > fields[","] else ","))
+    header = rows[0]
+    assert "Student" in header[0]
+    assert "ID" in header[1]
+    columns = 3
+    if "SIS Login ID" in header[2]:
+        columns = 4
+    elif "SIS User ID" in header[2] and "SIS Login ID" in header[3]:
+        columns = 5
+    assert "Section" in header[columns - 1]
+    points, scores = "", {}
+    for row in rows[1:]:
+        if "Points Possible" in row[0]:
+            points = row[columns]
+        elif not all(re.fullmatch(r"\s*(Muted|Manual Posting.*)?\s*", cell) for cell in row):
+            scores[row[1]] = row[columns]
+    return header[columns:], points, scores
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_canvas_gets_its_own_column_and_nothing_else(
+    tmp_path: Path, a_class: Classroom, toy: Assignment, delimiter: str
+) -> None:
+    given = canvas_rows()
+    file = sheet(tmp_path / "c.csv", CANVAS, given, delimiter=delimiter)
+    made = export.table(a_class, toy, "canvas", file)
+    assignments, points, scores = canvas_reads(made.text)
+    assert assignments == ["A toy (501)"]
+    assert points == "20.00"
+    assert scores == {"11": "15.00", "12": "7.50", "13": "", "14": "EX", "99": "1.00"}
+    rows = list(csv.reader(io.StringIO(made.text.removeprefix("\ufeff")), delimiter=delimiter))
+    for before, after in zip([CANVAS, *given], rows, strict=True):
+        assert after[1:5] == list(before[1:5])
+        assert after[0].removeprefix("'") == before[0]
+    assert rows[4][0] == "'=Bartók, Béla"
+    assert [note.partition(":")[0] for note in made.notes][2:] == [
+        "In Canvas, but nobody of the class; left as it was",
+        "Excused in Canvas, and left so",
+    ]
+
+
+def test_the_assignments_column_in_canvas_must_be_clear(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    header = [*CANVAS]
+    header[6] = "Toys (501)"
+    file = sheet(tmp_path / "c.csv", tuple(header), canvas_rows())
+    with pytest.raises(WorkbookError, match="No column") as raised:
+        export.table(a_class, toy, "canvas", file)
+    assert "Toys (501); Another (502)." in raised.value.todo
+    assert canvas_reads(export.table(a_class, toy, "canvas", file, "Toys (501)").text)[0] == [
+        "Toys (501)"
+    ]
+    header[7] = "toys (502)"
+    file = sheet(tmp_path / "c.csv", tuple(header), canvas_rows())
+    with pytest.raises(WorkbookError, match="Several columns"):
+        export.table(a_class, toy, "canvas", file, "Toys")
+    with pytest.raises(WorkbookError, match="In Canvas the assignment has 10 points, here it"):
+        export.table(a_class, toy, "canvas", sheet(tmp_path / "c.csv", CANVAS, canvas_rows("10")))
+
+
+def test_nbgraders_table_has_all_students(a_class: Classroom, toy: Assignment) -> None:
+    made = export.table(a_class, toy, "nbgrader")
+    rows = {row["student_id"]: row for row in csv.DictReader(io.StringIO(made.text))}
+    assert tuple(next(iter(rows.values()))) == export_nbgrader.COLUMNS
+    assert {id: row["score"] for id, row in rows.items()} == {
+        **{"anna": "15.0", "bela": "7.5", "cy": "0.0", "dora": "0.0"}
+    }
+    assert rows["cy"]["status"] == "no submission"
+    assert rows["anna"]["status"] == "1 written answer to be read"
+    assert rows["bela"]["last_name"] == "'=Bartók"
+    assert rows["anna"]["email"] == "anna@x.org"
+
+
+def test_due_dates_stand_in_nbgraders_table(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    due = a_class.home / "deadlines.toml"
+    stamp = a_class.submission("anna", toy.name) / "timestamp.txt"
+    try:
+        due.write_text(
+            'timezone = "UTC"\n[a9]\ndue = 2026-11-20T10:00:00\nextensions = {bela = 2}\n'
+        )
+        stamp.write_text("2026-11-21 12:00:00 UTC")
+        text = export.table(a_class, toy, "nbgrader").text
+    finally:
+        due.unlink()
+        stamp.unlink()
+    rows = {row["student_id"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert rows["anna"]["duedate"] == "2026-11-20 10:00:00"
+    assert (rows["anna"]["days_late"], rows["bela"]["days_late"]) == ("2", "0")
+    assert (rows["bela"]["extension_days"], rows["bela"]["duedate"]) == (
+        "2.0",
+        "2026-11-22 10:00:00",
+    )
+    assert rows["cy"]["days_late"] == ""
+
+
+@pytest.mark.parametrize("format", ["canvas", "moodle"])
+@pytest.mark.parametrize(
+    "content", [b"", b"x", b"\xff\xfe\x00", b"PK\x03\x04\x00", b'a,b\n"c', b"a,b\nc,d,e\n"]
+)
+def test_a_file_that_is_none_is_refused(
+    tmp_path: Path, a_class: Classroom, toy: Assignment, format: export.Format, content: bytes
+) -> None:
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(WorkbookError):
+        export.table(a_class, toy, format, tmp_path / "x.csv")
+    with pytest.raises(WorkbookError, match="cannot be read"):
+        export.table(a_class, toy, format, tmp_path / "missing.csv")
+    with pytest.raises(WorkbookError, match="needs its own file"):
+        export.table(a_class, toy, format)
+
+
+@given(st.text(), st.sampled_from(["", "=", "+", "-", "@", "\t=", "\r@", "\uff1d", " ="]))
+def test_no_cell_is_a_formula_or_holds_what_a_terminal_obeys(text: str, first: str) -> None:
+    cell = spreadsheet.safe(first + text)
+    assert names.shown(cell) == cell
+    assert not set(cell) & set("\n\r\t")
+    assert not cell.lstrip().startswith(("=", "+", "-", "\uff1d"))
+    if cell.lstrip().startswith("@"):
+        assert names.clean(cell) == cell
+
+
+@given(
+    st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3)),
+    st.sampled_from([",", ";", "\t"]),
+)
+def test_a_sheet_is_written_as_it_was_read(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], delimiter: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "sheet.csv"
+    rows = [[cell.replace("\0", "") for cell in row] for row in rows]
+    sheet(file, ("one", "two", "three"), rows, delimiter=delimiter)
+    found = spreadsheet.read(file, "a sheet")
+    assert found.delimiter == delimiter
+    assert found.rows == rows
+    assert found.text(found.rows).encode() == file.read_bytes()
