@@ -167,7 +167,11 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
     for check in checks.values():
         for need in check.needs:
             if need not in checks or list(checks).index(need) >= list(checks).index(check.id):
-                raise WorkbookError(f"{check.id} needs {need}, which is not defined before it.")
+                raise WorkbookError(
+                    f"{check.id} needs {need}, which is not defined before it.",
+                    where=f"grader/checks/{assignment}.py",
+                    todo=f"Mend the name in needs=, or define {need} above {check.id}.",
+                )
     if not variants:
         return checks
     module = _module(f"grader.checks.hidden.{assignment}")
@@ -176,7 +180,11 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
         if not _belongs(id, value, assignment, module):
             continue
         if id not in checks:
-            raise WorkbookError(f"{value.__name__} is a hidden variant of no check: {id}.")
+            raise WorkbookError(
+                f"{value.__name__} is a hidden variant of no check: {id}.",
+                where=f"grader/checks/hidden/{assignment}.py",
+                todo=f"Mend the name in @hidden(…). The checks are {', '.join(checks)}.",
+            )
         public = checks[id]
         checks[id] = dataclasses.replace(public, variants=(*public.variants, value))
     return checks

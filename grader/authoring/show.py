@@ -1,0 +1,48 @@
+"""Print a trial: one table of expected against got, and what to do about each difference."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from workbook.assignments import Assignment
+
+from .trial import Trial
+
+
+def show(assignment: Assignment, trial: Trial, out: Console) -> None:
+    """Print what came out of a trial.
+
+    Args:
+        assignment: that was tried.
+        trial: what `trial.run` returned.
+        out: where it is printed.
+    """
+    for path in trial.built:
+        out.print(f"  built      {escape(str(path.relative_to(assignment.home)))}", soft_wrap=True)
+    out.print(_table(trial))
+    for gap in trial.gaps:
+        out.print(f"[bold red]✗[/] {escape(gap.what)}")
+        out.print(f"  [dim]where:[/] {escape(gap.where)}", soft_wrap=True)
+        out.print(f"  [dim]to do:[/] {escape(gap.todo)}")
+    differ = sum(bool(row.differences) for row in trial.rows)
+    if trial.is_as_expected:
+        out.print(f"All {len(trial.rows)} are as expected.")
+    else:
+        out.print(f"{differ} of {len(trial.rows)} differ; {len(trial.gaps)} gaps.")
+
+
+def _table(trial: Trial) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("submission", ratio=3)
+    table.add_column("expected", ratio=2)
+    table.add_column("got", ratio=4)
+    table.add_column("to do", ratio=4)
+    for row in trial.rows:
+        mark = "[bold red]✗[/]" if row.differences else "[green]✓[/]"
+        table.add_row(mark, escape(row.name), escape(row.expected), escape(row.got), "")
+        for difference in row.differences:
+            table.add_row("", "", "", escape(difference.got), escape(difference.todo))
+    return table

@@ -1,0 +1,293 @@
+"""`grader try a8`: grade an assignment's solution, untouched release and mutants as a class.
+
+They are graded by `autograde`, in the real sandbox, several at a time. The classroom of the trial
+is `.workbook/try`. A result is kept there as long as nothing has changed that it depends on, so
+that after an edit of one mutant only this one is graded again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from workbook import assignments
+from workbook.assignments import Assignment
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+
+from ..checks.results import CheckResult, Graded
+from ..classroom.autograde import autograde
+from ..classroom.classroom import Classroom
+from ..judge.grade_submission import Settings
+from . import mutants, submissions
+from .gaps import Gap, checks, gaps
+from .mutants import Mutant
+
+#: How much of a message is shown.
+_SHOWN = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """One thing that is not as expected.
+
+    Attributes:
+        got: what was found.
+        todo: what the author can do.
+    """
+
+    got: str
+    todo: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One submission of a trial.
+
+    Attributes:
+        name: `solution`, `release`, or the mutant's name.
+        expected: what should come out.
+        got: what came out, in short.
+        differences: empty if all is as expected.
+    """
+
+    name: str
+    expected: str
+    got: str
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What came out of a trial.
+
+    Attributes:
+        built: the files that were out of date, and were built.
+        gaps: what can be seen without running anything.
+        rows: one per submission.
+    """
+
+    built: tuple[Path, ...]
+    gaps: tuple[Gap, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def is_as_expected(self) -> bool:
+        """Whether there is neither a gap nor a difference."""
+        return not self.gaps and not any(row.differences for row in self.rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Case:
+    """A submission of a trial: its name, what makes it, what is expected, and the comparison."""
+
+    name: str
+    expected: str
+    make: Callable[[Path], Path]
+    compare: Callable[[Graded], Iterator[Difference]]
+
+
+def run(
+    assignment: Assignment,
+    *,
+    only: str = "",
+    workers: int | None = None,
+    console: Console | None = None,
+    settings: Settings | None = None,
+) -> Trial:
+    """Build an assignment where it is out of date, and grade what its author expects to know.
+
+    Example::
+
+        trial = run(assignments.named("a2"), only="labels")
+        [row.name for row in trial.rows if row.differences]      # []
+
+    Args:
+        assignment: with its source.
+        only: grade only the submissions whose name holds this text.
+        workers: submissions at a time; by default one per core.
+        console: where progress is shown.
+        settings: as for a class.
+
+    Raises:
+        WorkbookError: the assignment cannot be built, its checks or mutants cannot be read, an edit
+            of a mutant does not fit, no name holds `only`, or there is no sandbox.
+    """
+    checks(assignment)  # a mistake in them is better named before the build names a missing one
+    found = gaps(assignment)
+    built = assignments.update(assignment)
+    cases = [case for case in _cases(assignment) if only in case.name]
+    if not cases:
+        raise WorkbookError(
+            f"No submission has {only!r} in its name.",
+            where=str(mutants.path(assignment)),
+            todo="Leave --only out to see all names.",
+        )
+    classroom = Classroom(paths.state("try", assignment.short))
+    with classroom.lock():
+        students = _hand_in(classroom, assignment, cases)
+        outcome = autograde(
+            classroom, assignment, settings or Settings(), workers=workers, console=console
+        )
+        results = classroom.results(assignment.name)
+    rows = []
+    for student, case in students.items():
+        graded = results.get(student)
+        if graded is None or student in outcome.failed:
+            why = outcome.failed.get(student, "There is no result.")
+            lost = Difference(why, "Run it again: this may be the machine's fault.")
+            rows.append(Row(case.name, case.expected, "not graded", (lost,)))
+            continue
+        rows.append(
+            Row(case.name, case.expected, _got(assignment, graded), tuple(case.compare(graded)))
+        )
+    return Trial(tuple(built), tuple(found), tuple(rows))
+
+
+def _cases(assignment: Assignment) -> Iterator[_Case]:
+    total = sum(assignment.checks.values())
+    yield _Case(
+        "solution",
+        f"{total:g} of {total:g} points",
+        lambda to: submissions.solution(assignment, to),
+        lambda graded: _solution(assignment, graded),
+    )
+    yield _Case(
+        "release",
+        "0 points, all not attempted",
+        lambda to: submissions.release(assignment, to),
+        lambda graded: _release(assignment, graded),
+    )
+    for one in mutants.load(assignment):
+        yield _mutant_case(assignment, one)
+
+
+def _mutant_case(assignment: Assignment, one: Mutant) -> _Case:
+    return _Case(
+        one.name,
+        f"fails {_names(assignment, one.fails)}",
+        lambda to: submissions.mutant(assignment, one, to),
+        lambda graded: _mutant(assignment, one, graded),
+    )
+
+
+def _hand_in(classroom: Classroom, assignment: Assignment, cases: list[_Case]) -> dict[str, _Case]:
+    """Write the submissions; returns each one's student. Results of earlier trials are kept."""
+    for old in (classroom.submitted, classroom.autograded):
+        shutil.rmtree(old, ignore_errors=True)
+    classroom.gradebook.unlink(missing_ok=True)
+    students = {f"s{number:03}": case for number, case in enumerate(cases)}
+    for student, case in students.items():
+        to = classroom.submission(student, assignment.name)
+        to.parent.mkdir(parents=True)
+        case.make(to)
+    return students
+
+
+def _solution(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
+    yield from _crashes(assignment, graded)
+    yield from _stops(graded, "Mend the solution in the source.")
+    for check in graded.verdict.checks:
+        if check.credit < 1 and check.status != "error":
+            where = f"hidden/{assignment.short}.py" if check.hidden else f"{assignment.short}.py"
+            yield Difference(
+                _said(check),
+                f"Mend the solution (solutions/{assignment.name}/), or the check "
+                f"(grader/checks/{where}).",
+            )
+    yield from _flags(graded)
+
+
+def _release(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
+    yield from _crashes(assignment, graded)
+    yield from _stops(graded, "Cells must run while tasks are open: their names are still `...`.")
+    for check in graded.verdict.checks:
+        if check.credit:
+            yield Difference(
+                f"{check.id} gives {check.credit:.0%} of its points for nothing.",
+                "What the cell hands over must be `...` at first (### STUB name = ...), and the "
+                "starter files must not be the solution's.",
+            )
+        elif check.status not in ("not attempted", "error"):
+            yield Difference(
+                _said(check),
+                "Untouched work is not wrong. Begin every value that the cell hands over with a "
+                "line ### STUB name = ...",
+            )
+    yield from _flags(graded)
+
+
+def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Difference]:
+    yield from _crashes(assignment, graded)
+    in_mutants = f"tests/mutants/{assignment.short}.py"
+    for check in graded.verdict.checks:
+        if check.status == "error":
+            continue
+        words = one.fails.get(check.id)
+        if words is None and check.credit < 1:
+            yield Difference(
+                _said(check),
+                f"Add {check.id} to its fails in {in_mutants}, or make the mutant smaller.",
+            )
+        elif words is not None and check.credit == 1:
+            yield Difference(
+                f"{check.id} gives all its points to this wrong answer.",
+                "Sharpen the check or its hidden variant, or mend the edit: is it still wrong?",
+            )
+        elif words is not None and words not in f"{check.status}: {check.rationale} → {check.help}":
+            yield Difference(
+                _said(check),
+                f"The message does not hold {words!r}. Does it help the student? Mend the check's "
+                f"words, or those in {in_mutants}.",
+            )
+    raised = "\n".join(error.message for error in graded.errors)
+    if one.stops not in raised or bool(one.stops) != bool(graded.errors):
+        yield Difference(
+            f"The notebook stops: {raised[:_SHOWN]}" if raised else "The notebook does not stop.",
+            f"Mend `stops` in {in_mutants}: words of the error, or '' where all cells run.",
+        )
+
+
+def _crashes(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
+    """Checks that raised something else than `Failure`: their author has to mend them."""
+    for check in graded.verdict.checks:
+        if check.status == "error":
+            where = f"hidden/{assignment.short}.py" if check.hidden else f"{assignment.short}.py"
+            yield Difference(_said(check), f"The check crashed. Mend it: grader/checks/{where}.")
+
+
+def _stops(graded: Graded, todo: str) -> Iterator[Difference]:
+    for error in graded.errors:
+        yield Difference(f"Cell {error.cell} stops: {error.name}: {error.message[:_SHOWN]}", todo)
+
+
+def _flags(graded: Graded) -> Iterator[Difference]:
+    for flag in graded.verdict.flags:
+        yield Difference(
+            f"Flag {flag.kind}: {flag.detail[:_SHOWN]}",
+            "An honest submission must have no flag: see what causes this one.",
+        )
+
+
+def _said(check: CheckResult) -> str:
+    text = f"{check.id} {check.status}: {check.rationale}"
+    return f"{text} → {check.help}"[:_SHOWN] if check.help else text[:_SHOWN]
+
+
+def _got(assignment: Assignment, graded: Graded) -> str:
+    points = assignment.checks
+    earned = sum(check.credit * points.get(check.id, 0) for check in graded.verdict.checks)
+    lost = [check.id for check in graded.verdict.checks if check.credit < 1]
+    return f"{earned:g} of {sum(points.values()):g} points" + (
+        f", fails {_names(assignment, lost)}" if lost else ""
+    )
+
+
+def _names(assignment: Assignment, ids: Iterator[str] | list[str] | dict[str, str]) -> str:
+    """Ids without the assignment's name."""
+    found = [id.removeprefix(f"{assignment.short}.") for id in ids]
+    return "all" if len(found) == len(assignment.checks) > 1 else ", ".join(found)

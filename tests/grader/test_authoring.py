@@ -1,0 +1,388 @@
+"""`grader new` and `grader try`, and what they say to an author whose assignment is not right."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.authoring import gaps, mutants, skeleton, submissions, trial
+from grader.authoring.mutants import Edit, Mutant
+from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
+from tests.checkouts import checkout, run
+from workbook import assignments
+from workbook.assignments import Assignment
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+
+A2 = assignments.named("a2")
+
+
+# -- a new assignment, in a checkout of its own ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def course() -> Iterator[Path]:
+    """A checkout with a new assignment a8."""
+    with checkout() as home:
+        done = run(home, "grader", "new", "a8")
+        assert done.returncode == 0, done.stderr
+        yield home
+
+
+@pytest.mark.timeout(600)
+def test_a_skeleton_can_be_tried_at_once(course: Path) -> None:
+    done = run(course, "grader", "try", "a8")
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = [mutant.name for mutant in mutants.load(Assignment("a8__draft", course))]
+    for name in ("solution", "release", *names):
+        assert re.search(rf"✓ +{re.escape(name)} ", done.stdout), done.stdout
+    assert f"All {len(names) + 2} are as expected." in done.stdout
+
+
+@pytest.mark.timeout(600)
+def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
+    """Also those of format and style: an author begins with files that pass."""
+    python = course / ".venv/bin/python"
+    tests = subprocess.run(
+        [python, "-m", "pytest", "tests/grader/test_assignments.py", "-k", "a8__draft", "-n", "0"],
+        cwd=course,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tests.returncode == 0, tests.stdout
+    assert int(re.findall(r"(\d+) passed", tests.stdout)[0]) >= 20
+    files = [path for path in course.glob("*/**/a8*.py") if ".venv" not in path.parts]
+    assert len(files) == 5
+    for words in (["check"], ["format", "--check"]):
+        ruff = [course / ".venv/bin/ruff", *words, *files]
+        assert subprocess.run(ruff, cwd=course, check=False).returncode == 0, words
+    mypy = subprocess.run([python, "-m", "mypy"], cwd=course, capture_output=True, check=False)
+    assert b"a8" not in mypy.stdout
+
+
+@pytest.mark.timeout(600)
+def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
+    """A check that sees too little, a mutant with other words, a release that earns points."""
+    hidden = course / "grader/checks/hidden/a8.py"
+    wrong = course / "tests/mutants/a8.py"
+    source = course / "solutions/a8__draft/a8.py"
+    kept = {path: path.read_text() for path in (hidden, wrong, source)}
+    try:
+        hidden.write_text(kept[hidden].replace("2 * rows,", "facts.ask(server, model, rows),"))
+        wrong.write_text(kept[wrong].replace("The values in `answers` differ", "Nonsense"))
+        source.write_text(kept[source].replace("### STUB answers = ...  # ask(…)", "### STUB"))
+        done = run(course, "grader", "try", "a8")
+    finally:
+        for path, text in kept.items():
+            path.write_text(text)
+    assert done.returncode == 1, done.stderr
+    said = " ".join(done.stdout.split())
+    assert re.search(r"✗ +model: three times", done.stdout)
+    assert "a8.double gives all its points to this" in said
+    assert re.search(r"✗ +answers: invented", done.stdout)
+    assert "'Nonsense'" in said
+    assert re.search(r"✗ +release", done.stdout)
+    assert "NameError" in said
+    assert re.search(r"✓ +solution", done.stdout)
+
+
+@pytest.mark.timeout(600)
+def test_only_what_is_named_is_graded(course: Path) -> None:
+    done = run(course, "grader", "try", "a8", "--only", "invented")
+    assert "All 1 are as expected." in done.stdout, done.stdout + done.stderr
+    done = run(course, "grader", "try", "a8", "--only", "nothing of this name")
+    assert done.returncode == 1
+    assert "Leave --only out" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("grader/checks/a8.py", "config = require", "config = = require", "grader/checks/a8.py, l"),
+        ("grader/checks/a8.py", "import require", "import requires", "cannot be imported"),
+        (
+            "grader/checks/a8.py",
+            '"a8.double",',
+            '"a8.single",',
+            "secret_rows is a hidden variant of no check",
+        ),
+        ("tests/mutants/a8.py", "MUTANTS = (", "MUTANTS = nothing(", "tests/mutants/a8.py, line"),
+        ("tests/mutants/a8.py", '"3 * x"', '"3 * y" +', "tests/mutants/a8.py, line"),
+        ("tests/mutants/a8.py", '"2 * x"', '"5 * x"', "does not hold '5 * x'"),
+        ("solutions/a8__draft/a8.py", "### END SOLUTION", "", "solution region does not end"),
+    ],
+)
+def test_a_mistake_of_the_author_is_no_traceback(
+    file: str, old: str, new: str, says: str, course: Path
+) -> None:
+    path = course / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    try:
+        done = run(course, "grader", "try", "a8")
+    finally:
+        path.write_text(text)
+    assert done.returncode == 1
+    assert says in " ".join(done.stderr.split()), done.stderr
+    assert "to do:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# -- the skeleton ----------------------------------------------------------------------------------
+
+
+def files_below(home: Path) -> set[str]:
+    return {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+
+
+def test_a_new_assignment_has_all_its_files(tmp_path: Path) -> None:
+    made = skeleton.new("a8__two_streams", tmp_path)
+    assert {path.relative_to(tmp_path).as_posix() for path in made} == files_below(tmp_path)
+    source = (tmp_path / "solutions/a8__two_streams/a8.py").read_text()
+    assert 'title: "Assignment 8: two streams"' in source
+    for path in made:
+        assert not re.search(r"\ba0\b|a0_|Assignment 0", path.read_text()), path
+    assert assignments.leaks(tmp_path / "assignments/a8__two_streams") == []
+
+
+BAD_NAMES = ["", "8", "a0", "a8__", "a8__Two", "a8_two", "b8", "a8__a__b", "../a8", "a123", "a8 "]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_bad_name_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(WorkbookError, match="cannot be an assignment's name") as raised:
+        skeleton.new(name, tmp_path)
+    assert "a8__streams" in raised.value.todo
+    assert files_below(tmp_path) == set()
+
+
+def test_a_taken_name_is_refused(tmp_path: Path) -> None:
+    skeleton.new("a8__one", tmp_path)
+    before = files_below(tmp_path)
+    with pytest.raises(WorkbookError, match="There is an assignment a8__one already"):
+        skeleton.new("a8__other", tmp_path)
+    assert files_below(tmp_path) == before
+
+
+def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    left = tmp_path / "grader/checks/hidden/a8.py"
+    left.parent.mkdir(parents=True)
+    left.write_text("mine")
+    with pytest.raises(WorkbookError, match="another a8 is there") as raised:
+        skeleton.new("a8", tmp_path)
+    assert raised.value.where == "grader/checks/hidden/a8.py"
+    assert files_below(tmp_path) == {"grader/checks/hidden/a8.py"}
+
+
+# -- what is missing -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Assignment:
+    """A copy of a2's source and mutants; its checks are those of this checkout."""
+    for folder in ("solutions/a2__forest", "tests/mutants"):
+        shutil.copytree(paths.root() / folder, tmp_path / folder)
+    return Assignment("a2__forest", tmp_path)
+
+
+GAPS = {
+    "the points of a cell": (
+        "source",
+        'id="a2.forest" points=10',
+        'id="a2.forest" points=11',
+        ["'## Task 2: serve it (25 points)' states 25 points", "add up to 101"],
+    ),
+    "a check without a cell": (
+        "source",
+        'kind="check" id="a2.forest" points=10\ncheck("a2.forest", model=forest)',
+        'kind="given" id="a2.other"\nprint()',
+        ["No cell of the notebook asks a2.forest", "states 25", "add up to 90"],
+    ),
+    "a check that no mutant fails": (
+        "mutants",
+        '"a2.threshold"',
+        '"a2.classes"',
+        ["No mutant fails a2.threshold"],
+    ),
+    "an id that is no check": (
+        "mutants",
+        '{"a2.labels": "have no label"}',
+        '{"a2.lables": "have no label"}',
+        ["fails a2.lables, which is no check"],
+    ),
+    "a mutant without words": (
+        "mutants",
+        '{"a2.labels": "have no label"}',
+        '{"a2.labels": ""}',
+        ["names no words for a2.labels"],
+    ),
+    "an edit of no cell": ("mutants", 'Edit("a2.names"', 'Edit("a2.nam"', ["is no cell"]),
+}
+
+
+@pytest.mark.parametrize("what", GAPS)
+def test_a_gap_is_found(what: str, changed: Assignment) -> None:
+    which, old, new, says = GAPS[what]
+    path = changed.source if which == "source" else mutants.path(changed)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    found = gaps.gaps(changed)
+    for words in says:
+        assert any(words in gap.what for gap in found), found
+    assert all(gap.todo and gap.where for gap in found)
+
+
+def test_a2_has_no_gap(changed: Assignment) -> None:
+    assert gaps.gaps(changed) == []
+
+
+def test_an_assignment_without_mutants(changed: Assignment) -> None:
+    mutants.path(changed).unlink()
+    with pytest.raises(WorkbookError, match="a2__forest has no mutants"):
+        gaps.gaps(changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no MUTANTS"),
+        ("MUTANTS = ('a',)", "no MUTANTS"),
+        ("x = 1 / 0", "ZeroDivisionError"),
+        ("MUTANTS = (", "SyntaxError"),
+        (
+            "from grader.authoring.mutants import Mutant\n"
+            "MUTANTS = (Mutant('one', (), {}), Mutant('one', (), {}))",
+            "Two mutants are named 'one'",
+        ),
+    ],
+)
+def test_mutants_that_cannot_be_read(text: str, says: str, changed: Assignment) -> None:
+    mutants.path(changed).write_text(text)
+    with pytest.raises(WorkbookError, match=says) as raised:
+        mutants.load(changed)
+    assert "tests/mutants/a2.py" in raised.value.where
+
+
+# -- submissions -----------------------------------------------------------------------------------
+
+
+def test_a_mutant_is_the_solution_with_its_edits(tmp_path: Path) -> None:
+    config = "models/forest/config.pbtxt"
+    change = Mutant("m", (Edit(config, "[ 30 ]", "[ 31 ]"), Edit("a2.ask", "served", "s")), {})
+    made = submissions.mutant(A2, change, tmp_path / "mutant")
+    right = submissions.solution(A2, tmp_path / "solution")
+    assert files_below(made) == files_below(right)
+    differ = {name for name in files_below(made)
+              if (made / name).read_bytes() != (right / name).read_bytes()}  # fmt: skip
+    assert differ == {"a2.ipynb", config}
+    cells = [
+        ["".join(cell["source"]) for cell in json.loads((folder / "a2.ipynb").read_text())["cells"]]
+        for folder in (made, right)
+    ]
+    assert sum(one != other for one, other in zip(*cells, strict=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (Edit("models/forest/config.pbtxt", "no such text", ""), "does not hold"),
+        (Edit("models/forest/none.pbtxt", "text", ""), "no such file"),
+        (Edit("a2.none", "text", ""), "there is no cell 'a2.none'"),
+    ],
+)
+def test_an_edit_that_does_not_fit(edit: Edit, says: str, tmp_path: Path) -> None:
+    with pytest.raises(WorkbookError, match=says) as raised:
+        submissions.mutant(A2, Mutant("m", (edit,), {}), tmp_path / "mutant")
+    assert raised.value.todo
+
+
+# -- comparing -------------------------------------------------------------------------------------
+
+
+def graded(*checks: tuple[str, str, float, str], errors: str = "", flag: str = "") -> Graded:
+    """A result: for each check its id, status, credit and rationale."""
+    return Graded(
+        key="",
+        assignment=A2.name,
+        verdict=Verdict(
+            assignment=A2.name,
+            checks=tuple(
+                CheckResult.model_validate(
+                    {"id": id, "sentence": "", "status": s, "credit": c, "rationale": why}
+                )
+                for id, s, c, why in checks
+            ),
+            flags=(Flag(kind=flag, detail=""),) if flag else (),
+        ),
+        notebook="{}",
+        errors=(Stopped(cell=3, name="ValueError", message=errors),) if errors else (),
+        sandbox="none",
+    )
+
+
+MUTANT = Mutant("m", (), {"a2.forest": "30 is wanted"})
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (graded(("a2.forest", "failed", 0, "30 is wanted"), ("a2.shap", "passed", 1, "")), []),
+        (graded(("a2.forest", "passed", 1, "")), ["gives all its points"]),
+        (graded(("a2.forest", "failed", 0, "29 is wrong")), ["does not hold '30 is wanted'"]),
+        (graded(("a2.forest", "error", 0, "30 is wanted")), ["The check crashed"]),
+        (
+            graded(("a2.forest", "failed", 0, "30 is wanted"), ("a2.shap", "failed", 0, "no")),
+            ["Add a2.shap to its fails"],
+        ),
+        (graded(("a2.forest", "failed", 0, "30 is wanted"), errors="bad"), ["Mend `stops`"]),
+    ],
+)
+def test_a_mutant_is_compared(result: Graded, says: list[str]) -> None:
+    found = list(trial._mutant(A2, MUTANT, result))
+    assert len(found) == len(says)
+    for difference, words in zip(found, says, strict=True):
+        assert words in f"{difference.got} {difference.todo}"
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (graded(("a2.forest", "not attempted", 0, "")), []),
+        (graded(("a2.forest", "passed", 1, "")), ["100% of its points for nothing"]),
+        (graded(("a2.forest", "partial", 0.5, "")), ["50% of its points for nothing"]),
+        (graded(("a2.forest", "failed", 0, "wrong")), ["Untouched work is not wrong"]),
+        (graded(("a2.forest", "not attempted", 0, ""), errors="bad"), ["while tasks are open"]),
+        (graded(("a2.forest", "not attempted", 0, ""), flag="stopped"), ["Flag stopped"]),
+    ],
+)
+def test_a_release_is_compared(result: Graded, says: list[str]) -> None:
+    found = list(trial._release(A2, result))
+    assert len(found) == len(says)
+    for difference, words in zip(found, says, strict=True):
+        assert words in f"{difference.got} {difference.todo}"
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (graded(("a2.forest", "passed", 1, "")), []),
+        (graded(("a2.forest", "partial", 0.5, "half")), ["Mend the solution"]),
+        (graded(("a2.forest", "error", 0, "KeyError")), ["grader/checks/a2.py"]),
+        (graded(("a2.forest", "passed", 1, ""), errors="bad"), ["Cell 3 stops"]),
+        (graded(("a2.forest", "passed", 1, ""), flag="edited cell"), ["Flag edited cell"]),
+    ],
+)
+def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
+    found = list(trial._solution(A2, result))
+    assert len(found) == len(says)
+    for difference, words in zip(found, says, strict=True):
+        assert words in f"{difference.got} {difference.todo}"
