@@ -1,30 +1,36 @@
 """Take submissions from the inbox to `submitted/<student>/<assignment>/`.
 
-An instructor puts one zip or folder per student into the inbox:
+An instructor puts everything into one inbox, as it comes, of all assignments:
 
     anna.zip                         what `workbook submit` wrote
+    anna.ipynb                       the notebook alone
     anna/                            the files themselves, or a zip in a folder
     anna/a2__forest/                 as `nbgrader collect` makes it, with its timestamp.txt
     anna+a2__forest+2026-11-20 10:00:00 UTC+x1/   as it lies in nbgrader's exchange
-    okafor_LATE_4711_90210_a2.zip    as Canvas names it (4711 is Canvas's id of the student)
-    Anna Okafor_4711_assignsubmission_file_a2.zip (or a folder)   as Moodle names it
+    submissions.zip                  Canvas's download of a whole class
+    course-forest-71.zip             Moodle's
+    Grades-course-forest-71.csv      Moodle's grading worksheet, which has the times
 
-If an entry cannot be read, the student gets a result without points, with the reason. The other
-entries are not affected.
+arrivals.py says whose each is, as far as its name says so, and roster.py which student of the
+class list that is. unpack_entry.py finds the assignment by what is in it. What belongs to nobody,
+or to no assignment, is reported and not graded. If a submission cannot be read, the student gets a
+result without points, with the reason. The others are not affected.
+
+Of several of one student, the last that can be read counts.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
-import unicodedata
-import zoneinfo
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -34,24 +40,28 @@ from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
 from ..checks.results import CheckResult, Flag, Graded, Verdict
-from . import unpack_entry
+from . import arrivals, deadlines, roster, times, unpack_entry, worksheet
+from .arrivals import Arrival, Download
 from .classroom import Classroom, write
 from .names import clean, digest, folded, shown
+from .times import parse as parse_time
 from .unpack_submission import Refused, open_regular
 
-_CANVAS = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<id>\d+)_\d+_(?P<rest>.+)")
-_MOODLE = re.compile(r"(?P<name>[^_]+)_(?P<id>\d+)_assignsubmission_file(?:_(?P<rest>.*))?")
-#: nbgrader's exchange; the last part, which is random, may be missing.
-_EXCHANGE = re.compile(r"(?P<name>.+)\+[^+]+\+(?P<time>\d{4}-[^+]+)(?:\+[^+]*)?")
-_TIME = re.compile(
-    r"(?P<moment>\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
-    r"(?: ?(?P<offset>[+-]\d\d:?\d\d)| ?(?P<zone>[A-Za-z][\w+/-]{0,40}))?",
-    re.ASCII,
-)
-#: Years in which a submission may have been handed in. Others are taken for a mistake.
-_YEARS = range(2000, 2100)
+__all__ = [
+    "Record",
+    "Reported",
+    "Taken",
+    "parse_time",
+    "record",
+    "refused",
+    "reported",
+    "take",
+    "take_inbox",
+]
+
 #: The longest reason for which an entry is refused: some quote what a student wrote.
 _MOST_REASON = 1_000
+_TAKING = ".taking-"
 
 
 class Record(BaseModel):
@@ -59,16 +69,20 @@ class Record(BaseModel):
 
     Attributes:
         student: nbgrader's id of the student.
-        source: the entry's name in the inbox.
+        source: the entry's name in the inbox; of a download, with the name inside it.
         digest: the hash of the entry's content.
         problem: why it could not be read; empty if it could.
         system: the system that the entry was downloaded from; empty if its name does not show it.
         number: that system's id of the student; empty if its name does not hold it.
         name: the student's name in the entry's name.
         time: when it was handed in, in UTC, as nbgrader writes it; empty if that is not known.
-        clock: what states the time: the name that nbgrader's exchange gave the entry; or the
-            submission's file timestamp.txt. Such a file is nbgrader's, but a student can write one,
-            too. It is not believed in an entry from another system, which knows the time itself.
+        clock: what states the time: the name that nbgrader's exchange gave the entry; Moodle's
+            grading worksheet; or the submission's file timestamp.txt. Such a file is nbgrader's,
+            but a student can write one, too. It is not believed in an entry from another system,
+            which knows the time itself.
+        late: whether Canvas calls it late. By how much, Canvas does not say.
+        note: what an instructor should know: which of several counts, or what came later and could
+            not be read; empty if there is nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,11 +92,13 @@ class Record(BaseModel):
     source: str
     digest: str
     problem: str = ""
-    system: Literal["", "canvas", "moodle", "nbgrader"] = ""
+    system: arrivals.System = ""
     number: str = ""
     name: str
     time: str = ""
-    clock: Literal["", "name", "file"] = ""
+    clock: Literal["", "name", "file", "worksheet"] = ""
+    late: bool = False
+    note: str = ""
 
     @property
     def key(self) -> str:
@@ -90,25 +106,71 @@ class Record(BaseModel):
         return f"{self.name}_{self.number}" if self.number else self.name
 
 
-def take_inbox(classroom: Classroom, assignment: Assignment, inbox: Path) -> list[Record]:
-    """Copy every entry of an inbox to `classroom.submitted`.
+class Reported(BaseModel):
+    """Something in the inbox that is not graded.
 
-    Entries that have not changed since the last time are not copied again.
+    Attributes:
+        source: its name; of a download, with the name inside it.
+        reason: why, and what to do.
+        waits: whether it may be a submission, which somebody waits for.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    reason: str
+    waits: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """What one look into the inbox found.
+
+    Attributes:
+        records: the submissions, by assignment, in the order in which they lie in the inbox.
+        reported: what is not graded.
+        downloads: the downloads of a whole class.
+    """
+
+    records: dict[str, list[Record]]
+    reported: list[Reported]
+    downloads: list[Download]
+
+
+def take_inbox(classroom: Classroom, assignment: Assignment, inbox: Path) -> list[Record]:
+    """Take the submissions of one assignment, where there is no other.
 
     Example::
 
         take_inbox(Classroom.default(), assignments.named("a2"), Path("~/Downloads").expanduser())
 
-    Args:
-        classroom: where the submissions are copied to.
-        assignment: the assignment that was handed in.
-        inbox: the folder with one entry per student. Nothing in it is changed.
+    Args, Raises: as for `take`.
 
     Returns:
         One record per student.
+    """
+    return take(classroom, [assignment], inbox).records[assignment.name]
+
+
+def take(
+    classroom: Classroom,
+    assignments: Sequence[Assignment],
+    inbox: Path,
+    *,
+    assumed: Assignment | None = None,
+) -> Taken:
+    """Copy every submission in an inbox to `classroom.submitted`.
+
+    Submissions that have not changed since the last time are not copied again.
+
+    Args:
+        classroom: where the submissions are copied to, and whose class list counts.
+        assignments: those that may have been handed in, built.
+        inbox: the folder. Nothing in it is changed.
+        assumed: the assignment of what cannot be read, where nothing else says it.
 
     Raises:
-        WorkbookError: there is no such folder.
+        WorkbookError: there is no such folder; or the class list or the due dates are wrong.
     """
     if not inbox.is_dir():
         raise WorkbookError(
@@ -116,18 +178,43 @@ def take_inbox(classroom: Classroom, assignment: Assignment, inbox: Path) -> lis
             where=str(inbox),
             todo="Make the folder and put one zip or folder per student into it.",
         )
-    entries = [path for path in sorted(inbox.iterdir()) if not path.name.startswith(".")]
-    newest = _newest(entries)
-    ids = _ids(classroom, assignment, [whose.key for _, whose in newest])
-    return [
-        _take(classroom, assignment, path, whose.model_copy(update={"student": ids[whose.key]}))
-        for path, whose in newest
-    ]
+    run = _Run(classroom, assignments, assumed)
+    for path in classroom.submitted.glob(f"{_TAKING}*"):  # of a run that was killed
+        shutil.rmtree(path, ignore_errors=True)
+    stated, faults = worksheet.handed_in(inbox, deadlines.timezone(classroom))
+    reports = [Reported(source=name, reason=why, waits=False) for name, why in faults.items()]
+    downloads: list[Download] = []
+    come: list[Arrival] = []
+    for found in arrivals.look(inbox, run.is_student):
+        if isinstance(found, Download):
+            downloads.append(found)
+        elif found.system == "moodle" and found.number in stated:
+            come.append(dataclasses.replace(found, time=stated[found.number]))
+        else:
+            come.append(found)
+    students = run.students(come)
+    for student, theirs in students.items():
+        run.take(student, theirs)
+    run.refuse()
+    run.end()
+    reports += run.reports
+    text = json.dumps([report.model_dump() for report in reports], indent=1)
+    write(classroom.home / "intake" / "reported.json", text.encode())
+    return Taken(run.in_order(come), reports, downloads)
 
 
 def record(classroom: Classroom, assignment: str, student: str) -> Record | None:
     """Where a submission came from; None for one that was not taken from an inbox."""
     return _read(_record(classroom, assignment, student))
+
+
+def reported(classroom: Classroom) -> list[Reported]:
+    """What lay in the inbox the last time and is not graded, with the reasons."""
+    try:
+        found = json.loads((classroom.home / "intake" / "reported.json").read_bytes())
+        return [Reported.model_validate(one) for one in found]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def refused(assignment: Assignment, problem: str) -> Graded:
@@ -152,43 +239,365 @@ def refused(assignment: Assignment, problem: str) -> Graded:
     )
 
 
-def parse_time(text: str) -> datetime.datetime | None:
-    """The time in a text as nbgrader writes it; None if there is none, or not one of this century.
+@dataclasses.dataclass
+class _Look:
+    """What an arrival holds.
 
-    A zone that this machine does not know is taken for UTC, as nbgrader does.
-
-    Example: `parse_time("2026-11-20 10:00:00.000000 UTC")`.
+    Attributes:
+        digest: the hash of its content; "" if it could not be looked at.
+        folders: by assignment, the folder with the notebook; None where it was found in a former
+            run, and is not unpacked now.
+        problems: why it cannot be taken, by assignment; "" for the whole.
+        stamps: the files timestamp.txt that are believed, by assignment.
     """
-    match = _TIME.fullmatch(text.strip())
-    if match is None or int(match["moment"][:4]) not in _YEARS:
-        return None
-    try:
-        moment = datetime.datetime.fromisoformat(match["moment"])
-        zone: datetime.tzinfo = datetime.UTC
-        if match["offset"]:
-            zone = datetime.datetime.strptime(match["offset"], "%z").tzinfo or zone
-        elif match["zone"]:
-            with contextlib.suppress(zoneinfo.ZoneInfoNotFoundError, OSError):
-                zone = zoneinfo.ZoneInfo(match["zone"])
-        return moment.replace(tzinfo=zone).astimezone(datetime.UTC)
-    except ValueError:  # such as a 13th month
-        return None
+
+    digest: str = ""
+    folders: dict[str, Path | None] = dataclasses.field(default_factory=dict)
+    problems: dict[str, str] = dataclasses.field(default_factory=dict)
+    stamps: dict[str, datetime.datetime] = dataclasses.field(default_factory=dict)
 
 
-def _newest(entries: list[Path]) -> list[tuple[Path, Record]]:
-    """Each entry with its record. If a student has several entries, only the newest counts."""
-    newest: dict[str, tuple[float, Path, Record]] = {}
-    for path in entries:
-        whose = _whose(path)
-        when = 0.0
-        if (stated := parse_time(whose.time)) is not None:
-            when = stated.timestamp()
-        else:
-            with contextlib.suppress(OSError):  # it is gone since the inbox was listed
-                when = path.lstat().st_mtime
-        if whose.key not in newest or when >= newest[whose.key][0]:
-            newest[whose.key] = (when, path, whose)
-    return [(path, whose) for _, path, whose in newest.values()]
+class _Run:
+    """One look into the inbox.
+
+    Args:
+        classroom: where submissions are copied to.
+        assignments: those that may have been handed in.
+        assumed: the assignment of what cannot be read, where nothing else says it.
+    """
+
+    def __init__(
+        self, classroom: Classroom, assignments: Sequence[Assignment], assumed: Assignment | None
+    ) -> None:
+        self.reports: list[Reported] = []
+        self._classroom = classroom
+        self._assignments = assignments
+        self._assumed = assignments[0] if len(assignments) == 1 else assumed
+        self._roster = roster.read(classroom)
+        self._records: dict[tuple[str, str], tuple[Record, Arrival]] = {}
+        self._broken: list[tuple[str, Arrival, str, str]] = []
+        self._siblings: dict[str, Counter[str]] = {}
+        self._whole: dict[Path, str] = {}  # hashes of downloads
+        self._state = _state(assignments)
+        self._known = _seen(classroom, self._state)
+        self._seen: dict[str, list[str]] = {}
+
+    def is_student(self, name: str) -> bool:
+        """Whether a name is that of a student in the class list."""
+        return bool(self._whose(Arrival(path=Path(), source="", name=name)))
+
+    def students(self, come: Iterable[Arrival]) -> dict[str, list[Arrival]]:
+        """The arrivals of each student, by nbgrader's id. What is nobody's is reported."""
+        found: dict[str, list[Arrival]] = {}
+        unnamed: list[Arrival] = []
+        for arrival in come:
+            if self._roster is None:
+                if not arrival.system and self._without_assignment(arrival.name) == "":
+                    self._report(arrival, "It is named like an assignment. " + _NAME_IT)
+                else:
+                    unnamed.append(arrival)
+                continue
+            theirs = self._whose(arrival)
+            if len(theirs) == 1:
+                found.setdefault(theirs[0].id, []).append(arrival)
+            elif theirs:
+                named = ", ".join(student.id for student in theirs[:5])
+                self._report(arrival, f"It could be of {len(theirs)} students: {named}. {_NAME_IT}")
+            elif arrival.problem and not arrival.system:
+                self._report(arrival, arrival.problem, waits=False)
+            else:
+                number = f", {arrival.number} in {arrival.system}" if arrival.number else ""
+                nobody = f"Nobody in the class list is {arrival.name[:100]!r}{number}. {_NAME_IT}"
+                self._report(arrival, _hint(arrival) or nobody)
+        if unnamed:
+            ids = _ids(self._classroom, self._assignments[0], [one.key for one in unnamed])
+            for arrival in unnamed:
+                found.setdefault(ids[arrival.key], []).append(arrival)
+        return found
+
+    def take(self, student: str, theirs: list[Arrival]) -> None:
+        """Look at everything that a student handed in, and copy what counts."""
+        self._classroom.submitted.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._classroom.submitted, prefix=_TAKING) as scratch:
+            looks = []
+            for number, arrival in enumerate(theirs):
+                place = Path(scratch) / str(number)
+                place.mkdir()
+                look = self._look(arrival, place)
+                looks.append((arrival, look))
+                self._broken += [
+                    (student, arrival, which, why) for which, why in look.problems.items()
+                ]
+            for assignment in self._assignments:
+                name = assignment.name
+                good = [
+                    (_timed(arrival, look.stamps.get(name)), look)
+                    for arrival, look in looks
+                    if name in look.folders
+                ]
+                if good:
+                    for arrival, _ in good:
+                        self._siblings.setdefault(arrival.download, Counter())[name] += 1
+                    self._choose(student, assignment, good, Path(scratch))
+
+    def refuse(self) -> None:
+        """Write down what cannot be read, once it is clear of which assignment it is."""
+        for student, arrival, which, why in self._broken:
+            assignment = self._of(arrival, which)
+            if assignment is None:
+                names = ", ".join(assignment.short for assignment in self._assignments)
+                self._report(arrival, f"{student}: {why} It can be of {names or 'no assignment'}.")
+                continue
+            kept, other = self._kept(assignment.name, student)
+            if other is not None and not _is_later(arrival, other):
+                continue
+            if kept is None or kept.problem:
+                kept = self._record(student, arrival, digest="", problem=why)
+                self._install(assignment, kept, None)
+            elif other is None or other.download != arrival.download or not other.download:
+                note = f"A later one, {arrival.source}, cannot be read: {why}"
+                kept = kept.model_copy(update={"note": shown(note)[:_MOST_REASON]})
+                self._keep(assignment.name, kept)
+            self._records[assignment.name, student] = (kept, other or arrival)
+
+    def end(self) -> None:
+        """Record what was found in each arrival, so that it is not unpacked again."""
+        text = json.dumps({"state": self._state, "seen": self._seen})
+        write(self._classroom.home / "intake" / "seen.json", text.encode())
+
+    def in_order(self, come: list[Arrival]) -> dict[str, list[Record]]:
+        """The records by assignment, in the order of the arrivals."""
+        place = {arrival.source: number for number, arrival in enumerate(come)}
+        found: dict[str, list[Record]] = {assignment.name: [] for assignment in self._assignments}
+        for (name, _), (kept, _) in sorted(
+            self._records.items(), key=lambda item: place[item[1][1].source]
+        ):
+            found[name].append(kept)
+        return found
+
+    def _whose(self, arrival: Arrival) -> list[roster.Student]:
+        """The students of the class list whose an arrival can be."""
+        if self._roster is None:
+            return []
+        names = [arrival.name, self._without_assignment(arrival.name)]
+        # Where a course has groups, Moodle writes `Group A-Anna Okafor`.
+        names += [arrival.name[match.end() :] for match in re.finditer("-", arrival.name)]
+        for name in dict.fromkeys(names):
+            if theirs := self._roster.whose(name, system=arrival.system, number=arrival.number):
+                return theirs
+        return []
+
+    def _without_assignment(self, name: str) -> str:
+        """A name without that of an assignment: `anna` of `anna_a2`; "" of `a2`."""
+        for assignment in self._assignments:
+            for word in (assignment.name, assignment.short):
+                pattern = rf"(?:^|[ _.-]+){re.escape(word)}(?:$|[ _.-]+)"
+                name = re.sub(pattern, " ", name, flags=re.IGNORECASE)
+        return name.strip(" _.-")
+
+    def _look(self, arrival: Arrival, scratch: Path) -> _Look:
+        """What an arrival holds. It is unpacked unless a former run has done that."""
+        look = _Look()
+        try:
+            if arrival.problem:
+                raise Refused(arrival.problem)
+            parts = [] if arrival.part else unpack_entry.parts(arrival.path)
+            if not arrival.system:
+                look.stamps = _stamps(arrival.path, parts, self._assignments)
+            look.digest = self._digest(arrival, parts)
+            if look.digest in self._known:
+                look.folders = dict.fromkeys(self._known[look.digest])
+            else:
+                self._unpack(arrival, look, scratch)
+            if look.folders and not look.problems:
+                self._seen[look.digest] = list(look.folders)
+        except (Refused, OSError) as error:
+            look.problems = {"": self._why(arrival, error)}
+        return look
+
+    def _why(self, arrival: Arrival, error: Refused | OSError) -> str:
+        """The reason why nothing of an arrival can be taken."""
+        if not isinstance(error, Refused):
+            return f"It cannot be read: {error.strerror}."
+        return _hint(arrival) or str(error)
+
+    def _unpack(self, arrival: Arrival, look: _Look, scratch: Path) -> None:
+        """Unpack an arrival, and add to `look` what it holds.
+
+        Raises:
+            Refused: nothing in it can be taken.
+        """
+        found = unpack_entry.unpack(arrival.path, self._assignments, scratch, part=arrival.part)
+        look.folders = dict(found.folders)
+        look.problems = {name: shown(why)[:_MOST_REASON] for name, why in found.problems.items()}
+
+    def _digest(self, arrival: Arrival, parts: list[tuple[Path, bool]]) -> str:
+        if not arrival.part:
+            return _digest(arrival.path, parts)
+        if arrival.path not in self._whole:
+            self._whole[arrival.path] = _digest(arrival.path, [(arrival.path, True)])
+        return digest(f"{self._whole[arrival.path]} {arrival.part}")
+
+    def _choose(
+        self, student: str, assignment: Assignment, good: list[tuple[Arrival, _Look]], scratch: Path
+    ) -> None:
+        """Copy the last of a student's submissions of an assignment."""
+        last, look = good[0]
+        for arrival, other in good[1:]:
+            if not _is_later(last, arrival):
+                last, look = arrival, other
+        note = ""
+        if len(good) > 1:
+            when = f", of {last.time:%Y-%m-%d %H:%M} UTC" if last.time else ""
+            note = f"Of {len(good)} that were handed in, the last counts: {last.source}{when}."
+        new = self._record(student, last, look.digest, note=shown(note)[:_MOST_REASON])
+        known = record(self._classroom, assignment.name, student)
+        if known and not known.problem and self._is_there(student, assignment.name):
+            before, now = parse_time(known.time), last.time
+            if before and now and now < before and known.clock != "file":
+                self._records[assignment.name, student] = (known, last)
+                return  # it is older than what was taken from the inbox before
+            if known.digest == new.digest:
+                self._restate(assignment, known, new)
+                self._records[assignment.name, student] = (new, last)
+                return
+        folder = look.folders[assignment.name]
+        if folder is None:  # a former run has unpacked it, and something has removed the files
+            again = Path(tempfile.mkdtemp(dir=scratch))
+            try:
+                self._unpack(last, look, again)
+                folder = look.folders[assignment.name]
+            except (Refused, OSError, KeyError) as error:
+                reason = str(error) if isinstance(error, Refused) else "It cannot be read again."
+                new = new.model_copy(update={"problem": shown(reason)[:_MOST_REASON]})
+        if folder is not None and len(look.folders) > 1:
+            folder = self._alone(folder, assignment, scratch)
+        self._install(assignment, new, folder)
+        self._records[assignment.name, student] = (new, last)
+
+    def _alone(self, folder: Path, assignment: Assignment, scratch: Path) -> Path:
+        """A copy of a submission that holds several assignments, without the others' notebooks."""
+        alone = Path(tempfile.mkdtemp(dir=scratch)) / "copy"
+        shutil.copytree(folder, alone)
+        for other in self._assignments:
+            if other != assignment:
+                (alone / other.release.name).unlink(missing_ok=True)
+        return alone
+
+    def _record(
+        self, student: str, arrival: Arrival, digest: str, *, problem: str = "", note: str = ""
+    ) -> Record:
+        clock: Literal["", "name", "file", "worksheet"] = ""
+        if arrival.time is not None:
+            clock = "file" if not arrival.system else "worksheet"
+            clock = "name" if arrival.system == "nbgrader" else clock
+        return Record(
+            student=student,
+            source=arrival.source,
+            digest=digest,
+            problem=shown(problem)[:_MOST_REASON],
+            system=arrival.system,
+            number=arrival.number,
+            name=arrival.name,
+            time=times.stated(arrival.time) if arrival.time else "",
+            clock=clock,
+            late=arrival.late,
+            note=note,
+        )
+
+    def _restate(self, assignment: Assignment, known: Record, new: Record) -> None:
+        """Write a record anew, and the time, of a submission whose files are there."""
+        if known != new:
+            place = self._classroom.submission(new.student, assignment.name)
+            _state_time(place / "timestamp.txt", new.time)
+            self._keep(assignment.name, new)
+
+    def _install(self, assignment: Assignment, new: Record, folder: Path | None) -> None:
+        """Put a submission's files in their place; without a folder, a notebook with the reason."""
+        place = self._classroom.submission(new.student, assignment.name)
+        known = record(self._classroom, assignment.name, new.student)
+        if new.problem and known == new and place.is_dir():
+            return
+        with tempfile.TemporaryDirectory(dir=self._classroom.submitted, prefix=_TAKING) as scratch:
+            if folder is None:
+                folder = Path(scratch) / "refused"
+                folder.mkdir()
+                (folder / assignment.release.name).write_text(_stand_in(new.problem), "utf-8")
+            _state_time(folder / "timestamp.txt", new.time)
+            place.parent.mkdir(exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                place.rename(Path(scratch) / "old")
+            folder.rename(place)
+        self._keep(assignment.name, new)
+
+    def _keep(self, assignment: str, new: Record) -> None:
+        path = _record(self._classroom, assignment, new.student)
+        write(path, new.model_dump_json(indent=1).encode())
+
+    def _kept(self, assignment: str, student: str) -> tuple[Record | None, Arrival | None]:
+        """What counts so far: of this run, with its arrival; or what a former run has read."""
+        if (assignment, student) in self._records:
+            return self._records[assignment, student]
+        known = record(self._classroom, assignment, student)
+        if known is not None and not known.problem and self._is_there(student, assignment):
+            return known, None
+        return None, None
+
+    def _is_there(self, student: str, assignment: str) -> bool:
+        return self._classroom.submission(student, assignment).is_dir()
+
+    def _of(self, arrival: Arrival, which: str) -> Assignment | None:
+        """The assignment of something that cannot be read.
+
+        What was found in it says so, or its name; else what else lies in the same download; else
+        the only assignment that there is.
+        """
+        known = {assignment.name: assignment for assignment in self._assignments}
+        if which:
+            return known[which]
+        words = set(re.split(r"[^a-z0-9]+", arrival.source.rpartition(": ")[2].lower()))
+        named = [one for one in self._assignments if {one.short, one.name} & words]
+        if len(named) == 1:
+            return named[0]
+        if arrival.download and (siblings := self._siblings.get(arrival.download)):
+            return known[siblings.most_common(1)[0][0]]
+        return self._assumed
+
+    def _report(self, arrival: Arrival, reason: str, *, waits: bool = True) -> None:
+        text = shown(reason)[:_MOST_REASON]
+        self.reports.append(Reported(source=arrival.source, reason=text, waits=waits))
+
+
+_NAME_IT = "Name it by the student's id, such as anna.zip."
+
+
+def _hint(arrival: Arrival) -> str:
+    """What to do with a whole class's submissions that are not named like a download; else "".
+
+    They are not taken by themselves: it could be a student's file, with submissions for others.
+    """
+    if arrival.system or arrival.problem or not (parts := list(arrivals.parts_of(arrival.path))):
+        return ""
+    return (
+        f"It holds {len(parts)} submissions as {parts[0].system.title()} names them. If it is the "
+        "download of the whole class, name it submissions.zip."
+    )
+
+
+def _timed(arrival: Arrival, stamp: datetime.datetime | None) -> Arrival:
+    """The arrival with the time of a file timestamp.txt, where nothing else states one."""
+    if arrival.time is None and stamp is not None:
+        return dataclasses.replace(arrival, time=stamp)
+    return arrival
+
+
+def _is_later(one: Arrival, other: Arrival) -> bool:
+    """Whether one of a student's submissions was handed in after another."""
+    if one.time and other.time:
+        return one.time > other.time
+    if one.file and other.file:
+        return one.file > other.file
+    return one.came > other.came
 
 
 def _ids(classroom: Classroom, assignment: Assignment, keys: list[str]) -> dict[str, str]:
@@ -222,89 +631,23 @@ def _ids(classroom: Classroom, assignment: Assignment, keys: list[str]) -> dict[
     return ids
 
 
-def _whose(path: Path) -> Record:
-    """The record from an entry's name, as yet without an id."""
-    name = path.name if path.is_dir() else re.sub(r"\.zip$", "", path.name, flags=re.IGNORECASE)
-    name = unicodedata.normalize("NFC", name)  # zips of macOS have letters and accents apart
-    if shown(name) != name or "\n" in name or "\t" in name:
-        source = os.fsencode(path.name).decode("utf-8", "backslashreplace")
-        source = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in source)
-        return Record(
-            student="",
-            source=source,
-            digest="",
-            problem=f"Its name holds what is no text in UTF-8: {source}. Rename it.",
-            name=f"{source} {digest(path.name)[:6]}",
-        )
-    entry = Record(student="", source=path.name, digest="", name=name)
-    if path.is_dir() and (match := _EXCHANGE.fullmatch(name)) and parse_time(match["time"]):
-        found = {"system": "nbgrader", "name": match["name"], "time": match["time"]}
-        return entry.model_copy(update={**found, "clock": "name"})
-    for system, pattern in (("moodle", _MOODLE), ("canvas", _CANVAS)):
-        if match := pattern.fullmatch(name):
-            found = {"system": system, "number": match["id"], "name": match["name"]}
-            return entry.model_copy(update=found)
-    return entry
-
-
-def _take(classroom: Classroom, assignment: Assignment, path: Path, whose: Record) -> Record:
-    if not whose.problem:
-        try:
-            whose = _looked_at(path, assignment, whose)
-        except (Refused, OSError) as error:
-            whose = _refuse(whose, error)
-    known = record(classroom, assignment.name, whose.student)
-    place = classroom.submission(whose.student, assignment.name)
-    if known is not None and place.is_dir():
-        unread = known if whose.problem else known.model_copy(update={"problem": ""})
-        if unread == whose:
-            return known
-    classroom.submitted.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=classroom.submitted, prefix=".taking-") as scratch:
-        folder = Path(scratch) / "refused"
-        if not whose.problem:
-            try:
-                folder = unpack_entry.unpack(path, assignment, Path(scratch))
-            except (Refused, OSError) as error:
-                whose = _refuse(whose, error)
-        if whose.problem:
-            folder.mkdir()
-            (folder / assignment.release.name).write_text(_stand_in(whose.problem), "utf-8")
-        _state_time(folder / "timestamp.txt", whose.time)
-        place.parent.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            place.rename(Path(scratch) / "old")
-        folder.rename(place)
-    write(
-        _record(classroom, assignment.name, whose.student), whose.model_dump_json(indent=1).encode()
-    )
-    return whose
-
-
-def _looked_at(path: Path, assignment: Assignment, whose: Record) -> Record:
-    """The record with the entry's hash, and with the time of handing in where that is known.
+def _stamps(
+    path: Path, parts: list[tuple[Path, bool]], assignments: Sequence[Assignment]
+) -> dict[str, datetime.datetime]:
+    """The times in the files that `nbgrader collect` writes, by assignment.
 
     Raises:
-        Refused: the entry is too large, or no submission.
-        OSError: it cannot be read.
+        Refused: such a file is no regular file.
     """
-    parts = unpack_entry.parts(path)
-    found = {"digest": _digest(path, parts), "time": "", "clock": whose.clock}
-    time = parse_time(whose.time)
-    stamp = path / assignment.name / "timestamp.txt"
-    if not whose.system and (stamp, True) in parts:
-        with open_regular(stamp) as stream:
-            time = parse_time(stream.read(100).decode("ascii", "replace"))
-        found["clock"] = "file" if time else ""
-    if time is not None:
-        found["time"] = f"{time:%Y-%m-%d %H:%M:%S.%f} UTC"
-    return whose.model_copy(update=found)
-
-
-def _refuse(whose: Record, why: Refused | OSError) -> Record:
-    """The record with the reason why the entry is not taken."""
-    reason = str(why) if isinstance(why, Refused) else f"It cannot be read: {why.strerror}."
-    return whose.model_copy(update={"problem": shown(reason)[:_MOST_REASON]})
+    found = {}
+    for assignment in assignments:
+        stamp = path / assignment.name / "timestamp.txt"
+        if (stamp, True) in parts:
+            with open_regular(stamp) as stream:
+                time = parse_time(stream.read(100).decode("ascii", "replace"))
+            if time is not None:
+                found[assignment.name] = time
+    return found
 
 
 def _stand_in(problem: str) -> str:
@@ -331,6 +674,26 @@ def _digest(entry: Path, parts: list[tuple[Path, bool]]) -> str:
             with open_regular(path) as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()
+
+
+def _state(assignments: Sequence[Assignment]) -> str:
+    """What it depends on which assignments a submission is of: their names and releases."""
+    state = hashlib.sha256()
+    for assignment in assignments:
+        state.update(assignment.name.encode())
+        with contextlib.suppress(OSError):
+            state.update(hashlib.sha256(assignment.release.read_bytes()).digest())
+    return state.hexdigest()
+
+
+def _seen(classroom: Classroom, state: str) -> dict[str, list[str]]:
+    """The assignments in what former runs have unpacked, by its hash."""
+    try:
+        found = json.loads((classroom.home / "intake" / "seen.json").read_bytes())
+        seen = found["seen"] if found["state"] == state else {}
+        return {str(digest): [str(name) for name in names] for digest, names in seen.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
 
 
 def _read(path: Path) -> Record | None:

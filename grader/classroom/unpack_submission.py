@@ -5,6 +5,7 @@ Sizes, numbers and kinds are looked at first. Only regular files are opened.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import itertools
@@ -27,10 +28,15 @@ MOST_RATIO = 200
 SMALL = 4 << 20
 #: The longest list of files in a zip, in bytes. `zipfile` reads all of it when it opens a zip.
 MOST_LISTING = 2 << 20
+#: The same for the download of a whole class.
+MOST_LISTING_OF_CLASS = 8 << 20
 
 _CHUNK = 1 << 20
-#: Files that operating systems and Jupyter make, which are left out.
-_LITTER = {"__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__"}
+#: Files and folders that operating systems, Jupyter and the course make, which are left out.
+LITTER = {
+    *("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints", "__pycache__"),
+    *(".git", ".venv", ".workbook"),  # of a whole course
+}
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -38,16 +44,35 @@ class Refused(Exception):
     """A submission that cannot be taken. The text says why, for student and instructor."""
 
 
-def unzip(archive: Path, to: Path) -> None:
+def unzip(archive: Path, to: Path, *, part: str = "", budget: Budget | None = None) -> None:
     """Unpack a zip into an empty folder.
+
+    Args:
+        archive: the zip.
+        to: the folder.
+        part: only this file or folder of it, which is a student's: then the zip may be a download
+            of a whole class, and only what this part holds is counted.
+        budget: counts what was unpacked of this submission before.
 
     Raises:
         Refused: it is not a zip; it is encrypted or too large; or it holds a path that leads out of
             the folder, a link or a special file. Files that were written before may be left.
     """
+    with opened(archive, MOST_LISTING_OF_CLASS if part else MOST_LISTING) as packed:
+        _unzip(packed, to, part, budget or Budget())
+
+
+@contextlib.contextmanager
+def opened(archive: Path, most_listing: int) -> Iterator[zipfile.ZipFile]:
+    """A zip, opened; whatever is wrong with it becomes `Refused`.
+
+    Args:
+        archive: the zip.
+        most_listing: the longest list of files that is read, in bytes.
+    """
     try:
-        with _Archive(archive) as file, zipfile.ZipFile(file) as opened:
-            _unzip(opened, to)
+        with _Archive(archive, most_listing) as file, zipfile.ZipFile(file) as packed:
+            yield packed
     except (zipfile.BadZipFile, zipfile.LargeZipFile) as error:
         raise Refused(f"It is not a zip file, or it is damaged: {error}.") from None
     except (zlib.error, EOFError, NotImplementedError, ValueError) as error:
@@ -58,13 +83,13 @@ def unzip(archive: Path, to: Path) -> None:
         raise Refused("It is damaged: it names a place before its beginning.") from None
 
 
-def copy(folder: Path, to: Path) -> None:
+def copy(folder: Path, to: Path, budget: Budget | None = None) -> None:
     """Copy a folder into an empty folder, under the same rules.
 
     Raises:
         Refused: as for `unzip`.
     """
-    budget = _Budget()
+    budget = budget or Budget()
     for path, source, status in contents(folder):
         if stat.S_ISDIR(status.st_mode):
             (to / path).mkdir(parents=True, exist_ok=True)
@@ -83,7 +108,7 @@ def contents(folder: Path) -> Iterator[tuple[PurePosixPath, Path, os.stat_result
     Raises:
         Refused: as for `unzip`, at the first entry that breaks a rule.
     """
-    budget = _Budget()
+    budget = Budget()
     size = 0
     for path, entry in _walk(folder):
         status = entry.stat(follow_symlinks=False)
@@ -125,27 +150,30 @@ def special(mode: int) -> str | None:
 
 
 class _Archive(io.BufferedReader):
-    """A zip of which no single read takes more than `MOST_LISTING` bytes.
+    """A zip of which no single read takes more than so many bytes.
 
     `zipfile` reads the list of files at once, and makes an object for each. Where the list lies,
     and how long it is, the zip itself states.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, most: int) -> None:
         super().__init__(io.FileIO(_open_regular(path)))
+        self._most = most
 
     def read(self, size: int | None = -1, /) -> bytes:
-        most = MOST_LISTING + 1
+        most = self._most + 1
         content = super().read(most if size is None or size < 0 else min(size, most))
         if len(content) == most:
-            raise Refused(f"Its list of files is longer than {MOST_LISTING >> 20} MiB.")
+            raise Refused(f"Its list of files is longer than {self._most >> 20} MiB.")
         return content
 
 
-def _unzip(opened: zipfile.ZipFile, to: Path) -> None:
-    budget = _Budget()
+def _unzip(opened: zipfile.ZipFile, to: Path, part: str, budget: Budget) -> None:
     for info in opened.infolist():
-        path = _path(info.filename)
+        if part and info.filename.rstrip("/") != part and not info.filename.startswith(f"{part}/"):
+            continue
+        # A part is unpacked under its own name, without the folders around it.
+        path = _path(info.filename[part.rfind("/") + 1 :])
         if path is None:
             continue
         mode = info.external_attr >> 16
@@ -166,10 +194,15 @@ def _unzip(opened: zipfile.ZipFile, to: Path) -> None:
             )
 
 
-class _Budget:
-    """Counts what was copied so far, and refuses an entry that is too much or has a bad name."""
+class Budget:
+    """Counts what was copied so far, and refuses an entry that is too much or has a bad name.
+
+    A submission has one, also where zips lie in its zip.
+    """
 
     def __init__(self) -> None:
+        #: The folder that a zip of the submission is unpacked to, inside the submission's own.
+        self.below = PurePosixPath()
         self._seen: dict[str, tuple[str, bool]] = {}
         self._bytes = 0
 
@@ -180,6 +213,7 @@ class _Budget:
             Refused: there are too many; or another entry has the same path, or one that differs
                 in upper and lower case only.
         """
+        path = self.below / path
         if file and self._seen.get(_folded(path)) == (str(path), True):
             raise Refused(f"{path} is there twice.")
         for part in (path, *list(path.parents)[:-1]):
@@ -232,7 +266,7 @@ def _path(name: str) -> PurePosixPath | None:
     parts = [part for part in spelled.split("/") if part not in ("", ".")]
     if spelled.startswith("/") or ".." in parts or (parts and _DRIVE.match(parts[0])):
         raise Refused(f"{_shown(name)} leads out of the submission's own folder.")
-    if not parts or _LITTER.intersection(parts):
+    if not parts or LITTER.intersection(parts):
         return None
     for part in parts:
         if len(part.encode("utf-8", "surrogatepass")) > 200 or not part.isprintable():

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from grader.classroom import export, intake, names, unpack_entry, unpack_submission
+from grader.classroom import arrivals, intake, names, spreadsheet, unpack_entry, unpack_submission
 from grader.classroom.classroom import Classroom
 from tests.attacks.fuzz import chances, changed, fresh, in_memory, many, text
 from tests.grader.a_class import course
@@ -251,16 +251,24 @@ def test_every_entry_has_an_id_for_good(place: Path, chance: random.Random) -> N
         room = Classroom(home)
 
         def ids(entries: list[Path]) -> dict[str, str]:
-            records = [intake._whose(path) for path in entries]
-            for record in records:
-                assert intake.Record.model_validate_json(record.model_dump_json()) == record
-                assert names.shown(record.problem) == record.problem
-            found = intake._ids(room, toy, [record.key for record in records])
-            for record in records:
-                id = found[record.key]
+            come = [arrivals.arrived(path) for path in entries]
+            found = intake._ids(room, toy, [arrival.key for arrival in come])
+            for arrival in come:
+                assert names.shown(arrival.problem) == arrival.problem
+                id = found[arrival.key]
+                record = intake.Record(
+                    student=id,
+                    source=arrival.source,
+                    digest="",
+                    system=arrival.system,
+                    number=arrival.number,
+                    name=arrival.name,
+                )
+                assert record.key == arrival.key
                 path = intake._record(room, toy.name, id)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(record.model_copy(update={"student": id}).model_dump_json())
+                path.write_text(record.model_dump_json())
+                assert intake.record(room, toy.name, id) == record
             return found
 
         first = [entry(chance) for _ in range(chance.randrange(1, 4))]
@@ -280,7 +288,7 @@ def test_every_entry_has_an_id_for_good(place: Path, chance: random.Random) -> N
 @many
 @given(chances)
 def test_a_cell_of_a_table_is_text(chance: random.Random) -> None:
-    cell = export._cell(text(chance))
+    cell = spreadsheet.safe(text(chance))
     assert isinstance(cell, str)
     stream = io.StringIO()
     csv.writer(stream).writerow([cell])

@@ -42,12 +42,13 @@ check("a9.second", number=number)
 """
 
 
-def course(home: Path) -> Assignment:
-    """Build the toy in a checkout of its own."""
-    source = home / "solutions" / "a9__toy" / "a9.py"
+def course(home: Path, name: str = "a9__toy") -> Assignment:
+    """Build the toy in a checkout of its own; under another name, a second one beside it."""
+    short = name.split("__", maxsplit=1)[0]
+    source = home / "solutions" / name / f"{short}.py"
     source.parent.mkdir(parents=True)
-    source.write_text(SOURCE)
-    assignment = assignments.named("a9", home)
+    source.write_text(SOURCE.replace("a9", short))
+    assignment = assignments.named(short, home)
     assignments.build(assignment)
     return assignment
 
@@ -57,9 +58,9 @@ def answered(assignment: Assignment, code: str, text: str = "") -> bytes:
     notebook = json.loads(assignment.release.read_text())
     for cell in notebook["cells"]:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id")
-        if name == "a9-number":
+        if name == f"{assignment.short}-number":
             cell["source"] = code
-        if name == "a9-why" and text:
+        if name == f"{assignment.short}-why" and text:
             cell["source"] = text
     return json.dumps(notebook).encode()
 
@@ -80,7 +81,8 @@ def classroom(home: Path) -> Classroom:
 
 def fake_key(work: Path, assignment: str, settings: Settings) -> str:
     """The hash of a submission's notebook."""
-    return hashlib.sha256((work / "a9.ipynb").read_bytes() + settings.secret.encode()).hexdigest()
+    content = _notebook(work, assignment).read_bytes()
+    return hashlib.sha256(content + settings.secret.encode()).hexdigest()
 
 
 def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
@@ -88,11 +90,12 @@ def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
 
     Other code in it makes this fake grader misbehave; see the tests.
     """
-    notebook = json.loads((work / "a9.ipynb").read_text())
+    notebook = json.loads(_notebook(work, assignment).read_text())
+    short = assignment.split("__", maxsplit=1)[0]
     (code,) = (
         cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
         for cell in notebook["cells"]
-        if cell["metadata"].get("nbgrader", {}).get("grade_id") == "a9-number"
+        if cell["metadata"].get("nbgrader", {}).get("grade_id") == f"{short}-number"
     )
     words: dict[str, Any] = {}
     exec(code, {"work": work}, words)
@@ -108,7 +111,7 @@ def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
                 credit=credit,
                 rationale="" if credit == 1 else f"The number is {credit}.",
             )
-            for id in ("a9.first", "a9.second")
+            for id in (f"{short}.first", f"{short}.second")
         ),
         flags=tuple(Flag(kind=kind, detail="") for kind in words.get("flags", ())),
         log=words.get("log", ""),
@@ -126,3 +129,8 @@ def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
         executed=0.1,
         judged=0.1,
     )
+
+
+def _notebook(work: Path, assignment: str) -> Path:
+    short = assignment.split("__", maxsplit=1)[0]
+    return work / f"{short}.ipynb"

@@ -103,12 +103,23 @@ def test_what_is_there_already_is_kept_and_what_changed_is_replaced(
 
 def test_the_newest_of_several_entries_of_a_student_counts(tmp_path: Path, toy: Assignment) -> None:
     inbox = tmp_path / "work" / "inbox"
-    old = pack(inbox / "okafor_4711_2_a9-1.zip", {"a9.ipynb": answered(toy, "number = 0.5")})
-    new = pack(inbox / "okafor_4711_1_a9.zip", {"a9.ipynb": answered(toy, "number = 1")})
-    os.utime(old, (1_000, 1_000))
-    os.utime(new, (2_000, 2_000))
+    old = pack(inbox / "okafor_4711_1_a9.zip", {"a9.ipynb": answered(toy, "number = 0.5")})
+    new = pack(inbox / "okafor_4711_2_a9-1.zip", {"a9.ipynb": answered(toy, "number = 1")})
+    os.utime(old, (2_000, 2_000))  # Canvas's number of the file says more
+    os.utime(new, (1_000, 1_000))
+    other = pack(inbox / "anna.zip", {"a9.ipynb": answered(toy, "number = 0.5")})
+    again = pack(inbox / "anna (1).zip", {"a9.ipynb": answered(toy, "number = 1")})
+    os.utime(other, (1_000, 1_000))
+    os.utime(again, (2_000, 2_000))
 
-    assert list(take(tmp_path, toy)) == [new.name]
+    records = take(tmp_path, toy)
+
+    assert set(records) == {new.name, again.name}
+    assert records[again.name].student == "anna"
+    for record in records.values():
+        assert record.note == f"Of 2 that were handed in, the last counts: {record.source}."
+        notebook = classroom(tmp_path).submission(record.student, "a9__toy") / "a9.ipynb"
+        assert b"number = 1" in notebook.read_bytes()
 
 
 def test_students_whose_names_are_alike_stay_apart(tmp_path: Path, toy: Assignment) -> None:

@@ -1,0 +1,78 @@
+"""When a class handed in, from Moodle's grading worksheets in the inbox.
+
+Moodle's download of all submissions does not say when they were handed in. Its grading worksheet
+does (Assignment, Download grading worksheet), in `Last modified (submission)`. Its column
+`Identifier`, `Participant 12`, has the number that stands in the names of the download. Moodle
+gives such a number once per student and assignment (`assign_user_mapping`), so it is clear without
+the assignment.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import re
+from pathlib import Path
+
+from .unpack_submission import Refused, open_regular
+
+_MOST_BYTES = 20 << 20
+_NUMBER, _TIME = "Identifier", "Last modified (submission)"
+#: As Moodle writes times in English, with and without the day of the week.
+_FORMATS = [
+    f"{day}{date}{time}"
+    for day in ("%A, ", "")
+    for date in ("%d %B %Y, ", "%B %d, %Y, ", "%Y-%m-%d ")
+    for time in ("%I:%M %p", "%H:%M", "%I:%M:%S %p", "%H:%M:%S")
+]
+
+
+def handed_in(
+    inbox: Path, zone: datetime.tzinfo
+) -> tuple[dict[str, datetime.datetime], dict[str, str]]:
+    """When participants handed in, by Moodle's numbers.
+
+    Args:
+        inbox: the folder in which the worksheets lie. Other tables are passed over.
+        zone: the time zone of the person who downloaded them: Moodle writes none.
+
+    Returns:
+        The times in UTC; and what could not be read, by the name of the table.
+    """
+    found: dict[str, datetime.datetime] = {}
+    faults: dict[str, str] = {}
+    for path in sorted(inbox.glob("*.[cC][sS][vV]")):
+        try:
+            with open_regular(path) as stream:
+                content = stream.read(_MOST_BYTES + 1)
+            text = content.decode("utf-8-sig") if len(content) <= _MOST_BYTES else ""
+            rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        except (OSError, Refused, UnicodeDecodeError, csv.Error):
+            continue  # it is no worksheet of Moodle's, which are in UTF-8
+        unread = ""
+        for row in rows:
+            number = re.fullmatch(r"\D*(\d+)", row.get(_NUMBER) or "")
+            said = " ".join((row.get(_TIME) or "").split())
+            if number is None or said in ("", "-"):
+                continue
+            if (time := _time(said, zone)) is None:
+                unread = unread or said
+            else:
+                found[number[1]] = time
+        if unread:
+            faults[path.name] = (
+                f"Its times cannot be read: {unread[:60]!r}. Set Moodle to English, and download "
+                "it again."
+            )
+    return found, faults
+
+
+def _time(said: str, zone: datetime.tzinfo) -> datetime.datetime | None:
+    for format in _FORMATS:
+        try:
+            time = datetime.datetime.strptime(said, format)
+        except ValueError:
+            continue
+        return time.replace(tzinfo=zone).astimezone(datetime.UTC) if time.year >= 2000 else None
+    return None
