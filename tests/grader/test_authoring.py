@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring import gaps, mutants, skeleton, submissions, trial
+from grader.authoring import gaps, mutants, skeleton, submissions, trial, vocabulary
 from grader.authoring.mutants import Edit, Mutant
+from grader.checks import require
 from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from tests.checkouts import checkout, run
 from workbook import assignments
@@ -21,6 +22,7 @@ from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
 A2 = assignments.named("a2")
+CLI = (paths.root() / "grader" / "cli.py").read_text("utf-8")
 
 
 # -- a new assignment, in a checkout of its own ----------------------------------------------------
@@ -386,3 +388,37 @@ def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
     assert len(found) == len(says)
     for difference, words in zip(found, says, strict=True):
         assert words in f"{difference.got} {difference.todo}"
+
+
+# -- AUTHORING.md ----------------------------------------------------------------------------------
+
+
+def test_the_table_of_words_is_current() -> None:
+    """`python -m grader.authoring.vocabulary` writes it."""
+    text = vocabulary.FILE.read_text("utf-8")
+    assert text == vocabulary.current(text)
+    for word in ("require.tensors(", "values.whole(", "tolerance.float_sum(", "server.infer("):
+        assert word in text
+
+
+def test_every_word_has_a_sentence_and_an_example() -> None:
+    for line in vocabulary.table().splitlines():
+        if line.startswith("| `"):
+            assert re.search(r"\| \S.*\S \|$", line), line
+    for name in require.__all__:
+        assert "Example" in (getattr(require, name).__doc__ or ""), name
+
+
+def test_authoring_names_files_that_there_are() -> None:
+    """Every path, id and command of the page, with a8__streams as the skeleton makes it."""
+    text = vocabulary.FILE.read_text("utf-8")
+    made = {
+        template.format(name="a8__streams", short="a8") for template in skeleton._FILES.values()
+    }
+    for path in re.findall(r"`((?:grader|tests|solutions|assignments)/[\w./]+)`", text):
+        there = (paths.root() / path).exists() or any(name.startswith(path) for name in made)
+        built = path.startswith(("assignments/a8__streams/", "solutions/a8__streams/a8.ipynb"))
+        assert there or built or path == "tests/attacks/a8.py", path
+    for command in re.findall(r"(?m)^\$ grader (\w+)|`grader (\w+)", text):
+        name = "".join(command)
+        assert f'"{name}"' in CLI or f"def {name}(" in CLI, name
