@@ -8,6 +8,7 @@
 - export.py: write the marks as tables for other systems; export_canvas.py, export_moodle.py,
   export_nbgrader.py: one module per system; export_rows.py, spreadsheet.py: what they share
 - causes.py: why checks could not run; rubric.py: the rubrics of written answers
+- similarity.py: which solutions have much in common
 - private.py: keep the paths of this machine out of what students get
 - classroom.py: the paths of all these files, and the stored results
 """

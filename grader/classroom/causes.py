@@ -12,6 +12,7 @@ import ast
 import dataclasses
 import functools
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ _UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 _ENDED = re.compile(r"(?:died in|was up before|^)\s*cell (\d+)", re.IGNORECASE)
 #: The most characters of an exception's message.
 _MOST_MESSAGE = 300
+#: The most characters of a cell that are looked at. People write a hundredth of it.
+MOST_SOURCE = 50_000
 #: The statuses of checks that no code judged.
 _UNJUDGED = ("not attempted", "waits")
 
@@ -180,7 +183,22 @@ class _Notebook:
         return max((check + 1 for check in self._checks if check < place), default=0)
 
     def _names(self, place: int) -> set[str]:
-        return _assigned(_source(self._cells[place])) if place < len(self._cells) else set()
+        return assigned_names(_source(self._cells[place])) if place < len(self._cells) else set()
+
+
+def solution_cells(notebook: str, *, all: bool = False) -> dict[str, str]:
+    """The text of each solution cell of a notebook, by id.
+
+    Args:
+        notebook: the notebook's JSON, which need not be one.
+        all: other code cells too.
+    """
+    found = {}
+    for number, cell in enumerate(_read(notebook)):
+        tag = cell.get("metadata", {}).get("nbgrader", {})
+        if cell.get("cell_type") == "code" and (all or _is_solution(tag)):
+            found[_id(cell) or str(number)] = _source(cell)
+    return found
 
 
 def _read(notebook: str) -> list[Mapping[str, Any]]:
@@ -197,11 +215,11 @@ def _released(assignment: Assignment) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=8)
 def _solutions(release: bytes) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (_id(cell), _source(cell))
-        for cell in bounded_json.loads(release)["cells"]
-        if (tag := cell["metadata"].get("nbgrader", {})).get("solution") and not tag.get("grade")
-    )
+    return tuple(solution_cells(release.decode()).items())
+
+
+def _is_solution(tag: object) -> bool:
+    return isinstance(tag, dict) and bool(tag.get("solution")) and not tag.get("grade")
 
 
 def _id(cell: Mapping[str, Any]) -> str:
@@ -216,18 +234,26 @@ def _source(cell: Mapping[str, Any]) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _assigned(source: str) -> set[str]:
-    """The names that a cell gives a value. Where it is no Python: all names that stand before =."""
+def assigned_names(source: str) -> set[str]:
+    """The names that a cell gives a value, or to a parameter.
+
+    Where it is no Python: all names that stand before =.
+    """
+    source = source[:MOST_SOURCE]
     try:
-        tree = ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as one about a backslash in a text
+            tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(re.findall(r"(\w+)\s*(?:,\s*\w+\s*)*=(?!=)", source))
+        return set(re.findall(r"(?<!\w)(\w++)[ \t]*+=(?!=)", source))
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
         elif isinstance(node, ast.alias):
             names.add((node.asname or node.name).partition(".")[0])
     return names

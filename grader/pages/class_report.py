@@ -12,7 +12,7 @@ from workbook.assignments import Assignment
 
 from ..checks.panel import LOOKS
 from ..checks.results import CheckResult, Graded
-from ..classroom import roster
+from ..classroom import roster, similarity
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -74,6 +74,7 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         groups=_groups(found),
         flags=_flags(results),
         same=_same_files(results),
+        similar=similarity.pairs(results, assignment),
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),
         slowest=max((g.executed + g.judged for g in results.values()), default=0.0),
