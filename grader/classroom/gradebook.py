@@ -30,7 +30,7 @@ from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.notebooks import dotted
 
-from . import intake
+from . import intake, roster
 from .classroom import Classroom
 
 _GRADER = "grader.classroom.preprocessors"
@@ -286,6 +286,45 @@ class _Log(logging.Logger):
         self.text += record.getMessage() + "\n"
 
 
+def name_students(classroom: Classroom) -> None:
+    """Write the class list into the gradebook: everybody in it, with names and e-mail addresses.
+
+    Then formgrader shows names, and nbgrader's own export has those without a submission. A student
+    who is not in the class list stays as they are. nbgrader is imported only if something changes.
+
+    Raises:
+        WorkbookError: the class list is wrong, or the gradebook is in use.
+    """
+    known = roster.read(classroom)
+    if known is None or not classroom.gradebook.exists():
+        return
+    wanted = {id: (s.first_name, s.last_name, s.email) for id, s in known.students.items()}
+    try:
+        with contextlib.closing(_read_only(classroom)) as database:
+            rows = database.execute("SELECT id, first_name, last_name, email FROM student")
+            held = {id: tuple(value or "" for value in values) for id, *values in rows}
+        changed = {id: values for id, values in wanted.items() if held.get(id) != values}
+        if not changed:
+            return
+        from nbgrader.api import Gradebook
+
+        with Gradebook(f"sqlite:///{classroom.gradebook}") as gradebook:
+            for id, (first, last, email) in changed.items():
+                gradebook.update_or_create_student(
+                    id, first_name=first or None, last_name=last or None, email=email or None
+                )
+    except Exception as error:  # those of sqlite3, and of SQLAlchemy
+        raise WorkbookError(
+            f"The names of the class list could not be written: {str(error)[:300]}",
+            where=str(classroom.gradebook),
+            todo="Close what else has the gradebook open, and run this again.",
+        ) from None
+
+
+def _read_only(classroom: Classroom) -> sqlite3.Connection:
+    return sqlite3.connect(f"{classroom.gradebook.as_uri()}?mode=ro", uri=True)
+
+
 def written(classroom: Classroom, assignment: str) -> dict[str, str]:
     """The key of the result that is in the gradebook, by student.
 
@@ -294,9 +333,7 @@ def written(classroom: Classroom, assignment: str) -> dict[str, str]:
     function reads the database without nbgrader, whose import takes seconds.
     """
     try:
-        with contextlib.closing(
-            sqlite3.connect(f"{classroom.gradebook.as_uri()}?mode=ro", uri=True)
-        ) as database:
+        with contextlib.closing(_read_only(classroom)) as database:
             rows = database.execute(
                 "SELECT submitted_assignment.student_id FROM submitted_assignment JOIN assignment "
                 "ON assignment.id = submitted_assignment.assignment_id WHERE assignment.name = ?",

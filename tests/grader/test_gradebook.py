@@ -21,6 +21,7 @@ from a_class import answered, classroom, course, fake_grade, pack
 from grader.classroom import gradebook, intake, names, preprocessors
 from grader.classroom.classroom import Classroom
 from grader.judge import grade_submission
+from workbook import assignments
 from workbook.assignments import Assignment, programs_on_path
 from workbook.common.errors import WorkbookError
 
@@ -205,6 +206,66 @@ def test_nbgraders_command_line_gives_the_same_marks(tmp_path: Path, toy: Assign
     assert done.returncode == 0, done.stderr
     page = (where.feedback / "anna" / toy.name / "a9.html").read_text()
     assert "in part: 5 of 10 points" in page
+
+
+def test_the_class_list_gives_names_to_the_gradebook(tmp_path: Path, toy: Assignment) -> None:
+    from nbgrader.api import Gradebook
+
+    where = write(tmp_path, toy, "anna", "number = 1")
+    gradebook.name_students(where)  # there is no class list: nothing to do
+    people = where.home / "students.csv"
+    people.write_text("id,name,email\nanna,Anna Okafor,a@x.org\nzoe,Zoë Zet,\n")
+    gradebook.name_students(where)
+    people.write_text("id,name,email\nanna,Anna Achebe,a@x.org\nzoe,Zoë Zet,\n")
+    gradebook.name_students(where)
+    before = where.gradebook.read_bytes()
+    gradebook.name_students(where)
+    assert where.gradebook.read_bytes() == before
+    with Gradebook(f"sqlite:///{where.gradebook}") as book:
+        found = {s.id: (s.first_name, s.last_name, s.email) for s in book.students}
+    assert found == {"anna": ("Anna", "Achebe", "a@x.org"), "zoe": ("Zoë", "Zet", None)}
+    assert gradebook.marks(where, toy.name)[0].score == 15
+
+    table = tmp_path / "grades.csv"
+    done = nbgrader(where, toy, "export", f"--CsvExportPlugin.to={table}")
+    assert done.returncode == 0, done.stderr
+    with table.open() as file:
+        assert {row["student_id"]: row["score"] for row in csv.DictReader(file)} == {
+            **{"anna": "15.0", "zoe": "0.0"}
+        }
+
+    held = sqlite3.connect(where.gradebook, isolation_level=None)
+    held.execute("BEGIN EXCLUSIVE")
+    people.write_text("id,name\nanna,Other\n")
+    with pytest.raises(WorkbookError, match="could not be written"):
+        gradebook.name_students(where)
+    held.close()
+
+
+def test_the_rubric_stands_below_the_answer_for_whoever_reads_it(
+    tmp_path: Path, toy: Assignment
+) -> None:
+    source = toy.source.read_text()
+    toy.source.write_text(
+        source.replace(
+            "# Because.\n",
+            "# Because.\n#\n# **Rubric** (5 points)\n#\n# | points | for |\n# |---|---|\n"
+            "# | 5 | a reason |\n",
+        )
+    )
+    try:
+        assignments.build(toy)
+        where = write(tmp_path, toy, "anna", "number = 1", text="I think so.")
+    finally:
+        toy.source.write_text(source)
+        assignments.build(toy)
+    cells = autograded(where, "anna").cells
+    place = cells.index(cell(autograded(where, "anna"), "a9-why"))
+    assert cells[place].source == "I think so."
+    assert cells[place + 1].source.startswith("**Rubric** (5 points)")
+    assert "Because" not in json.dumps(cells)
+    (mark,) = gradebook.marks(where, toy.name)
+    assert (mark.by_hand, mark.unread) == (1, {"a9.why"})
 
 
 ATTACK = "<script>alert(1)</script>"
