@@ -238,6 +238,7 @@ PYTHON.row(
 PYTHON.row(
     "process-died",
     "Stub process '{name}' is not healthy",
+    "Stub process is not healthy",
     "Received unexpected response from Python backend stub",
     what="The model's process ended while it was starting.",
     where="{python_file}",

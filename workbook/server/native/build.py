@@ -1,7 +1,8 @@
-"""Compiles the helpers of the laptop server: autocomplete.c, fastpath.cc and the fork server.
+"""Compiles the helpers of the laptop server.
 
-They make the server faster. If there is no compiler, or the compiler fails, the server runs without
-them and gives the same answers. README.md in this folder describes them.
+They make the server faster, and keep it alive where a model fails. If there is no compiler, or the
+compiler fails, the server runs without them and gives the same answers. README.md in this folder
+describes them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
-_AUTOCOMPLETE = _FOLDER / "autocomplete.c"
 _FASTPATH = _FOLDER / "fastpath.cc"
-_FORKSERVER = _FOLDER / "forkserver.c"
 _PROGRAMS = (_FOLDER / "forkserver.py", _FOLDER / "jail.py")  # what the fork server runs
 _START_STUB = _FOLDER / "start_stub.c"
-_MODELS_ALONE = _FOLDER / "models_alone.c"
+#: The sources of the library that the server preloads: those in C, and one in C++.
+_PRELOADED = tuple(
+    _FOLDER / name
+    for name in ("autocomplete.c", "forkserver.c", "models_alone.c", "failed_models.cc")
+)
 #: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
 _THEIRS = "libtriton_python_backend.so"
 
@@ -28,7 +31,7 @@ def fingerprint() -> str:
 
     It holds their sources, the compiler's path and the path of ONNX Runtime's library.
     """
-    sources = (_AUTOCOMPLETE, _FASTPATH, _FORKSERVER, *_PROGRAMS, _START_STUB, _MODELS_ALONE)
+    sources = (*_PRELOADED, _FASTPATH, *_PROGRAMS, _START_STUB)
     made_by = [f"{_compiler(source)} {source.read_text('utf-8')}" for source in sources]
     return "\0".join([*made_by, str(_onnxruntime())])
 
@@ -45,8 +48,10 @@ def preload(backends: Path) -> None:
     if _compile([_START_STUB], python / "bin" / "start_stub", shared=False):
         for program in _PROGRAMS:
             shutil.copyfile(program, python / program.name)
-        sources = [_AUTOCOMPLETE, _FORKSERVER, _MODELS_ALONE]
-        _compile(sources, backends / "preload.so", "-Wl,-z,lazy")
+        # Without a C++ compiler, what is in C helps alone.
+        for sources in (_PRELOADED, [s for s in _PRELOADED if s.suffix == ".c"]):
+            if _compile(sources, backends / "preload.so", "-Wl,-z,lazy"):
+                break
 
 
 def fastpath(python_backend: Path, tritonserver: Path) -> None:
@@ -93,13 +98,14 @@ def _compile(
     sources: Sequence[Path], target: Path, *words: str | Path, shared: bool = True
 ) -> bool:
     """Compile a library or a program; False where there is no compiler, or where it fails."""
-    compiler = _compiler(sources[0])
-    if compiler is None:
+    compilers = [_compiler(source) for source in sources]
+    if None in compilers:
         return False
-    language = {".c": "c", ".cc": "c++"}[sources[0].suffix]
     kind = ("-shared", "-fPIC") if shared else ()
-    command = [compiler, "-O2", *kind, "-o", target, "-x", language, *sources, "-x", "none",
-               *words, "-ldl"]  # fmt: skip
+    languages = {".c": "c", ".cc": "c++"}
+    named = [word for s in sources for word in ("-x", languages[s.suffix], s)]
+    # The last source is in C++ if any is; that compiler takes C, too.
+    command = [compilers[-1], "-O2", *kind, "-o", target, *named, "-x", "none", *words, "-ldl"]
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=120)
     except (OSError, subprocess.SubprocessError):

@@ -1,0 +1,171 @@
+/* A model that fails does not end the server.
+
+   Triton 24.10 has three faults by which a model that cannot be loaded, or crashes, ends the whole
+   server now and then, or keeps it waiting for ever. This library is preloaded into tritonserver
+   and replaces the functions of libc and libstdc++ at which they happen.
+
+   1. An instance that cannot be initialised (also: whose warm-up fails). Triton starts a thread for
+   each instance. The loading thread asks it to initialise the instance, and waits for a
+   std::future. The instance's thread sets the std::promise, and then writes the instance into its
+   list (TritonBackendThread::BackendThread). After a failure the loading thread removes the
+   instance at once, and for that reads the list's last entry (StopBackendThread). Where the
+   instance's thread is interrupted between its two steps, the list is still empty, the read goes to
+   address 0x1f8, and the server ends with SIGSEGV. A thread that wakes another is often interrupted
+   by just that. So here the thread that was woken goes on when the one that woke it has come to its
+   next wait (pthread_cond_wait), or has ended; at the latest after a second. The instance's thread
+   waits when it has written its list. In the server only loading and unloading wait for futures; no
+   request does.
+
+   2. A stub that dies while it holds a lock. The mutexes in the memory that the server shares with
+   a stub are robust: if the owner dies, the next to ask gets the lock, with the status EOWNERDEAD
+   (pthread_mutexattr_setrobust(3)). The backend's library, boost, takes it for an error and throws;
+   nobody catches it. So here the lock is declared usable. What it protects belongs to that stub
+   alone: a flag, its queues of messages, its list of free memory. The server reads no more of them
+   than it needs to find that the stub is gone.
+
+   3. A stub that dies while it reads the model's file (os._exit, a crash in a native library, no
+   memory left). For its answer to auto_complete_config the server waits by sem_wait, without end:
+   the load hangs, and so does the server's own end. So here that wait ends when the stub has ended,
+   by the exception that the caller expects (StubLauncher::Launch catches it; the load fails). */
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <exception>
+
+/* autocomplete.c: the stub for auto-completion that this thread has started, or 0. */
+extern "C" int completing_child();
+
+/* An exception is caught by the name of its type. This is the name, and `what` the one function,
+   that Triton's Python backend uses of its own type. */
+namespace triton { namespace backend { namespace python {
+struct PythonBackendException : std::exception {
+    const char *what() const noexcept override { return "Stub process is not healthy."; }
+};
+}}}  // namespace triton::backend::python
+
+namespace {
+
+constexpr int FUTURES = 256; /* in the table; of two with one place, one loses the extra wait */
+constexpr long STEP_NS = 100'000;
+constexpr int STEPS = 10'000; /* of STEP_NS: a second */
+constexpr long LOOK_NS = 100'000'000; /* between two looks at a stub that reads its model's file */
+
+/* Who has set a future: its address, and the thread, or 0 as soon as that waits for something. */
+struct {
+    std::atomic<uintptr_t> address;
+    std::atomic<pid_t> setter;
+} futures[FUTURES];
+
+/* The place in the table of the future that this thread has set last, while it has not waited. */
+thread_local int set_last = -1;
+
+int place(const unsigned *future) { return (reinterpret_cast<uintptr_t>(future) >> 4) % FUTURES; }
+
+/* This thread waits now: who was woken by it may go on. */
+void waits() {
+    if (set_last < 0) return;
+    pid_t self = gettid();
+    futures[set_last].setter.compare_exchange_strong(self, 0);
+    set_last = -1;
+}
+
+/* The status of a call that gave a lock to its caller, for a caller that knows only success. */
+int given(pthread_mutex_t *mutex, int status) {
+    return status == EOWNERDEAD ? pthread_mutex_consistent(mutex) : status;
+}
+
+/* Whether a child of this process has ended. It is not waited for: that is its parent's to do. */
+bool has_ended(int child) {
+    siginfo_t state = {};
+    const int failed = waitid(P_PID, child, &state, WEXITED | WNOHANG | WNOWAIT);
+    return failed != 0 || state.si_pid == child;
+}
+
+/* The function of this name that this library stands in front of. */
+template <typename Function>
+Function next(const char *name, const char *version = nullptr) {
+    void *found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
+    return reinterpret_cast<Function>(found);
+}
+
+}  // namespace
+
+/* The names are those of std::promise's and std::future's private functions since GCC 5. */
+#define NOTIFY_ALL _ZNSt28__atomic_futex_unsigned_base19_M_futex_notify_allEPj
+#define WAIT_UNTIL                                                                            \
+    _ZNSt28__atomic_futex_unsigned_base19_M_futex_wait_untilEPjjbNSt6chrono8durationIlSt5ratio\
+ILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE
+#define TEXT(name) TEXT_(name)
+#define TEXT_(name) #name
+
+extern "C" {
+
+void NOTIFY_ALL(unsigned *future) { /* static: it gets no object */
+    static const auto real = next<decltype(&NOTIFY_ALL)>(TEXT(NOTIFY_ALL));
+    set_last = place(future);
+    futures[set_last].setter = gettid();
+    futures[set_last].address = reinterpret_cast<uintptr_t>(future);
+    real(future);
+}
+
+bool WAIT_UNTIL(void *self, unsigned *future, unsigned value, bool has_end, int64_t s, int64_t ns) {
+    static const auto real = next<decltype(&WAIT_UNTIL)>(TEXT(WAIT_UNTIL));
+    const bool ready = real(self, future, value, has_end, s, ns);
+    const int at = place(future);
+    const timespec step = {0, STEP_NS};
+    for (int steps = 0; ready && steps < STEPS; steps++) {
+        if (futures[at].address != reinterpret_cast<uintptr_t>(future)) break;
+        const pid_t setter = futures[at].setter;
+        if (setter == 0 || tgkill(getpid(), setter, 0) != 0) break; /* it waits, or has ended */
+        nanosleep(&step, nullptr);
+    }
+    return ready;
+}
+
+int pthread_mutex_lock(pthread_mutex_t *mutex) noexcept {
+    static const auto real = next<int (*)(pthread_mutex_t *)>("pthread_mutex_lock");
+    return given(mutex, real(mutex));
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *mutex, const timespec *until) noexcept {
+    static const auto real =
+        next<int (*)(pthread_mutex_t *, const timespec *)>("pthread_mutex_timedlock");
+    return given(mutex, real(mutex, until));
+}
+
+int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+    /* glibc has another function of this name, for programs from before 2003. */
+    static const auto real =
+        next<int (*)(pthread_cond_t *, pthread_mutex_t *)>("pthread_cond_wait", "GLIBC_2.3.2");
+    waits();
+    return given(mutex, real(condition, mutex));
+}
+
+int sem_wait(sem_t *semaphore) {
+    static const auto real = next<int (*)(sem_t *)>("sem_wait");
+    if (sem_trywait(semaphore) == 0) return 0;
+    const int stub = completing_child();
+    while (stub != 0) {
+        timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1'000'000'000;
+        until.tv_nsec %= 1'000'000'000;
+        const bool ended = has_ended(stub); /* before the wait: it may answer, and then end */
+        if (sem_timedwait(semaphore, &until) == 0) return 0;
+        if (ended) throw triton::backend::python::PythonBackendException();
+    }
+    return real(semaphore);
+}
+
+}  // extern "C"
