@@ -64,9 +64,8 @@ def test_failed_loads_side_by_side(tmp_path: Path) -> None:
             with pytest.raises(LoadError):
                 server.load(name, timeout=60)
 
-    with Triton(tmp_path) as server:
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(load, names))  # an error of another kind would say that no server answers
+    with Triton(tmp_path) as server, ThreadPoolExecutor(4) as pool:
+        list(pool.map(load, names))  # an error of another kind would say that no server answers
 
 
 @pytest.mark.parametrize(
