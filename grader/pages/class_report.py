@@ -12,10 +12,11 @@ from workbook.assignments import Assignment
 
 from ..checks.panel import LOOKS
 from ..checks.results import CheckResult, Graded
-from ..classroom import roster, similarity
+from ..classroom import deadlines, roster, similarity
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
+from . import due
 from .page import marks, most_points, render, save, title
 
 #: The statuses that the class's table of checks always shows.
@@ -53,11 +54,15 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         most=most,
         unread=sum(mark.by_hand for mark in by_student.values()),
         rows=[
-            _row(by_student[who], names.get(who, ""), results[who], found[who], points)
+            {
+                **_row(by_student[who], names.get(who, ""), results[who], found[who], points),
+                "late": _late(classroom, assignment, by_student[who]),
+            }
             if who in results
             else {"student": who, "name": names[who], "cells": []}
             for who in sorted([*results, *missing])
         ],
+        has_due=deadlines.of(classroom, assignment.name) is not None,
         submissions=len(results),
         missing=len(missing),
         median=statistics.median(scores),
@@ -106,6 +111,12 @@ def _row(
         "flags": ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags)),
         "seconds": graded.executed + graded.judged,
     }
+
+
+def _late(classroom: Classroom, assignment: Assignment, mark: Mark) -> str:
+    """How late it was, and what that costs."""
+    standing = deadlines.standing(classroom, assignment, mark.student, mark.score)
+    return due.short(standing, mark.penalty)
 
 
 def _cell(result: CheckResult | None, id: str, mark: Mark) -> dict[str, Any]:

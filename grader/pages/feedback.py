@@ -8,11 +8,12 @@ from pathlib import Path
 from workbook.assignments import Assignment
 
 from ..checks.results import Graded
-from ..classroom import roster
+from ..classroom import deadlines, roster
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
 from ..classroom.private import without_paths
+from . import due
 from .answers import answers
 from .boxes import boxes
 from .page import marks, most_points, render, save, title
@@ -47,12 +48,16 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     by_student = marks(classroom, assignment)
     known = roster.read(classroom)
     names = {id: student.name for id, student in known.students.items()} if known else {}
+    zone = deadlines.timezone(classroom)
     for student, graded in classroom.results(assignment.name).items():
-        text = _page(assignment, names.get(student, ""), graded, by_student[student])
+        mark = by_student[student]
+        standing = deadlines.standing(classroom, assignment, student, mark.score)
+        late = due.sentence(standing, zone, mark.penalty)
+        text = _page(assignment, names.get(student, ""), graded, mark, late)
         save(places[student], without_paths(text, classroom.home))
 
 
-def _page(assignment: Assignment, name: str, graded: Graded, mark: Mark) -> str:
+def _page(assignment: Assignment, name: str, graded: Graded, mark: Mark, late: str) -> str:
     explained = explain(graded, assignment)
     parts = {
         id: mark.parts.get(id, (result.credit * assignment.checks[id], assignment.checks[id]))
@@ -74,6 +79,7 @@ def _page(assignment: Assignment, name: str, graded: Graded, mark: Mark) -> str:
         name=name if name != mark.student else "",
         total=mark.total,
         most=most_points(assignment),
+        late=late,
         penalty=mark.penalty,
         unread=mark.by_hand,
         notes=[note for note in dict.fromkeys(notes) if note],

@@ -17,7 +17,7 @@ from workbook.assignments import Assignment, cells
 
 from ..checks import panel
 from ..checks.results import Graded
-from ..classroom import gradebook, names, roster
+from ..classroom import deadlines, gradebook, names, roster
 from ..classroom.classroom import Classroom, write
 from ..classroom.gradebook import Mark
 
@@ -30,8 +30,8 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
     ours = sorted(Path(__file__).parent.glob("*.py"))
     theirs = sorted(Path(names.__file__).parent.glob("*.py"))
     code = (*ours, *theirs, Path(panel.__file__), *sorted(_TEMPLATES.iterdir()))
-    data = (classroom.gradebook, roster.path(classroom), assignment.release, assignment.instructor)
-    for path in (*data, *code):
+    lists = (classroom.gradebook, roster.path(classroom), deadlines.path(classroom))
+    for path in (*lists, assignment.release, assignment.instructor, *code):
         digest.update(path.read_bytes() if path.is_file() else b"-")
     return digest.hexdigest()
 

@@ -15,7 +15,7 @@ from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
-from grader.classroom import export, gradebook, intake
+from grader.classroom import export, gradebook, intake, late_penalties
 from grader.classroom.classroom import Classroom
 from grader.cli import app
 from grader.pages import class_report, feedback
@@ -200,6 +200,45 @@ def test_pages_that_say_the_same_are_not_written_again(a_class: Classroom, toy: 
     before = {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")}
     feedback.write_feedback(a_class, toy)
     assert {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")} == before
+
+
+def test_pages_tell_the_due_date_and_what_late_days_cost(
+    a_class: Classroom, toy: Assignment
+) -> None:
+    file = a_class.home / "deadlines.toml"
+    stamps = [a_class.submission(who, toy.name) / "timestamp.txt" for who in ("anna", "bob_41")]
+    before = {path: path.read_text() for path in a_class.feedback.rglob("*.html")}
+    report = a_class.report / "a9__toy.html"
+    before[report] = report.read_text()
+    try:
+        file.write_text(
+            'timezone = "Europe/Berlin"\n[a9]\ndue = 2026-11-20T23:59:00\npercent_per_day = 10\n'
+            "extensions = {bob_41 = 2}\n"
+        )
+        for stamp in stamps:
+            stamp.write_text("2026-11-22 09:00:00 UTC")
+        writer = gradebook.Writer(a_class, toy)
+        writer.write("anna", a_class.results_index(toy.name)["anna"])
+        late_penalties.refresh(a_class, toy)
+        feedback.write_feedback(a_class, toy)
+        class_report.write_class_report(a_class, toy)
+        anna, bob = page(a_class, "anna"), page(a_class, "bob_41")
+        table = report.read_text()
+    finally:
+        file.unlink()
+        for stamp in stamps:
+            stamp.unlink()
+        writer.write("anna", a_class.results_index(toy.name)["anna"])
+        for path, text in before.items():
+            path.write_text(text)
+    assert "Due 20 November 2026, 23:59 (Europe/Berlin). Handed in 22 November 2026, 10:00" in anna
+    assert ": 2 days late. That costs 4 points." in anna
+    assert "11 of 20 points" in anna
+    assert "Due 22 November 2026, 23:59 (Europe/Berlin), with your extension of 2 days." in bob
+    assert "days late" not in bob
+    assert "2 days late, -4" in table
+    assert "+2 days" in table
+    assert "<th>Late</th>" in table
 
 
 def test_no_cell_of_a_table_is_a_formula(a_class: Classroom, toy: Assignment) -> None:

@@ -1,0 +1,55 @@
+"""Due dates on pages: when a submission was due, when it came, and what the days cost."""
+
+from __future__ import annotations
+
+import datetime
+
+from ..classroom.deadlines import Standing
+
+_DAY = datetime.timedelta(days=1)
+
+
+def sentence(standing: Standing | None, zone: datetime.tzinfo, penalty: float) -> str:
+    """What a student reads; "" where there is no due date.
+
+    Example: `Due 20 November 2026, 23:59 (UTC). Handed in 22 November 2026, 10:00: 2 days late.
+    That costs 10 points.`
+
+    Args:
+        standing: how the submission stands to the due date.
+        zone: the time zone that the times are shown in.
+        penalty: the points that the gradebook takes off.
+    """
+    if standing is None:
+        return ""
+    said = f"Due {_time(standing.due, zone)} ({zone})"
+    if standing.extension:
+        said += f", with your extension of {_days(standing.extension / _DAY)}"
+    said += "."
+    if standing.submitted is None:
+        return said
+    said += f" Handed in {_time(standing.submitted, zone)}"
+    said += f": {_days(standing.days)} late." if standing.days else "."
+    if penalty:
+        said += f" That costs {round(penalty, 2):g} points."
+    return said
+
+
+def short(standing: Standing | None, penalty: float) -> str:
+    """The same for a cell of the class report, such as `2 days, -10` or `+2 days`."""
+    if standing is None:
+        return ""
+    said = [f"+{_days(standing.extension / _DAY)}"] if standing.extension else []
+    if standing.days:
+        said.append(f"{_days(standing.days)} late" + (f", -{round(penalty, 2):g}" * bool(penalty)))
+    return "; ".join(said)
+
+
+def _days(days: float) -> str:
+    count = round(days, 1)
+    return f"{count:g} day{'s' * (count != 1)}"
+
+
+def _time(time: datetime.datetime, zone: datetime.tzinfo) -> str:
+    local = time.astimezone(zone)
+    return f"{local.day} {local:%B %Y, %H:%M}"
