@@ -1,4 +1,4 @@
-"""Hostile and broken submissions of a2__forest, and the result that each must get.
+"""Hostile and broken submissions of a2__forest, beside those of everywhere.py.
 
 `CANARY` is a text in places that no submission may see: the grader's environment, a file beside the
 gradebook, another student's work. Attacks search for it, and print LEAK where they find it.
@@ -6,123 +6,25 @@ gradebook, another student's work. Attacks search for it, and print LEAK where t
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
-from typing import Literal
 
 import nbformat
 
 from tests.attacks import submissions as s
+from tests.attacks.attack import RAN, Attacks
 
+ATTACKS = Attacks()
 CANARY = "canary-7f3a9c"
-#: What an attack prints. Another place in the notebook does not print it.
-RAN = "the attack ran"
 #: A background process of an attack carries this on its command line.
 MARK = "left-behind-51c2"
-
-
-@dataclasses.dataclass(frozen=True)
-class Attack:
-    """A hostile or broken submission.
-
-    Attributes:
-        name: a student's id.
-        base: the submission that it is made from.
-        change: turns a copy of the base into the attack.
-        lost: the checks that must not earn everything: `all`, `none`, or their ids.
-        flags: the kinds of flags that the result must have.
-        says: what the notebook's outputs must hold, as proof that the attack ran.
-        told: what the rationale of a check must hold, for attacks on the judge.
-    """
-
-    name: str
-    base: Literal["solution", "release"]
-    change: Callable[[Path], None]
-    lost: Literal["all", "none"] | frozenset[str] = "none"
-    flags: frozenset[str] = frozenset()
-    says: str = ""
-    told: str = ""
-
-
-ATTACKS: list[Attack] = []
-
-
-def attack(
-    base: Literal["solution", "release"],
-    *,
-    lost: Literal["all", "none"] | set[str] | None = None,
-    flags: set[str] | None = None,
-    says: str = "",
-    told: str = "",
-) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
-    """Put a function into the list. By default a release loses all checks, and a solution none."""
-
-    def add(change: Callable[[Path], None]) -> Callable[[Path], None]:
-        default: Literal["all", "none"] = "all" if base == "release" else "none"
-        expected = frozenset(lost) if isinstance(lost, set) else lost or default
-        name = change.__name__
-        ATTACKS.append(Attack(name, base, change, expected, frozenset(flags or ()), says, told))
-        return change
-
-    return add
-
-
-def _values(code: str) -> str:
-    """Code that fills in every name that a check cell hands over, after `code`."""
-    return (
-        dedent(code)
-        + """
-for _name in ("library served answers benign missed alarms threshold requests executions patient "
-              "values reasons first third plain").split():
-    globals()[_name] = VALUE
-forest, verdict, releases = "forest", "verdict", "releases"
-"""
-    )
-
-
-def _before_checks(folder: Path, code: str) -> None:
-    """Run code before every check cell: the stubs' `...` would undo what a first cell did."""
-
-    def change(notebook: nbformat.NotebookNode) -> None:
-        cells = []
-        for cell in notebook.cells:
-            nbgrader = cell.metadata.get("nbgrader", {})
-            if nbgrader.get("grade") and not nbgrader.get("solution"):
-                cells.append(nbformat.v4.new_code_cell(dedent(code).strip()))
-            cells.append(cell)
-        notebook.cells = cells
-
-    s.edit(folder, change)
 
 
 # -- Python, changed from inside ------------------------------------------------------------------
 
 
-@attack("release", says=RAN)
-def equal_to_everything(folder: Path) -> None:
-    """Values whose `==` always says yes."""
-    _before_checks(
-        folder,
-        _values(
-            """
-            class Always:
-                def __eq__(self, other): return True
-                def __ne__(self, other): return False
-                def __array__(self, *a, **k): return self
-                def __getattr__(self, name): return self
-                def __call__(self, *a, **k): return self
-            VALUE = Always()
-            print("the attack ran")
-            """
-        ),
-    )
-
-
-@attack("release", says=RAN)
+@ATTACKS.add("release", says=RAN)
 def asserts_dropped(folder: Path) -> None:
     """An AST transformer that takes every assert and raise out of the cells to come."""
     s.first(
@@ -140,48 +42,7 @@ def asserts_dropped(folder: Path) -> None:
     )
 
 
-@attack("release", says=RAN)
-def checks_patched(folder: Path) -> None:
-    """`evaluate` replaced by one that always passes."""
-    s.first(
-        folder,
-        """
-        import grader.checks.define, grader.checks.notebook
-        from grader.checks.results import CheckResult
-
-        def evaluate(check, *rest):
-            return CheckResult(id=check.id, sentence="", status="passed", credit=1)
-
-        grader.checks.define.evaluate = grader.checks.notebook.evaluate = evaluate
-        print("the attack ran")
-        """,
-    )
-
-
-@attack("release", flags={"notebook disagrees"}, says=RAN)
-def values_forged(folder: Path) -> None:
-    """Reported values written by the student's own code, with passed results."""
-    s.last(
-        folder,
-        """
-        import numpy as np
-        from grader.checks import reported
-        from grader.checks.define import load
-        from grader.checks.results import CheckResult
-
-        table = np.full((114, 2), 0.5)
-        for id, check in load("a2").items():
-            values = {name: 0.5 for name in check.parameters}
-            values |= {"model": "forest", "library": table, "served": table}
-            result = CheckResult(id=id, sentence="", status="passed", credit=1)
-            values = {k: v for k, v in values.items() if k in check.parameters}
-            reported.write(id, values, result, reported.folder("a2"))
-        print("the attack ran")
-        """,
-    )
-
-
-@attack(
+@ATTACKS.add(
     "release",
     flags={"unreadable values"},
     says=RAN,
@@ -227,7 +88,7 @@ def values_that_explode(folder: Path) -> None:
     )
 
 
-@attack(
+@ATTACKS.add(
     "solution",
     lost={
         *("a2.probabilities", "a2.labels", "a2.classes", "a2.threshold", "a2.batching"),
@@ -262,47 +123,13 @@ def values_of_every_kind(folder: Path) -> None:
     )
 
 
-@attack("release", says=RAN)
-def a_grader_of_its_own(folder: Path) -> None:
-    """A package `grader` beside the notebook, and a sitecustomize that would load it."""
-    own = folder / "grader" / "checks"
-    own.mkdir(parents=True)
-    (own.parent / "__init__.py").write_text("print('the attack ran')\n")
-    (own / "__init__.py").touch()
-    (own / "notebook.py").write_text("def check(*a, **k):\n    print('passed')\n\n\nhint = check\n")
-    for name in ("sitecustomize.py", "usercustomize.py", "conftest.py"):
-        (folder / name).write_text("import builtins\nbuiltins.float = lambda *a: 1.0\n")
-    s.first(folder, "import sys; sys.path.insert(0, '.')\nimport grader")
-
-
-@attack("release", says=RAN)
-def an_import_hook(folder: Path) -> None:
-    """A finder that gives another numpy.testing, time and grader.checks.define to whoever asks."""
-    s.first(
-        folder,
-        """
-        import importlib.abc, importlib.machinery, sys
-
-        class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-            def find_spec(self, name, path, target=None):
-                if name.startswith("grader.checks.define"):
-                    return importlib.machinery.ModuleSpec(name, self)
-            def exec_module(self, module):
-                module.load = lambda *a, **k: {}
-
-        sys.meta_path.insert(0, Finder())
-        print("the attack ran")
-        """,
-    )
-
-
 # -- looking and taking -------------------------------------------------------------------------
 
 # In two pieces, or the code would find itself.
 _WORD = f"{CANARY[:6]!r} + {CANARY[6:]!r}"
 
 
-@attack("release", says=RAN)
+@ATTACKS.add("release", says=RAN)
 def reads_other_files(folder: Path) -> None:
     """Search the whole file system for what belongs to others."""
     s.last(
@@ -335,22 +162,7 @@ def reads_other_files(folder: Path) -> None:
     )
 
 
-@attack("release", says="ModuleNotFoundError")
-def imports_hidden_checks(folder: Path) -> None:
-    """Import the hidden checks by their name."""
-    s.last(
-        folder,
-        """
-        import importlib
-        try:
-            print("LEAK", importlib.import_module("grader.checks.hidden.a2"))
-        except ModuleNotFoundError as error:
-            print(type(error).__name__)
-        """,
-    )
-
-
-@attack("release", says=RAN)
+@ATTACKS.add("release", says=RAN)
 def reads_the_environment(folder: Path) -> None:
     """Environment variables of this process and of every other one in sight."""
     s.last(
@@ -370,7 +182,7 @@ def reads_the_environment(folder: Path) -> None:
     )
 
 
-@attack("release", says="8 writes refused")
+@ATTACKS.add("release", says="8 writes refused")
 def writes_to_the_gradebook(folder: Path) -> None:
     """Change marks where the gradebook would be, and the course's own code."""
     s.last(
@@ -395,7 +207,7 @@ def writes_to_the_gradebook(folder: Path) -> None:
     )
 
 
-@attack("solution", says="3 connections refused")
+@ATTACKS.add("solution", says="3 connections refused")
 def calls_home(folder: Path) -> None:
     """Connect to the grader's machine and to the world, by every address family."""
     s.last(
@@ -421,7 +233,7 @@ def calls_home(folder: Path) -> None:
 # -- taking more than its share -----------------------------------------------------------------
 
 
-@attack("solution", says=RAN)
+@ATTACKS.add("solution", says=RAN)
 def leaves_a_process_behind(folder: Path) -> None:
     """A process of a session of its own that ignores every signal."""
     s.last(
@@ -436,7 +248,7 @@ def leaves_a_process_behind(folder: Path) -> None:
     )
 
 
-@attack("release", flags={"stopped"})
+@ATTACKS.add("release", flags={"stopped"})
 def forks_without_end(folder: Path) -> None:
     """A storm of forks."""
     s.first(
@@ -445,7 +257,7 @@ def forks_without_end(folder: Path) -> None:
     )
 
 
-@attack("release", says=RAN)
+@ATTACKS.add("release", says=RAN)
 def eats_memory(folder: Path) -> None:
     """Allocate and touch memory until something says no."""
     s.first(
@@ -463,7 +275,7 @@ def eats_memory(folder: Path) -> None:
     )
 
 
-@attack("release", says="full")
+@ATTACKS.add("release", says="full")
 def eats_the_disk(folder: Path) -> None:
     """Write until no more can be written, and then clean up."""
     s.first(
@@ -483,7 +295,7 @@ def eats_the_disk(folder: Path) -> None:
     )
 
 
-@attack("release", flags={"execution"})
+@ATTACKS.add("release", flags={"execution"})
 def never_ends(folder: Path) -> None:
     """A loop that no interrupt ends."""
     s.first(
@@ -501,13 +313,13 @@ def never_ends(folder: Path) -> None:
     )
 
 
-@attack("release", flags={"execution"})
+@ATTACKS.add("release", flags={"execution"})
 def ends_its_kernel(folder: Path) -> None:
     """`os._exit` in the first cell."""
     s.first(folder, "import os\nos._exit(0)")
 
 
-@attack("release", flags={"runner ended"})
+@ATTACKS.add("release", flags={"runner ended"})
 def ends_its_runner(folder: Path) -> None:
     """Kill whatever executes the notebook, and everything else in sight."""
     s.first(
@@ -524,7 +336,7 @@ def ends_its_runner(folder: Path) -> None:
     )
 
 
-@attack("release", says="output cut")
+@ATTACKS.add("release", says="output cut")
 def says_too_much(folder: Path) -> None:
     """A line of 100 MB, on standard output and on standard error."""
     s.last(
@@ -587,19 +399,19 @@ _FOREST = {
 }  # fmt: skip
 
 
-@attack("solution", lost=_FOREST, flags={"notebook disagrees"})
+@ATTACKS.add("solution", lost=_FOREST, flags={"notebook disagrees"})
 def a_model_of_python(folder: Path) -> None:
     """The forest replaced by Python code after its checks have passed."""
     _python_model(folder, "pass")
 
 
-@attack("solution", lost=_FOREST, flags={"notebook disagrees"})
+@ATTACKS.add("solution", lost=_FOREST, flags={"notebook disagrees"})
 def a_model_that_attacks_its_server(folder: Path) -> None:
     """A model that ends the server and answers in its place."""
     _python_model(folder, "os.kill(os.getppid(), signal.SIGKILL)")
 
 
-@attack("solution", lost="none", flags={"native library"})
+@ATTACKS.add("solution", lost="none", flags={"native library"})
 def a_library_in_the_model(folder: Path) -> None:
     """A libtriton_fil.so of its own, which the server would load into itself."""
     s.last(
@@ -613,7 +425,7 @@ def a_library_in_the_model(folder: Path) -> None:
     )
 
 
-@attack("solution", lost={"a2.probabilities", "a2.shap", "a2.labels"})
+@ATTACKS.add("solution", lost={"a2.probabilities", "a2.shap", "a2.labels"})
 def answers_only_what_is_visible(folder: Path) -> None:
     """A forest grown to know the visible rows by heart, labels and all, and no others."""
 
@@ -629,7 +441,7 @@ def answers_only_what_is_visible(folder: Path) -> None:
     s.edit(folder, change)
 
 
-@attack("solution", lost="none", says=RAN)
+@ATTACKS.add("solution", lost="none", says=RAN)
 def links_in_the_repository(folder: Path) -> None:
     """Links, devices and pipes beside the models."""
     s.last(
@@ -645,89 +457,29 @@ def links_in_the_repository(folder: Path) -> None:
     )
 
 
-@attack("release", lost="all", told="'../../etc' cannot be a model's name")
-def names_that_climb(folder: Path) -> None:
-    """Names of models that are paths."""
-    _before_checks(
-        folder,
-        _values("import numpy as np\nVALUE = np.full((114, 2), 0.5)")
-        + 'forest, verdict, releases = "../../etc", "/etc/passwd", "a/../../b"\n',
-    )
-
-
 # -- what is handed in --------------------------------------------------------------------------
 
 
-@attack("release", flags={"unreadable"})
+@ATTACKS.add("release", flags={"unreadable"})
 def not_a_notebook(folder: Path) -> None:
     """Bytes."""
     (folder / f"{s.SHORT}.ipynb").write_bytes(os.urandom(5_000))
 
 
-@attack("release", flags={"unreadable"})
+@ATTACKS.add("release", flags={"unreadable"})
 def no_notebook(folder: Path) -> None:
     """Nothing."""
     (folder / f"{s.SHORT}.ipynb").unlink()
 
 
-@attack("release", flags={"unreadable"})
+@ATTACKS.add("release", flags={"unreadable"})
 def cells_that_are_none(folder: Path) -> None:
     """JSON that looks like a notebook from afar."""
     content = {"cells": [None, 7, {"cell_type": "code"}], "metadata": [], "nbformat": 4}
     (folder / f"{s.SHORT}.ipynb").write_text(json.dumps(content))
 
 
-@attack("solution", flags={"copied cell"})
-def a_check_copied(folder: Path) -> None:
-    """A check cell twice, as copy and paste makes it."""
-
-    def change(notebook: nbformat.NotebookNode) -> None:
-        at = s.place(notebook, "a2.forest")
-        copy = nbformat.from_dict({**notebook.cells[at], "id": "a-copy"})
-        notebook.cells.insert(at + 1, copy)
-
-    s.edit(folder, change)
-
-
-@attack("solution", flags={"deleted cell"})
-def checks_deleted(folder: Path) -> None:
-    """Two check cells gone; the grader puts them back."""
-
-    def change(notebook: nbformat.NotebookNode) -> None:
-        for id in ("a2.threshold", "a2.probabilities"):
-            del notebook.cells[s.place(notebook, id)]
-
-    s.edit(folder, change)
-
-
-@attack("release", flags={"edited cell"})
-def checks_edited(folder: Path) -> None:
-    """Check cells that check nothing, with points of their own."""
-
-    def change(notebook: nbformat.NotebookNode) -> None:
-        for cell in notebook.cells:
-            if cell.metadata.get("nbgrader", {}).get("grade"):
-                cell.metadata["nbgrader"]["points"] = 1_000
-                if cell.cell_type == "code":
-                    cell.source = "100"
-
-    s.edit(folder, change)
-
-
-@attack("release", flags={"foreign cell"})
-def another_assignment(folder: Path) -> None:
-    """The notebook of another assignment under this one's name."""
-    other = nbformat.v4.new_notebook()
-    cell = nbformat.v4.new_code_cell("check('a9.other')")
-    cell.metadata["nbgrader"] = {
-        "schema_version": 3, "grade": True, "solution": False, "locked": True, "task": False,
-        "points": 100, "grade_id": "a9-other", "cell_type": "code",
-    }  # fmt: skip
-    other.cells = [cell]
-    nbformat.write(other, folder / f"{s.SHORT}.ipynb")
-
-
-@attack("solution", says="<script>owned()")
+@ATTACKS.add("solution", says="<script>owned()")
 def scripts_for_the_instructor(folder: Path) -> None:
     """HTML and JavaScript in outputs and text, for whoever opens the notebook to grade it."""
     s.last(
@@ -751,7 +503,7 @@ def scripts_for_the_instructor(folder: Path) -> None:
     s.edit(folder, change)
 
 
-@attack("solution", says="UserWarning: careful")
+@ATTACKS.add("solution", says="UserWarning: careful")
 def warnings_everywhere(folder: Path) -> None:
     """Warnings on standard error in every cell, which nbgrader alone would score as wrong."""
     s.first(
@@ -764,7 +516,7 @@ def warnings_everywhere(folder: Path) -> None:
     )
 
 
-@attack("release", flags={"execution"})
+@ATTACKS.add("release", flags={"execution"})
 def a_server_of_its_own_that_hogs(folder: Path) -> None:
     """Threads that burn every processor until the time is up."""
     s.first(
@@ -780,21 +532,3 @@ def a_server_of_its_own_that_hogs(folder: Path) -> None:
             pass
         """,
     )
-
-
-def make(item: Attack, to: Path) -> Path:
-    """Write the submission of an attack."""
-    folder = getattr(s, item.base)(to)
-    item.change(folder)
-    return folder
-
-
-def outputs(notebook: str) -> str:
-    """All text that an executed notebook shows."""
-    parts = []
-    for cell in json.loads(notebook)["cells"]:
-        for output in cell.get("outputs", ()):
-            parts.append(str(output.get("text", "")))
-            parts.append(json.dumps(output.get("data", "")))
-            parts.append(f"{output.get('ename', '')} {output.get('evalue', '')}")
-    return "\n".join(parts)

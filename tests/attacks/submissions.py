@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
 import nbformat
 
-from workbook.common import paths
+from grader.authoring import submissions
+from workbook import assignments
+from workbook.assignments import Assignment
 
+#: The assignment that is meant where none is named.
 ASSIGNMENT, SHORT = "a2__forest", "a2"
 
 
-def solution(to: Path) -> Path:
+def solution(to: Path, assignment: Assignment | None = None) -> Path:
     """What a perfect student hands in."""
-    source = paths.root() / "solutions" / ASSIGNMENT
-    shutil.copytree(source / "solution", release(to), dirs_exist_ok=True)
-    shutil.copy(source / f"{SHORT}.ipynb", to)
-    return to
+    return submissions.solution(assignment or assignments.named(ASSIGNMENT), to)
 
 
-def release(to: Path) -> Path:
+def release(to: Path, assignment: Assignment | None = None) -> Path:
     """What a student hands in who has done nothing."""
-    shutil.copytree(paths.root() / "assignments" / ASSIGNMENT, to)
-    return to
+    return submissions.release(assignment or assignments.named(ASSIGNMENT), to)
+
+
+def notebook_of(folder: Path) -> Path:
+    """A submission's notebook."""
+    (path,) = folder.glob("a*.ipynb")
+    return path
 
 
 def edit(folder: Path, change: Callable[[nbformat.NotebookNode], None]) -> None:
     """Change a submission's notebook."""
-    path = folder / f"{SHORT}.ipynb"
+    path = notebook_of(folder)
     notebook = nbformat.read(path, as_version=4)
     change(notebook)
     nbformat.write(notebook, path)
@@ -55,3 +59,12 @@ def place(notebook: nbformat.NotebookNode, id: str) -> int:
         if cell.metadata.get("nbgrader", {}).get("grade_id") == wanted:
             return number
     raise LookupError(id)
+
+
+def checks(notebook: nbformat.NotebookNode) -> list[int]:
+    """Where the check cells stand."""
+    return [
+        number
+        for number, cell in enumerate(notebook.cells)
+        if (tag := cell.metadata.get("nbgrader", {})).get("grade") and not tag.get("solution")
+    ]

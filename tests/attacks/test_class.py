@@ -24,15 +24,17 @@ import psutil
 import pytest
 
 from grader import sandbox
+from grader.authoring import submissions
 from grader.checks.define import load
 from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook
 from grader.classroom.classroom import Classroom
 from grader.sandbox import cgroup
-from tests.attacks import a2
 from tests.attacks import submissions as s
-from tests.attacks.a2 import ATTACKS, CANARY, MARK, Attack
-from tests.mutants.a2 import MUTANTS, Mutant
+from tests.attacks.a2 import ATTACKS, CANARY, MARK
+from tests.attacks.attack import Attack, make
+from tests.attacks.test_every_assignment import assert_gains_nothing
+from tests.mutants.a2 import MUTANTS
 from workbook import assignments
 from workbook.common import paths
 
@@ -43,18 +45,6 @@ WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if 
 #: The whole notebook, and one cell of it.
 LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
 TOTAL = 90  # points that a machine gives; 10 more are a person's
-
-
-def mutate(folder: Path, mutant: Mutant) -> None:
-    """Make a mutant of a solution."""
-    mutant.edit_files(folder)
-
-    def change(notebook: s.nbformat.NotebookNode) -> None:
-        for cell in notebook.cells:
-            id = cell.metadata.get("nbgrader", {}).get("grade_id", "").replace("-", ".")
-            cell.source = mutant.edit_cell(id, cell.source)
-
-    s.edit(folder, change)
 
 
 def zips(inbox: Path) -> None:
@@ -187,9 +177,9 @@ class GradedClass:
         (self.classroom.home / "notes.txt").write_text(CANARY)
         s.release(self.inbox / IDLE)
         for name, mutant in WRONG.items():
-            mutate(s.solution(self.inbox / name), mutant)
+            submissions.mutant(assignments.named(s.ASSIGNMENT), mutant, self.inbox / name)
         for attack in ATTACKS:
-            folder = a2.make(attack, self.inbox / attack.name)
+            folder = make(attack, self.inbox / attack.name)
             if attack.name == "calls_home":
                 (folder / "port.txt").write_text(str(port))
         zips(self.inbox)
@@ -347,18 +337,8 @@ def test_a_mutant_fails_what_it_should(graded_class: GradedClass, student: str) 
 def test_an_attack_gains_nothing(graded_class: GradedClass, attack: Attack) -> None:
     """Its marks are those of the work in it, it saw nothing, and the report flags it."""
     graded = graded_class.of(attack.name)
-    everything = {check.id for check in graded.verdict.checks}
-    expected = {"all": everything, "none": set()}.get(str(attack.lost), attack.lost)
-    assert lost(graded) == expected, graded.verdict
-    if attack.lost == "all":
-        assert {check.credit for check in graded.verdict.checks} == {0}
+    assert_gains_nothing(attack, graded)
     assert graded_class.points(attack.name) == earned(graded)
-    kinds = {flag.kind for flag in graded.verdict.flags}
-    assert attack.flags <= kinds, graded.verdict.flags
-    shown = a2.outputs(graded.notebook)
-    assert attack.says in shown
-    assert any(attack.told in check.rationale for check in graded.verdict.checks)
-    assert "LEAK" not in shown
 
 
 @pytest.mark.parametrize("student", ZIPS)

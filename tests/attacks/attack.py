@@ -1,0 +1,86 @@
+"""What a hostile submission is, and the result that it must get.
+
+Attacks on any assignment are in everywhere.py, those on one assignment in a file named after it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from tests.attacks import submissions as s
+from workbook.assignments import Assignment
+
+#: What an attack prints. Another place in the notebook does not print it.
+RAN = "the attack ran"
+
+Base = Literal["solution", "release"]
+Change = Callable[[Path], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Attack:
+    """A hostile or broken submission.
+
+    Attributes:
+        name: a student's id.
+        base: the submission that it is made from.
+        change: turns a copy of the base into the attack.
+        lost: the checks that must not earn everything: `all`, `none`, or their ids.
+        flags: the kinds of flags that the result must have.
+        says: what the notebook's outputs must hold, as proof that the attack ran.
+        told: what the rationale of a check must hold, for attacks on the judge.
+    """
+
+    name: str
+    base: Base
+    change: Change
+    lost: Literal["all", "none"] | frozenset[str] = "none"
+    flags: frozenset[str] = frozenset()
+    says: str = ""
+    told: str = ""
+
+
+class Attacks(list[Attack]):
+    """A list of attacks; `add` puts a function into it."""
+
+    def add(
+        self,
+        base: Base,
+        *,
+        lost: Literal["all", "none"] | set[str] | None = None,
+        flags: set[str] | None = None,
+        says: str = "",
+        told: str = "",
+    ) -> Callable[[Change], Change]:
+        """By default a release loses all checks, and a solution none."""
+
+        def put(change: Change) -> Change:
+            default: Literal["all", "none"] = "all" if base == "release" else "none"
+            expected = frozenset(lost) if isinstance(lost, set) else lost or default
+            name = change.__name__
+            self.append(Attack(name, base, change, expected, frozenset(flags or ()), says, told))
+            return change
+
+        return put
+
+
+def make(item: Attack, to: Path, assignment: Assignment | None = None) -> Path:
+    """Write the submission of an attack; by default on a2."""
+    folder = getattr(s, item.base)(to, assignment)
+    item.change(folder)
+    return folder
+
+
+def outputs(notebook: str) -> str:
+    """All text that an executed notebook shows."""
+    parts = []
+    for cell in json.loads(notebook)["cells"]:
+        for output in cell.get("outputs", ()):
+            parts.append(str(output.get("text", "")))
+            parts.append(json.dumps(output.get("data", "")))
+            parts.append(f"{output.get('ename', '')} {output.get('evalue', '')}")
+    return "\n".join(parts)

@@ -1,0 +1,87 @@
+"""Attacks on every assignment gain nothing, graded as a class is.
+
+All of everywhere.py are tried, and those of an assignment's own file tests/attacks/aN.py. Those of
+a2 are tried by test_class.py, in a class that is also killed and continued.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from grader.checks.results import Graded
+from grader.classroom.autograde import autograde
+from grader.classroom.classroom import Classroom
+from grader.judge.grade_submission import Settings
+from tests.attacks import everywhere
+from tests.attacks import submissions as s
+from tests.attacks.attack import Attack, make, outputs
+from workbook import assignments
+from workbook.assignments import Assignment
+from workbook.common import paths
+
+pytestmark = pytest.mark.timeout(1_800)
+SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
+
+
+def attacks(assignment: Assignment) -> list[Attack]:
+    """All attacks on an assignment."""
+    own = paths.root() / "tests" / "attacks" / f"{assignment.short}.py"
+    if assignment.name == s.ASSIGNMENT or not own.is_file():
+        return list(everywhere.ATTACKS)
+    module = importlib.import_module(f"tests.attacks.{assignment.short}")
+    return [*everywhere.ATTACKS, *module.ATTACKS]
+
+
+def all_attacks() -> list[Any]:
+    return [
+        pytest.param(assignment, attack, id=f"{assignment.name}: {attack.name}")
+        for assignment in assignments.find()
+        for attack in attacks(assignment)
+    ]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Assignment], dict[str, Graded]]:
+    """A function: the results of an assignment's attacks, by the attacks' names."""
+
+    @functools.cache
+    def graded(assignment: Assignment) -> dict[str, Graded]:
+        classroom = Classroom(tmp_path_factory.mktemp(assignment.short) / "work")
+        for attack in attacks(assignment):
+            to = classroom.submission(attack.name, assignment.name)
+            to.parent.mkdir(parents=True)
+            make(attack, to, assignment)
+        autograde(classroom, assignment, SETTINGS)
+        return classroom.results(assignment.name)
+
+    return graded
+
+
+@pytest.mark.parametrize(("assignment", "attack"), all_attacks())
+def test_an_attack_gains_nothing(
+    assignment: Assignment,
+    attack: Attack,
+    results: Callable[[Assignment], dict[str, Graded]],
+) -> None:
+    """Its marks are those of the work in it, it saw nothing, and it is flagged."""
+    assert_gains_nothing(attack, results(assignment)[attack.name])
+
+
+def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
+    """Fail unless an attack has the result that it must get."""
+    checks = graded.verdict.checks
+    everything = {check.id for check in checks}
+    expected = {"all": everything, "none": set()}.get(str(attack.lost), attack.lost)
+    assert {check.id for check in checks if check.credit < 1} == expected, graded.verdict
+    if attack.lost == "all":
+        assert {check.credit for check in checks} == {0}
+    assert attack.flags <= {flag.kind for flag in graded.verdict.flags}, graded.verdict.flags
+    shown = outputs(graded.notebook)
+    assert attack.says in shown
+    assert any(attack.told in check.rationale for check in checks)
+    assert "LEAK" not in shown
