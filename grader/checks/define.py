@@ -31,7 +31,9 @@ import dataclasses
 import importlib
 import inspect
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -273,20 +275,32 @@ def evaluate(
         except Failure as failure:
             if failure.credit < lowest.credit:
                 status = "partial" if failure.credit else "failed"
-                lowest = result(
-                    status, failure.credit, failure.rationale, failure.help, hidden=is_hidden
-                )
+                said = (failure.rationale, failure.help)
+                if is_hidden and failure.unquoted:
+                    said = (failure.unquoted, "")
+                lowest = result(status, failure.credit, *said, hidden=is_hidden)
         except WorkbookError as error:  # of the server or the repository: it is explained already
             where = f" ({error.where})" if error.where else ""
-            lowest = result("failed", 0, f"{error.what}{where}", error.todo, hidden=is_hidden)
+            said = (f"{error.what}{where}", error.todo)
+            if is_hidden:  # it may quote the server
+                said = ("The server did not answer as it should.", "")
+            lowest = result("failed", 0, *said, hidden=is_hidden)
         except Exception as error:
             # A check should give a result for all values that a student can pass. If it raises
             # another error, the check is wrong, and a person has to look at it.
-            what = f"This check could not do its work: {type(error).__name__}: {error}"
+            what = f"This check could not do its work: {type(error).__name__}"
+            what += f" in line {_line(error)}." if is_hidden else f": {error}"
             lowest = result("error", 0, what, "Tell your instructor.", hidden=is_hidden)
         if lowest.credit == 0:
             break
     return lowest.model_copy(update={"seconds": time.monotonic() - began})
+
+
+def _line(error: Exception) -> str:
+    """Where in an assignment's checks an error was raised; an error's own text may hold inputs."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((f for f in reversed(frames) if "checks" in Path(f.filename).parts), frames[-1])
+    return f"{place.lineno} of {Path(place.filename).name}"
 
 
 def _obstacle(

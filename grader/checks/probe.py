@@ -121,13 +121,10 @@ class Probe:
                 try:
                     self.server.load(model, timeout=60.0)
                 except WorkbookError as error:
-                    self._loaded[model] = Failure(str(error))
+                    self._loaded[model] = Failure(str(error), unquoted=f"{model} did not load.")
         if failure := self._loaded.get(model):
-            raise Failure(failure.rationale, help=failure.help)
-        try:
-            ready = self.server.ready(model)
-        except WorkbookError as error:
-            raise Failure(error.what, help=error.todo) from None
+            raise Failure(failure.rationale, help=failure.help, unquoted=failure.unquoted)
+        ready = self._ask(lambda: self.server.ready(model))
         if not ready:
             raise Failure(
                 f"The server has no model {model!r} that is ready.",
@@ -445,7 +442,8 @@ class Probe:
         try:
             return question()
         except WorkbookError as error:
-            raise Failure(error.what, help=error.todo) from None
+            unquoted = "The server did not answer a question about the model."
+            raise Failure(error.what, help=error.todo, unquoted=unquoted) from None
 
 
 def _short(value: object) -> str:

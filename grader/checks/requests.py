@@ -37,7 +37,9 @@ class Refusal:
         """What to raise where the request should have been answered."""
         known = explain(self.message, model=model)
         what = f"A request to {model} failed. {known.what} The server's message: "
-        return Failure(what + self.message[:500], help=known.todo)
+        return Failure(
+            what + self.message[:500], help=known.todo, unquoted=f"A request to {model} failed."
+        )
 
 
 def tensors(inputs: Inputs) -> list[Any]:

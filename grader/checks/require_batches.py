@@ -20,7 +20,8 @@ def batched(
 ) -> None:
     """Send each row as a request of its own, all at once; fail unless they were batched.
 
-    Each request must get the answer to its own row: that of the same rows in one request.
+    Each request must get the answer to its own row: that of the same rows in one request. What the
+    server has counted must be what the check has sent: a model that calls itself adds requests.
 
     Example::
 
@@ -45,6 +46,17 @@ def batched(
     change = server.counts(model) - before
     while change.requests < count and time.monotonic() < deadline:
         change = server.counts(model) - before  # the server counts after it has answered
+    largest = max(1, int(server.config(model).get("max_batch_size", 0)))
+    if (change.requests, change.inferences) != (
+        count,
+        count,
+    ) or change.executions * largest < count:
+        raise Failure(
+            f"The check has sent {count} requests of one row, and the server has counted "
+            f"{change.requests} requests with {change.inferences} rows in {change.executions} "
+            "executions.",
+            help="Nobody else may send requests to the model meanwhile, nor may the model itself.",
+        )
     # The last executions may not be counted yet, so a difference of 10 % does not show batching.
     if change.executions > 0.9 * change.requests:
         raise Failure(

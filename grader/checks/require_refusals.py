@@ -59,12 +59,14 @@ def refuses(
                 f"{beside.message[:300]}",
                 help="Requests of several clients share an execution. Answer each one by itself: "
                 "the bad one with an InferenceResponse that has an error.",
+                unquoted=f"Beside {what}, {model} refuses a right request too.",
             )
     words = list(naming)
     if words and not any(word.lower() in answer.message.lower() for word in words):
         raise Failure(
             f"{model} refuses {what}, but the message does not say why: {answer.message[:300]!r}.",
             help=help or f"A client reads this. It should name {' or '.join(words)}.",
+            unquoted=f"{model} refuses {what}, but the message does not say why.",
         )
     (again,) = server.outcomes(model, [good], timeout=timeout)
     if isinstance(again, Refusal):
@@ -73,4 +75,5 @@ def refuses(
             f"{again.message[:300]}",
             help="A bad request must leave nothing behind, neither a changed state nor a process "
             "that has ended.",
+            unquoted=f"After {what}, {model} refuses right requests as well.",
         )

@@ -259,6 +259,25 @@ def test_batched(name: str, body: str, stated: str, words: str, put: Put, probe:
         require.batched(probe, name, rows, "y", tolerance=SMALL)
 
 
+#: A model that answers one request after the other, and sends itself batches to look batched.
+CALLS_ITSELF = """
+if x[0, 0] >= 0 and request is requests[0]:
+    rows = pb_utils.Tensor("x", np.full((32, 2), -1, np.float32))
+    call = pb_utils.InferenceRequest(
+        model_name="batched_by_itself", requested_output_names=["y"], inputs=[rows]
+    )
+    threading.Thread(target=call.exec).start()
+answer(y=2 * x)
+"""
+
+
+def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
+    put("batched_by_itself", CALLS_ITSELF, DELAYED, before="import threading")
+    rows = {"x": probe.rng.random((40, 2), dtype=np.float32)}
+    with said("The check has sent 40 requests of one row, and the server has counted"):
+        require.batched(probe, "batched_by_itself", rows, "y", tolerance=SMALL)
+
+
 @pytest.mark.parametrize(
     ("requests", "executions", "words"),
     [

@@ -98,6 +98,30 @@ def test_the_lowest_credit_counts(
     assert words in result.rationale
 
 
+def quotes(server: Probe, value: Any) -> None:
+    raise Failure("The server says: SECRET", help="SECRET", unquoted="A request failed.")
+
+
+def breaks_with_inputs(server: Probe, value: Any) -> None:
+    raise ValueError("SECRET")
+
+
+def quotes_the_server(server: Probe, value: Any) -> None:
+    raise WorkbookError("SECRET", where="SECRET", todo="SECRET")
+
+
+@pytest.mark.parametrize("function", [quotes, breaks_with_inputs, quotes_the_server])
+def test_a_hidden_check_quotes_nobody(function: Callable[..., None]) -> None:
+    """Words of the server may be those of a model, which could repeat the hidden inputs in them."""
+    probe: Any = None
+    shown = evaluate(_check(function), lambda: probe, {"value": 1}, {})
+    assert "SECRET" in shown.model_dump_json()
+    hidden = evaluate(_check(passes, function), lambda: probe, {"value": 1}, {})
+    assert hidden.hidden
+    assert hidden.rationale
+    assert "SECRET" not in hidden.model_dump_json()
+
+
 def test_what_keeps_a_check_from_running() -> None:
     probe: Any = None
     check = _check(breaks, needs=("a9.before",))
