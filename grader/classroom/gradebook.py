@@ -216,13 +216,22 @@ class Writer:
         aside.replace(self._classroom.gradebook)
 
     def _describe(self, student: str) -> None:
-        """If the student's id in Moodle or Canvas is known, write it into the gradebook."""
+        """Write into the gradebook what the submission's entry tells about the student.
+
+        That is the number in Moodle or Canvas and, where no class list says more, the name in a
+        Moodle entry. (Canvas runs the parts of a name together.)
+        """
         from nbgrader.api import Gradebook
 
         known = intake.record(self._classroom, self._assignment.name, student)
-        if known and known.number:
-            with Gradebook(f"sqlite:///{self._classroom.gradebook}") as gradebook:
-                gradebook.update_or_create_student(student, lms_user_id=known.number)
+        if not known or not known.number:
+            return
+        about = {"lms_user_id": known.number}
+        with Gradebook(f"sqlite:///{self._classroom.gradebook}") as gradebook:
+            if known.system == "moodle" and not gradebook.find_student(student).last_name:
+                first, _, last = known.name.rpartition(" ")
+                about |= {"first_name": first, "last_name": last}
+            gradebook.update_or_create_student(student, **about)
 
     def _run(self, converter: Any, chosen: Config, student: str, **settings: Any) -> None:
         from nbgrader.coursedir import CourseDirectory

@@ -151,7 +151,7 @@ def _side_by_side(
     """The cells in which two students agree, each with its lines."""
     places = [{place for hash in shared for place in prints[who][hash]} for who in students]
     for id in cells[students[0]]:
-        if any(cell == id for side in places for cell, _ in side):
+        if all(any(cell == id for cell, _ in side) for side in places):
             one, other = (
                 [
                     (text, (id, line) in side)

@@ -8,14 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from workbook.assignments import Assignment
 
-from ..checks.panel import LOOKS
+from ..checks.panel import LOOKS, marked
 from ..checks.results import CheckResult, Graded
 from ..classroom import deadlines, roster, similarity
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
+from ..classroom.private import without_paths
 from . import due
 from .page import marks, most_points, render, save, title
 
@@ -85,7 +88,11 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         slowest=max((g.executed + g.judged for g in results.values()), default=0.0),
         sandboxes=sorted({graded.sandbox for graded in results.values()}),
     )
-    save(page(classroom, assignment), text)
+    save(page(classroom, assignment), without_paths(text, classroom.home))
+
+
+def _html(text: str) -> Markup:
+    return Markup(marked(text))  # `marked` escapes it
 
 
 def without_figures(rationale: str) -> str:
@@ -160,7 +167,7 @@ def _groups(results: dict[str, _Results]) -> list[dict[str, Any]]:
             of_cause = result.status in ("stopped", "unreadable", "error")
             group = found.setdefault(
                 ("" if of_cause else id, without_figures(result.rationale)),
-                {"checks": [], "example": result.rationale[:400], "students": []},
+                {"checks": [], "example": _html(result.rationale[:400]), "students": []},
             )
             for value, values in ((id, group["checks"]), (student, group["students"])):
                 if value not in values:

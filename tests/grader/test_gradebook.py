@@ -41,11 +41,17 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
         yield course(home)
 
 
-def write(home: Path, toy: Assignment, student: str, code: str, text: str = "") -> Classroom:
-    """Hand in, store the fake grader's result under the real key, and write it down."""
+def write(
+    home: Path, toy: Assignment, student: str, code: str, text: str = "", who: str = ""
+) -> Classroom:
+    """Hand in, store the fake grader's result under the real key, and write it down.
+
+    `who` is the student's id where the entry is not called by it.
+    """
     where = classroom(home)
     pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code, text), "extra.txt": "x"})
     intake.take_inbox(where, toy, where.inbox)
+    student = who or student
     place = where.submission(student, toy.name)
     settings = grade_submission.Settings(secret=where.secret())
     key = grade_submission.key(place, toy.name, settings)
@@ -240,6 +246,12 @@ def test_the_class_list_gives_names_to_the_gradebook(tmp_path: Path, toy: Assign
     with pytest.raises(WorkbookError, match="could not be written"):
         gradebook.name_students(where)
     held.close()
+
+
+def test_without_a_class_list_moodles_entries_give_names(tmp_path: Path, toy: Assignment) -> None:
+    where = write(tmp_path, toy, "Cy Li_77_assignsubmission_file_a9", "number = 1", who="Cy_Li_77")
+    (mark,) = gradebook.marks(where, toy.name)
+    assert (mark.first_name, mark.last_name, mark.number) == ("Cy", "Li", "77")
 
 
 def test_the_rubric_stands_below_the_answer_for_whoever_reads_it(
