@@ -65,8 +65,9 @@ test: setup $(VLLM_STAMP) ## set up with vLLM, then every check and test; the sa
 	$(BIN)/pytest --durations=30 -m "not alone"
 	$(BIN)/pytest --durations=10 -m alone --numprocesses=0
 
-grade: setup ## grade what lies in grader/work/inbox; ASSIGNMENT=a2 where there are several
+grade: setup ## grade what lies in grader/work/inbox, of all assignments; ASSIGNMENT=a2 for one
 	@code=0; $(BIN)/grader autograde $(ASSIGNMENT) $(OPTIONS) || code=$$?; \
+	test $$code -ne 4 || exit 0; \
 	test $$code -eq 0 -o $$code -eq 3 || exit $$code; \
 	$(BIN)/grader feedback $(ASSIGNMENT) && $(BIN)/grader report $(ASSIGNMENT) && exit $$code
 

@@ -32,4 +32,4 @@ def main(
 
 
 if __name__ == "__main__":
-    terminal.run(app, Console(stderr=True), stopped="Stopped.")
+    terminal.run(app, Console(stderr=True), stopped={})

@@ -1,8 +1,9 @@
-"""The command line: `grader autograde · feedback · report · export · release · formgrader`.
+"""The command line: `grader autograde · drop · feedback · report · export · release · …`.
 
 Exit status: 0, all went well; 1, an error, with a message on stderr; 2, there is no such command or
-option; 3, the run went through, but some submissions could not be graded or written, and the
-messages name them; 130, stopped by Ctrl-C, with all results so far kept.
+option; 3, the run went through, but some submissions could not be graded or written, or belong to
+nobody, and the messages name them; 4, there is nothing to grade; 130, stopped by Ctrl-C, with all
+results so far kept.
 """
 
 from __future__ import annotations
@@ -40,10 +41,24 @@ app = typer.Typer(
 
 Name = Annotated[
     str | None,
+    typer.Argument(metavar="[ASSIGNMENT]", help="Such as a2 or a2__forest. Default: all."),
+]
+One = Annotated[
+    str | None,
     typer.Argument(
-        metavar="ASSIGNMENT", help="Such as a2 or a2__forest. Default: the only one there is."
+        metavar="[ASSIGNMENT]", help="Such as a2 or a2__forest. Default: the only one there is."
     ),
 ]
+#: What Ctrl-C leaves of a command's work.
+_KEPT = {
+    "autograde": "What was graded is kept; the same command goes on from there.",
+    "feedback": "The pages that were written are whole; the same command writes the rest.",
+    "report": "The pages that were written are whole; the same command writes the rest.",
+    "export": "A table is written whole, or not at all.",
+    "drop": "What is left is shown when the same command is given again.",
+    "release": "Nothing was written.",
+    "try": "Nothing of a trial is kept.",
+}
 
 
 @app.command()
@@ -51,7 +66,10 @@ def autograde(
     assignment: Name = None,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="A folder of zips and folders. Default: grader/work/inbox."),
+        typer.Option("--from", help="A folder of submissions. Default: grader/work/inbox."),
+    ] = None,
+    student: Annotated[
+        list[str] | None, typer.Option(help="Only this student's submission; may be repeated.")
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Submissions at a time. Default: one per core.")
@@ -74,57 +92,117 @@ def autograde(
         ),
     ] = False,
 ) -> None:
-    """Take what is in the inbox, grade what is new, and write the gradebook."""
+    """Take what is in the inbox, grade what is new, and write the gradebook.
+
+    Without the name of an assignment, all that were handed in are graded.
+    """
     from .classroom.autograde import autograde as grade_class
     from .judge.grade_submission import Settings
 
-    classroom, which = Classroom.default(), _named(assignment)
+    classroom = Classroom.default()
+    named = None if assignment is None else _named(assignment)
     with classroom.lock():
-        _take(classroom, which, source)
+        waits = _take(classroom, named, source)
+        there = [named] if named else [a for a in _known() if classroom.submissions(a.name)]
+        if not there or not classroom.submissions(there[0].name):
+            if waits:
+                raise WorkbookError(
+                    "Nothing in the inbox can be graded.", todo="Look at the reasons above."
+                )
+            _say_nothing_there(source or classroom.inbox)
+            raise typer.Exit(4)
         settings = Settings(
             secret=classroom.secret(),
             wall_s=notebook_seconds,
             cell_s=cell_seconds,
             unsandboxed=unsandboxed,
         )
-        outcome = grade_class(
-            classroom,
-            which,
-            settings,
-            workers=workers,
-            scheduler=scheduler,
-            force=force,
-            console=err,
-        )
-    _show(classroom, which, outcome)
-    if outcome.failed or outcome.unwritten:
+        failed = False
+        if student and named is None:  # for somebody who is nowhere, one assignment says so
+            there = [a for a in there if {*student} & {*classroom.submissions(a.name)}] or there[:1]
+        for which in there:
+            theirs = [who for who in student or () if who in classroom.submissions(which.name)]
+            outcome = grade_class(
+                classroom,
+                which,
+                settings,
+                workers=workers,
+                scheduler=scheduler,
+                force=force,
+                students=student and (theirs if theirs and named is None else student),
+                console=err,
+            )
+            _show(classroom, which, outcome)
+            failed |= bool(outcome.failed or outcome.unwritten or outcome.unknown)
+    if failed or waits:
         raise typer.Exit(3)
 
 
 @app.command()
+def drop(
+    student: Annotated[str, typer.Argument(help="The student's id, as in the class report.")],
+    assignment: Annotated[
+        str | None, typer.Argument(metavar="[ASSIGNMENT]", help="Default: all of the student's.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a student's submission, its result and its marks, after saying what there is."""
+    from .classroom import drop as dropping
+
+    classroom = Classroom.default()
+    with classroom.lock():
+        name = None if assignment is None else _named(assignment).name
+        found = dropping.find(classroom, student, name)
+        for one in found:
+            marks = "not in the gradebook" if one.points is None else f"{one.points:g} points"
+            if one.by_hand:
+                marks += f", {one.by_hand:g} of them given by a person"
+            if one.comments:
+                marks += f", {one.comments} comments of a person"
+            out.print(f"{escape(one.student)}, {one.assignment}: {marks}")
+            for path in one.paths:
+                out.print(f"  {escape(str(path))}", soft_wrap=True)
+        if not yes and not sys.stdin.isatty():
+            raise WorkbookError("Nothing was removed.", todo="Say --yes to remove it.")
+        if not yes and not typer.confirm("Remove this?"):
+            raise typer.Exit(0)
+        for one in found:
+            dropping.remove(classroom, one)
+            if one.source:
+                err.print(
+                    f"[yellow]![/] {escape(one.source)} is still in the inbox: take it out, or it "
+                    "is graded again.",
+                    soft_wrap=True,
+                )
+    out.print("Removed. `grader feedback` and `grader report` write the pages anew.")
+
+
+@app.command()
 def feedback(assignment: Name = None) -> None:
-    """Write a page for each student."""
+    """Write a page for each student and assignment."""
     from .pages.feedback import pages, write_feedback
 
-    classroom, which = _graded(assignment)
-    _write("feedback", classroom, which, pages(classroom, which).values(), write_feedback)
-    out.print(f"  feedback   {classroom.feedback}/<student>/{which.name}.html", soft_wrap=True)
+    classroom = Classroom.default()
+    for which in _graded(classroom, assignment):
+        _write("feedback", classroom, which, pages(classroom, which).values(), write_feedback)
+        out.print(f"  feedback   {classroom.feedback}/<student>/{which.name}.html", soft_wrap=True)
 
 
 @app.command()
 def report(assignment: Name = None) -> None:
-    """Write the class report."""
+    """Write the class report of each assignment."""
     from .pages.class_report import page, write_class_report
 
-    classroom, which = _graded(assignment)
-    file = page(classroom, which)
-    _write("report", classroom, which, [file], write_class_report)
-    out.print(f"  report     {file}", soft_wrap=True)
+    classroom = Classroom.default()
+    for which in _graded(classroom, assignment):
+        file = page(classroom, which)
+        _write("report", classroom, which, [file], write_class_report)
+        out.print(f"  report     {file}", soft_wrap=True)
 
 
 @app.command()
 def export(
-    assignment: Name = None,
+    assignment: One = None,
     format: Annotated[
         str, typer.Option("--format", help="nbgrader, canvas or moodle: whose table.")
     ] = "nbgrader",
@@ -211,7 +289,7 @@ def new(
 
 @app.command("try")
 def try_(
-    assignment: Name = None,
+    assignment: One = None,
     only: Annotated[str, typer.Option(help="Only submissions whose name holds this text.")] = "",
     workers: Annotated[
         int | None, typer.Option(min=1, help="Submissions at a time. Default: one per core.")
@@ -229,8 +307,7 @@ def try_(
 
 def main() -> None:
     """Run the command that was given; errors become messages, and Ctrl-C prints no traceback."""
-    kept = "Stopped. What was graded is kept; the same command goes on from there."
-    terminal.run(app, err, stopped=kept)
+    terminal.run(app, err, stopped=_KEPT)
 
 
 def _named(name: str | None) -> Assignment:
@@ -252,20 +329,29 @@ def _named(name: str | None) -> Assignment:
     return known[0]
 
 
-def _graded(name: str | None) -> tuple[Classroom, Assignment]:
-    """The classroom, and the assignment of this name.
+def _known() -> list[Assignment]:
+    """The assignments that are built, so that they can be graded."""
+    from workbook import assignments
+
+    return [found for found in assignments.find() if found.release.is_file()]
+
+
+def _graded(classroom: Classroom, name: str | None) -> list[Assignment]:
+    """The assignment of this name; without a name, all of which something has been graded.
 
     Raises:
-        WorkbookError: nothing of it has been graded yet; and as `_named`.
+        WorkbookError: nothing has been graded yet; and as `_named`.
     """
-    classroom, which = Classroom.default(), _named(name)
-    if not classroom.results_index(which.name):
+    meant = _known() if name is None else [_named(name)]
+    found = [which for which in meant if classroom.results_index(which.name)]
+    if not found:
+        of = f" of {meant[0].name}" if name is not None else ""
         raise WorkbookError(
-            f"Nothing of {which.name} has been graded yet.",
+            f"Nothing{of} has been graded yet.",
             where=str(classroom.home),
-            todo=f"Grade it first: `grader autograde {which.short}`.",
+            todo=f"Grade it first: `grader autograde{f' {meant[0].short}' if of else ''}`.",
         )
-    return classroom, which
+    return found
 
 
 def _format(name: str) -> Format:
@@ -286,16 +372,41 @@ def _format(name: str) -> Format:
     )
 
 
-def _take(classroom: Classroom, which: Assignment, source: Path | None) -> None:
-    """Take what is in the inbox, or in the folder that was named.
+def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -> bool:
+    """Take what is in the inbox, or in the folder that was named, and say what is not graded.
 
-    An inbox that is missing is an error only where nothing was taken from it before.
+    Returns:
+        Whether something that may be a submission is not graded.
     """
     from .classroom import intake
 
-    inbox = source or classroom.inbox
-    if source is not None or inbox.is_dir() or not classroom.submissions(which.name):
-        intake.take_inbox(classroom, which, inbox)
+    if source is None and classroom.make_inbox():
+        err.print(f"Made {escape(str(classroom.inbox))}", soft_wrap=True)
+    known = _known()
+    if named is not None and named not in known:
+        known.append(named)  # that it is not built is said by whoever grades it
+    taken = intake.take(classroom, known, source or classroom.inbox, assumed=named)
+    for one in taken.downloads:
+        err.print(
+            f"{escape(one.source)}: {one.count} submissions, as {one.system.title()} names them",
+            soft_wrap=True,
+        )
+    for report in taken.reported:
+        sign = "[bold red]✗[/]" if report.waits else "[yellow]![/]"
+        err.print(f"{sign} {escape(report.source)}: {escape(report.reason)}", soft_wrap=True)
+    for record in (record for records in taken.records.values() for record in records):
+        if record.note:
+            err.print(
+                f"[yellow]![/] {escape(record.student)}: {escape(record.note)}", soft_wrap=True
+            )
+    return any(report.waits for report in taken.reported)
+
+
+def _say_nothing_there(inbox: Path) -> None:
+    """Say where submissions are put."""
+    out.print("There is no submission yet. Put what students handed in into the inbox:")
+    out.print(f"  {escape(str(inbox))}", soft_wrap=True)
+    out.print("README.txt there says what can lie in it. Then run `make grade` again.")
 
 
 def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
@@ -307,6 +418,11 @@ def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
     out.print(f"  gradebook  {classroom.gradebook}", soft_wrap=True)
     for student, why in {**outcome.failed, **outcome.unwritten}.items():
         err.print(f"[bold red]✗[/] {escape(student)}: {escape(why)}")
+    for student in outcome.unknown:
+        err.print(
+            f"[bold red]✗[/] {escape(student)} is not in the class list, and not graded. Add the "
+            f"student, or remove the submission: `grader drop {escape(student)}`."
+        )
 
 
 def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:

@@ -35,6 +35,14 @@ app = typer.Typer(
 )
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
+#: What Ctrl-C leaves of a command's work.
+_KEPT = {
+    "serve": "The server has ended.",
+    "models": "The models that were built are kept; the same command goes on from there.",
+    "build": "The same command writes what is missing.",
+    "deploy": "`workbook status` shows whether the model was deployed.",
+    "submit": "No new zip was written.",
+}
 
 
 @app.command()
@@ -400,7 +408,7 @@ def doctor() -> None:
 
 def main() -> None:
     """The entry point: errors are sentences, Ctrl-C is quiet."""
-    terminal.run(app, err, stopped="Stopped.")
+    terminal.run(app, err, stopped=_KEPT)
 
 
 def _announce(server: Server, how: str) -> None:

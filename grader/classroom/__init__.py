@@ -1,9 +1,12 @@
 """The files and the marks of a class.
 
-- intake.py: take submissions from the inbox
+- intake.py: take submissions from the inbox; arrivals.py: what lies in it, and what its names say
+- roster.py: the class list; worksheet.py: when a class handed in, from Moodle's worksheets
+- deadlines.py, late_penalties.py, times.py: due dates, extensions and what a late day costs
 - unpack_entry.py, unpack_submission.py, limited.py: unpack them, with little memory and time
 - names.py: ids that are safe, and texts that can be shown
-- autograde.py: grade them in parallel
+- autograde.py: grade them in parallel; progress.py: show how far that is
+- drop.py: take a student's submission out of the class
 - gradebook.py, preprocessors.py: write the results into nbgrader's gradebook
 - export.py: write the marks as tables for other systems; export_canvas.py, export_moodle.py,
   export_nbgrader.py: one module per system; export_rows.py, spreadsheet.py: what they share

@@ -11,37 +11,29 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import functools
 import io
 import queue
 import tarfile
-import tempfile
 import threading
 import time
 import uuid
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
 from ..checks.results import Flag, Graded, Status, Verdict
-from ..judge import grade_submission
-from . import gradebook, intake
+from ..judge import grade_submission, scratch
+from . import deadlines, gradebook, intake, progress, roster
 from .classroom import Classroom
 
 if TYPE_CHECKING:
@@ -72,6 +64,7 @@ class Outcome:
         failed: students whose submission could not be graded, in this run or before, with the
             reason.
         unwritten: students whose result could not be written into the gradebook, with the reason.
+        unknown: students with a submission who are not in the class list. They are not graded.
         seconds: how long the run took.
     """
 
@@ -79,6 +72,7 @@ class Outcome:
     known: tuple[str, ...]
     failed: dict[str, str]
     unwritten: dict[str, str]
+    unknown: tuple[str, ...]
     seconds: float
 
 
@@ -90,6 +84,7 @@ def autograde(
     workers: int | None = None,
     scheduler: str | None = None,
     force: bool = False,
+    students: Collection[str] | None = None,
     deadline_s: float | None = None,
     console: Console | None = None,
     grader: Grader = grade_submission.grade,
@@ -105,18 +100,24 @@ def autograde(
         scheduler: the address of a running dask scheduler, instead of processes on this machine.
             Its workers run the code that clients send: students must not be able to reach it.
         force: grade and write every submission again.
+        students: only these; by default all who are in the class list, or all where there is none.
         deadline_s: the most seconds for one submission in all; by default the limits of notebook
             and judge together, and 60 s more.
         console: where progress is shown.
         grader, keyer: the functions that grade one submission, and compute the key of its result.
 
     Raises:
-        WorkbookError: nothing can be graded here: there is no sandbox, no release, or no worker.
+        WorkbookError: nothing can be graded here: there is no sandbox, no release, or no worker;
+            or the class list or the due dates are wrong; or one of `students` has no submission.
     """
     began = time.monotonic()
     deadline_s = deadline_s or settings.wall_s + grade_submission.JUDGE.wall_s + 60
-    plan = _plan(classroom, assignment, settings, force, keyer)
-    classroom.save_results_index(assignment.name, plan.keys)
+    scratch.remove_left()
+    _check_deadlines(classroom, assignment)
+    listed = roster.read(classroom)
+    plan = _plan(classroom, assignment, settings, force, keyer, listed, students)
+    others = classroom.results_index(assignment.name) if students is not None else {}
+    classroom.save_results_index(assignment.name, {**others, **plan.keys})
     classroom.set_limits(assignment.name, settings.limits)
     written = {} if force else gradebook.written(classroom, assignment.name)
     writer = gradebook.Writer(classroom, assignment)
@@ -133,12 +134,14 @@ def autograde(
                     unwritten[student] = str(error)
 
     if plan.todo:
-        with _progress(console) as bar:
-            line = bar.add_task(f"Grading {assignment.name}", total=len(plan.todo))
+        with progress.shown(console, f"Grading {assignment.name}", len(plan.todo)) as advance:
             tasks = _results(
                 plan.todo, assignment, settings, workers, scheduler, deadline_s, grader
             )
-            with contextlib.closing(tasks) as results:
+            with (
+                _said_when_stopped(console, plan.todo, graded),
+                contextlib.closing(tasks) as results,
+            ):
                 for key, came in results:
                     if isinstance(came, Graded):
                         graded.extend(plan.students[key])
@@ -150,15 +153,21 @@ def autograde(
                         result = _tried_twice(result)
                     classroom.store(result)
                     write(key, anew=True)
-                    bar.advance(line)
+                    advance()
     for key in plan.students:
         if key not in plan.todo:
             write(key)
+    gradebook.name_students(classroom)
+    if deadlines.of(classroom, assignment.name) is not None:
+        from . import late_penalties  # late: nbgrader takes seconds to import
+
+        late_penalties.refresh(classroom, assignment)
     return Outcome(
         graded=tuple(sorted(graded)),
         known=tuple(student for student, key in plan.keys.items() if key not in plan.todo),
         failed=failed,
         unwritten=unwritten,
+        unknown=plan.unknown,
         seconds=time.monotonic() - began,
     )
 
@@ -172,12 +181,14 @@ class _Plan:
         todo: the folders of the submissions to be graded, by key.
         second_try: keys among them whose last result may have been the machine's fault.
         failed: students whose submission could not be graded in two runs, with the reason.
+        unknown: students with a submission who are not in the class list.
     """
 
     keys: dict[str, str] = dataclasses.field(default_factory=dict)
     todo: dict[str, Path] = dataclasses.field(default_factory=dict)
     second_try: set[str] = dataclasses.field(default_factory=set)
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
     @functools.cached_property
     def students(self) -> dict[str, list[str]]:
@@ -194,10 +205,23 @@ def _plan(
     settings: grade_submission.Settings,
     force: bool,
     keyer: Keyer,
+    listed: roster.Roster | None,
+    students: Collection[str] | None,
 ) -> _Plan:
     """Find the submissions to be graded. For those that cannot be read, store a result at once."""
-    plan = _Plan()
-    for student, folder in classroom.submissions(assignment.name).items():
+    there = classroom.submissions(assignment.name)
+    for student in students or ():
+        if student not in there:
+            raise WorkbookError(
+                f"{student} has handed in nothing of {assignment.name}.",
+                where=str(classroom.submitted),
+                todo=_alike(student, there),
+            )
+    known_ids = None if listed is None else listed.students.keys()
+    plan = _Plan(unknown=tuple(id for id in there if known_ids is not None and id not in known_ids))
+    for student, folder in there.items():
+        if student in plan.unknown or (students is not None and student not in students):
+            continue
         known = intake.record(classroom, assignment.name, student)
         if known and known.problem:
             nothing = intake.refused(assignment, known.problem)
@@ -216,19 +240,34 @@ def _plan(
     return plan
 
 
-def _progress(console: Console | None) -> Progress:
-    """A progress bar. It is redrawn only twice a second, to leave the processor to the grading."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        refresh_per_second=2,
-    )
+@contextlib.contextmanager
+def _said_when_stopped(
+    console: Console | None, todo: Collection[str], graded: Collection[str]
+) -> Iterator[None]:
+    """If Ctrl-C ends the block, say how much of the work is done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if console is not None:
+            console.print(
+                f"Of {len(todo)} submissions to be graded, {len(graded)} are, and are kept."
+            )
+        raise
+
+
+def _alike(student: str, there: Iterable[str]) -> str:
+    """Whom an instructor may have meant."""
+    meant = difflib.get_close_matches(student, list(there), n=5, cutoff=0.5)
+    return f"Write an id as in the class report, such as {', '.join(meant or list(there)[:5])}."
+
+
+def _check_deadlines(classroom: Classroom, assignment: Assignment) -> None:
+    """Raise before anything is graded if `deadlines.toml` is wrong."""
+    deadline = deadlines.of(classroom, assignment.name)
+    if deadline is not None and deadline.plugin:
+        from . import late_penalties  # late: nbgrader takes seconds to import
+
+        late_penalties.check(classroom, assignment)
 
 
 def settled(graded: Graded) -> bool:
@@ -380,12 +419,12 @@ def _task(
     grader: Grader, packed: bytes, assignment: str, settings: grade_submission.Settings
 ) -> str:
     """Grade one submission, in a worker; returns the result as JSON."""
-    with tempfile.TemporaryDirectory(prefix="grade-") as scratch:
+    with scratch.folder() as place:
         # A sandbox's own user reads root's files by their group (sandbox/own_user.py).
-        Path(scratch).chmod(0o750)
+        Path(place).chmod(0o750)
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(scratch, filter="data")
-        return grader(Path(scratch), assignment, settings).model_dump_json()
+            archive.extractall(place, filter="data")
+        return grader(Path(place), assignment, settings).model_dump_json()
 
 
 def _packed(folder: Path) -> bytes:

@@ -20,6 +20,22 @@ from workbook.common.errors import WorkbookError
 
 from ..checks.results import Graded
 
+_INBOX = """\
+Put what students handed in here, of all assignments, as it comes:
+
+- Canvas's download of all submissions (submissions.zip), or Moodle's (course-assignment-12.zip);
+- for times of handing in, Moodle's grading worksheet (Grades-course-assignment-12.csv);
+- or one zip, notebook or folder per student, named after the student: anna.zip.
+
+Then run `make grade` in the course's folder. It finds out by itself which assignment each is of.
+Nothing here is changed. What comes later is put beside it, and `make grade` is run again.
+
+The folder above can hold two more files:
+- students.csv, the class list: id,name,email and, for Canvas, a column `Canvas ID`. With it, what
+  belongs to nobody is reported, and who handed in nothing stands in every table.
+- deadlines.toml: due dates, extensions, and what a late day costs.
+"""
+
 
 @dataclasses.dataclass(frozen=True)
 class Classroom:
@@ -45,7 +61,7 @@ class Classroom:
 
     @property
     def inbox(self) -> Path:
-        """The folder that instructors put submissions into: one zip or folder per student."""
+        """The folder that instructors put submissions into, of all assignments."""
         return self.home / "inbox"
 
     @property
@@ -72,6 +88,13 @@ class Classroom:
     def gradebook(self) -> Path:
         """nbgrader's database."""
         return self.home / "gradebook.db"
+
+    def make_inbox(self) -> bool:
+        """Make the inbox with a text in it that says what it is for; False if it is there."""
+        if self.inbox.is_dir():
+            return False
+        write(self.inbox / "README.txt", _INBOX.encode())
+        return True
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -126,6 +149,10 @@ class Classroom:
     def has(self, assignment: str, key: str) -> bool:
         """Whether a result is stored, without reading it."""
         return self._result(assignment, key).is_file()
+
+    def forget(self, assignment: str, key: str) -> None:
+        """Remove a stored result."""
+        self._result(assignment, key).unlink(missing_ok=True)
 
     def store(self, graded: Graded) -> None:
         """Store a result. If this process is killed meanwhile, nothing of it is stored."""

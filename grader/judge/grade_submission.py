@@ -12,7 +12,6 @@ import functools
 import hashlib
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from .. import sandbox
 from ..checks.define import Check, load
 from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from ..sandbox.mounts import course
+from . import scratch
 from .course_files import fingerprint
 from .judge import Line, Order
 from .run_notebook import CELL_S, Execution, execute
@@ -129,12 +129,12 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
         flags.append(Flag(kind="unreadable", detail=f"{error.what} {error.todo}"))
         return graded(_nothing(assignment, checks, "There is no notebook to run."))
 
-    with tempfile.TemporaryDirectory(prefix="grade-") as scratch:
+    with scratch.folder() as place:
         ran = execute(
             notebook,
             work,
             assignment,
-            to=Path(scratch),
+            to=Path(place),
             limits=dataclasses.replace(EXECUTION, wall_s=settings.wall_s),
             cell_s=settings.cell_s,
             isolation=settings.isolation,

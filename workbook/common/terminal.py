@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping
 
 import typer
 from rich.console import Console
@@ -11,8 +12,11 @@ from rich.markup import escape
 
 from .errors import LoadError, WorkbookError
 
+#: The exit status of a command that Ctrl-C ended. typer turns the KeyboardInterrupt into it.
+_INTERRUPTED = 130
 
-def run(app: typer.Typer, err: Console, *, stopped: str) -> None:
+
+def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
     """Run a command line and exit; errors are printed without a traceback.
 
     Exit status: 0, or the one of the command's `typer.Exit`; 1: a WorkbookError, printed on `err`;
@@ -21,17 +25,21 @@ def run(app: typer.Typer, err: Console, *, stopped: str) -> None:
     Args:
         app: the commands.
         err: where errors are printed.
-        stopped: the line to print when Ctrl-C ended the command.
+        stopped: what Ctrl-C left of a command's work, by the command's name; "" for all others.
     """
+    command = next((text for text in sys.argv[1:] if not text.startswith("-")), "")
+    kept = f"Stopped. {stopped.get(command, stopped.get('', ''))}".rstrip()
     try:
         code = app(standalone_mode=False)  # the status of a command's typer.Exit, else None
+        if code == _INTERRUPTED:
+            err.print(kept)
         sys.exit(code)
     except WorkbookError as error:
         complain(err, error)
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
-        err.print(stopped)
-        sys.exit(130)
+        err.print(kept)
+        sys.exit(_INTERRUPTED)
     except Exception as error:
         if hasattr(error, "show"):  # an unknown option or a missing argument
             error.show()
