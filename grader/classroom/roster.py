@@ -187,6 +187,11 @@ def read(classroom: Classroom) -> Roster | None:
         raise _error(file, f"It cannot be read: {error.strerror}.", "Look at the file.") from None
     if size > MOST_BYTES:
         raise _error(file, f"It is larger than {MOST_BYTES >> 20} MiB.", "Put the list there.")
+    return _parsed(file, content)
+
+
+@functools.lru_cache(maxsize=8)  # it is asked for once per student
+def _parsed(file: Path, content: bytes) -> Roster:
     return Roster({student.id: student for student in _students(file, _text(file, content))})
 
 

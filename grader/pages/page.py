@@ -7,6 +7,7 @@ to students, because a model can print the hidden inputs into it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -65,9 +66,13 @@ def render(template: str, **values: Any) -> str:
 
     Names, and what a student's code has printed, may hold control characters: see `names.shown`.
     """
+    return names.shown(_environment().get_template(template).render(values))
+
+
+@functools.cache
+def _environment() -> Environment:
     loader = FileSystemLoader(_TEMPLATES)
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return names.shown(environment.get_template(template).render(values))
+    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def save(path: Path, text: str) -> None:
