@@ -2,7 +2,8 @@
 
 - intake.py: take submissions from the inbox; arrivals.py: what lies in it, and what its names say
 - roster.py: the class list; worksheet.py: when a class handed in, from Moodle's worksheets
-- deadlines.py, late_penalties.py, times.py: due dates, extensions and what a late day costs
+- deadlines.py, standings.py, late_penalties.py, times.py: due dates, extensions and what a late day
+  costs
 - unpack_entry.py, unpack_submission.py, limited.py: unpack them, with little memory and time
 - names.py: ids that are safe, and texts that can be shown
 - autograde.py: grade them in parallel; progress.py: show how far that is

@@ -27,7 +27,6 @@ give the same marks.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import math
 import tomllib
@@ -38,10 +37,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
-from . import roster, times
+from . import roster
 from .classroom import Classroom
 from .names import shown
 
@@ -114,11 +112,11 @@ class Deadline(BaseModel):
 
     def extension(self, student: str) -> datetime.timedelta:
         """A student's extension, as nbgrader has it: what is added to the due date."""
-        return _utc(self.due_for(student)) - _utc(self.due)
+        return utc(self.due_for(student)) - utc(self.due)
 
     def days_late(self, student: str, submitted: datetime.datetime) -> int:
         """How many days after the due date it was handed in; each day begun counts."""
-        late = _utc(submitted) - _utc(self.due_for(student))
+        late = utc(submitted) - utc(self.due_for(student))
         if late <= datetime.timedelta(minutes=self.grace_minutes):
             return 0
         return math.ceil(late / _DAY)
@@ -132,25 +130,6 @@ class Deadline(BaseModel):
         """
         a_day = self.points_per_day or most * self.percent_per_day / 100
         return round(min(days * a_day, most * self.at_most_percent / 100), 4)
-
-
-@dataclasses.dataclass(frozen=True)
-class Standing:
-    """How a student's submission stands to the due date.
-
-    Attributes:
-        due: when it was due, in UTC, with the extension.
-        extension: what the student has more than the others.
-        submitted: when it was handed in, in UTC; None where that is not known.
-        days: the days that it was late; 0 if it was in time, or if the time is not known.
-        penalty: the points that are subtracted.
-    """
-
-    due: datetime.datetime
-    extension: datetime.timedelta
-    submitted: datetime.datetime | None
-    days: int
-    penalty: float
 
 
 def path(classroom: Classroom) -> Path:
@@ -171,55 +150,6 @@ def of(classroom: Classroom, assignment: str) -> Deadline | None:
     """
     found = read(classroom)
     return found.get(assignment, found.get(assignment.split("__", maxsplit=1)[0]))
-
-
-def standing(
-    classroom: Classroom, assignment: Assignment, student: str, score: float | None = None
-) -> Standing | None:
-    """How a student's submission stands to the due date; None where no due date is known.
-
-    Example::
-
-        late = standing(classroom, forest, "anna", score=72)
-        f"{late.days} days late: {late.penalty:g} points less"
-
-    Args:
-        classroom: the classroom with the submission.
-        assignment: the assignment.
-        student: nbgrader's id.
-        score: the points before the penalty, which is never more than these. Default: all points.
-
-    Raises:
-        WorkbookError: `deadlines.toml` is wrong, or the assignment is not built.
-    """
-    deadline = of(classroom, assignment.name)
-    if deadline is None:
-        return None
-    submitted = handed_in(classroom, assignment.name, student)
-    most = sum(assignment.checks.values()) + sum(assignment.written.values())
-    days = deadline.days_late(student, submitted) if submitted else 0
-    penalty = 0.0
-    if days and submitted:
-        from .late_penalties import points  # late: nbgrader takes seconds to import
-
-        seconds = (submitted - _utc(deadline.due_for(student))).total_seconds()
-        penalty = points(deadline, student, most if score is None else score, most, seconds)
-    return Standing(
-        due=_utc(deadline.due_for(student)),
-        extension=deadline.extension(student),
-        submitted=submitted,
-        days=days,
-        penalty=penalty,
-    )
-
-
-def handed_in(classroom: Classroom, assignment: str, student: str) -> datetime.datetime | None:
-    """When a submission was handed in, in UTC, as nbgrader reads it; None where nobody knows."""
-    try:
-        with (classroom.submission(student, assignment) / "timestamp.txt").open("rb") as file:
-            return times.parse(file.read(100).decode("ascii", "replace"))
-    except OSError:
-        return None
 
 
 def timezone(classroom: Classroom) -> datetime.tzinfo:
@@ -359,7 +289,8 @@ def _faults(name: str, error: ValidationError) -> Iterator[str]:
         yield f"[{name}] {shown(key)[:80]}{': ' if key else ''}{message}"
 
 
-def _utc(time: datetime.datetime) -> datetime.datetime:
+def utc(time: datetime.datetime) -> datetime.datetime:
+    """The same moment in UTC."""
     return time.astimezone(datetime.UTC)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from workbook.assignments import Assignment
 
-from . import deadlines, gradebook, intake, roster
+from . import gradebook, intake, roster, standings
 from .classroom import Classroom
 from .gradebook import Mark
 from .names import clean, folded
@@ -34,7 +34,7 @@ class Row:
     last_name: str = ""
     email: str = ""
     mark: Mark | None = None
-    standing: deadlines.Standing | None = None
+    standing: standings.Standing | None = None
     system: str = ""
     number: str = ""
 
@@ -86,7 +86,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
             last_name=person.last_name if person else mark.last_name if mark else "",
             email=person.email if person else mark.email if mark else "",
             mark=mark,
-            standing=deadlines.standing(classroom, assignment, student, score),
+            standing=standings.standing(classroom, assignment, student, score),
             system=record.system if record else "",
             number=record.number if record else "",
         )

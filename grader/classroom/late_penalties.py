@@ -136,7 +136,7 @@ def refresh(classroom: Classroom, assignment: Assignment) -> None:
 
 def _state(gradebook: Gradebook, entry: Any, deadline: deadlines.Deadline) -> None:
     """Write the due date into the gradebook; nbgrader keeps times in UTC, without a zone."""
-    due = deadlines._utc(deadline.due).replace(tzinfo=None)
+    due = deadlines.utc(deadline.due).replace(tzinfo=None)
     if entry.duedate != due:
         entry.duedate = due
         gradebook.db.commit()

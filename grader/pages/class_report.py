@@ -14,7 +14,7 @@ from workbook.assignments import Assignment
 
 from ..checks.panel import LOOKS, marked
 from ..checks.results import CheckResult, Graded
-from ..classroom import deadlines, roster, similarity
+from ..classroom import deadlines, roster, similarity, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -122,7 +122,7 @@ def _row(
 
 def _late(classroom: Classroom, assignment: Assignment, mark: Mark) -> str:
     """How late it was, and what that costs."""
-    standing = deadlines.standing(classroom, assignment, mark.student, mark.score)
+    standing = standings.standing(classroom, assignment, mark.student, mark.score)
     return due.short(standing, mark.penalty)
 
 

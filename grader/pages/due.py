@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from ..classroom.deadlines import Standing
+from ..classroom.standings import Standing
 
 _DAY = datetime.timedelta(days=1)
 

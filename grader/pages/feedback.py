@@ -8,7 +8,7 @@ from pathlib import Path
 from workbook.assignments import Assignment
 
 from ..checks.results import Graded
-from ..classroom import deadlines, roster
+from ..classroom import deadlines, roster, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -51,7 +51,7 @@ def write_feedback(classroom: Classroom, assignment: Assignment) -> None:
     zone = deadlines.timezone(classroom)
     for student, graded in classroom.results(assignment.name).items():
         mark = by_student[student]
-        standing = deadlines.standing(classroom, assignment, student, mark.score)
+        standing = standings.standing(classroom, assignment, student, mark.score)
         late = due.sentence(standing, zone, mark.penalty)
         text = _page(assignment, names.get(student, ""), graded, mark, late)
         save(places[student], without_paths(text, classroom.home))

@@ -15,7 +15,7 @@ from a_class import answered, classroom, course, fake_grade, pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.classroom import deadlines, gradebook, intake, late_penalties, roster
+from grader.classroom import deadlines, gradebook, intake, late_penalties, roster, standings
 from grader.classroom.classroom import Classroom
 from grader.judge import grade_submission
 from workbook.assignments import Assignment, programs_on_path
@@ -209,7 +209,7 @@ def test_nbgrader_and_the_grader_give_the_same_penalty(tmp_path: Path, toy: Assi
 
     assert ours == {"anna": 2, "eve": 8, "max": 7.5, "nil": 0, "now": 0, "who": 0}
     for student, lost in ours.items():
-        standing = deadlines.standing(where, toy, student, {"max": 7.5, "nil": 0}.get(student, 15))
+        standing = standings.standing(where, toy, student, {"max": 7.5, "nil": 0}.get(student, 15))
         assert standing is not None
         assert standing.penalty == lost, student
     (mark,) = (mark for mark in gradebook.marks(where, toy.name) if mark.student == "anna")
@@ -255,7 +255,7 @@ def test_rules(tmp_path: Path, toy: Assignment, rule: str, lost: float) -> None:
     where = say(classroom(tmp_path), f"[a9__toy]\ndue = 2026-10-24T10:00:00Z\n{rule}\n")
     write(where, toy, "eve", "2026-10-26 11:30:00 UTC", "number = 1")
     assert penalties(where) == {"eve": lost}
-    standing = deadlines.standing(where, toy, "eve", 15)
+    standing = standings.standing(where, toy, "eve", 15)
     assert standing is not None
     assert (standing.days, standing.penalty) == (3, lost)
 
