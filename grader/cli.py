@@ -411,6 +411,8 @@ def _say_nothing_there(inbox: Path) -> None:
 
 def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
     """Print what a run did."""
+    from .classroom import by_hand
+
     out.print(_table(classroom, which, outcome))
     out.print(
         f"{len(outcome.graded)} graded in {outcome.seconds:.1f} s, {len(outcome.known)} known."
@@ -418,6 +420,12 @@ def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
     out.print(f"  gradebook  {classroom.gradebook}", soft_wrap=True)
     for student, why in {**outcome.failed, **outcome.unwritten}.items():
         err.print(f"[bold red]✗[/] {escape(student)}: {escape(why)}")
+    for student, cells in by_hand.stale(classroom, which.name).items():
+        named = ", ".join(one.cell for one in cells)
+        err.print(
+            f"[yellow]![/] {escape(student)}: what a person gave for {named} is stale: it has "
+            "changed since. Grade it again: `grader formgrader`."
+        )
     for student in outcome.unknown:
         err.print(
             f"[bold red]✗[/] {escape(student)} is not in the class list, and not graded. Add the "

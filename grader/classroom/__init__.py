@@ -7,6 +7,7 @@
 - unpack_entry.py, unpack_submission.py, limited.py: unpack them, with little memory and time
 - names.py: ids that are safe, and texts that can be shown
 - autograde.py: grade them in parallel; progress.py: show how far that is
+- by_hand.py: points and comments of a person, when the student hands in again
 - drop.py: take a student's submission out of the class
 - gradebook.py, preprocessors.py: write the results into nbgrader's gradebook
 - export.py: write the marks as tables for other systems; export_canvas.py, export_moodle.py,

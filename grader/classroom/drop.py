@@ -108,6 +108,7 @@ def _submission(
         classroom.feedback / student / assignment,
         classroom.feedback / student / f"{assignment}.html",
         classroom.home / "intake" / assignment / f"{student}.json",
+        classroom.home / "by_hand" / assignment / f"{student}.json",
     )
     known = intake.record(classroom, assignment, student)
     entry = known.source.split(": ")[0] if known else ""

@@ -30,7 +30,7 @@ from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.notebooks import dotted
 
-from . import intake, roster
+from . import by_hand, intake, roster
 from .classroom import Classroom
 
 _GRADER = "grader.classroom.preprocessors"
@@ -161,7 +161,8 @@ class Writer:
                 self._registered = True
             chosen = config(self._classroom)
             chosen.FromStore.key = key
-            self._run(Autograde, chosen, student, force=True, create_student=True)
+            with by_hand.watched(self._classroom, self._assignment.name, student):
+                self._run(Autograde, chosen, student, force=True, create_student=True)
             self._describe(student)
 
     def _register(self) -> None:
