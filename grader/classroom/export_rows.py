@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from workbook.assignments import Assignment
 
-from . import gradebook, intake, roster, standings
+from . import by_hand, gradebook, intake, roster, standings
 from .classroom import Classroom
 from .gradebook import Mark
 from .names import clean, folded
@@ -24,6 +24,7 @@ class Row:
         name: the full name where it is known, else the name that the submission came with.
         first_name, last_name, email: as the class list has them, else nbgrader's gradebook.
         mark: the gradebook's entry; None without a submission.
+        stale: the cells that a person graded, and that have changed since.
         standing: how the submission stands to the due date; None where there is no due date.
         system, number: the system that the submission came from, and its number of the student.
     """
@@ -34,17 +35,20 @@ class Row:
     last_name: str = ""
     email: str = ""
     mark: Mark | None = None
+    stale: tuple[str, ...] = ()
     standing: standings.Standing | None = None
     system: str = ""
     number: str = ""
 
     @property
     def status(self) -> str:
-        """What an instructor should know: no submission, or written answers to be read."""
+        """What an instructor should know: no submission, answers to be read, or changed since."""
         if self.mark is None:
             return NO_SUBMISSION
-        unread = self.mark.by_hand
-        return f"{unread} written answer{'s' * (unread > 1)} to be read" if unread else ""
+        unread = self.mark.by_hand - len(self.stale)
+        said = [f"{unread} written answer{'s' * (unread > 1)} to be read"] * (unread > 0)
+        said += [f"changed since it was graded by hand: {' '.join(self.stale)}"] * bool(self.stale)
+        return "; ".join(said)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +77,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
     known = roster.read(classroom)
     listed = known.students if known else {}
     marks = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
+    stale = by_hand.stale(classroom, assignment.name)
     found = {}
     for student in sorted({*listed, *marks}):
         mark, person = marks.get(student), listed.get(student)
@@ -86,6 +91,7 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
             last_name=person.last_name if person else mark.last_name if mark else "",
             email=person.email if person else mark.email if mark else "",
             mark=mark,
+            stale=tuple(one.cell for one in stale.get(student, [])),
             standing=standings.standing(classroom, assignment, student, score),
             system=record.system if record else "",
             number=record.number if record else "",
@@ -95,13 +101,19 @@ def rows(classroom: Classroom, assignment: Assignment) -> dict[str, Row]:
 
 def notes(found: Iterable[Row]) -> tuple[str, ...]:
     """What an instructor should know before the scores leave: what is unread, who is missing."""
-    unread = [row.student for row in found if row.mark and row.mark.by_hand]
+    found = list(found)
+    unread = [r.student for r in found if r.mark and r.mark.by_hand > len(r.stale)]
+    stale = [f"{row.student} ({', '.join(row.stale)})" for row in found if row.stale]
     missing = [row.student for row in found if row.mark is None]
     said = []
     if unread:
         said.append(
             f"Written answers of {len(unread)} are not read yet: {some(unread)}. Their points are "
             "not in these scores. `grader formgrader` shows them."
+        )
+    if stale:
+        said.append(
+            f"Changed since a person graded it: {some(stale)}. The points given before still count."
         )
     if missing:
         said.append(f"Without a submission: {some(missing)}.")

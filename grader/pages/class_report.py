@@ -14,7 +14,7 @@ from workbook.assignments import Assignment
 
 from ..checks.panel import LOOKS, marked
 from ..checks.results import CheckResult, Graded
-from ..classroom import deadlines, roster, similarity, standings
+from ..classroom import by_hand, deadlines, roster, similarity, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -81,6 +81,11 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
         ],
         groups=_groups(found),
         flags=_flags(results),
+        stale=[
+            (who, one)
+            for who, cells in by_hand.stale(classroom, assignment.name).items()
+            for one in cells
+        ],
         same=_same_files(results),
         similar=similarity.pairs(results, assignment),
         executed=sum(graded.executed for graded in results.values()),

@@ -32,7 +32,8 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
     theirs = sorted(Path(names.__file__).parent.glob("*.py"))
     code = (*ours, *theirs, Path(panel.__file__), *sorted(_TEMPLATES.iterdir()))
     lists = (classroom.gradebook, roster.path(classroom), deadlines.path(classroom))
-    for path in (*lists, assignment.release, assignment.instructor, *code):
+    stale = sorted((classroom.home / "by_hand" / assignment.name).glob("*.json"))
+    for path in (*lists, *stale, assignment.release, assignment.instructor, *code):
         digest.update(path.read_bytes() if path.is_file() else b"-")
     return digest.hexdigest()
 
@@ -43,9 +44,8 @@ def marks(classroom: Classroom, assignment: Assignment) -> dict[str, Mark]:
     If a student is not in the gradebook yet, the marks are computed from the verdict.
     """
     found = {mark.student: mark for mark in gradebook.marks(classroom, assignment.name)}
-    points = assignment.checks
     return {
-        student: found.get(student) or _without_gradebook(student, graded, points)
+        student: found.get(student) or _without_gradebook(student, graded, assignment)
         for student, graded in classroom.results(assignment.name).items()
     }
 
@@ -82,10 +82,12 @@ def save(path: Path, text: str) -> None:
         write(path, content)
 
 
-def _without_gradebook(student: str, graded: Graded, points: dict[str, float]) -> Mark:
+def _without_gradebook(student: str, graded: Graded, assignment: Assignment) -> Mark:
+    points = assignment.checks
     parts = {}
     for id, most in points.items():
         result = graded.verdict.of(id)
         parts[id] = (result.credit * most if result else 0.0, most)
     score = sum(earned for earned, _ in parts.values())
-    return Mark(student, score, sum(points.values()), 0.0, 0, parts)
+    unread = frozenset(assignment.written)
+    return Mark(student, score, sum(points.values()), 0.0, 0, parts, unread=unread)

@@ -7,7 +7,9 @@ mod/assign/feedback/file/importziplib.php, and instructure/canvas-lms, lib/grade
 from __future__ import annotations
 
 import csv
+import datetime
 import io
+import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -17,12 +19,22 @@ import pytest
 from a_class import answered, classroom, course, pack
 from hypothesis import given
 from hypothesis import strategies as st
+from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from grader.checks.results import CheckResult, Graded, Verdict
-from grader.classroom import export, export_nbgrader, gradebook, intake, names, spreadsheet
+from grader.classroom import (
+    by_hand,
+    export,
+    export_nbgrader,
+    gradebook,
+    intake,
+    names,
+    spreadsheet,
+)
 from grader.classroom.classroom import Classroom
 from grader.cli import app
+from grader.pages import class_report
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
@@ -351,6 +363,39 @@ def test_due_dates_stand_in_nbgraders_table(
         "2026-11-22 10:00:00",
     )
     assert rows["cy"]["days_late"] == ""
+
+
+def test_what_changed_since_a_person_graded_it_is_said(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    kept = a_class.home / "by_hand" / toy.name / "anna.json"
+    with Gradebook(f"sqlite:///{a_class.gradebook}") as book:
+        book.find_grade("a9-why", "a9", toy.name, "anna").manual_score = 4
+        book.db.commit()
+    stale = by_hand.Stale(
+        cell="a9.why",
+        points=4,
+        comment="Good <b>",
+        read="It was that.",
+        since=datetime.datetime.now(),
+    )
+    try:
+        kept.parent.mkdir(parents=True)
+        kept.write_text(json.dumps([stale.model_dump(mode="json")]))
+        made = export.table(a_class, toy, "nbgrader")
+        class_report.write_class_report(a_class, toy)
+    finally:
+        kept.unlink()
+        with Gradebook(f"sqlite:///{a_class.gradebook}") as book:
+            book.find_grade("a9-why", "a9", toy.name, "anna").manual_score = None
+            book.db.commit()
+    rows = {row["student_id"]: row for row in csv.DictReader(io.StringIO(made.text))}
+    assert rows["anna"]["status"] == "changed since it was graded by hand: a9.why"
+    assert rows["anna"]["score"] == "19.0"
+    assert "Changed since a person graded it: anna (a9.why)." in made.notes[0]
+    page = class_report.page(a_class, toy).read_text()
+    for words in ("Graded by hand, and changed since", "Good &lt;b&gt;", "It was that."):
+        assert words in page
 
 
 @pytest.mark.parametrize("format", ["canvas", "moodle"])
