@@ -19,11 +19,10 @@ import tarfile
 import threading
 import time
 import uuid
-import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from rich.console import Console
@@ -33,7 +32,7 @@ from workbook.common.errors import WorkbookError
 
 from ..checks.results import Flag, Graded, Status, Verdict
 from ..judge import grade_submission, scratch
-from . import deadlines, gradebook, intake, progress, roster
+from . import cluster, deadlines, gradebook, intake, progress, roster
 from .classroom import Classroom
 
 if TYPE_CHECKING:
@@ -135,9 +134,8 @@ def autograde(
 
     if plan.todo:
         with progress.shown(console, f"Grading {assignment.name}", len(plan.todo)) as advance:
-            tasks = _results(
-                plan.todo, assignment, settings, workers, scheduler, deadline_s, grader
-            )
+            connection = cluster.connect(classroom, workers=workers, scheduler=scheduler)
+            tasks = _results(plan.todo, assignment, settings, connection, deadline_s, grader)
             with (
                 _said_when_stopped(console, plan.todo, graded),
                 contextlib.closing(tasks) as results,
@@ -309,8 +307,7 @@ def _results(
     todo: dict[str, Path],
     assignment: Assignment,
     settings: grade_submission.Settings,
-    workers: int | None,
-    scheduler: str | None,
+    connection: contextlib.AbstractContextManager[Client],
     deadline_s: float,
     grader: Grader,
 ) -> Generator[tuple[str, Graded | str], None, None]:
@@ -322,7 +319,7 @@ def _results(
     come: queue.SimpleQueue[tuple[str, Graded | str] | BaseException | None] = queue.SimpleQueue()
     stop = threading.Event()
 
-    with _cluster(workers, scheduler) as client:
+    with connection as client:
 
         def work() -> None:
             try:
@@ -445,58 +442,3 @@ def _stop(client: Client, future: Future[str]) -> None:
         Exception
     ):  # where dask cannot restart a worker, it stays busy; others go on
         client.restart_workers(where, timeout=30, raise_for_error=False)
-
-
-@contextlib.contextmanager
-def _cluster(workers: int | None, scheduler: str | None) -> Iterator[Client]:
-    """A client of a cluster. A cluster that was started here is ended with the block."""
-    import dask
-    from distributed import Client, LocalCluster, WorkerPlugin
-
-    class IgnoreInterrupt(WorkerPlugin):  # type: ignore[misc]
-        """Ctrl-C ends the main process, which ends the workers; none of them prints a traceback."""
-
-        def setup(self, worker: Any) -> None:
-            import signal
-
-            signal.signal(signal.SIGINT, lambda *_: None)
-
-    quiet = {
-        "distributed.scheduler.allowed-failures": 1,  # a task whose worker died is tried once more
-        "distributed.logging": {"distributed": "critical"},
-        "distributed.worker.daemon": True,
-        "distributed.admin.large-graph-warning-threshold": "1GB",
-        # These collect data for the dashboard, which is turned off. They took 5 % of a core.
-        "distributed.worker.profile.enabled": False,
-        "distributed.admin.system-monitor.interval": "5s",
-        "distributed.admin.tick.interval": "1s",
-    }
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(dask.config.set(quiet))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        address: Any = scheduler
-        if scheduler is None:
-            address = stack.enter_context(
-                LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    memory_limit=0,  # the sandbox limits what a submission uses
-                    dashboard_address=None,
-                    host="127.0.0.1",
-                    silence_logs=50,
-                )
-            )
-        try:
-            client = stack.enter_context(Client(address, timeout=20))
-            client.wait_for_workers(1, timeout=60)
-        except (OSError, TimeoutError):
-            raise WorkbookError(
-                "There is no dask scheduler with a worker.",
-                where=str(scheduler or "this machine"),
-                todo="Start one: `dask scheduler`, then `dask worker ADDRESS --nthreads 1`.",
-            ) from None
-        if scheduler is None:
-            client.register_plugin(IgnoreInterrupt())
-        yield client
