@@ -142,6 +142,21 @@ def test_the_class_report_tells_causes_and_who_is_missing(a_class: Classroom) ->
 
 
 @pytest.mark.timeout(900)
+def test_formgrader_shows_the_cause_in_the_checks_cell(a_class: Classroom) -> None:
+    notebook = json.loads(
+        (a_class.autograded / "crash" / ASSIGNMENT.name / "a2.ipynb").read_bytes()
+    )
+    (shown,) = (
+        cell["outputs"][0]["data"]["text/plain"]
+        for cell in notebook["cells"]
+        if cell["metadata"].get("nbgrader", {}).get("grade_id") == "a2-labels"
+    )
+    text = "".join(shown)
+    assert "stopped: 0 of 10 points" in text
+    assert "Cell 10 stopped: `LoadError" in text
+
+
+@pytest.mark.timeout(900)
 def test_no_path_of_this_machine_is_in_what_a_student_gets(
     a_class: Classroom, graded: dict[str, Graded]
 ) -> None:

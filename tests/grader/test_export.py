@@ -6,6 +6,7 @@ mod/assign/feedback/file/importziplib.php, and instructure/canvas-lms, lib/grade
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
 import io
@@ -16,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_class import answered, classroom, course, pack
-from hypothesis import given
+from a_class import answered, classroom, course, fake_grade, pack
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
@@ -34,6 +35,7 @@ from grader.classroom import (
 )
 from grader.classroom.classroom import Classroom
 from grader.cli import app
+from grader.judge.grade_submission import Settings
 from grader.pages import class_report
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
@@ -308,6 +310,40 @@ def test_canvas_gets_its_own_column_and_nothing_else(
     ]
 
 
+def test_without_a_class_list_the_systems_numbers_decide(tmp_path: Path, toy: Assignment) -> None:
+    """Two students of one name, as Moodle and Canvas name the files that they give."""
+    where = classroom(tmp_path)
+    entries = {
+        "Cy Li_71_assignsubmission_file_a9.zip": 1.0,
+        "Cy Li_72_assignsubmission_file_a9.zip": 0.5,
+        "okaforanna_LATE_81_9001_a9.zip": 1.0,
+        "=cmd().zip": 0.0,
+    }
+    for name, credit in entries.items():
+        pack(where.inbox / name, {"a9.ipynb": answered(toy, f"number = {credit}", name)})
+    writer = gradebook.Writer(where, toy)
+    for record in intake.take_inbox(where, toy, where.inbox):
+        folder = where.submission(record.student, toy.name)
+        graded = fake_grade(folder, toy.name, Settings(secret=where.secret()))
+        where.store(graded)
+        index = where.results_index(toy.name)
+        where.save_results_index(toy.name, {**index, record.student: graded.key})
+        writer.write(record.student, graded.key)
+    given = [
+        [f"Participant {n}", "Cy Li", "", f"{n}@x.org", "-", "", "20", "Yes", "-", "", "-", ""]
+        for n in (72, 71, 73)
+    ]
+    made = export.table(where, toy, "moodle", sheet(tmp_path / "g.csv", MOODLE, given))
+    read = moodle_reads(made.text)
+    assert {id: grade for id, (grade, _) in read.items()} == {"72": "7.50", "71": "15.00", "73": ""}
+    assert "Graded, but not in the worksheet: cmd, okaforanna_81." in made.notes[1]
+    rows = canvas_rows()[:2]
+    rows.append(["Okafor, Anna", "81", "", "ann", "Monday", "", "", "", "", ""])
+    rows.append(["=cmd()", "82", "", "cmd", "Monday", "", "", "", "", ""])
+    made = export.table(where, toy, "canvas", sheet(tmp_path / "c.csv", CANVAS, rows))
+    assert canvas_reads(made.text)[2] == {"81": "15.00", "82": "0.00"}
+
+
 def test_the_assignments_column_in_canvas_must_be_clear(
     tmp_path: Path, a_class: Classroom, toy: Assignment
 ) -> None:
@@ -326,6 +362,50 @@ def test_the_assignments_column_in_canvas_must_be_clear(
         export.table(a_class, toy, "canvas", file, "Toys")
     with pytest.raises(WorkbookError, match="In Canvas the assignment has 10 points, here it"):
         export.table(a_class, toy, "canvas", sheet(tmp_path / "c.csv", CANVAS, canvas_rows("10")))
+
+
+def test_canvas_may_write_first_and_last_names_apart(
+    tmp_path: Path, a_class: Classroom, toy: Assignment
+) -> None:
+    header = ("LastName", "FirstName", "ID", "SIS Login ID", "Section", "A toy (501)")
+    rows = [
+        ["    Points Possible", "", "", "", "", "20,00"],
+        ["Okafor", "Anna", "11", "", "", ""],
+        ["Bartók", "=Béla", "12", "", "", "1,00"],
+    ]
+    made = export.table(a_class, toy, "canvas", sheet(tmp_path / "c.csv", header, rows))
+    read = list(csv.reader(io.StringIO(made.text.removeprefix("\ufeff"))))
+    assert read[2] == ["Okafor", "Anna", "11", "", "", "15,00"]
+    assert read[3] == ["Bartók", "'=Béla", "12", "", "", "7,50"]
+
+
+TITLES = st.sampled_from([*MOODLE, *CANVAS, *GERMAN]) | st.text(max_size=9)
+CELLS = st.sampled_from(["", "-", "20", "20.00", "Participant 4711", "11", "EX"]) | st.text(
+    max_size=9
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.sampled_from(["moodle", "canvas"]), st.sampled_from([",", ";"]))
+def test_any_sheet_is_filled_in_or_refused(
+    tmp_path: Path,
+    a_class: Classroom,
+    toy: Assignment,
+    data: st.DataObject,
+    format: export.Format,
+    delimiter: str,
+) -> None:
+    known = list(MOODLE if format == "moodle" else CANVAS)
+    header = data.draw(st.just(known) | st.permutations(known) | st.lists(TITLES, min_size=2))
+    cells = st.lists(CELLS, min_size=len(header), max_size=len(header))
+    rows = data.draw(st.lists(cells, max_size=5))
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows([header, *rows])
+    (tmp_path / "g.csv").write_bytes(out.getvalue().encode("utf-8", "surrogatepass"))
+    with contextlib.suppress(WorkbookError):
+        made = export.table(a_class, toy, format, tmp_path / "g.csv")
+        text = io.StringIO(made.text, newline="")
+        assert len(list(csv.reader(text, delimiter=delimiter))) == 1 + len(rows)
 
 
 def test_nbgraders_table_has_all_students(a_class: Classroom, toy: Assignment) -> None:
