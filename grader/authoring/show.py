@@ -1,4 +1,4 @@
-"""Print a trial: one table of expected against got, and what to do about each difference."""
+"""Print a trial: a table of expected against got, and what to do about each difference."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ def show(assignment: Assignment, trial: Trial, out: Console) -> None:
     for path in trial.built:
         out.print(f"  built      {escape(str(path.relative_to(assignment.home)))}", soft_wrap=True)
     out.print(_table(trial))
+    for row in trial.rows:
+        for difference in row.differences:
+            _say(out, f"{row.name}: {difference.got}", todo=difference.todo)
     for gap in trial.gaps:
-        out.print(f"[bold red]✗[/] {escape(gap.what)}")
-        out.print(f"  [dim]where:[/] {escape(gap.where)}", soft_wrap=True)
-        out.print(f"  [dim]to do:[/] {escape(gap.todo)}")
+        _say(out, gap.what, where=gap.where, todo=gap.todo)
     differ = sum(bool(row.differences) for row in trial.rows)
     if trial.is_as_expected:
         out.print(f"All {len(trial.rows)} are as expected.")
@@ -35,14 +36,16 @@ def show(assignment: Assignment, trial: Trial, out: Console) -> None:
 
 def _table(trial: Trial) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("")
-    table.add_column("submission", ratio=3)
-    table.add_column("expected", ratio=2)
-    table.add_column("got", ratio=4)
-    table.add_column("to do", ratio=4)
+    for heading in ("", "submission", "expected", "got"):
+        table.add_column(heading)
     for row in trial.rows:
         mark = "[bold red]✗[/]" if row.differences else "[green]✓[/]"
-        table.add_row(mark, escape(row.name), escape(row.expected), escape(row.got), "")
-        for difference in row.differences:
-            table.add_row("", "", "", escape(difference.got), escape(difference.todo))
+        table.add_row(mark, escape(row.name), escape(row.expected), escape(row.got))
     return table
+
+
+def _say(out: Console, what: str, *, where: str = "", todo: str) -> None:
+    out.print(f"[bold red]✗[/] {escape(what)}")
+    if where:
+        out.print(f"  [dim]where:[/] {escape(where)}", soft_wrap=True)
+    out.print(f"  [dim]to do:[/] {escape(todo)}")

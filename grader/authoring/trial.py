@@ -120,6 +120,7 @@ def run(
     checks(assignment)  # a mistake in them is better named before the build names a missing one
     found = gaps(assignment)
     built = assignments.update(assignment)
+    found += _left_over(assignment)
     cases = [case for case in _cases(assignment) if only in case.name]
     if not cases:
         raise WorkbookError(
@@ -148,6 +149,16 @@ def run(
     return Trial(tuple(built), tuple(found), tuple(rows))
 
 
+def _left_over(assignment: Assignment) -> Iterator[Gap]:
+    """Files that students would get, although the source no longer makes them."""
+    for path in assignments.update(assignment, dry=True):
+        yield Gap(
+            "Students would get a file that is neither the notebook nor in starter/.",
+            str(path.relative_to(assignment.home)),
+            "Delete it, or put it into starter/.",
+        )
+
+
 def _cases(assignment: Assignment) -> Iterator[_Case]:
     total = sum(assignment.checks.values())
     yield _Case(
@@ -158,7 +169,7 @@ def _cases(assignment: Assignment) -> Iterator[_Case]:
     )
     yield _Case(
         "release",
-        "0 points, all not attempted",
+        "0 points, not attempted",
         lambda to: submissions.release(assignment, to),
         lambda graded: _release(assignment, graded),
     )
@@ -281,10 +292,12 @@ def _said(check: CheckResult) -> str:
 def _got(assignment: Assignment, graded: Graded) -> str:
     points = assignment.checks
     earned = sum(check.credit * points.get(check.id, 0) for check in graded.verdict.checks)
-    lost = [check.id for check in graded.verdict.checks if check.credit < 1]
-    return f"{earned:g} of {sum(points.values()):g} points" + (
-        f", fails {_names(assignment, lost)}" if lost else ""
-    )
+    checks = graded.verdict.checks
+    if all(check.status == "not attempted" for check in checks):
+        return f"{earned:g} points, not attempted"
+    lost = [check.id for check in checks if check.credit < 1]
+    fails = f"fails {_names(assignment, lost)}, " if lost else ""
+    return f"{fails}{earned:g} of {sum(points.values()):g} points"
 
 
 def _names(assignment: Assignment, ids: Iterator[str] | list[str] | dict[str, str]) -> str:

@@ -71,7 +71,8 @@ def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
-    """A check that sees too little, a mutant with other words, a release that earns points."""
+    """A check that sees too little, a mutant with other words, an open task that stops a cell, and
+    a file that was left in the students' folder."""
     hidden = course / "grader/checks/hidden/a8.py"
     wrong = course / "tests/mutants/a8.py"
     source = course / "solutions/a8__draft/a8.py"
@@ -80,8 +81,11 @@ def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
         hidden.write_text(kept[hidden].replace("2 * rows,", "facts.ask(server, model, rows),"))
         wrong.write_text(kept[wrong].replace("The values in `answers` differ", "Nonsense"))
         source.write_text(kept[source].replace("### STUB answers = ...  # ask(…)", "### STUB"))
+        left = course / "assignments/a8__draft/models/old.txt"
+        left.write_text("The source does not make this any more.")
         done = run(course, "grader", "try", "a8")
     finally:
+        left.unlink()
         for path, text in kept.items():
             path.write_text(text)
     assert done.returncode == 1, done.stderr
@@ -92,6 +96,8 @@ def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
     assert "'Nonsense'" in said
     assert re.search(r"✗ +release", done.stdout)
     assert "NameError" in said
+    assert "where: assignments/a8__draft/models/old.txt" in said
+    assert "3 of 6 differ; 1 gaps." in said
     assert re.search(r"✓ +solution", done.stdout)
 
 
