@@ -132,7 +132,7 @@ def test_writing_again_changes_nothing_and_keeps_what_a_person_gave(
 
     (mark,) = gradebook.marks(where, toy.name)
     assert mark.score == 19
-    assert mark.by_hand == 1  # the work changed: a person should look again
+    assert mark.by_hand == 0  # what the person read has not changed; see test_by_hand.py
 
 
 def test_a_new_gradebook_is_as_nbgrader_makes_it(tmp_path: Path, toy: Assignment) -> None:
