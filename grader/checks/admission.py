@@ -110,6 +110,10 @@ _LEFT_BEHIND = frozenset(
 )
 _LABELS = "*.txt"
 _MOST_ENTRIES = 2_000
+#: A server loads every version, and starts each instance of a Python-based model as a process. Tens
+#: of them keep a judge at work for minutes.
+_MOST_VERSIONS = 8
+_MOST_INSTANCES = 16
 
 
 def refusal(repository: Path, model: str, backends: Collection[str]) -> Failure | None:
@@ -198,6 +202,12 @@ def _admit_fields(
                 help=f"The {backend} backend does not read it here. Leave it out, or look at how "
                 "it is written: capitals count.",
             )
+    instances = sum(max(group.count, 1) for group in config.instance_group)
+    if instances > _MOST_INSTANCES:
+        raise Failure(
+            f"The {CONFIG} of {model} asks for {instances} instances.",
+            help=f"At most {_MOST_INSTANCES} are served here.",
+        )
     name = config.default_model_filename
     if name and (Path(name).name != name or not _fits(name, admitted.files)):
         raise Failure(
@@ -213,6 +223,12 @@ def _admit_fields(
 
 
 def _admit_files(folder: Path, model: str, backend: str, admitted: Admitted) -> None:
+    versions = sum(place.name.isdecimal() for place in folder.iterdir())
+    if versions > _MOST_VERSIONS:
+        raise Failure(
+            f"The folder of {model} holds {versions} versions.",
+            help=f"At most {_MOST_VERSIONS} are served here.",
+        )
     for count, (place, kind) in enumerate(_entries(folder)):
         parts = place.parts
         is_folder = stat.S_ISDIR(kind)

@@ -88,9 +88,20 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 def test_more_files_than_any_model_has_are_refused(tmp_path: Path) -> None:
     folder = make(tmp_path)
-    for number in range(2_001):
-        (folder / str(number + 2)).mkdir()
+    for number in range(2_000):
+        (folder / f"{number}.txt").touch()
     assert "more than" in refused(tmp_path)
+
+
+def test_so_many_versions_or_instances_that_loading_them_takes_minutes(tmp_path: Path) -> None:
+    for version in range(2, 10):
+        make(tmp_path, **{f"{version}/xgboost.json": "{}"})
+    assert "holds 9 versions" in refused(tmp_path)
+    two = "instance_group { count: 2 }\n"
+    make(tmp_path, "busy", FOREST + two * 8)
+    assert refused(tmp_path, model="busy") == ""
+    make(tmp_path, "busy", FOREST + two * 8 + "instance_group { kind: KIND_CPU }\n")
+    assert "asks for 17 instances" in refused(tmp_path, model="busy")
 
 
 @pytest.mark.parametrize(
