@@ -41,12 +41,12 @@ app = typer.Typer(
 
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="[ASSIGNMENT]", help="Such as a2 or a2__forest. Default: all."),
+    typer.Argument(metavar="ASSIGNMENT", help="Such as a2 or a2__forest. Default: all."),
 ]
 One = Annotated[
     str | None,
     typer.Argument(
-        metavar="[ASSIGNMENT]", help="Such as a2 or a2__forest. Default: the only one there is."
+        metavar="ASSIGNMENT", help="Such as a2 or a2__forest. Default: the only one there is."
     ),
 ]
 #: What Ctrl-C leaves of a command's work.
@@ -142,7 +142,7 @@ def autograde(
 def drop(
     student: Annotated[str, typer.Argument(help="The student's id, as in the class report.")],
     assignment: Annotated[
-        str | None, typer.Argument(metavar="[ASSIGNMENT]", help="Default: all of the student's.")
+        str | None, typer.Argument(metavar="ASSIGNMENT", help="Default: all of the student's.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
@@ -236,6 +236,14 @@ def export(
         out.print(f"  zip        {archive}", soft_wrap=True)
     for note in made.notes:
         err.print(f"[yellow]![/] {escape(note)}", soft_wrap=True)
+
+
+@app.command("cluster")
+def cluster_() -> None:
+    """Make the certificate for a cluster of several machines, and say how to start one."""
+    from .classroom import cluster
+
+    out.print(cluster.instructions(cluster.make_certificate(Classroom.default())), soft_wrap=True)
 
 
 @app.command()
@@ -435,6 +443,8 @@ def _show(classroom: Classroom, which: Assignment, outcome: Outcome) -> None:
 
 def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
     """The points and flags of each student."""
+    from .classroom import roster
+
     points = which.checks
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("student")
@@ -445,6 +455,9 @@ def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
         flags = ", ".join(dict.fromkeys(flag.kind for flag in graded.verdict.flags))
         colour = "red" if student in outcome.failed else "yellow"
         table.add_row(escape(student), f"{earned:g}", f"[{colour}]{escape(flags)}[/]")
+    known = roster.read(classroom)
+    for missing in known.without(classroom.results_index(which.name)) if known else ():
+        table.add_row(escape(missing.id), "", "[dim]no submission[/]")
     table.caption = f"of {sum(points.values()):g} points that checks give"
     return table
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import itertools
 import os
 import re
 import unicodedata
@@ -212,15 +213,10 @@ def parts_of(path: Path) -> Iterator[Arrival]:
     A program may have put a folder around them.
     """
     try:
+        if path.is_symlink():
+            return
         if path.is_dir():
-            for _ in range(2):
-                with os.scandir(path) as entries:
-                    inside = sorted(e.name for e in entries if not passed_over(e.name))
-                if len(inside) != 1 or _is_named(inside[0]):
-                    break
-                path = path / inside[0]
-            if 0 < len(inside) <= unpack_entry.MOST_PARTS and all(map(_is_named, inside)):
-                yield from (arrived(path / name, within=shown(path.name)) for name in inside)
+            yield from _parts_of_folder(path)
             return
         listed = unpack_entry.listing(path, _is_named)
     except (Refused, OSError):
@@ -228,6 +224,22 @@ def parts_of(path: Path) -> Iterator[Arrival]:
     for part, (folder, came) in sorted(listed.items()):
         name = part.rpartition("/")[2]
         yield _named(path, name, folder=folder, came=came, of=shown(path.name), part=part)
+
+
+def _parts_of_folder(download: Path) -> Iterator[Arrival]:
+    folder = download
+    for _ in range(3):
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in itertools.islice(entries, unpack_entry.MOST_PARTS + 1)]
+        inside = sorted(name for name in names if not passed_over(name))
+        if len(names) > unpack_entry.MOST_PARTS or not inside:
+            return
+        if all(map(_is_named, inside)):
+            yield from (arrived(folder / name, within=shown(download.name)) for name in inside)
+            return
+        folder = folder / inside[0]
+        if len(inside) > 1 or folder.is_symlink() or not folder.is_dir():
+            return
 
 
 def _is_named(name: str) -> bool:

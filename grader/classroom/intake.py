@@ -453,14 +453,14 @@ class _Run:
         new = self._record(student, last, look.digest, note=shown(note)[:_MOST_REASON])
         known = record(self._classroom, assignment.name, student)
         if known and not known.problem and self._is_there(student, assignment.name):
-            before, now = parse_time(known.time), last.time
-            if before and now and now < before and known.clock != "file":
-                self._records[assignment.name, student] = (known, last)
-                return  # it is older than what was taken from the inbox before
             if known.digest == new.digest:
                 self._restate(assignment, known, new)
                 self._records[assignment.name, student] = (new, last)
                 return
+            before, now = parse_time(known.time), last.time
+            if before and now and now < before and known.clock != "file":
+                self._records[assignment.name, student] = (known, last)
+                return  # it is older than what was taken from the inbox before
         folder = look.folders[assignment.name]
         if folder is None:  # a former run has unpacked it, and something has removed the files
             again = Path(tempfile.mkdtemp(dir=scratch))

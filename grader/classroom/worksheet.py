@@ -13,6 +13,7 @@ import csv
 import datetime
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from .unpack_submission import Refused, open_regular
@@ -43,29 +44,38 @@ def handed_in(
     found: dict[str, datetime.datetime] = {}
     faults: dict[str, str] = {}
     for path in sorted(inbox.glob("*.[cC][sS][vV]")):
+        unread = ""
         try:
-            with open_regular(path) as stream:
-                content = stream.read(_MOST_BYTES + 1)
-            text = content.decode("utf-8-sig") if len(content) <= _MOST_BYTES else ""
-            rows = list(csv.DictReader(io.StringIO(text, newline="")))
+            for number, said in _rows(path):
+                if (time := _time(said, zone)) is None:
+                    unread = unread or said
+                else:
+                    found[number] = time
         except (OSError, Refused, UnicodeDecodeError, csv.Error):
             continue  # it is no worksheet of Moodle's, which are in UTF-8
-        unread = ""
-        for row in rows:
-            number = re.fullmatch(r"\D*(\d+)", row.get(_NUMBER) or "")
-            said = " ".join((row.get(_TIME) or "").split())
-            if number is None or said in ("", "-"):
-                continue
-            if (time := _time(said, zone)) is None:
-                unread = unread or said
-            else:
-                found[number[1]] = time
         if unread:
             faults[path.name] = (
                 f"Its times cannot be read: {unread[:60]!r}. Set Moodle to English, and download "
                 "it again."
             )
     return found, faults
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str]]:
+    """The numbers of participants in a table, and what it says of the time.
+
+    Raises:
+        OSError, Refused, UnicodeDecodeError, csv.Error: it is no worksheet.
+    """
+    with open_regular(path) as stream:
+        content = stream.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise Refused("It is too large.")
+    for row in csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")):
+        number = re.fullmatch(r"\D*([0-9]+)", row.get(_NUMBER) or "")
+        said = " ".join((row.get(_TIME) or "").split())
+        if number is not None and said not in ("", "-"):
+            yield number[1], said
 
 
 def _time(said: str, zone: datetime.tzinfo) -> datetime.datetime | None:

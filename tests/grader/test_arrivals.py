@@ -254,6 +254,11 @@ def test_moodles_download_and_worksheet(where: Classroom, both: list[Assignment]
     assert jose.note == ""
     place = where.submission("jose", toy.name)
     assert (place / "timestamp.txt").read_text() == jose.time
+    inode = place.stat().st_ino
+    (where.home / "deadlines.toml").write_text('timezone = "Asia/Tokyo"\n')  # as it is put right
+    taken(where, both)
+    assert (place / "timestamp.txt").read_text() == "2026-07-03 00:05:00.000000 UTC"
+    assert place.stat().st_ino == inode
     assert (place / "models/m/config.pbtxt").read_text() == "x"
 
 
