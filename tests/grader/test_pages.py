@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 
 from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from grader.classroom import export, gradebook, intake, late_penalties
+from grader.classroom.causes import Explained
 from grader.classroom.classroom import Classroom
 from grader.cli import app
 from grader.pages import class_report, feedback
+from grader.pages.boxes import boxes
 from workbook.assignments import Assignment
 
 ATTACK = "<script>alert(1)</script>"
@@ -200,6 +202,39 @@ def test_pages_that_say_the_same_are_not_written_again(a_class: Classroom, toy: 
     before = {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")}
     feedback.write_feedback(a_class, toy)
     assert {path: path.stat().st_ino for path in a_class.feedback.rglob("*.html")} == before
+
+
+def test_one_cause_has_one_box() -> None:
+    lost = "The server ended while this check was asking your model."
+    wait = "This check waits for {}, which has not passed yet."
+    idle = "`x=` has no value yet: what this cell hands over there is still `...`."
+    told = {
+        "a.one": ("failed", 0, "Row 3 differs."),
+        "a.two": ("waits", 0, wait.format("a.one")),
+        "a.three": ("waits", 0, wait.format("a.two")),  # and so for a.one
+        "a.four": ("failed", 0, lost),
+        "a.five": ("failed", 0, lost),
+        "a.six": ("partial", 0.5, "Row 3 differs."),
+        "a.seven": ("not attempted", 0, idle),
+        "a.eight": ("not attempted", 0, idle.replace("x=", "y=")),
+        "a.nine": ("passed", 1, ""),
+        "a.ten": ("passed", 1, ""),
+        "a.eleven": ("waits", 0, wait.format("a.unknown")),
+    }
+    results = {
+        id: CheckResult(id=id, sentence="", status=status, credit=credit, rationale=why)  # type: ignore[arg-type]
+        for id, (status, credit, why) in told.items()
+    }
+    parts = {id: (10 * result.credit, 10.0) for id, result in results.items()}
+    found = boxes(Explained(results, {}, frozenset(), frozenset()), parts)
+    assert [[line.id for line in box.lines] for box in found] == [
+        *(["a.one"], ["a.four", "a.five"], ["a.six"], ["a.seven", "a.eight"]),
+        *(["a.nine"], ["a.ten"], ["a.eleven"]),
+    ]
+    assert [line.id for line in found[0].waiting] == ["a.two", "a.three"]
+    assert (found[0].earned, found[0].most) == (0, 30)
+    assert sum(box.most for box in found) == 110
+    assert sum(box.earned for box in found) == 25
 
 
 def test_pages_tell_the_due_date_and_what_late_days_cost(
