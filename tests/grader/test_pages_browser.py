@@ -16,6 +16,12 @@ from workbook import assignments
 HEAD = "# ---\n# title: Wide\n# minutes: 5\n# ---\n\n"
 CHECK = '# %% kind="check" id="a9.check_with_a_long_name_{n}" points=5\n{call}\n\n'
 CALL = 'check("a9.check_with_a_long_name_{n}", number=1)'
+DUE = """
+timezone = "America/Argentina/ComodRivadavia"
+[a9]
+due = 2026-11-20T23:59:00
+percent_per_day = 2.5
+"""
 WIDE = "return [document.documentElement.scrollWidth, window.innerWidth]"
 SCROLLS = "return [...document.querySelectorAll('.wide')].some(e => e.scrollWidth > e.clientWidth)"
 
@@ -58,6 +64,13 @@ def test_a_table_of_sixteen_checks_fits(tmp_path: Path, monkeypatch: pytest.Monk
         who = f"a_student_with_a_name_as_long_as_names_may_be_{number:03}"
         index = where.results_index(wide.name)
         where.save_results_index(wide.name, {**index, who: graded.key})
+        stamp = where.submission(who, wide.name) / "timestamp.txt"
+        stamp.parent.mkdir(parents=True)
+        stamp.write_text("2026-11-29 10:00:00 UTC")
+    (where.home / "deadlines.toml").write_text(DUE)
+    (where.home / "students.csv").write_text(
+        "id,name\n" + "".join(f"{who},Wilhelmina Featherstonehaugh-Cholmondeley\n" for who in index)
+    )
     class_report.write_class_report(where, wide)
     feedback.write_feedback(where, wide)
     pages = [class_report.page(where, wide), *sorted(where.feedback.rglob("*.html"))[:1]]
