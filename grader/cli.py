@@ -396,7 +396,8 @@ def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -
     taken = intake.take(classroom, known, source or classroom.inbox, assumed=named)
     for one in taken.downloads:
         err.print(
-            f"{escape(one.source)}: {one.count} submissions, as {one.system.title()} names them",
+            f"{escape(one.source)}: {one.count} submission{'s' * (one.count != 1)}, as "
+            f"{one.system.title()} names them",
             soft_wrap=True,
         )
     for report in taken.reported:

@@ -579,8 +579,8 @@ def _hint(arrival: Arrival) -> str:
     if arrival.system or arrival.problem or not (parts := list(arrivals.parts_of(arrival.path))):
         return ""
     return (
-        f"It holds {len(parts)} submissions as {parts[0].system.title()} names them. If it is the "
-        "download of the whole class, name it submissions.zip."
+        f"It holds {len(parts)} submission{'s' * (len(parts) != 1)}, as {parts[0].system.title()} "
+        "names them. If it is the download of the whole class, name it submissions.zip."
     )
 
 

@@ -14,7 +14,7 @@ from workbook.assignments import Assignment
 
 from ..checks.panel import LOOKS, marked
 from ..checks.results import CheckResult, Graded
-from ..classroom import by_hand, deadlines, roster, similarity, standings
+from ..classroom import by_hand, deadlines, intake, roster, similarity, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
@@ -87,6 +87,8 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
             for one in cells
         ],
         same=_same_files(results),
+        notes=_notes(classroom, assignment, results),
+        not_graded=intake.reported(classroom),
         similar=similarity.pairs(results, assignment),
         executed=sum(graded.executed for graded in results.values()),
         judged=sum(graded.judged for graded in results.values()),
@@ -190,6 +192,20 @@ def _flags(results: dict[str, Graded]) -> list[dict[str, Any]]:
         {"student": student, "kind": kind, "first": first, "more": more}
         for (student, kind), (first, *more) in found.items()
     ]
+
+
+def _notes(
+    classroom: Classroom, assignment: Assignment, results: dict[str, Graded]
+) -> list[tuple[str, str]]:
+    """What an instructor should know of how submissions came in, with the students."""
+    found = []
+    for student in results:
+        record = intake.record(classroom, assignment.name, student)
+        if record is not None and record.note:
+            found.append((student, record.note))
+        if record is not None and record.late and not record.time:
+            found.append((student, "Canvas calls it late. By how much, its download does not say."))
+    return found
 
 
 def _same_files(results: dict[str, Graded]) -> list[list[str]]:

@@ -33,7 +33,9 @@ def fingerprint(classroom: Classroom, assignment: Assignment) -> str:
     code = (*ours, *theirs, Path(panel.__file__), *sorted(_TEMPLATES.iterdir()))
     lists = (classroom.gradebook, roster.path(classroom), deadlines.path(classroom))
     stale = sorted((classroom.home / "by_hand" / assignment.name).glob("*.json"))
-    for path in (*lists, *stale, assignment.release, assignment.instructor, *code):
+    intake = classroom.home / "intake"
+    came = (intake / "reported.json", *sorted((intake / assignment.name).glob("*.json")))
+    for path in (*lists, *stale, *came, assignment.release, assignment.instructor, *code):
         digest.update(path.read_bytes() if path.is_file() else b"-")
     return digest.hexdigest()
 

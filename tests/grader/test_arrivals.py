@@ -281,7 +281,7 @@ def test_a_students_zip_is_no_download(
 
     if listed:
         assert set(reasons(where)) == {"homework.zip"}
-        assert "It holds 2 submissions as" in reasons(where)["homework.zip"]
+        assert "It holds 2 submissions, as" in reasons(where)["homework.zip"]
         assert "name it submissions.zip" in reasons(where)["homework.zip"]
     place = where.submission("bo", toy.name)
     assert b"number = 1" in (place / "a9.ipynb").read_bytes()

@@ -201,7 +201,7 @@ REPORTED = {
     f"Triton 26-Toy-71.zip: {moodle_name('s12')}": TWINS,
     "Triton 26-Toy-71.zip: Max Nobody_999_assignsubmission_file": "Nobody in the class list",
     "a9__toy.zip": "Nobody in the class list is 'a9__toy'",
-    "homework.zip": "It holds 1 submissions as Moodle names them",
+    "homework.zip": "It holds 1 submission, as Moodle names them",
     "notes.txt": "It is a .txt file",
 }
 #: Points of the checks on Canvas, before any penalty; those who are not named have 15 of 15.
@@ -285,6 +285,12 @@ def test_a_class_of_40(where: Classroom, both: tuple[Assignment, Assignment]) ->
     listed = roster.read(where)
     assert listed is not None
     assert {one.id for one in listed.without(moodle)} == {"s11", "s12", "s30", "s37", "s38", "s39"}
+    assert CliRunner().invoke(app, ["report"]).exit_code == 0
+    for assignment, student in ((a8, "s01"), (a9, "s33")):
+        report = (where.report / f"{assignment.name}.html").read_text()
+        for words in (TWINS, "homework.zip", notes[assignment.name[:2], student][:30]):
+            assert words in report
+    assert "Canvas calls it late" in (where.report / f"{a8.name}.html").read_text()
     rows = list(csv.DictReader(io.StringIO(export.table(where, a9, "nbgrader").text)))
     assert {row["student_id"] for row in rows} == PEOPLE.keys()
 
