@@ -40,7 +40,6 @@ from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRI
 from .. import sandbox
 from ..checks import reported
 from ..checks.define import Check, backends, evaluate, load
-from ..checks.failure import Failure
 from ..checks.probe import Probe
 from ..checks.results import CheckResult, Flag
 from ..sandbox.mounts import course
@@ -289,9 +288,12 @@ def _run_check(
     except WorkbookError as error:
         flags.append(Flag(kind="unreadable values", detail=error.what))
         return _unreadable(check, error), flags
-    with _deadline(CHECK_S):
-        values = found.values if found else None
-        result = evaluate(check, lambda: server.probe(check.id), values, earned)
+    values = found.values if found else None
+    try:
+        with _deadline(CHECK_S):
+            result = evaluate(check, lambda: server.probe(check.id), values, earned)
+    except _OutOfTime:
+        result = _too_slow(check)
     claimed = found.result if found else None
     if claimed and claimed.status == "passed" and result.credit < 1 and not result.hidden:
         flags.append(
@@ -316,6 +318,19 @@ def _unreadable(check: Check, error: WorkbookError) -> CheckResult:
     )
 
 
+def _too_slow(check: Check) -> CheckResult:
+    """The result of a check that took too long."""
+    return CheckResult(
+        id=check.id,
+        sentence=check.sentence,
+        status="failed",
+        credit=0.0,
+        rationale=f"It took longer than {CHECK_S:.0f} s.",
+        help="Call your model yourself: does it answer, and how fast?",
+        seconds=CHECK_S,
+    )
+
+
 def _lost(result: CheckResult) -> CheckResult:
     """The result of a check during which the server ended."""
     return result.model_copy(
@@ -332,15 +347,16 @@ def _seed(secret: str, check: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{secret}\0{check}".encode()).digest()[:8], "big")
 
 
+class _OutOfTime(BaseException):
+    """A check's time is over. It is no Exception, so that nobody on its way takes it for theirs."""
+
+
 @contextlib.contextmanager
 def _deadline(seconds: float) -> Iterator[None]:
-    """Raise `Failure` in the block when it takes longer than this."""
+    """Raise `_OutOfTime` in the block when it takes longer than this."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise Failure(
-            f"It took longer than {seconds:.0f} s.",
-            help="Call your model yourself: does it answer, and how fast?",
-        )
+        raise _OutOfTime
 
     former = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -5,12 +5,15 @@ The assignment `zz` of these tests lets its models run Python, so that they can 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,9 @@ import pytest
 import grader
 from grader import sandbox
 from grader.checks import reported
+from grader.checks.define import Check
 from grader.checks.results import CheckResult
+from grader.judge import judge
 from grader.judge.judge import Line, Order
 from grader.sandbox.mounts import course
 
@@ -327,3 +332,21 @@ def test_values_of_another_check_are_refused(zz: Class) -> None:
     results, flags, _ = zz.judge()
     assert results["zz.first"].status == "not attempted"
     assert flags == ["unreadable values"]
+
+
+def test_a_check_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it takes every exception for one of its own."""
+
+    def stubborn(server: Any, value: int) -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                time.sleep(0.05)
+
+    found = SimpleNamespace(values={"value": 1}, result=None)
+    monkeypatch.setattr(judge.reported, "read", lambda id, folder: found)
+    monkeypatch.setattr(judge, "CHECK_S", 0.3)
+    nobody: Any = SimpleNamespace(probe=lambda id: None)
+    order = Order(assignment="zz", repository=tmp_path, reported=tmp_path, secret="s")
+    result, flags = judge._run_check(Check("zz.slow", stubborn), order, nobody, {})
+    assert (result.status, result.credit, flags) == ("failed", 0, [])
+    assert "longer than" in result.rationale
