@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,8 @@ from workbook.common.errors import WorkbookError
 
 from ..checks.results import Graded
 
+#: How the name of a file ends that is being written.
+_UNFINISHED = ".new"
 _INBOX = """\
 Put what students handed in here, of all assignments, as it comes:
 
@@ -113,7 +116,19 @@ class Classroom:
                     where=str(self.home),
                     todo="Let it finish, or stop it; then run this again.",
                 ) from None
+            self._remove_unfinished()
             yield
+
+    def _remove_unfinished(self) -> None:
+        """Remove files that a killed run was writing; see `write`. Pages are written without lock.
+
+        So a file that is younger than an hour may still be written by somebody.
+        """
+        for depth in ("", "*/", "*/*/"):
+            for path in self.home.glob(f"{depth}.*{_UNFINISHED}"):
+                with contextlib.suppress(OSError):
+                    if path.is_file() and time.time() - path.lstat().st_mtime > 3_600:
+                        path.unlink()
 
     def submission(self, student: str, assignment: str) -> Path:
         """The folder with the files that a student handed in."""
@@ -208,7 +223,7 @@ def _json(path: Path) -> dict[str, Any]:
 def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     """Write a file. If this process is killed meanwhile, the old file is still complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".new")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

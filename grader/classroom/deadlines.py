@@ -12,6 +12,9 @@
     anna = 2                            # days
     bob = 2026-11-27T12:00:00           # or another due date
 
+    [a2.handed_in]                      # where no system says it: Canvas's download does not
+    eve = 2026-11-21T09:30:00
+
 In place of `percent_per_day` there can be `points_per_day`, or a plugin of nbgrader's, with its
 options:
 
@@ -61,6 +64,7 @@ class Deadline(BaseModel):
         plugin: a plugin of nbgrader's that decides the penalty, by module and name.
         options: the plugin's traits.
         extensions: by student, days, or another due date.
+        handed_in: by student, when the work came. It counts more than what any system says.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,11 +77,19 @@ class Deadline(BaseModel):
     plugin: str = Field(default="", pattern=r"^([A-Za-z_]\w*(\.[A-Za-z_]\w*)+)?$")
     options: dict[str, Any] = {}
     extensions: dict[str, float | datetime.datetime] = {}
+    handed_in: dict[str, datetime.datetime] = {}
 
     @field_validator("due", mode="before")
     @classmethod
     def _no_number(cls, value: object) -> object:
         return _with_time(value)
+
+    @field_validator("handed_in", mode="before")
+    @classmethod
+    def _only_times(cls, value: Any) -> Any:
+        return (
+            {who: _with_time(t) for who, t in value.items()} if isinstance(value, dict) else value
+        )
 
     @field_validator("extensions", mode="before")
     @classmethod
@@ -161,6 +173,15 @@ def timezone(classroom: Classroom) -> datetime.tzinfo:
     return _zone(path(classroom), _table(classroom).get("timezone")) or datetime.UTC
 
 
+def has_timezone(classroom: Classroom) -> bool:
+    """Whether the file names a time zone.
+
+    Raises:
+        WorkbookError: the file cannot be read.
+    """
+    return "timezone" in _table(classroom)
+
+
 def read(classroom: Classroom) -> dict[str, Deadline]:
     """The whole file, by the names that it gives to assignments; empty if there is none.
 
@@ -180,11 +201,11 @@ def read(classroom: Classroom) -> dict[str, Deadline]:
             raise _error(file, "; ".join(_faults(name, error)), _TODO) from None
         except (ValueError, OverflowError) as error:
             raise _error(file, f"[{shown(name)}] {error}", _TODO) from None
-        for student in deadline.extensions if known else ():
+        for student in (*deadline.extensions, *deadline.handed_in) if known else ():
             if known and student not in known.students:
                 raise _error(
                     file,
-                    f"[{name}.extensions] {shown(student)} is not in the class list.",
+                    f"[{name}] {shown(student)} is not in the class list.",
                     "Write the student's id as in students.csv.",
                 )
         found[name] = deadline
@@ -270,7 +291,10 @@ def _in_zone(deadline: Deadline, zone: datetime.tzinfo | None) -> Deadline:
         who: placed(what) if isinstance(what, datetime.datetime) else what
         for who, what in deadline.extensions.items()
     }
-    return deadline.model_copy(update={"due": placed(deadline.due), "extensions": moved})
+    came = {who: placed(time) for who, time in deadline.handed_in.items()}
+    return deadline.model_copy(
+        update={"due": placed(deadline.due), "extensions": moved, "handed_in": came}
+    )
 
 
 def _faults(name: str, error: ValidationError) -> Iterator[str]:

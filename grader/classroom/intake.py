@@ -76,10 +76,10 @@ class Record(BaseModel):
         number: that system's id of the student; empty if its name does not hold it.
         name: the student's name in the entry's name.
         time: when it was handed in, in UTC, as nbgrader writes it; empty if that is not known.
-        clock: what states the time: the name that nbgrader's exchange gave the entry; Moodle's
-            grading worksheet; or the submission's file timestamp.txt. Such a file is nbgrader's,
-            but a student can write one, too. It is not believed in an entry from another system,
-            which knows the time itself.
+        clock: what states the time: the instructor, in deadlines.toml; the name that nbgrader's
+            exchange gave the entry; Moodle's grading worksheet; or the submission's file
+            timestamp.txt. Such a file is nbgrader's, but a student can write one, too. It is not
+            believed in an entry from another system, which knows the time itself.
         late: whether Canvas calls it late. By how much, Canvas does not say.
         note: what an instructor should know: which of several counts, or what came later and could
             not be read; empty if there is nothing.
@@ -96,7 +96,7 @@ class Record(BaseModel):
     number: str = ""
     name: str
     time: str = ""
-    clock: Literal["", "name", "file", "worksheet"] = ""
+    clock: Literal["", "given", "name", "file", "worksheet"] = ""
     late: bool = False
     note: str = ""
 
@@ -182,6 +182,11 @@ def take(
     for path in classroom.submitted.glob(f"{_TAKING}*"):  # of a run that was killed
         shutil.rmtree(path, ignore_errors=True)
     stated, faults = worksheet.handed_in(inbox, deadlines.timezone(classroom))
+    if stated and not deadlines.has_timezone(classroom):
+        faults[deadlines.path(classroom).name] = (
+            "It names no time zone. The times of Moodle's worksheet are taken for UTC: write "
+            '`timezone = "Europe/Berlin"` as its first line.'
+        )
     reports = [Reported(source=name, reason=why, waits=False) for name, why in faults.items()]
     downloads: list[Download] = []
     come: list[Arrival] = []
@@ -274,6 +279,7 @@ class _Run:
         self._assignments = assignments
         self._assumed = assignments[0] if len(assignments) == 1 else assumed
         self._roster = roster.read(classroom)
+        self._deadlines = {one.name: deadlines.of(classroom, one.name) for one in assignments}
         self._records: dict[tuple[str, str], tuple[Record, Arrival]] = {}
         self._broken: list[tuple[str, Arrival, str, str]] = []
         self._siblings: dict[str, Counter[str]] = {}
@@ -451,6 +457,9 @@ class _Run:
             when = f", of {last.time:%Y-%m-%d %H:%M} UTC" if last.time else ""
             note = f"Of {len(good)} that were handed in, the last counts: {last.source}{when}."
         new = self._record(student, last, look.digest, note=shown(note)[:_MOST_REASON])
+        deadline = self._deadlines[assignment.name]
+        if deadline is not None and (given := deadline.handed_in.get(student)):
+            new = new.model_copy(update={"time": times.stated(given), "clock": "given"})
         known = record(self._classroom, assignment.name, student)
         if known and not known.problem and self._is_there(student, assignment.name):
             if known.digest == new.digest:
@@ -458,7 +467,7 @@ class _Run:
                 self._records[assignment.name, student] = (new, last)
                 return
             before, now = parse_time(known.time), last.time
-            if before and now and now < before and known.clock != "file":
+            if before and now and now < before and known.clock not in ("file", "given"):
                 self._records[assignment.name, student] = (known, last)
                 return  # it is older than what was taken from the inbox before
         folder = look.folders[assignment.name]
@@ -487,7 +496,7 @@ class _Run:
     def _record(
         self, student: str, arrival: Arrival, digest: str, *, problem: str = "", note: str = ""
     ) -> Record:
-        clock: Literal["", "name", "file", "worksheet"] = ""
+        clock: Literal["", "given", "name", "file", "worksheet"] = ""
         if arrival.time is not None:
             clock = "file" if not arrival.system else "worksheet"
             clock = "name" if arrival.system == "nbgrader" else clock

@@ -478,6 +478,35 @@ def test_canvas_later_download_counts(where: Classroom, both: list[Assignment]) 
     assert b"number = 1" in (where.submission("anna", toy.name) / "a9.ipynb").read_bytes()
 
 
+def test_the_instructor_says_when_it_came(where: Classroom, both: list[Assignment]) -> None:
+    """Canvas's download does not."""
+    _, toy = both
+    pack(where.inbox / "okaforanna_LATE_4711_5_a9.zip", work(toy))
+    due = where.home / "deadlines.toml"
+    stamp = where.submission("anna", toy.name) / "timestamp.txt"
+    head = "[a9]\ndue = 2026-11-20T10:00:00Z\n"
+    due.write_text(f"{head}[a9.handed_in]\nanna = 2026-11-22T10:00:00Z\n")
+
+    (record,) = intake.take(where, both, where.inbox).records[toy.name]
+
+    assert (record.time, record.clock) == ("2026-11-22 10:00:00.000000 UTC", "given")
+    assert stamp.read_text() == record.time
+    due.write_text(head)
+    (record,) = intake.take(where, both, where.inbox).records[toy.name]
+    assert (record.time, record.clock) == ("", "")
+    assert not stamp.exists()
+
+
+def test_without_a_time_zone_an_instructor_is_told(
+    where: Classroom, both: list[Assignment]
+) -> None:
+    (where.inbox / "Grades.csv").write_text(
+        "Identifier,Last modified (submission)\nParticipant 1,2026-11-20 14:14\n"
+    )
+    taken(where, both)
+    assert "taken for UTC" in reasons(where)["deadlines.toml"]
+
+
 def test_what_a_killed_run_left_is_removed(where: Classroom, both: list[Assignment]) -> None:
     (where.submitted / ".taking-x" / "0").mkdir(parents=True)
     taken(where, both)

@@ -119,6 +119,7 @@ def test_each_day_begun_counts(tmp_path: Path, submitted: str, days: int) -> Non
             "[a9] extensions: x gets -1 days",
         ),
         ("[a9]\ndue = 2026-10-24T12:00:00Z\n[a9.extensions]\nx = 'soon'\n", "[a9] extensions: "),
+        ("[a9]\ndue = 2026-10-24T12:00:00Z\n[a9.handed_in]\nx = 1\n", "[a9] handed_in: "),
         ("[forest]\ndue = 2026-10-24T12:00:00Z\n", "[forest] is no name of an assignment"),
         ("due = 2026-10-24T12:00:00Z\n", "[due] is no name"),
         ("[a9]\n\ndue = = 3\n", "line 3"),

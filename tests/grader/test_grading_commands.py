@@ -256,6 +256,19 @@ def test_folders_of_a_killed_run_are_removed() -> None:
             other.unlink()
 
 
+def test_files_that_a_killed_run_was_writing_are_removed(tmp_path: Path) -> None:
+    where = classroom(tmp_path)
+    old, new = where.home / "results" / ".x1.new", where.home / "results" / ".x2.new"
+    kept = where.home / "results" / "report.new"
+    for path in (old, new, kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+        os.utime(path, (1_000, 1_000))
+    os.utime(new)
+    with where.lock():
+        assert (old.exists(), new.exists(), kept.exists()) == (False, True, True)
+
+
 SCRIPT = """
 import functools, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
