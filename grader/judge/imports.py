@@ -19,6 +19,10 @@ from pathlib import Path
 PACKAGES = ("workbook", "grader")
 
 
+#: Stands for no name of a module: the module itself counts, with what its own code needs.
+_ITSELF = "<itself>"
+
+
 class Course:
     """The modules of a checkout, and which of them a program reaches.
 
@@ -79,7 +83,7 @@ class Course:
             return
         self.files.add(file)
         if above := module.rpartition(".")[0]:
-            yield above, "__init__"  # Python runs it first
+            yield above, _ITSELF  # Python runs it first
         tree = self._parsed(file)
         package = module if file.name == "__init__.py" else above
         if name:

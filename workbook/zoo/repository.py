@@ -7,7 +7,6 @@ nothing to do.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import secrets
 import shutil
@@ -17,64 +16,18 @@ from pathlib import Path
 from ..common import paths
 from . import builder, progress
 from .builder import BuildError
+from .demonstrations import GROUP, LLAMAS, MODELS, lacking
 from .recipe import place
 from .registry import RECIPES
 
-#: Every demonstration model: file of the model folder → artefact of the zoo, or a file within it.
-MODELS: dict[str, dict[str, str]] = {
-    "square": {},
-    "digits_onnx": {"1/model.onnx": "digits_onnx", "2/model.onnx": "digits_onnx_fp16"},
-    "digits_torch": {"1/model.pt": "digits_torchscript"},
-    "digits_openvino": {
-        "1/model.xml": "digits_openvino/model.xml",
-        "1/model.bin": "digits_openvino/model.bin",
-    },
-    "digits_tf": {"1/model.savedmodel": "digits_savedmodel"},
-    "digits_cached": {"1/model.onnx": "digits_onnx"},
-    "forest_xgboost": {"1/xgboost.json": "cancer_xgboost"},
-    "forest_lightgbm": {"1/model.txt": "cancer_lightgbm"},
-    "forest_sklearn": {"1/checkpoint.tl": "digits_treelite"},
-    "jpeg_dali": {"1/model.dali": "jpeg_dali"},
-    "image_classifier": {"1/checkpoint": "image_classifier"},
-    "text_classifier": {"1/checkpoint": "text_classifier"},
-    "language_tokenizer": {"1/tokenizer.json": "text_classifier/tokenizer.json"},
-    "language_onnx": {"1/model.onnx": "language_onnx"},
-    "language_labels": {},
-    "language": {},
-    "chooser": {},
-    "running_sum": {},
-    "countdown": {},
-}
+__all__ = ["LLAMAS", "LOADED_FIRST", "MODELS", "build", "lacking"]
 
-#: Language models: they are built and loaded only when they are asked for, one by one or all of
-#: them as `llama`, since their training takes minutes.
-LLAMAS: dict[str, dict[str, str]] = {
-    "llama_hf": {"1/checkpoint": "llama"},
-    "llama_stream": {"1/checkpoint": "llama"},
-    "llama_tokenizer": {
-        "1/tokenizer.json": "llama/tokenizer.json",
-        "1/config.json": "llama/config.json",
-    },
-    "llama_onnx": {"1/model.onnx": "llama_onnx"},
-    "llama_next": {},
-    "chat_bls": {
-        f"1/{file}": f"llama/{file}"
-        for file in (
-            "tokenizer.json",
-            "config.json",
-            "tokenizer_config.json",
-            "chat_template.jinja",
-        )
-    },
-    "llama_vllm": {"1/checkpoint": "llama"},
-}
 _ALL = MODELS | LLAMAS
 #: Ensembles, which can be loaded when all of their models can.
 _STEPS = {
     "language": ("language_tokenizer", "language_onnx", "language_labels"),
     "llama_next": ("llama_tokenizer", "llama_onnx"),
 }
-_GROUP = "llama"
 
 #: Loaded before all others: `square`, which the first notebook asks, and those that take seconds to
 #: import their framework, so that the others are loaded beside them.
@@ -126,12 +79,12 @@ def build(
     hub = hub or {}
     names = list(MODELS)
     if only is not None:
-        names = [name for given in only for name in (LLAMAS if given == _GROUP else (given,))]
+        names = [name for given in only for name in (LLAMAS if given == GROUP else (given,))]
     for name in (*names, *hub):
         if name not in _ALL:
             raise BuildError(
                 f"There is no demonstration model called {name!r}.",
-                todo=f"Take one of: {', '.join([*_ALL, _GROUP])}.",
+                todo=f"Take one of: {', '.join([*_ALL, GROUP])}.",
             )
     todo = [
         name for name in names if force or name in hub or not _complete(target / name, _ALL[name])
@@ -139,26 +92,6 @@ def build(
     if todo:
         _install(todo, target, hub, ready, bar)
     return todo
-
-
-def lacking(folder: Path) -> str:
-    """The command that brings what one of the course's models still lacks; "" where it is complete.
-
-        lacking(paths.repository() / "llama_vllm")      # "make vllm"
-
-    Such a model is left alone where all models of a repository are loaded. Outside the shared
-    repository a folder may have the name of a demonstration model and be another model.
-    """
-    if folder.name in MODELS and folder.parent.resolve() == paths.repository().resolve():
-        built = all((folder / file).exists() for file in ("1", *MODELS[folder.name]))
-        return "" if built else f"workbook models {folder.name}"
-    if folder.name not in LLAMAS:
-        return ""
-    if not all((folder / file).exists() for file in ("1", *LLAMAS[folder.name])):
-        return f"workbook models {_GROUP}"
-    if folder.name == "llama_vllm" and importlib.util.find_spec("vllm") is None:
-        return "make vllm"
-    return ""
 
 
 def _complete(folder: Path, weights: Mapping[str, str]) -> bool:

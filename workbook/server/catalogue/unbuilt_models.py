@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...common import paths
+from ...zoo.demonstrations import lacking
 from ...zoo.progress import building
-from ...zoo.repository import lacking
 from .evidence import Evidence
 from .rules import Advice, Catalogue, Said
 
