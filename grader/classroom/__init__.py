@@ -1,6 +1,7 @@
 """The files and the marks of a class.
 
-- intake.py: take submissions from the inbox; arrivals.py: what lies in it, and what its names say
+- intake.py: take submissions from the inbox; arrivals.py: what lies in it, and what its names say;
+  owners.py: whose it is; records.py: where each submission came from
 - roster.py: the class list; worksheet.py: when a class handed in, from Moodle's worksheets
 - deadlines.py, standings.py, late_penalties.py, times.py: due dates, extensions and what a late day
   costs

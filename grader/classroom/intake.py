@@ -30,20 +30,17 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
-from ..checks.results import CheckResult, Flag, Graded, Verdict
-from . import arrivals, deadlines, roster, times, unpack_entry, worksheet
+from . import arrivals, deadlines, owners, records, times, unpack_entry, worksheet
 from .arrivals import Arrival, Download
 from .classroom import Classroom, write
-from .names import clean, digest, folded, shown
+from .names import digest
+from .records import Clock, Record, Reported, record, refused, reported
 from .times import parse as parse_time
 from .unpack_submission import Refused, open_regular
 
@@ -59,67 +56,7 @@ __all__ = [
     "take_inbox",
 ]
 
-#: The longest reason for which an entry is refused: some quote what a student wrote.
-_MOST_REASON = 1_000
 _TAKING = ".taking-"
-
-
-class Record(BaseModel):
-    """Where a submission came from.
-
-    Attributes:
-        student: nbgrader's id of the student.
-        source: the entry's name in the inbox; of a download, with the name inside it.
-        digest: the hash of the entry's content.
-        problem: why it could not be read; empty if it could.
-        system: the system that the entry was downloaded from; empty if its name does not show it.
-        number: that system's id of the student; empty if its name does not hold it.
-        name: the student's name in the entry's name.
-        time: when it was handed in, in UTC, as nbgrader writes it; empty if that is not known.
-        clock: what states the time: the instructor, in deadlines.toml; the name that nbgrader's
-            exchange gave the entry; Moodle's grading worksheet; or the submission's file
-            timestamp.txt. Such a file is nbgrader's, but a student can write one, too. It is not
-            believed in an entry from another system, which knows the time itself.
-        late: whether Canvas calls it late. By how much, Canvas does not say.
-        note: what an instructor should know: which of several counts, or what came later and could
-            not be read; empty if there is nothing.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    version: Literal[1] = 1
-    student: str
-    source: str
-    digest: str
-    problem: str = ""
-    system: arrivals.System = ""
-    number: str = ""
-    name: str
-    time: str = ""
-    clock: Literal["", "given", "name", "file", "worksheet"] = ""
-    late: bool = False
-    note: str = ""
-
-    @property
-    def key(self) -> str:
-        """What tells this student from others. Entries with the same key are one student's."""
-        return f"{self.name}_{self.number}" if self.number else self.name
-
-
-class Reported(BaseModel):
-    """Something in the inbox that is not graded.
-
-    Attributes:
-        source: its name; of a download, with the name inside it.
-        reason: why, and what to do.
-        waits: whether it may be a submission, which somebody waits for.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    source: str
-    reason: str
-    waits: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +115,7 @@ def take(
             where=str(inbox),
             todo="Make the folder and put one zip or folder per student into it.",
         )
+    whose = owners.Owners(classroom, assignments)
     run = _Run(classroom, assignments, assumed)
     for path in classroom.submitted.glob(f"{_TAKING}*"):  # of a run that was killed
         shutil.rmtree(path, ignore_errors=True)
@@ -190,58 +128,21 @@ def take(
     reports = [Reported(source=name, reason=why, waits=False) for name, why in faults.items()]
     downloads: list[Download] = []
     come: list[Arrival] = []
-    for found in arrivals.look(inbox, run.is_student):
+    for found in arrivals.look(inbox, whose.is_student):
         if isinstance(found, Download):
             downloads.append(found)
         elif found.system == "moodle" and found.number in stated:
             come.append(dataclasses.replace(found, time=stated[found.number]))
         else:
             come.append(found)
-    students = run.students(come)
+    students, nobodys = whose.students(come)
     for student, theirs in students.items():
         run.take(student, theirs)
     run.refuse()
     run.end()
-    reports += run.reports
-    text = json.dumps([report.model_dump() for report in reports], indent=1)
-    write(classroom.home / "intake" / "reported.json", text.encode())
+    reports += nobodys + run.reports
+    records.keep_reported(classroom, reports)
     return Taken(run.in_order(come), reports, downloads)
-
-
-def record(classroom: Classroom, assignment: str, student: str) -> Record | None:
-    """Where a submission came from; None for one that was not taken from an inbox."""
-    return _read(_record(classroom, assignment, student))
-
-
-def reported(classroom: Classroom) -> list[Reported]:
-    """What lay in the inbox the last time and is not graded, with the reasons."""
-    try:
-        found = json.loads((classroom.home / "intake" / "reported.json").read_bytes())
-        return [Reported.model_validate(one) for one in found]
-    except (OSError, ValueError, TypeError):
-        return []
-
-
-def refused(assignment: Assignment, problem: str) -> Graded:
-    """The result of a submission that could not be read: no check was attempted.
-
-    Raises:
-        WorkbookError: the assignment is not built.
-    """
-    text = f"Your submission could not be read. {problem}"
-    release = assignment.release.read_text("utf-8")
-    digest = hashlib.sha256(f"refused\n{problem}\n{release}".encode()).hexdigest()
-    verdict = Verdict(
-        assignment=assignment.name,
-        checks=tuple(
-            CheckResult(id=id, sentence="", status="not attempted", credit=0, rationale=text)
-            for id in assignment.checks
-        ),
-        flags=(Flag(kind="unreadable", detail=problem),),
-    )
-    return Graded(
-        key=digest, assignment=assignment.name, verdict=verdict, notebook=release, sandbox="none"
-    )
 
 
 @dataclasses.dataclass
@@ -278,7 +179,6 @@ class _Run:
         self._classroom = classroom
         self._assignments = assignments
         self._assumed = assignments[0] if len(assignments) == 1 else assumed
-        self._roster = roster.read(classroom)
         self._deadlines = {one.name: deadlines.of(classroom, one.name) for one in assignments}
         self._records: dict[tuple[str, str], tuple[Record, Arrival]] = {}
         self._broken: list[tuple[str, Arrival, str, str]] = []
@@ -287,39 +187,6 @@ class _Run:
         self._state = _state(assignments)
         self._known = _seen(classroom, self._state)
         self._seen: dict[str, list[str]] = {}
-
-    def is_student(self, name: str) -> bool:
-        """Whether a name is that of a student in the class list."""
-        return bool(self._whose(Arrival(path=Path(), source="", name=name)))
-
-    def students(self, come: Iterable[Arrival]) -> dict[str, list[Arrival]]:
-        """The arrivals of each student, by nbgrader's id. What is nobody's is reported."""
-        found: dict[str, list[Arrival]] = {}
-        unnamed: list[Arrival] = []
-        for arrival in come:
-            if self._roster is None:
-                if not arrival.system and self._without_assignment(arrival.name) == "":
-                    self._report(arrival, "It is named like an assignment. " + _NAME_IT)
-                else:
-                    unnamed.append(arrival)
-                continue
-            theirs = self._whose(arrival)
-            if len(theirs) == 1:
-                found.setdefault(theirs[0].id, []).append(arrival)
-            elif theirs:
-                named = ", ".join(student.id for student in theirs[:5])
-                self._report(arrival, f"It could be of {len(theirs)} students: {named}. {_NAME_IT}")
-            elif arrival.problem and not arrival.system:
-                self._report(arrival, arrival.problem, waits=False)
-            else:
-                number = f", {arrival.number} in {arrival.system}" if arrival.number else ""
-                nobody = f"Nobody in the class list is {arrival.name[:100]!r}{number}. {_NAME_IT}"
-                self._report(arrival, _hint(arrival) or nobody)
-        if unnamed:
-            ids = _ids(self._classroom, self._assignments[0], [one.key for one in unnamed])
-            for arrival in unnamed:
-                found.setdefault(ids[arrival.key], []).append(arrival)
-        return found
 
     def take(self, student: str, theirs: list[Arrival]) -> None:
         """Look at everything that a student handed in, and copy what counts."""
@@ -352,7 +219,8 @@ class _Run:
             assignment = self._of(arrival, which)
             if assignment is None:
                 names = ", ".join(assignment.short for assignment in self._assignments)
-                self._report(arrival, f"{student}: {why} It can be of {names or 'no assignment'}.")
+                reason = f"{student}: {why} It can be of {names or 'no assignment'}."
+                self.reports.append(owners.not_graded(arrival, reason))
                 continue
             kept, other = self._kept(assignment.name, student)
             if other is not None and not _is_later(arrival, other):
@@ -362,8 +230,8 @@ class _Run:
                 self._install(assignment, kept, None)
             elif other is None or other.download != arrival.download or not other.download:
                 note = f"A later one, {arrival.source}, cannot be read: {why}"
-                kept = kept.model_copy(update={"note": shown(note)[:_MOST_REASON]})
-                self._keep(assignment.name, kept)
+                kept = kept.model_copy(update={"note": records.short(note)})
+                records.keep(self._classroom, assignment.name, kept)
             self._records[assignment.name, student] = (kept, other or arrival)
 
     def end(self) -> None:
@@ -380,26 +248,6 @@ class _Run:
         ):
             found[name].append(kept)
         return found
-
-    def _whose(self, arrival: Arrival) -> list[roster.Student]:
-        """The students of the class list whose an arrival can be."""
-        if self._roster is None:
-            return []
-        names = [arrival.name, self._without_assignment(arrival.name)]
-        # Where a course has groups, Moodle writes `Group A-Anna Okafor`.
-        names += [arrival.name[match.end() :] for match in re.finditer("-", arrival.name)]
-        for name in dict.fromkeys(names):
-            if theirs := self._roster.whose(name, system=arrival.system, number=arrival.number):
-                return theirs
-        return []
-
-    def _without_assignment(self, name: str) -> str:
-        """A name without that of an assignment: `anna` of `anna_a2`; "" of `a2`."""
-        for assignment in self._assignments:
-            for word in (assignment.name, assignment.short):
-                pattern = rf"(?:^|[ _.-]+){re.escape(word)}(?:$|[ _.-]+)"
-                name = re.sub(pattern, " ", name, flags=re.IGNORECASE)
-        return name.strip(" _.-")
 
     def _look(self, arrival: Arrival, scratch: Path) -> _Look:
         """What an arrival holds. It is unpacked unless a former run has done that."""
@@ -425,7 +273,7 @@ class _Run:
         """The reason why nothing of an arrival can be taken."""
         if not isinstance(error, Refused):
             return f"It cannot be read: {error.strerror}."
-        return _hint(arrival) or str(error)
+        return owners.hint(arrival) or str(error)
 
     def _unpack(self, arrival: Arrival, look: _Look, scratch: Path) -> None:
         """Unpack an arrival, and add to `look` what it holds.
@@ -435,7 +283,7 @@ class _Run:
         """
         found = unpack_entry.unpack(arrival.path, self._assignments, scratch, part=arrival.part)
         look.folders = dict(found.folders)
-        look.problems = {name: shown(why)[:_MOST_REASON] for name, why in found.problems.items()}
+        look.problems = {name: records.short(why) for name, why in found.problems.items()}
 
     def _digest(self, arrival: Arrival, parts: list[tuple[Path, bool]]) -> str:
         if not arrival.part:
@@ -456,7 +304,7 @@ class _Run:
         if len(good) > 1:
             when = f", of {last.time:%Y-%m-%d %H:%M} UTC" if last.time else ""
             note = f"Of {len(good)} that were handed in, the last counts: {last.source}{when}."
-        new = self._record(student, last, look.digest, note=shown(note)[:_MOST_REASON])
+        new = self._record(student, last, look.digest, note=records.short(note))
         deadline = self._deadlines[assignment.name]
         if deadline is not None and (given := deadline.handed_in.get(student)):
             new = new.model_copy(update={"time": times.stated(given), "clock": "given"})
@@ -478,7 +326,7 @@ class _Run:
                 folder = look.folders[assignment.name]
             except (Refused, OSError, KeyError) as error:
                 reason = str(error) if isinstance(error, Refused) else "It cannot be read again."
-                new = new.model_copy(update={"problem": shown(reason)[:_MOST_REASON]})
+                new = new.model_copy(update={"problem": records.short(reason)})
         if folder is not None and len(look.folders) > 1:
             folder = self._alone(folder, assignment, scratch)
         self._install(assignment, new, folder)
@@ -496,7 +344,7 @@ class _Run:
     def _record(
         self, student: str, arrival: Arrival, digest: str, *, problem: str = "", note: str = ""
     ) -> Record:
-        clock: Literal["", "given", "name", "file", "worksheet"] = ""
+        clock: Clock = ""
         if arrival.time is not None:
             clock = "file" if not arrival.system else "worksheet"
             clock = "name" if arrival.system == "nbgrader" else clock
@@ -504,7 +352,7 @@ class _Run:
             student=student,
             source=arrival.source,
             digest=digest,
-            problem=shown(problem)[:_MOST_REASON],
+            problem=records.short(problem),
             system=arrival.system,
             number=arrival.number,
             name=arrival.name,
@@ -519,7 +367,7 @@ class _Run:
         if known != new:
             place = self._classroom.submission(new.student, assignment.name)
             _state_time(place / "timestamp.txt", new.time)
-            self._keep(assignment.name, new)
+            records.keep(self._classroom, assignment.name, new)
 
     def _install(self, assignment: Assignment, new: Record, folder: Path | None) -> None:
         """Put a submission's files in their place; without a folder, a notebook with the reason."""
@@ -537,11 +385,7 @@ class _Run:
             with contextlib.suppress(FileNotFoundError):
                 place.rename(Path(scratch) / "old")
             folder.rename(place)
-        self._keep(assignment.name, new)
-
-    def _keep(self, assignment: str, new: Record) -> None:
-        path = _record(self._classroom, assignment, new.student)
-        write(path, new.model_dump_json(indent=1).encode())
+        records.keep(self._classroom, assignment.name, new)
 
     def _kept(self, assignment: str, student: str) -> tuple[Record | None, Arrival | None]:
         """What counts so far: of this run, with its arrival; or what a former run has read."""
@@ -572,26 +416,6 @@ class _Run:
             return known[siblings.most_common(1)[0][0]]
         return self._assumed
 
-    def _report(self, arrival: Arrival, reason: str, *, waits: bool = True) -> None:
-        text = shown(reason)[:_MOST_REASON]
-        self.reports.append(Reported(source=arrival.source, reason=text, waits=waits))
-
-
-_NAME_IT = "Name it by the student's id, such as anna.zip."
-
-
-def _hint(arrival: Arrival) -> str:
-    """What to do with a whole class's submissions that are not named like a download; else "".
-
-    They are not taken by themselves: it could be a student's file, with submissions for others.
-    """
-    if arrival.system or arrival.problem or not (parts := list(arrivals.parts_of(arrival.path))):
-        return ""
-    return (
-        f"It holds {len(parts)} submission{'s' * (len(parts) != 1)}, as {parts[0].system.title()} "
-        "names them. If it is the download of the whole class, name it submissions.zip."
-    )
-
 
 def _timed(arrival: Arrival, stamp: datetime.datetime | None) -> Arrival:
     """The arrival with the time of a file timestamp.txt, where nothing else states one."""
@@ -607,37 +431,6 @@ def _is_later(one: Arrival, other: Arrival) -> bool:
     if one.file and other.file:
         return one.file > other.file
     return one.came > other.came
-
-
-def _ids(classroom: Classroom, assignment: Assignment, keys: list[str]) -> dict[str, str]:
-    """The id of each key. A student keeps it in every later run, and in other assignments.
-
-    The records of former runs say which ids are given. So no id changes when another student comes
-    whose name differs in upper and lower case only, or in characters that ids do not have. That
-    student's id gets a hash: two students must not share a folder, also where a disk ignores case.
-    """
-    ids: dict[str, str] = {}
-    given: dict[str, str] = {}
-    records = (classroom.home / "intake").glob("*/*.json")
-    # This assignment's records come last: where others say something else, they count.
-    for path in sorted(records, key=lambda path: (path.parent.name == assignment.name, path)):
-        if (known := _read(path)) is not None:
-            ids[known.key] = known.student
-            given[folded(known.student)] = known.student
-    folders: dict[str, set[str]] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for path in classroom.submitted.iterdir():
-            folders.setdefault(folded(path.name), set()).add(path.name)
-    # Names that are ids as they are come first.
-    for key in sorted({*keys} - ids.keys(), key=lambda key: (clean(key) != key, key)):
-        plain = clean(key)
-        for id in (plain, f"{plain}-{digest(key)[:6]}", f"{plain}-{digest(key)}"):
-            # A folder of this name without a record is this student's: it is from nbgrader, or from
-            # a run that was killed.
-            if folded(id) not in given and id in folders.get(folded(id), {id}):
-                break
-        ids[key] = given[folded(id)] = id
-    return ids
 
 
 def _stamps(
@@ -703,14 +496,3 @@ def _seen(classroom: Classroom, state: str) -> dict[str, list[str]]:
         return {str(digest): [str(name) for name in names] for digest, names in seen.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
-
-
-def _read(path: Path) -> Record | None:
-    try:
-        return Record.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return None
-
-
-def _record(classroom: Classroom, assignment: str, student: str) -> Path:
-    return classroom.home / "intake" / assignment / f"{student}.json"

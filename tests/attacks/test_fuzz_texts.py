@@ -20,7 +20,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from grader.classroom import arrivals, intake, names, spreadsheet, unpack_entry, unpack_submission
+from grader.classroom import (
+    arrivals,
+    intake,
+    names,
+    records,
+    spreadsheet,
+    unpack_entry,
+    unpack_submission,
+)
 from grader.classroom.classroom import Classroom
 from tests.attacks.fuzz import chances, changed, fresh, in_memory, many, text
 from tests.grader.a_class import course
@@ -252,7 +260,7 @@ def test_every_entry_has_an_id_for_good(place: Path, chance: random.Random) -> N
 
         def ids(entries: list[Path]) -> dict[str, str]:
             come = [arrivals.arrived(path) for path in entries]
-            found = intake._ids(room, toy, [arrival.key for arrival in come])
+            found = records.ids(room, toy, [arrival.key for arrival in come])
             for arrival in come:
                 assert names.shown(arrival.problem) == arrival.problem
                 id = found[arrival.key]
@@ -265,7 +273,7 @@ def test_every_entry_has_an_id_for_good(place: Path, chance: random.Random) -> N
                     name=arrival.name,
                 )
                 assert record.key == arrival.key
-                path = intake._record(room, toy.name, id)
+                path = records.path(room, toy.name, id)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(record.model_dump_json())
                 assert intake.record(room, toy.name, id) == record
