@@ -277,7 +277,7 @@ def lab(
     server, finish = jupyter.server(http=http_port, grpc=grpc_port, metrics=metrics_port)
     try:
         _announce(server, f"is ready after {time.monotonic() - began:.1f} s")
-        _load(server, all_models.missing(server, all_models.names(server.repository)))
+        _load_missing(server, "all")
         with background.BackgroundBuild(server, say=_say_line, complain=_complain_line):
             code = jupyter.jupyter(browser=browser, port=port, server=server)
     finally:
