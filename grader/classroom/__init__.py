@@ -10,7 +10,7 @@
 - autograde.py: grade them in parallel; progress.py: show how far that is
 - by_hand.py: points and comments of a person, when the student hands in again
 - drop.py: take a student's submission out of the class
-- gradebook.py, preprocessors.py: write the results into nbgrader's gradebook
+- gradebook.py, preprocessors.py, database.py: write the results into nbgrader's gradebook
 - export.py: write the marks as tables for other systems; export_canvas.py, export_moodle.py,
   export_nbgrader.py: one module per system; export_rows.py, spreadsheet.py: what they share
 - causes.py: why checks could not run; rubric.py: the rubrics of written answers

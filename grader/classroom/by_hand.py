@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbook.notebooks import dotted
 
+from . import database
 from .classroom import Classroom, write
 
 
@@ -143,9 +144,9 @@ def _notebooks(classroom: Classroom, assignment: str, student: str) -> Iterator[
     if not classroom.gradebook.exists():
         yield []
         return
-    from nbgrader.api import Gradebook, MissingEntry
+    from nbgrader.api import MissingEntry
 
-    with Gradebook(f"sqlite:///{classroom.gradebook}") as gradebook:
+    with database.opened(classroom) as gradebook:
         try:
             yield list(gradebook.find_submission(assignment, student).notebooks)
             gradebook.db.commit()
@@ -181,8 +182,9 @@ def _texts(classroom: Classroom, assignment: str, student: str) -> dict[str, str
 
 
 def _printed(cell: dict[str, Any]) -> str:
-    """The result in a check's cell, as text."""
-    texts = (output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", []))
+    """The points in a check's cell. The words of its result may change with the grader's."""
+    outputs = (one for one in cell.get("outputs", []) if one.get("output_type") == "execute_result")
+    texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
     return "\n".join("".join(text) for text in texts)
 
 

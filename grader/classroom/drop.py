@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shutil
-import sqlite3
 from pathlib import Path
 
 from workbook.common.errors import WorkbookError
 
-from . import intake, roster
+from . import database, intake, roster
 from .classroom import Classroom
 
 
@@ -137,9 +136,9 @@ def _rows(classroom: Classroom, student: str) -> dict[str, tuple[float, float, i
     """Points, points given by hand and comments of a student, by assignment."""
     if not classroom.gradebook.exists():
         return {}
-    from nbgrader.api import Gradebook, MissingEntry
+    from nbgrader.api import MissingEntry
 
-    with Gradebook(f"sqlite:///{classroom.gradebook}") as gradebook:
+    with database.opened(classroom) as gradebook:
         try:
             entry = gradebook.find_student(student)
         except MissingEntry:
@@ -157,19 +156,9 @@ def _rows(classroom: Classroom, student: str) -> dict[str, tuple[float, float, i
 
 
 def _remove_marks(classroom: Classroom, student: str, assignment: str) -> None:
-    from nbgrader.api import Gradebook
-    from sqlalchemy.exc import OperationalError
-
     listed = roster.read(classroom)
-    try:
-        with Gradebook(f"sqlite:///{classroom.gradebook}") as gradebook:
-            gradebook.remove_submission(assignment, student)
-            entry = gradebook.find_student(student)
-            if not entry.submissions and (listed is None or student not in listed.students):
-                gradebook.remove_student(student)
-    except (OperationalError, sqlite3.Error):
-        raise WorkbookError(
-            "The gradebook is in use.",
-            where=str(classroom.gradebook),
-            todo="Close what else has it open, and run this again.",
-        ) from None
+    with database.opened(classroom) as gradebook:
+        gradebook.remove_submission(assignment, student)
+        entry = gradebook.find_student(student)
+        if not entry.submissions and (listed is None or student not in listed.students):
+            gradebook.remove_student(student)

@@ -24,7 +24,7 @@ from traitlets.utils.importstring import import_item
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
-from . import deadlines
+from . import database, deadlines
 from .classroom import Classroom, write
 
 
@@ -113,7 +113,7 @@ def refresh(classroom: Classroom, assignment: Assignment) -> None:
         return
     if _content(stamp) == _state_of(classroom):
         return
-    with Gradebook(f"sqlite:///{classroom.gradebook}") as gradebook:
+    with database.opened(classroom) as gradebook:
         entry = gradebook.update_or_create_assignment(assignment.name)
         _state(gradebook, entry, deadline)
         for submission in entry.submissions:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -21,6 +23,7 @@ from grader.classroom.classroom import Classroom
 from grader.cli import app
 from grader.judge import scratch
 from workbook.assignments import Assignment
+from workbook.common.errors import WorkbookError
 
 HERE = Path(__file__).parent
 
@@ -211,6 +214,23 @@ def test_drop(where: Classroom, both: list[Assignment]) -> None:
 
     run()  # both are still in the inbox
     assert set(scores(where, toy)) == {"anna", "twin"}
+
+
+def test_a_gradebook_in_use_is_said(where: Classroom, both: list[Assignment]) -> None:
+    """By each command that opens it; none ends in a traceback, and a run later writes it."""
+    _, toy = both
+    where.make_inbox()
+    hand_in(where, toy, "anna", "number = 1")
+    run()
+    (where.home / "deadlines.toml").write_text("[a9]\ndue = 2026-10-24T10:00:00Z\n")
+    with contextlib.closing(sqlite3.connect(where.gradebook)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        for command in (["autograde", "--workers", "1"], ["drop", "anna_a9", "--yes"]):
+            done = grader(*command)
+            assert isinstance(done.exception, WorkbookError), (command, done.output)
+            assert "The gradebook is in use" in str(done.exception)
+    run()
+    assert where.submission("anna_a9", toy.name).is_dir()
 
 
 def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
