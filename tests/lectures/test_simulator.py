@@ -304,6 +304,23 @@ def test_a_queue_size_counts_what_waits_and_not_what_runs() -> None:
     assert set(result.requests["error"]) == {"", "Exceeds maximum queue size"}
 
 
+def test_a_batcher_that_looks_too_early_sleeps_for_half_a_second() -> None:
+    model = Model("m", 8, 1, DynamicBatching(default_queue_policy=QueuePolicy(max_queue_size=4)))
+    plan = every(0.1, 4)
+    soon = simulate(model, plan, duration_ms=20)
+    assert soon.executions["start_ms"].tolist() == [0, 20]
+    for first in (True, {1}):
+        late = simulate(model, plan, duration_ms=20, batcher_first=first)
+        assert late.executions["start_ms"].tolist() == [0, 520]
+        woken = simulate(model, [*plan, Request("x", 90)], duration_ms=20, batcher_first=first)
+        assert woken.executions["start_ms"].tolist() == [0, 90]
+    full = [*every(0.1, 5), Request("x", 90)]  # it is refused, and that wakes nobody
+    late = simulate(model, full, duration_ms=20, batcher_first=True)
+    assert late.executions["start_ms"].tolist() == [0, 520]
+    free = simulate(Model("m", 8, 1, DynamicBatching()), plan, duration_ms=20, batcher_first=True)
+    assert free.executions["start_ms"].tolist() == [0, 20]
+
+
 def test_a_timeout_refuses_when_the_batcher_looks() -> None:
     policy = QueuePolicy(default_timeout_us=30_000)
     result = batched(every(10, 2), most=1, default_queue_policy=policy)

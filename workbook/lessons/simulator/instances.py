@@ -66,6 +66,7 @@ class Instances:
         delay: int,
         duration: Callable[[int], int],
         finished: Callable[[Execution], None],
+        batcher_first: Callable[[int], bool],
     ) -> None:
         """Start the threads.
 
@@ -76,9 +77,12 @@ class Instances:
             delay: the batcher's max_queue_delay_microseconds.
             duration: from an execution's rows to its length in microseconds.
             finished: called with each execution when it has ended.
+            batcher_first: whether after the end of this execution (numbered from 1) the batcher
+                looks before the instance counts as free.
         """
         self._clock, self._max, self._delay = clock, max_batch_size, delay
         self._duration, self._finished = duration, finished
+        self._batcher_first, self._started = batcher_first, 0
         self.count = count
         self._idle = [False] * count
         self._shared: list[Payload] = []  # any instance may take these
@@ -119,6 +123,8 @@ class Instances:
             payload = self._take(self._shared or self._own[number])
             payload.on_change()
             start = self._clock.now
+            self._started += 1
+            execution = self._started
             yield self._duration(payload.rows)
             self._finished(
                 Execution(tuple(payload.jobs), payload.rows, number, start, self._clock.now)
@@ -127,6 +133,8 @@ class Instances:
                 for release in job.on_release:
                     release()
             payload.on_change()
+            if self._batcher_first(execution):
+                yield 0  # other threads run
             payload.on_release()
 
     def _take(self, waiting: list[Payload]) -> Payload:

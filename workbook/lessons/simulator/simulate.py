@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -53,6 +53,7 @@ def simulate(
     plan: Iterable[Request | request_plan.Request],
     *,
     duration_ms: float | Callable[[int], float],
+    batcher_first: bool | Collection[int] = False,
 ) -> Simulation:
     """Simulate a model's scheduler: which requests go together, when, and which are refused.
 
@@ -64,6 +65,10 @@ def simulate(
         plan: the requests; those of a plan for `measure.send` will do.
         duration_ms: how long an execution takes in milliseconds: a number, or a function of its
             rows.
+        batcher_first: the executions, by number, after whose end the batcher looks before the
+            instance counts as free; True for all. With a queue policy or priorities the batcher
+            then sleeps for half a second, unless a request arrives. In the real server either
+            happens, often (see the package's docstring).
 
     Raises:
         WorkbookError: the plan is empty, two requests have the same id, a time is negative, or an
@@ -107,7 +112,13 @@ def simulate(
     batching = model.batching
     # RateLimiter::InitializePayloadQueues: the direct strategy has no delay at this place.
     delay = batching.max_queue_delay_us if isinstance(batching, DynamicBatching | Oldest) else 0
-    instances = Instances(clock, model.instances, model.max_batch_size, delay, duration, finished)
+
+    def looks_first(execution: int) -> bool:
+        return batcher_first if isinstance(batcher_first, bool) else execution in batcher_first
+
+    instances = Instances(
+        clock, model.instances, model.max_batch_size, delay, duration, finished, looks_first
+    )
     enqueue = _scheduler(clock, instances, model, refuse)
 
     def arrive(job: Job) -> None:
