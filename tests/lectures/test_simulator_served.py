@@ -48,6 +48,7 @@ output [ { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] } ]
 ONE = "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
 TWO = ONE.replace("1", "2", 1)
 POLICY = "dynamic_batching {{ default_queue_policy {{ {} }} }}"
+PATIENT = " max_sequence_idle_microseconds: 9000000"
 CONTROL = """ control_input [ { name: "READY" control [ {
   kind: CONTROL_SEQUENCE_READY fp32_false_true: [ 0, 1 ] } ] } ] }"""
 
@@ -81,6 +82,17 @@ def sequences(names: str, count: int, every_ms: float) -> list[measure.Request]:
     ]  # fmt: skip
 
 
+def crowd() -> list[measure.Request]:
+    """Three sequences. Where there are two slots, c waits for the end of a."""
+    return [
+        measure.Request("a0", 0, sequence=1, start=True),
+        measure.Request("b0", 120, sequence=2, start=True),
+        measure.Request("c0", 240, sequence=3, start=True, end=True),
+        measure.Request("a1", 1300, sequence=1, end=True),
+        measure.Request("b1", 2000, sequence=2, end=True),
+    ]
+
+
 #: name: (what the config says, the plan)
 PLANS = {
     "alone": (ONE, every(100, 4)),
@@ -103,11 +115,12 @@ PLANS = {
         pairs(100, 5),
     ),
     "ranked": (ONE + "dynamic_batching { priority_levels: 2 default_priority_level: 2 }", ranked()),
-    "direct": (ONE + "sequence_batching { direct { }" + CONTROL, sequences("abc", 2, 1300)),
+    "direct": (ONE + "sequence_batching { direct { }" + PATIENT + CONTROL, crowd()),
     "oldest": (
-        ONE + "sequence_batching { oldest { max_candidate_sequences: 2 }" + CONTROL,
-        sequences("abc", 2, 1300),
+        ONE + "sequence_batching { oldest { max_candidate_sequences: 2 }" + PATIENT + CONTROL,
+        crowd(),
     ),
+    "idle": (ONE + "sequence_batching { direct { }" + CONTROL, sequences("ab", 2, 1300)),
 }
 
 
