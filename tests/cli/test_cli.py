@@ -86,12 +86,34 @@ def default_port() -> int:
         return first
 
 
+class Started(subprocess.Popen[str]):
+    """A command that does not outlive its block, so that a failed test ends."""
+
+    def __exit__(self, *error: object) -> None:
+        if self.poll() is None:
+            self.kill()
+        super().__exit__(*error)  # type: ignore[arg-type]
+
+
+def press_ctrl_c(command: subprocess.Popen[str]) -> str:
+    """Interrupt a command, and after half a minute once more; returns its output.
+
+    Python loses an interrupt that arrives while it runs a destructor or a callback of its own.
+    """
+    command.send_signal(signal.SIGINT)
+    try:
+        return command.communicate(timeout=30)[0]
+    except subprocess.TimeoutExpired:
+        command.send_signal(signal.SIGINT)
+        return command.communicate(timeout=60)[0]
+
+
 @pytest.fixture
 def start(home: Path, default_port: int) -> Start:
     """`start(*words)`: a command that goes on; `at=` is another checkout."""
 
     def call(*words: str, at: Path = home) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        return Started(
             [sys.executable, "-c", WORKBOOK, str(default_port), *words],
             env=environment(at),
             stdout=subprocess.PIPE,
@@ -322,8 +344,7 @@ def test_ctrl_c_while_starting_leaves_nothing(start: Start, home: Path) -> None:
     with start("serve", *FREE_PORTS) as command:
         runs = home / ".workbook" / "run"
         wait_for(lambda: runs.is_dir() and any(runs.glob("*/pid")))
-        command.send_signal(signal.SIGINT)
-        output, _ = command.communicate(timeout=30)
+        output = press_ctrl_c(command)
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not list(runs.iterdir())
@@ -344,8 +365,7 @@ def test_ctrl_c_while_loading_begins_no_further_model(start: Start, home: Path) 
     diary = make_slow_models(home, 2 * all_models.AT_ONCE)
     with start("serve", "--detach", *FREE_PORTS) as command:
         wait_for(diary.exists)
-        command.send_signal(signal.SIGINT)
-        output, _ = command.communicate(timeout=60)
+        output = press_ctrl_c(command)
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not list((home / ".workbook" / "run").iterdir())
@@ -375,8 +395,7 @@ def test_ctrl_c_while_deploying_changes_nothing(run: Run, start: Start, home: Pa
     target = home / "model_repository" / "slow"
     with start("deploy", str(source)) as command:
         wait_for(target.exists)
-        command.send_signal(signal.SIGINT)
-        output, _ = command.communicate(timeout=30)
+        output = press_ctrl_c(command)
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not target.exists()
