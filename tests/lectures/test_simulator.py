@@ -284,6 +284,12 @@ def test_the_delay_begins_with_the_oldest_request_of_the_batch() -> None:
     assert result.executions["start_ms"].tolist() == [50]
 
 
+def test_the_example_of_the_docstring() -> None:
+    model = Model(max_batch_size=8, batching=DynamicBatching(max_queue_delay_us=20_000))
+    result = simulate(model, measure.every(5, 12), duration_ms=30)
+    assert result.executions["rows"].tolist() == [4, 4, 4]
+
+
 def test_a_preferred_size_ends_the_delay() -> None:
     result = batched(every(20, 3), preferred_batch_size=(2,), max_queue_delay_us=500_000)
     assert result.executions["start_ms"].tolist() == [20, 540]

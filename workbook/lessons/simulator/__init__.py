@@ -8,7 +8,7 @@
         batching=simulator.DynamicBatching(max_queue_delay_us=20_000),
     )
     result = simulator.simulate(model, measure.every(5, 12), duration_ms=30)
-    result.executions["rows"].tolist()          # [4, 8]
+    result.executions["rows"].tolist()          # [4, 4, 4]
     measure.plot_timeline(result.spans)         # the same picture as of a real server
 
 It follows upstream's source (github.com/triton-inference-server/core) step by step. Each module
