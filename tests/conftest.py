@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,14 @@ from workbook.server import Triton
 # A test that takes long on a busy machine is not wrong.
 settings.register_profile("course", deadline=None)
 settings.load_profile("course")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end processes. A shell that starts the tests in the background switches it off.
+
+    The processes that tests start would inherit that, and those that test Ctrl-C would hang.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

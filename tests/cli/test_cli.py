@@ -95,19 +95,6 @@ class Started(subprocess.Popen[str]):
         super().__exit__(*error)  # type: ignore[arg-type]
 
 
-def press_ctrl_c(command: subprocess.Popen[str]) -> str:
-    """Interrupt a command, and after half a minute once more; returns its output.
-
-    Python loses an interrupt that arrives while it runs a destructor or a callback of its own.
-    """
-    command.send_signal(signal.SIGINT)
-    try:
-        return command.communicate(timeout=30)[0]
-    except subprocess.TimeoutExpired:
-        command.send_signal(signal.SIGINT)
-        return command.communicate(timeout=60)[0]
-
-
 @pytest.fixture
 def start(home: Path, default_port: int) -> Start:
     """`start(*words)`: a command that goes on; `at=` is another checkout."""
@@ -344,7 +331,8 @@ def test_ctrl_c_while_starting_leaves_nothing(start: Start, home: Path) -> None:
     with start("serve", *FREE_PORTS) as command:
         runs = home / ".workbook" / "run"
         wait_for(lambda: runs.is_dir() and any(runs.glob("*/pid")))
-        output = press_ctrl_c(command)
+        command.send_signal(signal.SIGINT)
+        output, _ = command.communicate(timeout=60)
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not list(runs.iterdir())
@@ -365,7 +353,8 @@ def test_ctrl_c_while_loading_begins_no_further_model(start: Start, home: Path) 
     diary = make_slow_models(home, 2 * all_models.AT_ONCE)
     with start("serve", "--detach", *FREE_PORTS) as command:
         wait_for(diary.exists)
-        output = press_ctrl_c(command)
+        command.send_signal(signal.SIGINT)
+        output, _ = command.communicate(timeout=60)
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not list((home / ".workbook" / "run").iterdir())
@@ -395,7 +384,8 @@ def test_ctrl_c_while_deploying_changes_nothing(run: Run, start: Start, home: Pa
     target = home / "model_repository" / "slow"
     with start("deploy", str(source)) as command:
         wait_for(target.exists)
-        output = press_ctrl_c(command)
+        command.send_signal(signal.SIGINT)
+        output, _ = command.communicate(timeout=60)
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not target.exists()
