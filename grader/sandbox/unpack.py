@@ -51,6 +51,9 @@ def unpack(data: bytes, to: Path, *, most_bytes: int) -> list[str]:
     try:
         with tarfile.open(fileobj=io.BytesIO(data), mode="r|") as tar:
             for member in tar:
+                # An entry may claim any size, and tarfile would read on towards its end for ever.
+                if tar.offset > len(data):
+                    raise tarfile.ReadError("an entry is longer than the archive")
                 count += 1
                 if count > _ENTRIES:
                     wrong.append(f"More than {_ENTRIES} entries; the rest was left out.")

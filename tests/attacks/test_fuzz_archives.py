@@ -162,6 +162,17 @@ TAR_FIELDS = [
 TAR_TYPES = b"012356xgLKSVD"
 
 
+def test_an_entry_that_claims_any_size_ends_at_once(place: Path) -> None:
+    """tarfile reads a stream block by block up to the end that a header claims."""
+    header = tarfile.TarInfo("run.json")
+    for size in (1 << 20, 1 << 40, 1 << 62):
+        header.size = size
+        claimed = header.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
+        with fresh(place) as to:
+            (said,) = unpack(claimed, to, most_bytes=1_000)
+            assert "longer than the archive" in said
+
+
 @many
 @given(chances)
 def test_a_damaged_tar_is_unpacked_or_reported(place: Path, chance: random.Random) -> None:
