@@ -33,6 +33,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from grader.authoring.submissions import solution
 from grader.checks.results import Graded
 from grader.classroom import intake
 from grader.classroom.autograde import Outcome, autograde
@@ -106,9 +107,8 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
 
 def _copy(assignment: Assignment, to: Path, number: int) -> None:
     """The solution as a student would hand it in, with a text of its own."""
-    shutil.copytree(assignment.handout, to)
-    shutil.copytree(assignment.solution, to, dirs_exist_ok=True)
-    notebook = json.loads(assignment.instructor.read_text("utf-8"))
+    solution(assignment, to)
+    notebook = json.loads((to / assignment.release.name).read_text("utf-8"))
     text = {"cell_type": "markdown", "id": "own", "metadata": {}, "source": f"Copy {number}"}
     notebook["cells"].append(text)
     (to / assignment.release.name).write_text(json.dumps(notebook), "utf-8")

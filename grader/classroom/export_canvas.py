@@ -34,7 +34,6 @@ _ASSIGNMENT = re.compile(r"(?P<title>.*) \((?P<id>\d+)\)")
 #: Columns of totals, which the importer leaves out.
 _TOTALS = re.compile(r"(Current|Final|Override) (Score|Points|Grade|Status)")
 _POINTS = "Points Possible"
-_DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
 
 
 def table(classroom: Classroom, assignment: Assignment, gradebook: Path, title: str = "") -> Export:
@@ -131,7 +130,8 @@ def _check_points(sheet: Sheet, at: int, assignment: Assignment) -> bool:
     """Whether numbers have decimal commas; raise an error where Canvas has other points."""
     most = sum(assignment.checks.values()) + sum(assignment.written.values())
     text = next((line[at] for line in sheet.rows if _POINTS in line[0]), "")
-    if not _DECIMAL.fullmatch(text.strip()) or abs(float(text.replace(",", ".")) - most) > 0.005:
+    stated = spreadsheet.parsed(text)
+    if stated is None or abs(stated - most) > 0.005:
         raise WorkbookError(
             f"In Canvas the assignment has {text.strip() or 'no'} points, here it has {most:g}.",
             where=f"{sheet.file}, column {shown(sheet.header[at])}",

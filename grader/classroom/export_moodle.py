@@ -46,7 +46,6 @@ from .spreadsheet import Sheet, column, number, safe
 _WHAT = "Moodle's grading worksheet"
 #: The feedback that this module wrote begins with this. It is replaced; a person's words are kept.
 _OURS = "<p>Graded automatically."
-_DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
 _NUMBER = re.compile(r"\D*(\d+)")
 
 
@@ -179,14 +178,14 @@ def _by_place(sheet: Sheet) -> _Columns:
     """
     cells = list(zip(*sheet.rows, strict=True))
     ids = [match[1] for text in cells[0] if (match := _NUMBER.fullmatch(text))] if cells else []
-    numbers = [[_number(text) for text in texts] for texts in cells]
+    numbers = [[spreadsheet.parsed(text) for text in texts] for texts in cells]
     grades = [
         place - 1
         for place in range(2, len(cells))
         if len({*numbers[place]}) == 1
         and (most := numbers[place][0])
         and all(
-            not text.strip() or ((value := _number(text)) is not None and value <= most)
+            not text.strip() or ((value := spreadsheet.parsed(text)) is not None and value <= most)
             for text in cells[place - 1]
         )
     ]
@@ -210,7 +209,7 @@ def _by_place(sheet: Sheet) -> _Columns:
 def _check_maximum(sheet: Sheet, place: int, most: float) -> bool:
     """Whether the worksheet has decimal commas; raise an error where it has another maximum."""
     for cells in sheet.rows:
-        if (value := _number(cells[place])) is None or abs(value - most) > 0.005:
+        if (value := spreadsheet.parsed(cells[place])) is None or abs(value - most) > 0.005:
             raise WorkbookError(
                 f"In Moodle the maximum grade is {cells[place]}, here it is {most:g} points.",
                 where=str(sheet.file),
@@ -227,11 +226,6 @@ def _refused(sheet: Sheet, why: str) -> WorkbookError:
         todo="In Moodle, set your language to English, download it once more (Submissions, "
         "Download grading worksheet), and upload the result with the same language.",
     )
-
-
-def _number(text: str) -> float | None:
-    text = text.strip()
-    return float(text.replace(",", ".")) if _DECIMAL.fullmatch(text) else None
 
 
 def _is_free(feedback: str) -> bool:

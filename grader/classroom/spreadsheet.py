@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from workbook.common.errors import WorkbookError
 
 from .names import clean, shown
 
+_DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
 #: The largest file that is read, in bytes.
 MOST_BYTES = 50 << 20
 #: A spreadsheet takes a cell that begins with one of these for a formula.
@@ -126,3 +128,12 @@ def number(value: float, comma: bool = False) -> str:
     Example: `number(12.5) == "12.50"`, `number(7, comma=True) == "7,00"`.
     """
     return f"{value:.2f}".replace(".", "," if comma else ".")
+
+
+def parsed(text: str) -> float | None:
+    """The number that a cell holds, with a decimal point or comma; None if it holds none.
+
+    Example: `parsed(" 12,50 ") == 12.5`, `parsed("-") is None`.
+    """
+    text = text.strip()
+    return float(text.replace(",", ".")) if _DECIMAL.fullmatch(text) else None
