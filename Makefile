@@ -4,6 +4,7 @@
 #   make lab BROWSER=no         the same without opening a browser
 #   make lab OPTIONS="--http-port 9000 --grpc-port 9001 --metrics-port 9002"
 #   make vllm                   add vLLM and the language models; make lab then loads them
+#   make hub                    run JupyterHub for a class, each student with an own server
 #   make check                  format, lint, types, and the tests that need no server: three minutes
 #   make test                   add vLLM, then run every check and test
 #   make setup PYTHON=python3.12
@@ -21,15 +22,19 @@ BIN := $(VENV)/bin
 checksum = $(shell cat $(1) 2>/dev/null | cksum | cut -d' ' -f1)
 LISTS := requirements-uv.txt requirements.txt requirements-torch.txt
 STAMP := $(VENV)/.complete-$(call checksum,$(LISTS) pyproject.toml)
+HUB_LISTS := requirements-hub.txt requirements-class.txt docker/hub/one_machine/proxy/package-lock.json
+HUB_STAMP := $(VENV)/.hub-$(call checksum,$(HUB_LISTS))
 VLLM_STAMP := $(VENV)/.vllm-$(call checksum,requirements-vllm.txt)
 COMPILED := $(VENV)/.compiled-$(call checksum,$(LISTS) requirements-vllm.txt)
 
 ASSIGNMENT ?=
 
-.PHONY: help setup lab check test grade build vllm bench bench-peers doctor lock clean
+.PHONY: help packages setup lab check test mutants grade build site vllm hub bench bench-peers image image-test doctor lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+packages: $(STAMP)  # the first half of setup; the laptop image builds the halves apart
 
 setup: $(STAMP) ## install everything into .venv and build the models; start nothing
 	@$(BIN)/python -c "from workbook.measure import perf_install; perf_install.install()"
@@ -65,12 +70,15 @@ $(COMPILED): | $(STAMP)
 	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib grader workbook || true
 	@rm -f $(VENV)/.compiled-*; touch $@
 
-test: setup $(VLLM_STAMP) $(COMPILED) ## set up with vLLM, then every check and test; the same that CI runs
+test: setup $(VLLM_STAMP) $(HUB_STAMP) $(COMPILED) ## set up with vLLM, then every check and test; the same that CI runs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest --durations=30 -m "not alone"
+	$(BIN)/pytest --durations=30 -m "not alone and not long"
 	$(BIN)/pytest --durations=10 -m alone --numprocesses=0
+
+mutants: setup $(COMPILED) ## the wrong answers to assignments that make test leaves out: ten minutes
+	$(BIN)/pytest --durations=10 -m long
 
 grade: setup $(COMPILED) ## grade what lies in grader/work/inbox, of all assignments; ASSIGNMENT=a2 for one
 	@code=0; $(BIN)/grader autograde $(ASSIGNMENT) $(OPTIONS) || code=$$?; \
@@ -81,6 +89,9 @@ grade: setup $(COMPILED) ## grade what lies in grader/work/inbox, of all assignm
 build: setup ## build the notebooks of lectures and assignments from their sources
 	@$(BIN)/workbook build
 
+site: setup ## make the course's site in .workbook/site: every lecture as a page; minutes where they ran
+	@$(BIN)/workbook site
+
 vllm: setup $(VLLM_STAMP) ## add vLLM's CPU build and build the language models
 	@$(BIN)/workbook models llama
 
@@ -89,14 +100,32 @@ $(VLLM_STAMP): requirements-vllm.txt
 	@$(BIN)/python workbook/lab/install.py vllm
 	@rm -f $(VENV)/.vllm-*; touch $@
 
+hub: setup $(HUB_STAMP) ## run JupyterHub for a class on this machine: docker/hub/README.md
+	@$(BIN)/jupyterhub -f docker/hub/one_machine/jupyterhub_config.py
+
+$(HUB_STAMP): $(HUB_LISTS) | $(STAMP)
+	@echo "Adding JupyterHub and its proxy to $(VENV): 100 MB to download, 350 MB of disk."
+	@$(BIN)/python workbook/lab/install.py hub
+	@rm -f $(VENV)/.hub-*; touch $@
+
 bench: setup ## measure the server against its peers on this machine; writes BENCHMARKS.md
 	@$(BIN)/workbook bench
 
 bench-peers: setup ## the same beside MLServer, BentoML and LitServe, each in an environment of its own
 	@$(BIN)/workbook bench peers
 
+.PHONY: gpu-stack
+gpu-stack: setup ## check docker/gpu with a real Prometheus and redis; writes docker/gpu/CHECKED.md
+	@WORKBOOK_RECORD=docker/gpu/CHECKED.md $(BIN)/pytest --numprocesses=0 tests/docker/test_gpu_stack.py
+
 doctor: ## say what this machine lacks, and how to mend it
 	@if test -x $(BIN)/workbook; then $(BIN)/workbook doctor; else $(or $(PYTHON),python3) workbook/lab/doctor.py; fi
+
+image: ## build the laptop image, triton-workbook, with Docker
+	docker build --file docker/laptop/Dockerfile --tag triton-workbook .
+
+image-test: $(STAMP) ## build the laptop image with Docker or Podman and try it; writes docker/laptop/LAST_RUN.md
+	@$(BIN)/python docker/laptop/try_image.py
 
 lock: $(STAMP) ## write the lists of packages anew, with hashes, from requirements*.in
 	@$(BIN)/python workbook/lab/install.py lock

@@ -20,7 +20,7 @@ def main(
     names: Annotated[list[str] | None, typer.Argument()] = None,
     rounds: Annotated[int, typer.Option(min=1)] = 5,
     seconds: Annotated[float, typer.Option(min=0.5)] = 4.0,
-    submissions: Annotated[int, typer.Option(min=2)] = 20,
+    submissions: Annotated[int, typer.Option(min=4)] = 20,
 ) -> None:
     """Run benchmarks and write their results."""
     wanted = list(names or USUAL)

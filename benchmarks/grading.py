@@ -2,10 +2,14 @@
 
 Copies of the solution are graded, each with a cell of its own so that no two are the same:
 
-1. with one worker, with two, with one again, and once more unchanged;
+1. with one worker, with two, with one again, and once more unchanged; a class of two before, which
+   shows what the start of a run costs: once per run, and not per submission;
 2. without a sandbox;
 3. by plain `nbgrader autograde` in one process, with a laptop server beside it for the models that
    the notebooks deploy.
+
+A class of 200 is simulated: its results are copies of one, so that only what surrounds grading
+takes time. It shows whether time per result and memory grow with the class.
 
 All of it is one run. The speed of a machine may change by a third meanwhile. So the time of two
 workers is compared with the mean of one worker's times before and after it, and the sandbox with
@@ -28,6 +32,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import psutil
 from rich.console import Console
@@ -35,14 +40,20 @@ from rich.table import Table
 
 from grader.authoring.submissions import solution
 from grader.checks.results import Graded
-from grader.classroom import intake
+from grader.classroom import gradebook, intake
 from grader.classroom.autograde import Outcome, autograde
 from grader.classroom.classroom import Classroom, write
-from grader.judge.grade_submission import Settings
+from grader.judge.grade_submission import Settings, key
 from workbook.assignments import Assignment, programs_on_path
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
+
+#: Submissions of a small class. What it costs more than its submissions is the start of a run.
+FEW = 2
+#: Students of the simulated class.
+SIMULATED = 200
+_RESULT = "GRADER_BENCH_RESULT"  # a variable: the file with the result that is copied
 
 FILE = paths.root() / "grader" / "BENCHMARKS.md"
 
@@ -66,9 +77,12 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="grader-bench-") as folder:
         home = Path(folder)
-        inbox = home / "inbox"
-        for number in range(submissions):
-            _copy(assignment, inbox / f"s{number:02}", number)
+        inbox = _inbox(assignment, home / "inbox", submissions)
+        few = _inbox(assignment, home / "few", FEW)
+        began = _processor_seconds()
+        console.print(f"Grading {FEW} submissions with 1 worker …")
+        _class(assignment, home / "start", few, 1, False)
+        busy_few = _processor_seconds() - began
         seconds, busy = [], []
         for turn, workers in enumerate((1, 2, 1)):
             began = _processor_seconds()
@@ -80,6 +94,8 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
         again = _again(assignment, home / "turn2", inbox)
         console.print("Grading with one worker and no sandbox …")
         bare = _class(assignment, home / "bare", inbox, 1, True)
+        console.print(f"Simulating a class of {SIMULATED} …")
+        simulated = _simulated(assignment, home / "simulated", graded[0])
         console.print("plain nbgrader autograde …")
         plain = _plain(assignment, home / "plain", home / "turn2" / "submitted")
     before, two, after = seconds
@@ -87,9 +103,10 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
     ours = statistics.median(result.executed for result in graded)
     without = statistics.median(result.executed for result in bare[1])
     each = plain / submissions
-    processor = (busy[0] + busy[2]) / 2 / submissions
+    processor = ((busy[0] + busy[2]) / 2 - busy_few) / (submissions - FEW)
     figures = [
         Figure("processor time per submission", processor, "s", "at most 5 s", processor <= 5),
+        Figure("processor time to start a run", busy_few - FEW * processor, "s", "", True),
         Figure(
             "2 workers beside plain nbgrader", plain / two, "×", "at least ×2", plain / two >= 2
         ),
@@ -101,8 +118,16 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
         Figure("sandbox over none", ours / without, "×", "at most ×1.10", ours / without <= 1.1),
         Figure("an unchanged class again", again, "s", "", True),
         Figure("that beside grading it", two / again, "×", "at least ×50", two / again >= 50),
+        *_figures(simulated, two / submissions),
     ]
     _show(figures, submissions, assignment, console)
+
+
+def _inbox(assignment: Assignment, folder: Path, submissions: int) -> Path:
+    """Fill a folder with copies of the solution, and return it."""
+    for number in range(submissions):
+        _copy(assignment, folder / f"s{number:03}", number)
+    return folder
 
 
 def _copy(assignment: Assignment, to: Path, number: int) -> None:
@@ -130,6 +155,72 @@ def _class(
                 todo="Mend that first.",
             )
     return outcome, list(results.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Simulated:
+    """What writing the results of a large class took.
+
+    Attributes:
+        writes: seconds per result, in order.
+        grown: bytes by which the memory of this process grew from the 50th to the last result.
+    """
+
+    writes: list[float]
+    grown: int
+
+
+def copied(work: Path, assignment: str, settings: Settings) -> Graded:
+    """Stands for `grade` in the simulated class: a copy of one result."""
+    result = Graded.model_validate_json(Path(os.environ[_RESULT]).read_bytes())
+    return result.model_copy(update={"key": key(work, assignment, settings)})
+
+
+def _simulated(assignment: Assignment, home: Path, result: Graded) -> _Simulated:
+    inbox = _inbox(assignment, home / "inbox", SIMULATED)
+    classroom = Classroom(home / "work")
+    intake.take_inbox(classroom, assignment, inbox)
+    file = home / "result.json"
+    file.write_bytes(result.model_dump_json().encode())
+    writes: list[float] = []
+    memory: list[int] = []
+    original = gradebook.Writer.write
+
+    def timed(writer: gradebook.Writer, student: str, key: str) -> None:
+        began = time.monotonic()
+        original(writer, student, key)
+        writes.append(time.monotonic() - began)
+        memory.append(psutil.Process().memory_info().rss)
+
+    settings = Settings(secret=classroom.secret())
+    with (
+        mock.patch.dict(os.environ, {_RESULT: str(file)}),
+        mock.patch.object(gradebook.Writer, "write", timed),
+    ):
+        autograde(classroom, assignment, settings, workers=2, grader=copied)
+    assert len(classroom.results(assignment.name)) == len(writes) == SIMULATED
+    return _Simulated(writes, memory[-1] - memory[SIMULATED // 4])
+
+
+def _figures(simulated: _Simulated, graded_s: float) -> list[Figure]:
+    """What the simulated class shows.
+
+    Args:
+        simulated: what was measured.
+        graded_s: seconds between two results where two workers grade for real.
+    """
+    quarter = SIMULATED // 4
+    writes = simulated.writes
+    median = statistics.median(writes)
+    growth = statistics.median(writes[-quarter:]) / statistics.median(writes[:quarter])
+    grown = simulated.grown / (1 << 20)
+    share = median / graded_s
+    return [
+        Figure(f"class of {SIMULATED}: writing a result", median, "s", "", True),
+        Figure("that beside grading with 2 workers", share, "×", "at most ×0.5", share <= 0.5),
+        Figure("the last quarter beside the first", growth, "×", "at most ×1.2", growth <= 1.2),
+        Figure("growth of memory after the first quarter", grown, "MiB", "at most 50", grown <= 50),
+    ]
 
 
 def _processor_seconds() -> float:
@@ -212,8 +303,8 @@ def _show(
     ]
     for figure in figures:
         measured = f"{figure.unit}{figure.measured:.2f}"
-        if figure.unit == "s":
-            measured = f"{figure.measured:.2f} s"
+        if figure.unit in ("s", "MiB"):
+            measured = f"{figure.measured:.2f} {figure.unit}"
         reached = ("yes" if figure.reached else "no") if figure.target else ""
         table.add_row(figure.name, measured, figure.target, reached)
         lines.append(f"| {figure.name} | {measured} | {figure.target} | {reached} |")

@@ -1,12 +1,12 @@
 # ---
 # title: Start here
-# minutes: 10
+# minutes: 12
 # ---
 
 # %% [markdown]
 # # Triton Workbook
 #
-# Triton Inference Server is NVIDIA's open-source server for machine-learning models: programs send it tensors over the network, and it sends predictions back. You will serve real models on this machine, and measure what happens. Nothing here asks you to believe a number: you make it yourself.
+# Triton Inference Server is NVIDIA's open-source server for machine-learning models: programs send it tensors over the network, and it sends predictions back. You will serve real models on this machine, and measure what happens. You need not believe a number in this course: you measure it yourself.
 
 # %% [markdown]
 # ## Is the server there?
@@ -20,12 +20,16 @@ server = ensure("square")
 print(server.url, server.metadata()["name"], server.metadata()["version"])
 
 # %% [markdown]
-# `ensure` loads the models that a notebook needs, where the server has lost them. No answer? In a terminal, `workbook serve --detach` starts a server, `workbook status` shows how it is, and `make doctor` says what this machine lacks.
+# `ensure` finds the server, and loads the models that it lacks. If no server answers: in a terminal, `workbook serve --detach` starts a server, `workbook status` shows its state, and `make doctor` says what this machine lacks.
+#
+# This is what the server is made of. Each notebook of lecture 1 marks the parts that it is about.
+#
+# ![Triton: front ends, core, backends, model repository](images/architecture.svg)
 
 # %% [markdown]
 # ## What it serves
 #
-# One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. Most backends are C++ libraries. On a laptop, Python programs that follow the same rules take their place: we call them *stand-ins*. NVIDIA's GPU container serves the same folder unchanged.
+# One folder, `model_repository/`, one subfolder per model. A *backend* is the part of Triton that runs models of one kind: Python, PyTorch, ONNX and so on. Most backends are C++ libraries. On a laptop, Python programs that follow the same rules take their place: we call them *stand-ins*.
 
 # %%
 import pandas as pd
@@ -37,9 +41,22 @@ pd.set_option("display.max_colwidth", None)
 table.groupby(["backend", "served by"]).agg(", ".join)
 
 # %% [markdown]
+# ### The same in NVIDIA's container
+#
+# It is meant to serve the same folder unchanged. With Docker, `$IMAGE` being the address that [NVIDIA's quickstart](https://github.com/triton-inference-server/server/blob/main/docs/getting_started/quickstart.md) gives for release 24.10:
+#
+# ```sh
+# docker run --rm --gpus all --shm-size 1g -p 8000-8002:8000-8002 \
+#   -v $PWD/model_repository:/models --workdir /models $IMAGE \
+#   tritonserver --model-repository /models
+# ```
+#
+# Leave out `--gpus all` where there is no GPU. We have not run it: this course was built without Docker.
+
+# %% [markdown]
 # ## A first request
 #
-# The smallest one squares numbers. JSON goes in, JSON comes out.
+# The smallest model squares numbers. JSON goes in, JSON comes out.
 
 # %%
 tensor = {"name": "INPUT", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
@@ -49,47 +66,59 @@ answer["outputs"][0]["data"]
 # %% [markdown]
 # ## How a lecture works
 #
-# Each begins with a question. You **predict**, run the experiment, and **compare**. Run the cell of a prediction, then type a number below the question and press Enter, or choose an option.
+# Each begins with a question. You **predict**, run the experiment, and **compare**. Predictions are kept on this machine only. You may skip one: what was measured is shown all the same.
 #
-# You may skip it: what was measured is shown all the same. Predictions are kept on this machine and nowhere else.
-
-# %% [markdown]
-# Try one. An *execution* is one call of the model by the server; an *inference* is one row. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
-
-# %%
-from workbook.lessons import Premise, claim, compare, predict
-
-predict("start.square", "The square model gets 3 rows at once. How many executions will it count?")
+# Try one. An *execution* is one call of the model. The first number of a tensor's shape counts its rows: `[3, 1]` is 3 rows.
 
 # %%
 from workbook import measure
+from workbook.lessons import claim, compare, predict, task
+from workbook.lessons.setups.inside_the_server import counted
 
+predict(
+    "start.square",
+    "The square model gets one request with 3 rows. How many executions will the server count?",
+    {
+        "3, one per row": "A model gets all rows of a request in one call. The 3 rows are counted, "
+        "too, but as inferences.",
+        "1": None,
+        "0: it is too small to be counted": "The server counts every request that a model has "
+        "computed, however small it is.",
+    },
+)
+
+# %%
 numbers = [1, 2, 3]
 before = measure.statistics(server, "square")
 rows = {"name": "INPUT", "shape": [len(numbers), 1], "datatype": "FP32", "data": numbers}
 server.request("POST", "/v2/models/square/infer", json={"inputs": [rows]})
-seen = measure.difference(before, measure.statistics(server, "square"))
-requests = seen["requests"].sum()
-alone = Premise(requests == 1, f"the server counted {requests} requests, and one was sent here")
-compare("start.square", float(seen["executions"].sum()), premise=alone)
-
-# %% [markdown]
-# A **claim** says what should hold on your machine, and what to try when it does not.
-#
-# Other programs can disturb an experiment. So each comparison has a *premise*: what must be so before a result means anything. Where it does not hold, you read what differed instead of a result, and run the experiment again.
+seen = measure.difference(before, measure.statistics(server, "square")).iloc[0]
+seen[["requests", "inferences", "executions"]].to_frame("count")
 
 # %%
+alone = counted(seen, 1)  # no other program has asked meanwhile
+known = {1: "1", 3: "3, one per row"}
+compare("start.square", known.get(seen.executions, str(seen.executions)), premise=alone)
 claim(
-    seen["executions"].sum() == 1 and seen["inferences"].sum() == len(numbers),
+    seen.executions == 1 and seen.inferences == len(numbers),
     f"{len(numbers)} rows in one request are {len(numbers)} inferences in one execution.",
-    "Does somebody else use this server? Then run the last two cells again.",
+    "Run the last two cells again: another program may have used this server.",
     premise=alone,
+    id="start.square",
 )
+
+# %% [markdown]
+# A **claim** says what should hold on your machine. Other programs can disturb an experiment. So a claim has a **premise**. If that fails, you read what differed; run the experiment again.
+#
+# In a **task** you change something. The check asks the server, and turns green when the task is done. One button checks again, the other gives hints.
+
+# %%
+task("start.five", server=server)
 
 # %% [markdown]
 # ## The syllabus
 #
-# Lectures are for reading and measuring, assignments for building. The minutes come from the notebooks themselves. A number that the table skips is a notebook still to come.
+# Lectures are for reading and measuring, assignments for building. The minutes come from the notebooks themselves.
 
 # %%
 from workbook.lessons import syllabus
@@ -99,18 +128,17 @@ syllabus.table()
 # %% [markdown]
 # ## Three paths
 #
-# Two hours show what Triton does with requests. Four add the inside of the server and an assignment. Eight will cover the whole architecture, and the first notebooks on backends and speed. The table counts the minutes of what is ready today, and how many notebooks are to come. Time left over is for self-checks.
+# The path of two hours shows what Triton does with requests. The one of four adds the inside of the server and an assignment. The one of eight will cover the whole architecture, and the first notebooks on backends and speed. The table counts what is ready today. The time that is left over is for the self-checks.
 
 # %%
 syllabus.routes()
 
 # %% [markdown]
-# ## Rules of the house
+# ## Before you go on
 #
-# - Lectures start servers of their own for experiments. The shared one is never disturbed.
-# - A result of your own stands beside a published one. Compare ratios, not absolute numbers.
+# - Most experiments run on a server of their own; only this notebook uses the shared one.
+# - Compare ratios with published results, not absolute numbers.
 # - **Errata** boxes say what older slides and guides got wrong, or what has changed since.
-# - Broke something? In the menu: *Kernel*, *Restart Kernel and Run All Cells*.
-
-# %% [markdown]
+# - Something is broken? In the menu: *Kernel*, *Restart Kernel and Run All Cells*.
+#
 # Next: [a first model](1_architecture/01__first_model.ipynb).

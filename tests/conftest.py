@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.marking import starts_processes
+from tests.scheduling import Scheduling
 from workbook.server import Triton
 
 # A test that takes long on a busy machine is not wrong.
@@ -24,6 +26,19 @@ def pytest_configure() -> None:
     The processes that tests start would inherit that, and those that test Ctrl-C would hang.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)  # only xdist knows it
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
+    """Each assignment's tests are a worker's own, where files are shared among workers."""
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print what fails when it fails: a run that is stopped never comes to pytest's summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        last = report.longreprtext.splitlines()[-25:]
+        print(f"\n{report.when} of {report.nodeid}, {report.duration:.0f} s:", *last, sep="\n")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `workbook serve · status · stop · models · deploy · build · submit · …`."""
+"""The command line: `workbook serve · status · stop · models · deploy · build · site · …`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .common import paths, terminal
-from .common.errors import ServerError, WorkbookError
+from .common.errors import RequestError, ServerError, WorkbookError
 from .server import Server, Triton, all_models, connect, ports, run_folders, which_repository
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
@@ -41,6 +41,8 @@ _KEPT = {
     "models": "The models that were built are kept; the same command goes on from there.",
     "build": "The same command writes what is missing.",
     "deploy": "`workbook status` shows whether the model was deployed.",
+    "links": "The stored list is as it was.",
+    "site": "The lectures that ran are kept; the same command goes on from there.",
     "submit": "No new zip was written.",
 }
 
@@ -170,6 +172,9 @@ def models(
     built = zoo.repository.build(only=names or None, force=rebuild, hub=taken)
     done = f"{len(built)} built; the repository is complete: {escape(str(paths.repository()))}"
     out.print(done, soft_wrap=True)
+    if not names and (reason := zoo.engines.lacking()):
+        left_out = ", ".join(zoo.repository.ENGINES)
+        out.print(f"Left out: {left_out}. {escape(reason)}", soft_wrap=True)
 
 
 @app.command()
@@ -217,23 +222,42 @@ def chat(
     parameters = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p}
     with connect() as server:
         chat.check(server, model)
-        turns: list[dict[str, str]] = []
-        while True:
-            asked = " ".join(question).strip() if question else chat.read_question()
-            if question and not asked:
-                raise WorkbookError("The question is empty.", todo="Write it, or leave it out.")
+        if question is not None:
+            asked = " ".join(question).strip()
             if not asked:
-                return
-            turns.append({"role": "user", "content": asked})
-            said = ""
-            for piece in chat.stream(server, model, chat.prompt(server, model, turns), parameters):
-                text = str(piece.get("text_output", ""))
-                said += text
-                out.print(text, end="", markup=False, soft_wrap=True)
-            out.print()
-            turns.append({"role": "assistant", "content": said})
-            if question:
-                return
+                raise WorkbookError("The question is empty.", todo="Write it, or leave it out.")
+            _answer(server, model, [{"role": "user", "content": asked}], parameters)
+            return
+        turns: Sequence[Mapping[str, str]] = []
+        while asked := chat.read_question():
+            whole = [*turns, {"role": "user", "content": asked}]
+            kept = chat.fitting(server, model, whole, max_tokens)
+            if len(kept) < len(whole):
+                err.print("[dim](The model's context is full: the oldest turns are left out.)[/]")
+            try:
+                said = _answer(server, model, kept, parameters)
+            except RequestError as error:  # the conversation goes on without this question
+                terminal.complain(err, error)
+                continue
+            turns = [*kept, {"role": "assistant", "content": said}]
+
+
+def _answer(
+    server: Server,
+    model: str,
+    turns: Sequence[Mapping[str, str]],
+    parameters: Mapping[str, object],
+) -> str:
+    """Print a model's answer as it is made, and return it."""
+    from .llm import chat
+
+    said = ""
+    for piece in chat.stream(server, model, chat.prompt(server, model, turns), parameters):
+        text = str(piece.get("text_output", ""))
+        said += text
+        out.print(text, end="", markup=False, soft_wrap=True)
+    out.print()
+    return said
 
 
 @app.command()
@@ -293,7 +317,7 @@ def bench(
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of a measurement.")] = 4.0,
-    submissions: Annotated[int, typer.Option(min=2, help="Of grading: copies to grade.")] = 20,
+    submissions: Annotated[int, typer.Option(min=4, help="Of grading: copies to grade.")] = 20,
 ) -> None:
     """Measure this server, and grading, on this machine; writes BENCHMARKS.md."""
     # A process of its own: `benchmarks/` stands above this package, which does not import it.
@@ -311,13 +335,10 @@ def build(
     check: Annotated[
         bool, typer.Option(help="Change nothing; fail if a built file is not up to date.")
     ] = False,
-    run: Annotated[
-        bool, typer.Option(help="Run the lectures too, and keep what they show in their pages.")
-    ] = False,
 ) -> None:
     """Build the notebooks of lectures and assignments from their sources."""
     from . import assignments
-    from .notebooks import building, executing
+    from .notebooks import building
 
     lectures, own = building.lectures(), [a for a in assignments.find() if a.source.is_file()]
     known = {lecture.name for lecture in lectures}
@@ -332,10 +353,6 @@ def build(
     if names:
         lectures = [lecture for lecture in lectures if lecture.name in names]
         own = [a for a in own if not {a.name, a.short}.isdisjoint(names)]
-    for lecture in lectures if run else ():
-        with out.status(f"Running {escape(lecture.name)} …"):
-            target = executing.write(lecture.source, executing.run(lecture.source))
-        out.print(f"[green]✓[/] {escape(str(target))}", soft_wrap=True)
     with out.status("Building …") as shown:
         changed: list[Path] = []
         for lecture in lectures:
@@ -354,6 +371,50 @@ def build(
 
 
 @app.command()
+def site(
+    output: Annotated[
+        Path | None, typer.Option(help="The folder of the site. Default: .workbook/site.")
+    ] = None,
+    executed: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", help="Executed copies, e.g. of a CI run. Default: .workbook/executed."
+        ),
+    ] = None,
+) -> None:
+    """Make the course's site. Lectures that were changed since they ran are run first."""
+    from . import site
+
+    with out.status("Looking for lectures to run …") as shown:
+        lectures = site.executed.everything(
+            executed, lambda name: shown.update(f"Running {escape(name)} …")
+        )
+        shown.update("Building the pages …")
+        index = site.build(lectures, output or paths.state("site"))
+    out.print(f"[green]✓[/] {len(lectures)} pages: {escape(str(index))}", soft_wrap=True)
+
+
+@app.command()
+def links(
+    clones: Annotated[
+        Path | None,
+        typer.Option("--from", help="Clones, as OWNER/REPOSITORY, to read instead of the network."),
+    ] = None,
+) -> None:
+    """Read the pages that the lectures link to, and store their headings for the tests."""
+    from .site import links
+
+    with out.status("Reading the pages …"):
+        missing = links.refresh(clones)
+    if missing:
+        raise WorkbookError(
+            "Links of the lectures lead nowhere:\n" + "\n".join(f"  {link}" for link in missing),
+            todo="Mend them in the lectures' sources.",
+        )
+    out.print("[green]✓[/] Every page and every place in it is there.")
+
+
+@app.command()
 def submit(
     name: Annotated[
         str | None, typer.Argument(help="The assignment, e.g. a2. Default: that of this folder.")
@@ -365,6 +426,8 @@ def submit(
     from .assignments import submit
 
     assignment = submit.here(name, Path.cwd())
+    if (found := submit.renamed(assignment)) is not None:
+        _take_renamed(found, assignment.release)
     err.print(f"Your work: {escape(str(assignment.handout))}", soft_wrap=True)
     columns = (
         TextColumn(f"Running {escape(assignment.release.name)}"),
@@ -396,6 +459,20 @@ def submit(
     written = f"{escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)"
     out.print(f"[green]✓[/] {written}", soft_wrap=True)
     out.print("  Hand this file in.")
+    if run and not submission.errors:
+        out.print(f"  {submit.points(submission)}")
+
+
+def _take_renamed(found: Path, name: Path) -> None:
+    """Give a notebook its name back, if the student says so."""
+    sentence = f"{name.name} is not there. {found.name} beside it is a notebook of this assignment."
+    if not sys.stdin.isatty():
+        raise WorkbookError(sentence, where=str(name.parent), todo=f"Rename it to {name.name}.")
+    if not typer.confirm(f"{sentence} Rename it to {name.name}?", err=True):
+        raise WorkbookError(
+            "Nothing was handed in.", where=str(name.parent), todo=f"Rename it to {name.name}."
+        )
+    found.rename(name)
 
 
 @app.command()

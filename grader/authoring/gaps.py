@@ -174,11 +174,17 @@ def _of_mutants(
                     where,
                     "Mend the id; a file has a / in its name.",
                 )
-        if not mutant.fails:
+        if not mutant.fails and not mutant.right:
             yield Gap(
                 f"The mutant {mutant.name!r} fails nothing.",
                 where,
-                "Name the checks that must find it.",
+                "Name the checks that must find it. If it is another right answer: right=True.",
+            )
+        if mutant.right and (mutant.fails or mutant.stops):
+            yield Gap(
+                f"The mutant {mutant.name!r} is a right answer that must fail or stop.",
+                where,
+                "Delete its right=True, or its fails and stops.",
             )
         for id in [id for id, words in mutant.fails.items() if not words]:
             yield Gap(

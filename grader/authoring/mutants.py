@@ -1,5 +1,7 @@
 """Wrong answers to an assignment: each is an edit of the solution, with the messages it must get.
 
+Some may be right answers in another form, which must earn all points like the solution.
+
 `tests/mutants/a8.py` holds those of a8, as `MUTANTS`::
 
     from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
@@ -10,6 +12,11 @@
             "double: one number too few",
             (Edit(CONFIG, "dims: [ 4 ]", "dims: [ 3 ]"),),
             {"a8.double": "x has dims [3]"},
+        ),
+        Mutant(
+            "double: added to itself",
+            (Edit("models/double/1/model.py", "2 * x", "x + x"),),
+            right=True,
         ),
     )
 
@@ -70,7 +77,7 @@ class Edit:
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A wrong answer.
+    """A wrong answer; or a right one that is not written as the solution is.
 
     Example::
 
@@ -86,12 +93,14 @@ class Mutant:
         fails: every check that must not earn all its points, and words of the message that the
             student must get for it.
         stops: words of an error with which a cell of the notebook must end; "" if all cells run.
+        right: it is another right answer: it must earn all points, and get no flag.
     """
 
     name: str
     edits: tuple[Edit, ...]
-    fails: dict[str, str]
+    fails: dict[str, str] = dataclasses.field(default_factory=dict)
     stops: str = ""
+    right: bool = False
 
     def edit_files(self, folder: Path) -> None:
         """Edit the files of a student's folder that holds the solution's.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -41,7 +43,25 @@ def solution(assignment: Assignment, to: Path) -> Path:
     if assignment.solution.is_dir():
         shutil.copytree(assignment.solution, to, dirs_exist_ok=True)
     shutil.copy(assignment.instructor, to)
+    fetch(assignment, to)
     return to
+
+
+def fetch(assignment: Assignment, to: Path) -> None:
+    """Put in what a student's notebook takes from the zoo, and the student then hands in.
+
+    An assignment that needs it has a function `fetch_all(folder)` among its facts. A sandbox has no
+    zoo, and would build such files anew in each grading.
+
+    Args:
+        assignment: whose facts are asked.
+        to: the folder of a solution.
+    """
+    name = f"grader.checks.{assignment.short}_facts"
+    if importlib.util.find_spec(name) is not None:
+        fetch_all = getattr(importlib.import_module(name), "fetch_all", None)
+        if fetch_all is not None:
+            fetch_all(to)
 
 
 def mutant(assignment: Assignment, change: Mutant, to: Path) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -25,8 +25,10 @@ from ..classroom.classroom import Classroom
 from ..judge.grade_submission import Settings
 from . import mutants, submissions
 from .gaps import Gap, checks, gaps
-from .mutants import Mutant
+from .mutants import NOTHING, WAITS, Mutant
 
+#: Why checks lost points, and how the table says so.
+_MARKS = {"fails": "fails", "waits": "waits:", "not attempted": "not attempted:"}
 #: How much of a message is shown.
 _SHOWN = 300
 
@@ -151,19 +153,29 @@ def run(
 
 def _left_over(assignment: Assignment) -> Iterator[Gap]:
     """Files that students would get, although the source no longer makes them."""
-    for path in assignments.update(assignment, dry=True):
+    left = assignments.update(assignment, dry=True)
+    made = {*assignment.handout.rglob("*")} - {*left}
+    needed = {assignment.handout, *(folder for path in made if path.is_file()
+              for folder in path.parents)}  # fmt: skip
+    for path in sorted({_outermost(path, needed) for path in left}):
+        name = path.relative_to(assignment.home).as_posix()
         yield Gap(
-            "Students would get a file that is neither the notebook nor in starter/.",
-            str(path.relative_to(assignment.home)),
-            "Delete it, or put it into starter/.",
+            f"Students would get a {'folder' if path.is_dir() else 'file'} that is neither the "
+            "notebook nor in starter/. An earlier build may have made it.",
+            name,
+            f"Delete it (rm -r {name}), or put it into starter/.",
         )
 
 
+def _outermost(path: Path, needed: set[Path]) -> Path:
+    """The file, or the outermost folder that holds it and nothing that is needed."""
+    return path if path.parent in needed else _outermost(path.parent, needed)
+
+
 def _cases(assignment: Assignment) -> Iterator[_Case]:
-    total = sum(assignment.checks.values())
     yield _Case(
         "solution",
-        f"{total:g} of {total:g} points",
+        _all_points(assignment),
         lambda to: submissions.solution(assignment, to),
         lambda graded: _solution(assignment, graded),
     )
@@ -180,7 +192,7 @@ def _cases(assignment: Assignment) -> Iterator[_Case]:
 def _mutant_case(assignment: Assignment, one: Mutant) -> _Case:
     return _Case(
         one.name,
-        f"fails {_names(assignment, one.fails)}",
+        _expected(assignment, one),
         lambda to: submissions.mutant(assignment, one, to),
         lambda graded: _mutant(assignment, one, graded),
     )
@@ -200,16 +212,19 @@ def _hand_in(classroom: Classroom, assignment: Assignment, cases: list[_Case]) -
 
 
 def _solution(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
+    yield from _right(
+        assignment, graded, f"Mend the solution (solutions/{assignment.name}/), or the check"
+    )
+
+
+def _right(assignment: Assignment, graded: Graded, todo: str) -> Iterator[Difference]:
+    """What a right answer lacks; `todo` ends with the check, whose file follows."""
     yield from _crashes(assignment, graded)
-    yield from _stops(graded, "Mend the solution in the source.")
+    yield from _stops(graded, "Mend the cell: all cells of a right answer run.")
     for check in graded.verdict.checks:
         if check.credit < 1 and check.status != "error":
             where = f"hidden/{assignment.short}.py" if check.hidden else f"{assignment.short}.py"
-            yield Difference(
-                _said(check),
-                f"Mend the solution (solutions/{assignment.name}/), or the check "
-                f"(grader/checks/{where}).",
-            )
+            yield Difference(_said(check), f"{todo} (grader/checks/{where}).")
     yield from _flags(graded)
 
 
@@ -233,6 +248,12 @@ def _release(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
 
 
 def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Difference]:
+    if one.right:
+        todo = (
+            f"Is the edit in tests/mutants/{assignment.short}.py right? Then accept it in the check"
+        )
+        yield from _right(assignment, graded, todo)
+        return
     yield from _crashes(assignment, graded)
     in_mutants = f"tests/mutants/{assignment.short}.py"
     for check in graded.verdict.checks:
@@ -242,7 +263,8 @@ def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Dif
         if words is None and check.credit < 1:
             yield Difference(
                 _said(check),
-                f"Add {check.id} to its fails in {in_mutants}, or make the mutant smaller.",
+                f"Add {check.id!r}: {_constant(check)} to its fails in {in_mutants}, or make the "
+                "mutant smaller.",
             )
         elif words is not None and check.credit == 1:
             yield Difference(
@@ -289,18 +311,51 @@ def _said(check: CheckResult) -> str:
     return f"{text} → {check.help}"[:_SHOWN] if check.help else text[:_SHOWN]
 
 
+def _constant(check: CheckResult) -> str:
+    """What an author writes for a check that did not run; for others, words of the message."""
+    if check.status == "waits":
+        return "WAITS"
+    return "NOTHING" if NOTHING in check.rationale else '"words of the message"'
+
+
+def _expected(assignment: Assignment, one: Mutant) -> str:
+    if one.right:
+        return _all_points(assignment)
+    if len(one.fails) == len(assignment.checks) and set(one.fails.values()) == {NOTHING}:
+        return "0 points, not attempted"
+    kinds = {NOTHING: "not attempted", WAITS: "waits"}
+    return _outcome(assignment, {id: kinds.get(words, "fails") for id, words in one.fails.items()})
+
+
+def _all_points(assignment: Assignment) -> str:
+    total = sum(assignment.checks.values())
+    return f"{total:g} of {total:g} points"
+
+
 def _got(assignment: Assignment, graded: Graded) -> str:
-    points = assignment.checks
-    earned = sum(check.credit * points.get(check.id, 0) for check in graded.verdict.checks)
-    checks = graded.verdict.checks
+    points, checks = assignment.checks, graded.verdict.checks
+    earned = sum(check.credit * points.get(check.id, 0) for check in checks)
     if all(check.status == "not attempted" for check in checks):
         return f"{earned:g} points, not attempted"
-    lost = [check.id for check in checks if check.credit < 1]
-    fails = f"fails {_names(assignment, lost)}, " if lost else ""
-    return f"{fails}{earned:g} of {sum(points.values()):g} points"
+    lost = {
+        check.id: check.status if check.status in _MARKS else "fails"
+        for check in checks
+        if check.credit < 1
+    }
+    said = f"{_outcome(assignment, lost)}: " if lost else ""
+    return f"{said}{earned:g} of {sum(points.values()):g} points"
 
 
-def _names(assignment: Assignment, ids: Iterator[str] | list[str] | dict[str, str]) -> str:
+def _outcome(assignment: Assignment, lost: Mapping[str, str]) -> str:
+    """The checks that lost points, by why they did: "fails forest; waits: shap"."""
+    parts = []
+    for kind, mark in _MARKS.items():
+        if ids := [id for id, why in lost.items() if why == kind]:
+            parts.append(f"{mark} {_names(assignment, ids)}")
+    return "; ".join(parts)
+
+
+def _names(assignment: Assignment, ids: list[str]) -> str:
     """Ids without the assignment's name."""
     found = [id.removeprefix(f"{assignment.short}.") for id in ids]
     return "all" if len(found) == len(assignment.checks) > 1 else ", ".join(found)

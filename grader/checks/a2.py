@@ -31,6 +31,7 @@ BACKENDS = ("fil",)
         '"true" and dims [ 2 ] the output holds both probabilities. Any max_batch_size from 114 '
         "on will do, such as 256.",
     ),
+    read="Read on: lecture 1, notebook 01, writes such a config step by step.",
 )
 def forest(server: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
@@ -54,11 +55,13 @@ def forest(server: Probe, model: str) -> None:
         "library = model.predict_proba(cancer.x_test), with the model that you trained by "
         'xgboost.XGBClassifier(**RECIPE), and served = ask("forest", cancer.x_test).',
     ),
+    read="Read on: `help(xgboost.XGBClassifier.predict_proba)`.",
 )
-def probabilities(server: Probe, model: str, library: Array, served: Array) -> None:
+def probabilities(server: Probe, me: str, model: str, library: Array, served: Array) -> None:
     """The server gives the probabilities that the library gives."""
-    split = facts.cancer()
+    split = facts.own_rows(me)
     answer = facts.ask(server, model, split.x_test)
+    facts.follows_recipe(server, model)
     how = "predict_proba gives such a table, predict does not."
     table = require.probabilities("library", library, 114, split.labels, help=how)
     facts.agree("the server's probabilities", answer, table, "the library's")
@@ -76,12 +79,13 @@ def probabilities(server: Probe, model: str, library: Array, served: Array) -> N
         'With classes=1 each row comes back as a text "value:index:label", as bytes. '
         '[text.decode().split(":")[2] for text in answer.ravel()] takes the labels out.',
     ),
+    read="Read on: Triton's documentation, protocol extension `classification`.",
 )
-def labels(server: Probe, model: str, answers: list[str]) -> None:
+def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
     """Asked for the top class, the server answers with its name."""
     require.backend(server, model, "fil")
-    rows = {facts.INPUT: facts.cancer().x_test[:10]}
-    named = require.labels(server, model, rows, facts.OUTPUT, facts.cancer().labels)
+    rows = {facts.INPUT: facts.own_rows(me).x_test[:10]}
+    named = require.labels(server, model, rows, facts.OUTPUT, facts.LABELS)
     part = "Hand over the label alone, the third part of value:index:label, for the first 10 test "
     require.same_answer("answers", answers, named, help=f"{part}rows, asked after the last deploy.")
 
@@ -96,12 +100,14 @@ def labels(server: Probe, model: str, answers: list[str]) -> None:
         'model_type is "lightgbm", predict_proba "false", and one parameter more: '
         'parameters { key: "threshold" value: { string_value: "0.5" } }.',
     ),
+    read="Read on: task 2's table, and FIL's documentation, `threshold`.",
 )
-def classes(server: Probe, model: str, library: Array) -> None:
+def classes(server: Probe, me: str, model: str, library: Array) -> None:
     """The server decides: 1 where the library's probability of benign is above the threshold."""
-    split = facts.cancer()
+    split = facts.own_rows(me)
     how = "It is column 1 of predict_proba(cancer.x_test): the probability of benign."
     benign = require.probabilities("library", library, 114, split.labels, column=1, help=how)
+    facts.follows_recipe_lightgbm(server, model)
     decided = facts.decided(server, model, split.x_test, benign, "`library`")
     if len(np.unique(decided)) < 2:
         raise Failure(
@@ -116,19 +122,28 @@ def classes(server: Probe, model: str, library: Array) -> None:
     needs=("a2.classes",),
     hints=(
         "Higher thresholds call fewer tumours benign. So one of the two counts grows with the "
-        "threshold, and the other one shrinks.",
-        "missed: malignant, and p > threshold. alarms: benign, and not p > threshold. The highest "
-        "threshold at which alarms is at most a tenth of all benign test rows is the one.",
+        "threshold, and the other one shrinks. Print both side by side with GRID.",
+        "missed: malignant, and p > threshold. alarms: benign, and not p > threshold. Keep the "
+        "places of GRID whose alarms are at most a tenth of all benign test rows. The rule takes "
+        "the last of them; the best one is found by comparing missed, then alarms.",
         "alarms = [int(((benign <= t) & (cancer.y_test == 1)).sum()) for t in GRID]; then "
-        "max(t for t, a in zip(GRID, alarms) if a <= 0.1 * (cancer.y_test == 1).sum()). "
-        "Write it into config.pbtxt and deploy again.",
+        "kept = [k for k, a in enumerate(alarms) if a <= 0.1 * (cancer.y_test == 1).sum()], "
+        "rule = GRID[max(kept)], threshold = GRID[min(kept, key=lambda k: (missed[k], alarms[k], "
+        "-k))]. Write it into config.pbtxt and deploy again.",
     ),
+    read="Read on: `print(*zip(GRID, missed, alarms), sep='\\n')` shows your table.",
 )
 def threshold(
-    server: Probe, model: str, missed: list[int], alarms: list[int], threshold: float
+    server: Probe,
+    me: str,
+    model: str,
+    missed: list[int],
+    alarms: list[int],
+    rule: float,
+    threshold: float,
 ) -> None:
-    """Your server uses the highest threshold with at most 10% false alarms."""
-    split, size = facts.cancer(), (len(facts.GRID),)
+    """Your server uses the best threshold with at most 10% false alarms."""
+    split, size = facts.own_rows(me), (len(facts.GRID),)
     per, how = "one count per threshold in GRID", "How many patients is it at each threshold?"
     miss = array("missed", missed, size, because=per, whole=True, help=how)
     alarm = array("alarms", alarms, size, because=per, whole=True, help=how)
@@ -137,19 +152,32 @@ def threshold(
             "`missed` should never grow with the threshold, nor `alarms` shrink; yours do.",
             help="Which rows does p > threshold call benign? Are the two exchanged?",
         )
-    place = choice("threshold", threshold, facts.GRID, of="the thresholds in GRID")
-    chosen, benign = facts.GRID[place], split.y_test == 1
+    benign = split.y_test == 1
     allowed = facts.ALARMS * benign.sum()
-    said = f"At {chosen:g} your table counts {alarm[place]:g} false alarms"
-    if alarm[place] > allowed:
+    by_rule = choice("rule", rule, facts.GRID, of="the thresholds in GRID")
+    place = choice("threshold", threshold, facts.GRID, of="the thresholds in GRID")
+    chosen = facts.GRID[place]
+    for name, at in (("rule", by_rule), ("threshold", place)):
+        if alarm[at] > allowed:
+            raise Failure(
+                f"`{name}`: at {facts.GRID[at]:g} your table counts {alarm[at]:g} false alarms; "
+                f"10% of {benign.sum()} benign rows are {allowed:g}.",
+                help="Go down in GRID until the count is allowed.",
+            )
+    if (alarm[by_rule + 1 :] <= allowed).any():
         raise Failure(
-            f"{said}; 10% of {benign.sum()} benign rows are {allowed:g}.",
-            help="Go down in GRID until the count is allowed.",
+            f"`rule`: the count of false alarms at {facts.GRID[by_rule]:g} is allowed, but so is "
+            "the one at a higher threshold in GRID.",
+            help="The rule takes the highest one that keeps the limit.",
         )
-    if (alarm[place + 1 :] <= allowed).any():
+    kept = np.flatnonzero(alarm <= allowed)
+    best = min(kept, key=lambda k: (miss[k], alarm[k], -k))
+    if best != place:
         raise Failure(
-            f"{said}, which is allowed; but so is the count at the next threshold in GRID.",
-            help="Look for the highest one.",
+            f"`threshold`: by your own table {chosen:g} misses {miss[place]:g} and raises "
+            f"{alarm[place]:g} false alarms. Another threshold that keeps the limit "
+            f"{_better(miss[best] - miss[place], alarm[best] - alarm[place])}.",
+            help="Compare missed first, then alarms; of equal ones take the highest threshold.",
         )
     decided, parsed = facts.classes(server, model, split.x_test), facts.threshold(server, model)
     for name, count, true in (
@@ -169,6 +197,15 @@ def threshold(
         )
 
 
+def _better(missed: float, alarms: float) -> str:
+    """In which way a threshold is better, from the differences of its counts."""
+    if missed < 0:
+        return "misses fewer"
+    if alarms < 0:
+        return "misses no more and raises fewer alarms"
+    return "has the same two counts and is higher"
+
+
 @define(
     "a2.batching",
     needs=("a2.forest",),
@@ -181,6 +218,7 @@ def threshold(
         "measure.statistics(server, model) before and after ask_together, take measure.difference, "
         'and hand over int(change["requests"].iloc[0]) and the same of executions.',
     ),
+    read="Read on: lecture 1, notebook 05, shows each batch as a bar.",
 )
 def batching(server: Probe, model: str, requests: int, executions: int) -> None:
     """The server batches: many requests, fewer executions."""
@@ -189,7 +227,7 @@ def batching(server: Probe, model: str, requests: int, executions: int) -> None:
     require.setting(config, "dynamic_batching", help=add)
     read = "Read the counts before and after ask_together, and subtract."
     require.batch_counts(requests, executions, sent=114, config=config, help=read)
-    facts.batched(server, model, facts.cancer().x_train[: facts.TOGETHER])
+    facts.batched(server, model, facts.own_rows().x_train[: facts.TOGETHER])
 
 
 @define(
@@ -199,14 +237,17 @@ def batching(server: Probe, model: str, requests: int, executions: int) -> None:
         "FIL has a second output, treeshap_output. It has to be in config.pbtxt before anybody can "
         "ask for it: a value for each measurement, and one more.",
         'output { name: "treeshap_output" data_type: TYPE_FP32 dims: [ 31 ] }. The patient is '
-        "among the rows with y_test == 0: the one with the highest probability of benign.",
+        "among the rows with y_test == 0 whose probability of benign is at most 0.5.",
         'values = ask("forest", cancer.x_test[patient:patient + 1], "treeshap_output")[0]. The '
         "reasons are names[k] for the three largest abs(values[:30]); np.argsort helps.",
     ),
+    read="Read on: FIL's documentation, `treeshap_output`.",
 )
-def shap(server: Probe, model: str, patient: int, values: Array, reasons: list[str]) -> None:
-    """You can say which measurements misled the forest about one patient."""
-    config, split = require.backend(server, model, "fil"), facts.cancer()
+def shap(
+    server: Probe, me: str, model: str, patient: int, values: Array, reasons: list[str]
+) -> None:
+    """You can say which measurements weighed most in the closest call."""
+    config, split = require.backend(server, model, "fil"), facts.own_rows(me)
     size = "It is one value for each measurement and one for the bias."
     require.tensors(config, outputs={facts.SHAP: ("FP32", [31])}, help=size)
     benign = facts.ask(server, model, split.x_test)[:, 1]
@@ -216,11 +257,17 @@ def shap(server: Probe, model: str, patient: int, values: Array, reasons: list[s
             f"The tumour of test row {row} is {split.labels[1]}.",
             help="Look among the rows that are malignant: cancer.y_test == 0.",
         )
-    if benign[row] < benign[split.y_test == 0].max():
+    if benign[row] > 0.5:
         raise Failure(
-            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}; it is more "
-            "mistaken about another malignant one.",
-            help="Take the highest probability of benign among the malignant rows.",
+            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}: that is no "
+            "close call, but a miss.",
+            help="Look among the malignant rows with a probability of at most 0.5.",
+        )
+    if benign[row] < benign[(split.y_test == 0) & (benign <= 0.5)].max():
+        raise Failure(
+            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}; another "
+            "malignant row was a closer call.",
+            help="Take the highest probability that is at most 0.5.",
         )
     served = facts.shares(server, model, split.x_test[row : row + 1])[0]
     again = "Hand over the 31 values of treeshap_output for this one patient. "
@@ -230,9 +277,10 @@ def shap(server: Probe, model: str, patient: int, values: Array, reasons: list[s
     right = len({facts.feature_names()[place] for place in order}.intersection(given))
     if not right == len(given) == 3:
         raise Failure(
-            f"{right} of your {len(given)} reasons are among the three measurements with the "
-            "greatest SHAP values, the sign left aside.",
-            help="Sort by abs(values) without the last one, which is the bias.",
+            f"{right} of your {len(given)} reasons are among the three measurements that weigh "
+            "most.",
+            help="A share far below 0 weighs as much as one far above it. The last value is the "
+            "bias, which is no measurement.",
             credit=0.5 if len(given) == 3 and right == 2 else 0.0,
         )
 
@@ -247,17 +295,18 @@ def shap(server: Probe, model: str, patient: int, values: Array, reasons: list[s
         "version_policy { specific { versions: [ 1, 3 ] } }, at the top level of "
         "models/releases/config.pbtxt; then deploy.",
     ),
+    read="Read on: lecture 1, notebook 07, has all three policies.",
 )
-def versions(server: Probe, model: str, first: Array, third: Array, plain: Array) -> None:
+def versions(server: Probe, me: str, model: str, first: Array, third: Array, plain: Array) -> None:
     """Versions 1 and 3 answer, version 2 does not, and who asks for none gets the newest."""
     require.backend(server, model, "fil")
     wanted = "Versions 1 and 3 are to answer. Look at version_policy."
     require.versions(server, model, (1, 3), help=wanted)
-    rows, truth = facts.cancer().x_test, facts.cancer().y_test
-    served = {version: facts.ask(server, model, rows, version) for version in (1, 3, None)}
+    split = facts.own_rows(me)
+    served = {version: facts.ask(server, model, split.x_test, version) for version in (1, 3, None)}
     for version, name, value in ((1, "first", first), (3, "third", third), (None, "plain", plain)):
         asked = f"version {version}" if version else "no version"
-        right = float(((served[version][:, 1] > 0.5) == truth).mean())
+        right = float(((served[version][:, 1] > 0.5) == split.y_test).mean())
         if right < 0.8:
             raise Failure(
                 f"Asked for {asked}, {model} is right about {right:.0%} of the test rows.",
@@ -269,3 +318,25 @@ def versions(server: Probe, model: str, first: Array, third: Array, plain: Array
         raise Failure(
             "Versions 1 and 3 give the same answers.", help="Is it the same file in both folders?"
         )
+
+
+@define(
+    "a2.delays",
+    needs=("a2.batching",),
+    hints=(
+        "Do it once by hand: change the delay in config.pbtxt, deploy, count as in task 5, then "
+        "time ten single requests. After that put it into a loop.",
+        "re.sub can write the number into the config's text. time.perf_counter() before and after "
+        "ask(forest, cancer.x_test[:1]) times one request, in seconds.",
+        're.sub(r"(max_queue_delay_microseconds:)\\s*\\d+", rf"\\1 {delay}", text) gives the new '
+        "text for config.pbtxt; deploy; then runs.append(…) and lonely.append(np.median(…)).",
+    ),
+    read="Lecture 1, notebook 05, draws what a delay does to each request.",
+)
+def delays(
+    server: Probe, model: str, delays: list[int], runs: list[int], lonely: list[float]
+) -> None:
+    """You have measured what a delay brings to many requests, and what it costs a lonely one."""
+    config = require.backend(server, model, "fil")
+    most, least = facts.LONGEST_DELAY, facts.DELAYS
+    require.delays(delays, runs, lonely, config=config, sent=114, at_least=least, longest=most)

@@ -6,12 +6,15 @@ Students get this file: it holds nothing that a task asks for.
 from __future__ import annotations
 
 import functools
+import re
+from typing import Any
 
 import numpy as np
 
+from workbook.common import bounded_json
 from workbook.zoo import data
 
-from . import require
+from . import own, require
 from .failure import Failure
 from .probe import Array, Probe
 from .tolerance import UNIT, Tolerance, float_sum, logistic
@@ -20,8 +23,10 @@ INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
 FEATURES = 30
 INPUTS = {INPUT: ("FP32", [FEATURES])}
 
+LABELS = ("malignant", "benign")
+
 #: The XGBoost model of tasks 1 and 7.
-RECIPE = {
+RECIPE: dict[str, Any] = {
     "n_estimators": 60,
     "max_depth": 3,
     "learning_rate": 0.1,
@@ -30,7 +35,7 @@ RECIPE = {
     "random_state": 0,
 }
 #: The LightGBM model of task 4.
-RECIPE_LIGHTGBM = {
+RECIPE_LIGHTGBM: dict[str, Any] = {
     "n_estimators": 60,
     "num_leaves": 15,
     "learning_rate": 0.1,
@@ -42,21 +47,52 @@ RECIPE_LIGHTGBM = {
 #: The number of trees of each release in task 7 that is to be served, by its version.
 RELEASES = {1: 20, 3: 100}
 
+#: The test rows of a student: so many malignant and benign ones.
+TEST = (42, 72)
+
 #: The thresholds that task 4 compares, and the largest share of false alarms that it allows.
 GRID = [step / 100 for step in range(5, 100, 5)]
 ALARMS = 0.1
+#: Task 8: the longest delay in microseconds, and how many delays are compared at least.
+LONGEST_DELAY, DELAYS = 100_000, 4
 #: How many requests of one row the batching check sends at once.
 TOGETHER = 100
 
 #: All leaves of the recipes' trees have a smaller magnitude than these. The learning rate is 0.1,
-#: and before it is applied, the leaves of a balanced first tree for two classes are below 2.
-LEAF, LEAF_LIGHTGBM = 0.2, 0.7
+#: and before it is applied, the leaves of XGBoost's first tree are below 2: a leaf of n rows of one
+#: class, all with a probability of 0.5, has the value 0.5 n / (0.25 n + 1). LightGBM adds the log
+#: odds of the classes, 0.52, to the leaves of its first tree.
+LEAF, LEAF_LIGHTGBM = 0.2, 0.9
 
 
-@functools.cache
-def cancer() -> data.Split:
-    """The data set, read once per process."""
-    return data.breast_cancer()
+def own_rows(me: str = own.DEFAULT) -> data.Split:
+    """The 569 patients, split for one student: which rows are for testing depends on the id.
+
+    Args:
+        me: the student's id.
+
+    Returns:
+        455 rows to train and 114 to test, 42 of them malignant; float32, shape (rows, 30). Classes
+        are 0, malignant, and 1, benign. Without an id of one's own, `data.breast_cancer()`.
+
+    Raises:
+        Failure: `me` is no id.
+    """
+    return _rows(own.name(me))
+
+
+@functools.lru_cache(maxsize=8)
+def _rows(me: str) -> data.Split:
+    both = data.breast_cancer()
+    if me == own.DEFAULT:
+        return both
+    x = np.concatenate([both.x_train, both.x_test])
+    y = np.concatenate([both.y_train, both.y_test])
+    random = own.generator(me, "a2.rows")
+    drawn = [random.permutation(np.flatnonzero(y == kind))[:n] for kind, n in enumerate(TEST)]
+    test = random.permutation(np.concatenate(drawn))
+    train = np.setdiff1d(np.arange(len(y)), test)
+    return data.Split(x[train], y[train], x[test], y[test], LABELS)
 
 
 @functools.cache
@@ -98,10 +134,103 @@ def agree(what: str, got: Array, expected: Array, whose: str, *, trees: int = 60
         expected,
         whose,
         tolerance=probability_tolerance(trees),
-        classes=cancer().labels,
+        classes=LABELS,
         help="Is it the same model, trained by RECIPE on the training rows, and deployed after you "
         "saved it?",
     )
+
+
+def follows_recipe(server: Probe, model: str) -> None:
+    """Fail unless the deployed file of XGBoost has the trees that RECIPE asks for.
+
+    The number of trees, their depth and the base score stand in the file. The learning rate shows
+    in the first tree: its largest leaf is almost twice the learning rate (see `LEAF`).
+    """
+    try:
+        learner = bounded_json.loads(_deployed(server, model, "xgboost.json"))["learner"]
+        trees = learner["gradient_booster"]["model"]["trees"]
+        depth = max(map(_depth, trees))
+        first = max(map(abs, _leaves(trees[0])))
+        base = float(learner["learner_model_param"]["base_score"].strip("[]"))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        raise Failure(
+            f"{model}/1/xgboost.json is not what save_xgboost writes.",
+            help='save_xgboost(model, "models/forest/1/xgboost.json"), then deploy.',
+        ) from None
+    found = {
+        "n_estimators": (len(trees), len(trees) == RECIPE["n_estimators"]),
+        "max_depth": (depth, depth == RECIPE["max_depth"]),
+        "base_score": (f"{base:.3g}", abs(base - RECIPE["base_score"]) < 1e-6),
+        "learning_rate": (  # last: the base score changes the leaves too
+            f"about {first / 2:.2g}",
+            0.75 * RECIPE["learning_rate"] < first / 2 < RECIPE["learning_rate"],
+        ),
+    }
+    _compare(model, found, RECIPE, "RECIPE")
+
+
+def follows_recipe_lightgbm(server: Probe, model: str) -> None:
+    """Fail unless the deployed file of LightGBM says that RECIPE_LIGHTGBM made it."""
+    text = _deployed(server, model, "model.txt").decode("utf-8", errors="replace")
+    found = {}
+    for name, key in (
+        ("n_estimators", "num_iterations"),
+        ("num_leaves", "num_leaves"),
+        ("learning_rate", "learning_rate"),
+    ):
+        said = re.search(rf"^\[{key}: ([-+.\de]{{1,20}})\]$", text, re.MULTILINE)
+        value = said[1] if said else "unknown"
+        found[name] = (value, value == str(RECIPE_LIGHTGBM[name]))
+    _compare(model, found, RECIPE_LIGHTGBM, "RECIPE_LIGHTGBM")
+
+
+def _compare(
+    model: str, found: dict[str, tuple[object, bool]], recipe: dict[str, Any], name: str
+) -> None:
+    for key, (value, fits) in found.items():
+        if not fits:
+            raise Failure(
+                f"The file that {model} is served from has {key} = {value}; {name} says "
+                f"{recipe[key]}.",
+                help=f"Train with **{name}, save the model, and deploy the folder again.",
+            )
+
+
+def _deployed(server: Probe, model: str, file: str) -> bytes:
+    """The file of version 1 of a model, as it lies in the server's repository."""
+    require.backend(server, model, "fil")  # so it is a model's name, and no path
+    path = server.server.repository / model / "1" / file
+    try:
+        if not path.is_symlink() and path.stat().st_size <= bounded_json.MOST_BYTES:
+            return path.read_bytes()
+    except OSError:
+        pass
+    raise Failure(
+        f"{model} has no file 1/{file} that can be read.",
+        help=f"Save the model as models/{model}/1/{file}, and deploy the folder again.",
+    )
+
+
+def _depth(tree: Any) -> int:
+    """The depth of a tree in XGBoost's JSON: 0 for one leaf.
+
+    Raises:
+        ValueError: it is no tree.
+    """
+    children = list(zip(tree["left_children"], tree["right_children"], strict=True))
+    level, depth = [0], 0
+    for depth in range(len(children)):
+        level = [child for node in level for child in children[node] if child != -1]
+        if not level:
+            return depth
+        if len(level) > len(children) or min(level) < 0:
+            break
+    raise ValueError("no tree")
+
+
+def _leaves(tree: Any) -> list[float]:
+    values = zip(tree["split_conditions"], tree["left_children"], strict=True)
+    return [float(value) for value, left in values if left == -1]
 
 
 def batched(server: Probe, model: str, rows: Array) -> None:
@@ -134,7 +263,7 @@ def decided(server: Probe, model: str, rows: Array, benign: Array, whose: str) -
         float(np.float32(threshold(server, model))),  # as FIL compares it
         whose,
         tolerance=probability_tolerance(leaf=LEAF_LIGHTGBM),
-        names=cancer().labels,
+        names=LABELS,
         help="Is it the same model, trained by RECIPE_LIGHTGBM, and deployed after you saved it?",
     )
     return given

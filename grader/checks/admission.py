@@ -87,12 +87,14 @@ ADMITTED = {
             "NUM_INTEROP_THREADS"
         ),
     ),
+    "tensorrt": Admitted(files=("*.plan",)),
 }
 
 #: Values of `platform` that mean a backend (core, `model_config_utils.cc`).
 _PLATFORMS = {
     "onnxruntime_onnx": "onnxruntime",
     "pytorch_libtorch": "pytorch",
+    "tensorrt_plan": "tensorrt",
     "ensemble": "ensemble",
 }
 #: Fields that only decide how a model is served.

@@ -74,6 +74,7 @@ class Check:
         run: the public function. It takes a `Probe` and the values that the notebook passes.
         needs: the ids of checks. This check runs only after each of them has earned points.
         hints: the first one gives an idea, the last one nearly the answer.
+        read: where to read on after the last hint.
         variants: the hidden functions. They take the same parameters.
     """
 
@@ -81,6 +82,7 @@ class Check:
     run: Function
     needs: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    read: str = ""
     variants: tuple[Function, ...] = ()
 
     @property
@@ -95,13 +97,18 @@ class Check:
 
 
 def define(
-    id: str, *, needs: tuple[str, ...] = (), hints: tuple[str, ...] = ()
+    id: str, *, needs: tuple[str, ...] = (), hints: tuple[str, ...] = (), read: str = ""
 ) -> Callable[[Function], Function]:
     """Make a function the public part of a check.
 
     Example::
 
-        @define("a2.labels", needs=("a2.forest",), hints=("Which file …", "Line 0 is …"))
+        @define(
+            "a2.labels",
+            needs=("a2.forest",),
+            hints=("Which file …", "Line 0 is …"),
+            read="lecture 1, notebook 02, section …",
+        )
         def labels(server: Probe, model: str, answers: list[str]) -> None:
             '''Asked for the top class, the server answers with its name.'''
 
@@ -110,10 +117,11 @@ def define(
         needs: ids of checks that are defined above this one. This check runs only after each of
             them has earned points.
         hints: the texts that `hint("a2.labels")` shows: each call shows one more.
+        read: what `hint` shows after the last one: where to read on.
     """
 
     def mark(function: Function) -> Function:
-        function.__check__ = Check(id, function, needs, hints)  # type: ignore[attr-defined]
+        function.__check__ = Check(id, function, needs, hints, read)  # type: ignore[attr-defined]
         return function
 
     return mark

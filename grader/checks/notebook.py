@@ -1,7 +1,8 @@
 """What an assignment's notebook calls: `check(...)` and `hint(...)`.
 
-    from grader.checks.notebook import check, hint
+    from grader.checks.notebook import check, deploy, hint
 
+    forest = deploy("models/forest").name
     check("a2.forest", model=forest)
     hint("a2.forest")
 
@@ -24,9 +25,12 @@ from workbook.server import connect
 
 from . import reported
 from .define import Check, backends, evaluate, load
+from .deploying import deploy
 from .panel import Hint, Panel
 from .probe import Probe
-from .results import CheckResult
+from .results import CheckResult, Status
+
+__all__ = ["check", "deploy", "hint"]
 
 #: The results of the checks that ran in this kernel, by id: other checks may need them.
 _earned: dict[str, CheckResult] = {}
@@ -66,6 +70,8 @@ def check(id: str, /, **values: Any) -> Panel:
 def hint(id: str, /) -> Hint:
     """Show the hints of a check: each call shows one more. The last is nearly the answer.
 
+    After the last one it says where to read on.
+
     Example::
 
         hint("a2.probabilities")
@@ -76,7 +82,7 @@ def hint(id: str, /) -> Hint:
     found = _find(id)
     step = min(_shown.get(id, 0) + 1, len(found.hints))
     _shown[id] = step
-    return Hint(id, found.hints[:step], len(found.hints))
+    return Hint(id, found.hints[:step], len(found.hints), found.read)
 
 
 def _find(id: str) -> Check:
@@ -91,19 +97,38 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
     try:
         server = connect()
     except WorkbookError as error:
-        result = CheckResult(
-            id=found.id,
-            sentence=found.sentence,
-            status="failed",
-            credit=0,
-            rationale=error.what,
-            help=error.todo,
-        )
-        return result, ""
+        return _no_credit(found, "no server", error.what, error.todo), ""
+    if elsewhere := _not_in_models(values.get("model")):
+        return _no_credit(found, "failed", *elsewhere), ""
     admitted = backends(found.id.partition(".")[0])
     with server, contextlib.closing(Probe(server, backends=admitted)) as probe:
         result = evaluate(found, lambda: probe, values, _earned)
         return result, _edited(values.get("model"), server.repository)
+
+
+def _no_credit(found: Check, status: Status, rationale: str, help: str) -> CheckResult:
+    return CheckResult(
+        id=found.id,
+        sentence=found.sentence,
+        status=status,
+        credit=0,
+        rationale=rationale,
+        help=help,
+    )
+
+
+def _not_in_models(model: Any) -> tuple[str, str] | None:
+    """What is wrong and what to do where a model is none of the folders that are handed in."""
+    folder = Path("models")
+    if not isinstance(model, str) or not folder.is_dir():
+        return None  # the check itself says what is wrong with it
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    if model in names:
+        return None
+    return (
+        f"{model} is not in models/, so it would not be handed in. There are: {', '.join(names)}.",
+        "Deploy a folder of models/, and hand over the name that deploy returns.",
+    )
 
 
 def _edited(model: Any, repository: Path) -> str:

@@ -15,6 +15,7 @@ LOOKS: dict[Status, tuple[str, str, str]] = {
     "passed": ("✓", "passed", "var(--jp-success-color1, #2e7d32)"),
     "partial": ("◐", "in part", "var(--jp-warn-color1, #b26a00)"),
     "failed": ("✗", "not yet", "var(--jp-error-color1, #c62828)"),
+    "no server": ("⚠", "no server", "var(--jp-warn-color1, #b26a00)"),
     "not attempted": ("○", "not attempted", "var(--jp-ui-font-color2, #616161)"),
     "waits": ("…", "waits", "var(--jp-ui-font-color2, #616161)"),
     "error": ("!", "the check broke", "var(--jp-error-color1, #c62828)"),
@@ -103,17 +104,19 @@ class Hint:
         check: the check's id.
         steps: the hints in their order.
         total: how many the check has.
+        read: where to read on after the last one.
     """
 
     check: str
     steps: tuple[str, ...]
     total: int
+    read: str = ""
 
     def __str__(self) -> str:
         if not self.steps:
             return f"{self.check} has no hints."
         lines = [f"{number}. {text}" for number, text in enumerate(self.steps, 1)]
-        lines.append(f"({self._remaining()})")
+        lines.append(self._remaining())
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -123,14 +126,15 @@ class Hint:
             return f"<p>{escape(str(self))}</p>"
         items = "".join(f"<li>{marked(text)}</li>" for text in self.steps)
         return (
-            f'<ol style="max-width:60em">{items}</ol><p style="opacity:.7">{self._remaining()}</p>'
+            f'<ol style="max-width:60em">{items}</ol>'
+            f'<p style="opacity:.75">{marked(self._remaining())}</p>'
         )
 
     def _remaining(self) -> str:
         left = self.total - len(self.steps)
-        if not left:
-            return "That is the last one."
-        return f"{left} more hint{'s' * (left > 1)}: run it again."
+        if left:
+            return f"There {'are' if left > 1 else 'is'} {left} more: run the cell again."
+        return " ".join(filter(None, ("There are no more hints.", self.read)))
 
 
 def marked(text: str) -> str:

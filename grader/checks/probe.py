@@ -9,6 +9,7 @@ exception.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import queue
 import time
@@ -89,6 +90,7 @@ class Probe:
         self._backends = backends
         self._load = load
         self._loaded: dict[str, Failure | None] = {}
+        self._configs: dict[str, dict[str, Any]] = {}
         self._client: Any = None
 
     def seed(self, number: int) -> None:
@@ -142,7 +144,11 @@ class Probe:
             Failure: the model is not ready.
         """
         self.require(model)
-        return self._ask(lambda: self.server.config(model))
+        if not self._load:  # in a notebook the model may be deployed again, with another config
+            return self._ask(lambda: self.server.config(model))
+        if model not in self._configs:
+            self._configs[model] = self._ask(lambda: self.server.config(model))
+        return copy.deepcopy(self._configs[model])
 
     def parameter(self, model: str, key: str) -> str | None:
         """The `string_value` of a parameter in the parsed configuration; None if there is none.

@@ -13,8 +13,9 @@
 | the config, as the server parsed it | `backend`, `setting`, `tensors`, `batch_size`, `parameter`, `number_parameter`, `versions` |
 | answers of the model | `shape`, `agreement`, `close` |
 | classes | `classes`, `decided`, `labels` |
+| texts that the model answers | `texts` |
 | what the student handed over | `probabilities`, `same_answer`, and the module `values` |
-| batching | `batched`, `batch_counts` |
+| batching | `batched`, `batch_counts`, `delays` |
 | bad input | `refuses` |
 | streams: order, end, a client that leaves | `streams`, `ends_work` |
 | sequences: requests that belong together | `sequence` |
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from .collect import all_of
 from .require_answers import agreement, close, probabilities, same_answer, shape
-from .require_batches import batch_counts, batched
+from .require_batches import batch_counts, batched, delays
 from .require_classes import classes, decided, labels
 from .require_config import (
     backend,
@@ -45,6 +46,7 @@ from .require_refusals import refuses
 from .require_sequence import sequence
 from .require_streams import ends_work, streams
 from .require_table import metrics_table
+from .require_texts import texts
 
 __all__ = [
     "agreement",
@@ -56,6 +58,7 @@ __all__ = [
     "classes",
     "close",
     "decided",
+    "delays",
     "ends_work",
     "ensemble_equals_parts",
     "labels",
@@ -71,5 +74,6 @@ __all__ = [
     "shape",
     "streams",
     "tensors",
+    "texts",
     "versions",
 ]

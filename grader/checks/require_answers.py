@@ -110,8 +110,7 @@ def probabilities(
         value: what was handed over.
         rows: the number of rows.
         classes: the names of the classes, one per column.
-        column: the probability of this class alone is wanted, one number per row. The whole table
-            says the same, and is accepted.
+        column: the probability of this class alone is wanted, one number per row.
         help: what to look at.
 
     Returns:
@@ -121,10 +120,7 @@ def probabilities(
         Failure: it has another shape, or the numbers are no probabilities.
     """
     table = values.array(name, value, help=help)
-    whole = (rows, len(classes))
-    if column is not None and table.shape == whole:
-        table = table[:, column]
-    expected = whole if column is None else (rows,)
+    expected = (rows, len(classes)) if column is None else (rows,)
     because = "a row for each row of data, a column for each class"
     if column is not None:
         because = f"the probability of {classes[column]} for each row of data"
@@ -195,7 +191,14 @@ def agreement(
     )
 
 
-def same_answer(name: str, value: Any, served: Array | list[str], *, help: str = "") -> None:
+def same_answer(
+    name: str,
+    value: Any,
+    served: Array | list[str],
+    *,
+    tolerance: Tolerance | None = None,
+    help: str = "",
+) -> None:
     """Fail unless a student handed over what the server answers, as the check asked it just now.
 
     Example::
@@ -206,7 +209,11 @@ def same_answer(name: str, value: Any, served: Array | list[str], *, help: str =
     Args:
         name: the parameter's name, for the message.
         value: what was handed over.
-        served: the server's answer to the same question: numbers, or a list of texts.
+        served: the server's answer to the same question: numbers, or a list of texts; for one text
+            a list that holds it.
+        tolerance: how far numbers may be apart; by default by a few roundings. A model that does
+            not always compute in the same way needs more: TorchScript compiles anew after its
+            first calls.
         help: what to look at.
 
     Raises:
@@ -215,7 +222,7 @@ def same_answer(name: str, value: Any, served: Array | list[str], *, help: str =
     if isinstance(served, list):
         _same_texts(name, value, served, help)
         return
-    allowed = rounding(float(np.abs(served).max(initial=0)))
+    allowed = tolerance or rounding(float(np.abs(served).max(initial=0)))
     table = values.array(name, value, help=help)
     if _in_other_order(table, served, allowed):
         raise Failure(
@@ -230,10 +237,12 @@ def same_answer(name: str, value: Any, served: Array | list[str], *, help: str =
 def _same_texts(name: str, value: Any, served: list[str], help: str) -> None:
     given = values.texts(name, value, help=help)
     same = sum(one == other for one, other in zip(given, served, strict=False))
+    if not same and len(given) == len(served) == 1:
+        raise Failure(f"`{name}` is another text than the server answers.", help=help)
     if not same == len(given) == len(served):
         raise Failure(
             f"`{name}` holds {len(given)} value{'s' * (len(given) != 1)}; {same} of the "
-            f"{len(served)} labels that the server answers {'is' if same == 1 else 'are'} at the "
+            f"{len(served)} texts that the server answers {'is' if same == 1 else 'are'} at the "
             "right place there.",
             help=help,
         )

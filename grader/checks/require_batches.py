@@ -99,6 +99,12 @@ def batch_counts(
     asked, ran = values.whole("requests", requests), values.whole("executions", executions)
     largest = _largest(config)
     counts = f"Your counts: {asked} requests, {ran} executions."
+    if min(asked, ran) < 0:
+        raise Failure(
+            f"{counts} A count below 0 comes from a deploy between the two readings: it makes the "
+            "server count anew.",
+            help="Deploy first, then read `before`, send, and read again.",
+        )
     # A request or two may not be counted yet when a student reads the counts.
     if not (asked >= 0.85 * sent and 0 < ran < asked):
         raise Failure(
@@ -111,6 +117,73 @@ def batch_counts(
             f"{counts} They cannot be the server's: the task sends {sent} requests, and a batch of "
             f"{config.get('name')} has at most {largest} rows.",
             help=help,
+        )
+
+
+def delays(
+    delays: Any,
+    runs: Any,
+    lonely: Any,
+    *,
+    config: Mapping[str, Any],
+    sent: int,
+    at_least: int,
+    longest: int,
+) -> None:
+    """Fail unless a student's measurements of max_queue_delay_microseconds can be the server's.
+
+    A request that comes alone is kept for the whole delay, since no second one fills its batch. So
+    the time that a lonely request takes cannot be shorter than the delay.
+
+    Example::
+
+        require.delays(delays, runs, lonely, config=config, sent=114, at_least=4, longest=100_000)
+
+    Args:
+        delays: the parameter `delays` of the check: the delays tried, in microseconds.
+        runs: its parameter `runs`: the executions that `sent` requests at once took, per delay.
+        lonely: its parameter `lonely`: milliseconds of one request that comes alone, per delay.
+        config: the model's parsed config; its delay must be one of `delays`.
+        sent: how many requests the task sends at once.
+        at_least: how many different delays the task asks for.
+        longest: the longest delay that the task allows, in microseconds.
+
+    Raises:
+        Failure: there are too few delays, or they are too near to each other; or the numbers cannot
+            be the server's.
+    """
+    waits = values.array("delays", delays, whole=True, help="One number of microseconds per try.")
+    size, each = (waits.size,), "one value per delay"
+    ran = values.array("runs", runs, size, because=each, whole=True, help="Count executions.")
+    took = values.array("lonely", lonely, size, because=each, help="Milliseconds of one request.")
+    tried, above = len(np.unique(waits)), waits[waits > 0]
+    if waits.ndim != 1 or tried < at_least:
+        raise Failure(f"`delays` has {tried} different values; the task asks for {at_least}.")
+    if waits.min() < 0 or waits.max() > longest or waits.max() < 10 * above.min():
+        raise Failure(
+            f"`delays` goes from {waits.min():g} to {waits.max():g} µs.",
+            help=f"From 0 to at most {longest:,}, and the longest at least ten times the smallest "
+            "above 0.",
+        )
+    if ran.min() < 1 or ran.max() > sent:
+        raise Failure(
+            f"`runs` goes from {ran.min():g} to {ran.max():g}; {sent} requests take 1 to {sent} "
+            "executions.",
+            help="Read the counts before and after, and subtract.",
+        )
+    short = np.flatnonzero(1000 * took < 0.95 * waits)  # the clocks of two processes
+    if short.size:
+        raise Failure(
+            f"With a delay of {waits[short[0]]:g} µs a lonely request took {took[short[0]]:.3g} "
+            "ms by your list. The server keeps it for the whole delay, so it takes longer.",
+            help="Are they milliseconds? Was the folder deployed after the config was changed?",
+        )
+    parsed = int((config.get("dynamic_batching") or {}).get("max_queue_delay_microseconds") or 0)
+    if parsed not in waits:
+        raise Failure(
+            f"The server parsed a delay of {parsed} µs for {config.get('name')}, which is none of "
+            "`delays`.",
+            help="Deploy the folder with the one that you choose.",
         )
 
 

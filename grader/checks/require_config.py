@@ -81,7 +81,8 @@ def tensors(
 
     Args:
         config: the parsed config.
-        inputs: for each input its data type and dims, both without the batch; None: any.
+        inputs: for each input its data type and its dims; None: any. The type is written as in
+            the config, without `TYPE_` ("FP32", "INT64", "STRING"), the dims without the batch.
         outputs: the same for the outputs.
         help: what to look at.
 
@@ -98,7 +99,7 @@ def tensors(
                 continue
             parsed = [int(dim) for dim in there[name].get("dims", ())]
             if dims is not None and parsed != list(dims):
-                _about(config, f"{name} has dims {parsed}; one row of it is not that long.", help)
+                _about(config, f"{name} has dims {parsed}, and the task asks for others.", help)
             found = str(there[name].get("data_type", "")).removeprefix("TYPE_")
             if kind is not None and found != kind:
                 _about(config, f"{name} is TYPE_{found}, which is not what it holds.", help)

@@ -21,8 +21,13 @@ def refuses(
 ) -> None:
     """Fail unless bad input is answered with a clear error, and nothing else suffers from it.
 
-    The bad request is sent between two good ones, at the same time, so that they may be in one
-    batch. Each of the good ones must be answered, and one more afterwards.
+    The bad request is sent between two good ones, at the same time. Each of the good ones must be
+    answered, and one more afterwards.
+
+    The three are one batch only where the server forms batches. Without that an exception in
+    `execute` is the answer to its own request, and passes. So a check that wants an error for each
+    request asks for `max_batch_size` and `dynamic_batching` first, and the task's config has a
+    `max_queue_delay_microseconds` of about 200 ms.
 
     Example::
 
@@ -56,7 +61,7 @@ def refuses(
         if isinstance(beside, Refusal):
             raise Failure(
                 f"Beside {what}, {model} refuses a right request too. The server's message: "
-                f"{beside.message[:300]}",
+                f"{_words(beside)}",
                 help="Requests of several clients share an execution. Answer each one by itself: "
                 "the bad one with an InferenceResponse that has an error.",
                 unquoted=f"Beside {what}, {model} refuses a right request too.",
@@ -64,7 +69,7 @@ def refuses(
     words = list(naming)
     if words and not any(word.lower() in answer.message.lower() for word in words):
         raise Failure(
-            f"{model} refuses {what}, but the message does not say why: {answer.message[:300]!r}.",
+            f"{model} refuses {what}, but the message does not say why: {_words(answer)!r}.",
             help=help or f"A client reads this. It should name {' or '.join(words)}.",
             unquoted=f"{model} refuses {what}, but the message does not say why.",
         )
@@ -72,8 +77,13 @@ def refuses(
     if isinstance(again, Refusal):
         raise Failure(
             f"After {what}, {model} refuses right requests as well. The server's message: "
-            f"{again.message[:300]}",
+            f"{_words(again)}",
             help="A bad request must leave nothing behind, neither a changed state nor a process "
             "that has ended.",
             unquoted=f"After {what}, {model} refuses right requests as well.",
         )
+
+
+def _words(refusal: Refusal) -> str:
+    """The server's message without an exception's traceback, which names files of the judge."""
+    return refusal.message.partition("\n\nAt:\n")[0][:300]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Status = (
-    Literal["passed", "partial", "failed", "not attempted", "waits", "error"]
+    Literal["passed", "partial", "failed", "not attempted", "waits", "error", "no server"]
     | Literal["stopped", "unfinished", "unreadable"]
 )
 
@@ -43,9 +43,10 @@ class CheckResult(_Record):
         id: the check's id, such as `a2.probabilities`.
         sentence: what the check demands, as the student reads it.
         status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (for a
-            check that this one needs), or `error` (the check itself has a bug, which an instructor
-            has to mend). Pages know more than the judge and say `stopped`, `unfinished` or
-            `unreadable` in place of `not attempted` (classroom/causes.py).
+            check that this one needs), `no server` (only in a notebook), or `error` (the check
+            itself has a bug, which an instructor has to mend). Pages know more than the judge and
+            say `stopped`, `unfinished` or `unreadable` in place of `not attempted`
+            (classroom/causes.py).
         credit: the share of the points, from 0 to 1.
         rationale: what was found; where it passed, what was measured, if anything.
         help: what to look at next.
@@ -85,6 +86,7 @@ class Verdict(_Record):
         log: the end of the log of the judge's server. It is for instructors only: a model can
             print the hidden inputs into it.
         seconds: how long the judge took.
+        me: the ids by which the checks drew the student's data (own.py), as the notebook gave them.
     """
 
     version: Literal[1] = 1
@@ -93,6 +95,7 @@ class Verdict(_Record):
     flags: tuple[Flag, ...] = ()
     log: str = Field(default="", max_length=200_000)
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    me: tuple[Text, ...] = Field(default=(), max_length=100)
 
     def of(self, check: str) -> CheckResult | None:
         """The result of one check, by its id; None where the judge was not asked for it."""
@@ -117,7 +120,7 @@ class Graded(_Record):
     """Everything that is kept of one submission.
 
     Attributes:
-        key: the hash of all that the result depends on (`judge.grade.key`).
+        key: the hash of all that the result depends on (`grader.judge.grade_submission.key`).
         assignment: such as `a2__forest`.
         verdict: the judge's results, with the flags of every step before it.
         notebook: the executed notebook as nbformat JSON text.

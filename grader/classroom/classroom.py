@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from ..checks.results import Graded
+from ..checks import own
+from ..checks.results import Flag, Graded
 
 #: How the name of a file ends that is being written.
 _UNFINISHED = ".new"
@@ -195,11 +196,15 @@ class Classroom:
         write(self._limits(assignment), json.dumps(limits).encode())
 
     def results(self, assignment: str) -> dict[str, Graded]:
-        """The latest result of each student, by student, in alphabetical order."""
+        """The latest result of each student, by student, in alphabetical order.
+
+        Where the numbers were made with the data of another id, a flag says so. It depends on who
+        handed the files in, so it is no part of the stored result.
+        """
         found = {
             who: self.find(assignment, key) for who, key in self.results_index(assignment).items()
         }
-        return {who: graded for who, graded in found.items() if graded is not None}
+        return {who: _of(who, graded) for who, graded in found.items() if graded is not None}
 
     def _result(self, assignment: str, key: str) -> Path:
         return self.home / "results" / assignment / f"{key}.json"
@@ -209,6 +214,19 @@ class Classroom:
 
     def _index(self, assignment: str) -> Path:
         return self.home / "results" / assignment / "class.json"
+
+
+def _of(student: str, graded: Graded) -> Graded:
+    """A student's result, with a flag if the data in it were drawn for somebody else."""
+    if not (others := own.others(graded.verdict.me, student)):
+        return graded
+    named = ", ".join(f'"{id}"' for id in others)
+    flag = Flag(
+        kind="another's data",
+        detail=f"The notebook says me = {named}, so its data and numbers are those of that id.",
+    )
+    flags = (*graded.verdict.flags, flag)
+    return graded.model_copy(update={"verdict": graded.verdict.model_copy(update={"flags": flags})})
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from .. import sandbox
 from ..checks.define import Check, load
 from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from ..sandbox.mounts import course
-from . import scratch
+from . import fork_servers, scratch
 from .course_files import fingerprint
 from .judge import Line, Order
 from .run_notebook import CELL_S, Execution, execute
@@ -138,6 +138,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
             limits=dataclasses.replace(EXECUTION, wall_s=settings.wall_s),
             cell_s=settings.cell_s,
             isolation=settings.isolation,
+            fork_server=fork_servers.for_notebooks(meant),
         )
         flags += [Flag(kind=f.kind, detail=f.detail[:4_000]) for f in ran.findings]
         flags += _without_libraries(ran.repository)
@@ -168,7 +169,7 @@ def _judge(
     )
     bound, environment = course(hidden=True)
     outcome = sandbox.run(
-        [sys.executable, "-m", "grader.judge.judge"],
+        [sys.executable, "-I", "-m", "grader.judge.judge"],
         read_only={
             **bound,
             str(ran.repository): ran.repository,
@@ -180,9 +181,11 @@ def _judge(
         network="own",
         nesting=True,
         isolation=settings.isolation,
+        fork_server=fork_servers.for_judges(assignment),
     )
     results: dict[str, CheckResult] = {}
     flags: list[Flag] = []
+    ids: dict[str, None] = {}
     log = ""
     is_complete = False
     for text in outcome.stdout.splitlines():
@@ -192,6 +195,8 @@ def _judge(
             break
         if line.check is not None:
             results[line.check.id] = line.check
+        if line.me:
+            ids[line.me] = None
         if line.flag is not None:
             flags.append(line.flag)
         log = line.log or log
@@ -211,6 +216,7 @@ def _judge(
         flags=tuple(flags),
         log=log,
         seconds=outcome.seconds,
+        me=tuple(ids)[:100],
     )
 
 

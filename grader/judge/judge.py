@@ -28,7 +28,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 from pydantic import BaseModel, ConfigDict
@@ -38,16 +38,18 @@ from workbook.server import Server
 from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
 
 from .. import sandbox
-from ..checks import reported
+from ..checks import own, reported
 from ..checks.define import Check, backends, evaluate, load
 from ..checks.probe import Probe
-from ..checks.results import CheckResult, Flag
+from ..checks.results import CheckResult, Flag, Text
 from ..sandbox.mounts import course
 
 #: The most seconds for one check, with the loading of its models.
 CHECK_S = 90.0
 #: The ports of a sandboxed server: for HTTP, gRPC and metrics.
 PORTS = (DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS)
+#: How often a server without a sandbox is started, each time on other ports.
+_ATTEMPTS = 3
 #: How many characters of the server's log are kept: the last ones.
 LOG = 20_000
 #: What the server and a student's models may use.
@@ -75,12 +77,19 @@ class Order(BaseModel):
 
 
 class Line(BaseModel):
-    """One line of the judge's output: a check's result, a flag, the server's log, or the end."""
+    """One line of the judge's output: a check's result, a flag, the server's log, or the end.
+
+    Attributes:
+        kind: which of these it is.
+        check, flag, log: the result, the flag, the log.
+        me: in the line of a check, the id by which it drew the student's data (own.py).
+    """
 
     kind: Literal["check", "flag", "log", "end"]
     check: CheckResult | None = None
     flag: Flag | None = None
     log: str = ""
+    me: Text = ""
 
 
 class ServerLost(Exception):
@@ -122,34 +131,49 @@ class SandboxedServer:
     Args:
         repository: the student's model repository, served read-only.
         isolation: `unsandboxed` runs the server with the caller's own rights, on free ports.
+        fork_server: as for `sandbox.start`.
 
     Raises:
         ServerLost: it did not start within a minute.
     """
 
-    def __init__(self, repository: Path, isolation: sandbox.Isolation) -> None:
+    def __init__(
+        self,
+        repository: Path,
+        isolation: sandbox.Isolation,
+        fork_server: sandbox.ForkServer | None = None,
+    ) -> None:
         bound, environment = course()
-        self._ports = PORTS if isolation == "sandbox" else _free_ports()
-        self._running = sandbox.start(
-            [
-                *(sys.executable, "-m", "grader.judge.serve", isolation, str(repository)),
-                *map(str, self._ports),
-            ],
-            read_only={**bound, str(repository): repository},
-            environment=environment,
-            limits=SERVER,
-            network="outer",
-            nesting=True,  # a sandbox for each instance of a model
-            isolation=isolation,
-        )
-        self.server = _ServerWithLog(self._running, repository, self._ports)
         self._identity: tuple[int, float] | None = None
-        self._identity = self._wait()
+        for attempt in range(1, _ATTEMPTS + 1):
+            self._ports = PORTS if isolation == "sandbox" else _free_ports()
+            self._running = sandbox.start(
+                [
+                    *(sys.executable, "-I", "-m", "grader.judge.serve", isolation, str(repository)),
+                    *map(str, self._ports),
+                ],
+                read_only={**bound, str(repository): repository},
+                environment=environment,
+                limits=SERVER,
+                network="outer",
+                nesting=True,  # a sandbox for each instance of a model
+                isolation=isolation,
+                fork_server=fork_server,
+            )
+            self.server = _ServerWithLog(self._running, repository, self._ports)
+            try:
+                self._identity = self._wait()
+            except ServerLost:
+                # Without a sandbox another program may take a port before the server does.
+                if isolation == "sandbox" or attempt == _ATTEMPTS:
+                    raise
+            else:
+                return
 
     def _wait(self) -> tuple[int, float]:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            if self.server.ready():
+            if _accepts(self._ports[0]) and self.server.ready():
                 return _listener(self._ports[0])
             if not self._running.alive():
                 break
@@ -161,13 +185,19 @@ class SandboxedServer:
     def confirm(self) -> int:
         """The server's process id.
 
+        While the process that was started listens, no other can listen on the same port.
+
         Raises:
-            ServerLost: the process that listens is not the one that was started.
+            ServerLost: the process that was started has ended, or does not listen.
         """
+        if self._identity is None:
+            raise ServerLost
+        pid, started = self._identity
         try:
-            listener = _listener(self._ports[0])
-            if self._running.alive() and listener == self._identity:
-                return listener[0]
+            process = psutil.Process(pid)
+            is_it = self._running.alive() and process.create_time() == started
+            if is_it and any(_listens(c, self._ports[0]) for c in process.net_connections("tcp")):
+                return pid
         except psutil.Error:
             pass
         raise ServerLost
@@ -183,6 +213,12 @@ class SandboxedServer:
             psutil.Process(self.confirm()).kill()
             self._running.wait(5)  # the rest of its log comes through the pipe
         self._running.stop()
+
+
+def _accepts(port: int) -> bool:
+    """Whether a program listens on a port. A request would take longer to find out."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _free_ports() -> tuple[int, int, int]:
@@ -203,7 +239,7 @@ def _listener(port: int) -> tuple[int, float]:
         ServerLost: nobody listens there, or another program does.
     """
     for connection in psutil.net_connections(kind="tcp"):
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port:
+        if _listens(connection, port):
             if connection.pid is None:
                 raise ServerLost
             process = psutil.Process(connection.pid)
@@ -213,11 +249,16 @@ def _listener(port: int) -> tuple[int, float]:
     raise ServerLost
 
 
+def _listens(connection: Any, port: int) -> bool:
+    return bool(connection.status == psutil.CONN_LISTEN and connection.laddr.port == port)
+
+
 class ServerOnDemand:
     """Starts the sandboxed server on first use, and a new one after a crash."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, fork_server: sandbox.ForkServer | None = None) -> None:
         self._order = order
+        self._fork_server = fork_server
         self._started: SandboxedServer | None = None
         self._probe: Probe | None = None
         self._logs: list[str] = []
@@ -225,7 +266,9 @@ class ServerOnDemand:
     def probe(self, check: str) -> Probe:
         """The probe for a check, with random numbers that depend on the secret and the check."""
         if self._probe is None or self._started is None:
-            self._started = SandboxedServer(self._order.repository, self._order.isolation)
+            self._started = SandboxedServer(
+                self._order.repository, self._order.isolation, self._fork_server
+            )
             admitted = backends(self._order.assignment)
             self._probe = Probe(self._started.server, load=True, backends=admitted)
         self._probe.seed(_seed(self._order.secret, check))
@@ -259,18 +302,23 @@ class ServerOnDemand:
         return "\n".join(self._logs)[-LOG:]
 
 
-def run_checks(order: Order) -> Iterator[Line]:
-    """Run every check of an order; yields the lines that the module's docstring describes."""
-    server = ServerOnDemand(order)
+def run_checks(order: Order, fork_server: sandbox.ForkServer | None = None) -> Iterator[Line]:
+    """Run every check of an order; yields the lines that the module's docstring describes.
+
+    Args:
+        order: what to judge.
+        fork_server: is copied for the sandbox of the server.
+    """
+    server = ServerOnDemand(order, fork_server)
     earned: dict[str, CheckResult] = {}
     try:
         for check in load(order.assignment, variants=True).values():
-            result, flags = _run_check(check, order, server, earned)
+            result, flags, me = _run_check(check, order, server, earned)
             if not server.close_if_lost():
                 result = _lost(result)
                 flags.append(Flag(kind="server ended", detail=f"It ended during {check.id}."))
             earned[check.id] = result
-            yield Line(kind="check", check=result)
+            yield Line(kind="check", check=result, me=me)
             yield from (Line(kind="flag", flag=flag) for flag in flags)
     finally:
         server.close()
@@ -280,14 +328,14 @@ def run_checks(order: Order) -> Iterator[Line]:
 
 def _run_check(
     check: Check, order: Order, server: ServerOnDemand, earned: dict[str, CheckResult]
-) -> tuple[CheckResult, list[Flag]]:
-    """Run one check on the values that the notebook reported to it."""
+) -> tuple[CheckResult, list[Flag], str]:
+    """Run one check on the values that the notebook reported to it; with the id among them."""
     flags: list[Flag] = []
     try:
         found = reported.read(check.id, order.reported)
     except WorkbookError as error:
         flags.append(Flag(kind="unreadable values", detail=error.what))
-        return _unreadable(check, error), flags
+        return _unreadable(check, error), flags, ""
     values = found.values if found else None
     try:
         with _deadline(CHECK_S):
@@ -303,7 +351,7 @@ def _run_check(
                 f"check is {result.status}.",
             )
         )
-    return result, flags
+    return result, flags, own.given(values or {})
 
 
 def _unreadable(check: Check, error: WorkbookError) -> CheckResult:
@@ -369,11 +417,12 @@ def _deadline(seconds: float) -> Iterator[None]:
 
 def main() -> None:
     """Carry out the order on standard input."""
+    forks = sandbox.ForkOfThisProcess()  # before anything is read
     order = Order.model_validate_json(sys.stdin.buffer.read())
     # Standard output of libraries is sent to standard error, so that it is not between the lines.
     with os.fdopen(os.dup(1), "w", buffering=1) as out:
         os.dup2(2, 1)
-        for line in run_checks(order):
+        for line in run_checks(order, forks):
             print(line.model_dump_json(), file=out)
 
 

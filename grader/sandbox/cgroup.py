@@ -78,6 +78,12 @@ class Group:
             return {str(_INSIDE / "unified"): folder for folder in self.folders.values()}
         return {str(_INSIDE / name): folder for name, folder in self.folders.items()}
 
+    @property
+    def lists_of_processes(self) -> list[str]:
+        """The files to which the number of a process is written to put it into the group."""
+        leaf = _LEAF if self._unified and self._nesting else ""
+        return [str(folder / leaf / "cgroup.procs") for folder in set(self.folders.values())]
+
     def give(self, user: int) -> None:
         """Let another user make groups in this one, and move its own processes into them."""
         names = ("", "cgroup.procs", "tasks", "cgroup.subtree_control", f"{_LEAF}/cgroup.procs")
@@ -88,9 +94,8 @@ class Group:
 
     def add(self, pid: int) -> None:
         """Put a process into the group; processes that it starts from now on are in it as well."""
-        for folder in set(self.folders.values()):
-            place = folder / _LEAF if self._unified and self._nesting else folder
-            (place / "cgroup.procs").write_text(f"{pid}\n")
+        for file in self.lists_of_processes:
+            Path(file).write_text(f"{pid}\n")
 
     def members(self) -> list[int]:
         """The ids of the processes in this group and in the groups of nested sandboxes."""

@@ -60,24 +60,34 @@ class Limits:
     open_files: int = 4096
 
 
-def prlimit(limits: Limits) -> list[str]:
-    """The start of a command line that sets the kernel's limits for each process.
+def per_process(limits: Limits) -> dict[str, int]:
+    """The limits that the kernel applies to each process: name of the resource → value.
 
-    The program is prlimit(1) of util-linux. Memory is limited with RLIMIT_DATA and not with
-    RLIMIT_AS, because a server maps far more addresses than it ever uses.
+    Memory is limited with RLIMIT_DATA and not with RLIMIT_AS, because a server maps far more
+    addresses than it ever uses. No value is above the caller's own.
     """
     wanted = {
-        "core": (resource.RLIMIT_CORE, 0),
-        "cpu": (resource.RLIMIT_CPU, int(limits.cpu_s) + 2),
-        "data": (resource.RLIMIT_DATA, limits.memory_bytes),
-        "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
-        "memlock": (resource.RLIMIT_MEMLOCK, _LOCKED),
-        "nofile": (resource.RLIMIT_NOFILE, limits.open_files),
-        "nproc": (resource.RLIMIT_NPROC, limits.processes + 2 * SPARE),
+        "core": 0,
+        "cpu": int(limits.cpu_s) + 2,
+        "data": limits.memory_bytes,
+        "fsize": limits.file_bytes,
+        "memlock": _LOCKED,
+        "nofile": limits.open_files,
+        "nproc": limits.processes + 2 * SPARE,
     }
-    options = []
-    for name, (number, value) in wanted.items():
-        ceiling = resource.getrlimit(number)[1]
-        at_most = value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
-        options.append(f"--{name}={at_most}")
+    for name, value in wanted.items():
+        ceiling = resource.getrlimit(number(name))[1]
+        wanted[name] = value if ceiling == resource.RLIM_INFINITY else min(value, ceiling)
+    return wanted
+
+
+def number(name: str) -> int:
+    """The kernel's number of a resource, such as `nofile`."""
+    found: int = getattr(resource, f"RLIMIT_{name.upper()}")
+    return found
+
+
+def prlimit(limits: Limits) -> list[str]:
+    """The start of a command line that sets `per_process`, with prlimit(1) of util-linux."""
+    options = [f"--{name}={value}" for name, value in per_process(limits).items()]
     return ["/usr/bin/prlimit", *options, "--"]

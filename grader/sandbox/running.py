@@ -21,8 +21,10 @@ from types import TracebackType
 from typing import Self
 
 from .command import Command, Isolation, Network
-from .launch import Started, launch
+from .fork_server import ForkServer
+from .launch import launch
 from .limits import Limits
+from .started import Started
 from .supervisor import Outcome, Supervisor
 
 
@@ -89,6 +91,7 @@ def run(
     network: Network = "own",
     nesting: bool = False,
     isolation: Isolation = "sandbox",
+    fork_server: ForkServer | None = None,
 ) -> Outcome:
     """Run a command in a sandbox. Returns when the command and all its processes have ended.
 
@@ -107,6 +110,8 @@ def run(
         isolation: `unsandboxed` runs the command without a sandbox, with the same limits. Then
             `read_only` and `network` have no effect, and a private folder replaces `/tmp` in `cwd`
             and in the environment. Use it only if a person has decided so.
+        fork_server: let a copy of it carry out the command, which must be `PYTHON -I -m MODULE …`
+            or `PYTHON -I -c CODE …`. Where it cannot be copied, the command is started as without.
 
     Raises:
         WorkbookError: the machine allows no sandbox, or something to be bound is not there.
@@ -120,7 +125,7 @@ def run(
         network=network,
         nesting=nesting,
     )
-    return Supervisor(launch(wanted, stdin, isolation), wanted.limits).run()
+    return Supervisor(launch(wanted, stdin, isolation, fork_server), wanted.limits).run()
 
 
 def start(
@@ -133,6 +138,7 @@ def start(
     network: Network = "own",
     nesting: bool = False,
     isolation: Isolation = "sandbox",
+    fork_server: ForkServer | None = None,
 ) -> Running:
     """Start a command in a sandbox and return at once; the arguments are those of `run`.
 
@@ -155,4 +161,4 @@ def start(
         network=network,
         nesting=nesting,
     )
-    return Running(launch(wanted, b"", isolation), wanted.limits)
+    return Running(launch(wanted, b"", isolation, fork_server), wanted.limits)

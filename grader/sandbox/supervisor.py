@@ -21,9 +21,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from . import bubblewrap, process_tree
-from .launch import Started
 from .limits import Limits
 from .process_tree import Process
+from .started import Started
 
 Stopped = Literal["", "wall clock", "cpu", "memory", "processes", "open files", "output", "asked"]
 
@@ -44,6 +44,7 @@ class Outcome:
         peak_bytes: the most memory that the supervisor has measured.
         stopped: the limit that ended it; "asked" if the caller ended it; else "".
         isolated: False if it ran without a sandbox.
+        is_copy: True if a copy of a fork server carried it out.
     """
 
     code: int
@@ -54,6 +55,7 @@ class Outcome:
     peak_bytes: int
     stopped: Stopped
     isolated: bool
+    is_copy: bool = False
 
 
 class Supervisor:
@@ -94,6 +96,7 @@ class Supervisor:
         for pipe in (process.stdout, process.stderr):
             assert pipe is not None
             pipe.close()
+        of_copy = self._started.cpu_seconds_of_copy()
         has_run = self._started.release()
         if not has_run and process.returncode == 1 and not self._stopped:
             raise bubblewrap.refused(self._stderr_text().strip())
@@ -105,10 +108,11 @@ class Supervisor:
             stdout=bytes(self._stdout),
             stderr=self._stderr_text(),
             seconds=seconds,
-            cpu_seconds=max(self._cpu, usage.ru_utime + usage.ru_stime),
+            cpu_seconds=max(self._cpu, usage.ru_utime + usage.ru_stime + of_copy),
             peak_bytes=self._peak,
             stopped=self._stopped,
             isolated=self._started.isolated,
+            is_copy=self._started.is_copy,
         )
 
     def end(self, why: Stopped) -> None:

@@ -1,261 +1,263 @@
 # ---
 # title: A first model
-# minutes: 20
+# minutes: 16
 # ---
 
 # %% [markdown]
 # # A first model
 #
-# **Question.** You have a function. Many programs want its result, at once, from many machines. What does it take to serve it?
-
-# %% [markdown]
-# A server for models has to answer fast, survive a rush, grow, be simple to keep running, and waste neither GPU nor CPU. A function behind a web framework gives you the first of these, perhaps.
+# **Question.** You have a function that recognises handwritten digits. Many programs on many machines call it at the same time. What does it take to serve it?
+#
+# Homework 1 of the course is assignment a1: a text classifier, deployed in the same form. [The syllabus](../00__start.ipynb#The-syllabus) leads to it.
 
 # %% [markdown]
 # | a server has to | Triton brings |
 # |---|---|
-# | answer fast | [backends](https://github.com/triton-inference-server/backend) for many frameworks: TensorRT, PyTorch, ONNX Runtime, OpenVINO, Python, FIL … |
-# | survive a rush | instances side by side (copies of a model), dynamic batching (requests joined into one call) |
-# | grow | the same folder of models in a cloud, a data centre or on a laptop; ensembles (graphs of models) and business logic |
-# | be simple to keep running | metrics, traces; Performance Analyzer and Model Analyzer (NVIDIA's tools for load tests and for finding a good config) |
-# | waste neither GPU nor CPU | many models in one server, with a GPU or CPU only |
-
-# %% [markdown]
-# ![Clients, front ends, core, backends and the model repository](../images/architecture.svg)
-
-# %% [markdown]
-# ## A server is running
+# | answer fast | [backends](https://github.com/triton-inference-server/backend): TensorRT, PyTorch, ONNX Runtime, OpenVINO, Python, FIL … |
+# | take many requests at once | instances side by side, dynamic batching |
+# | run anywhere | one folder for cloud, data centre, laptop; ensembles |
+# | be observed and tuned | metrics; Performance Analyzer (how much load?), Model Analyzer (which config?) |
+# | save hardware | many models per server, GPU or CPU |
 #
-# `make lab` has started one: the real Triton, on this machine. `connect()` finds it.
+# ![Triton; marked are clients, HTTP, gRPC, the model repository and the Python backend](../images/architecture_first_model.svg)
 
 # %%
+import json
 import textwrap
 
-from workbook.server import connect
+import numpy as np
 
-server = connect()
-about = server.metadata()
-print(about["name"], about["version"])
-print(textwrap.fill(", ".join(about["extensions"]), 88))
+from workbook import measure, zoo
+from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
+from workbook.lessons.setups import first_model as setup
+
+pictures = zoo.data.digits().x_test
+setup.show_pictures(pictures[:9])
 
 # %% [markdown]
-# Those words are [protocol extensions](https://github.com/triton-inference-server/server/tree/main/docs/protocol). Each adds endpoints, or fields to a request. The notebooks of lecture 1 use most of them.
-
-# %% [markdown]
-# ## The repository
+# ## The model repository
 #
-# Triton serves folders. The layout *is* the interface: no code of yours starts the server.
-
-# %% [markdown]
+# Triton serves folders: one folder per model, with its name; in it a config, and one folder per version.
+#
 # ![The layout of a model repository](../images/repository.svg)
-
-# %% [markdown]
-# We write a model into a folder of our own: one name, one version, two files.
+#
+# We fill a folder of our own, step by step. The next cell trains a small classifier, 64 pixels in, ten scores out, and saves its weights there.
 
 # %%
-from workbook.lessons import Premise, claim, compare, folder, predict, write
-
 models = folder("first_model")
-home = models / "cube"
-(home / "1").mkdir(parents=True, exist_ok=True)
+home = models / "digits"
+setup.save_weights(home / "1/weights.npy")
 
 # %% [markdown]
-# The **model** is a class with three methods. `initialize` loads and `finalize` cleans up; both may be left out. `execute` takes a *list* of requests and returns a list of responses, one each. The module `triton_python_backend_utils` exists inside Triton only.
+# The **model** is a class. Triton calls `initialize` once when it loads an instance, `execute` for requests, `finalize` before it unloads. Only `execute` is required. It gets a *list* of requests, and returns a list with one response per request.
+#
+# The module `triton_python_backend_utils` exists inside Triton only.
 
 # %%
 # %%writefile {home}/1/model.py
 import numpy as np
-import triton_python_backend_utils as pb_utils
+import triton_python_backend_utils as pb
 
 
 class TritonPythonModel:
     def execute(self, requests):
-        found = [pb_utils.get_input_tensor_by_name(r, "INPUT0").as_numpy() for r in requests]
-        cubes = [pb_utils.Tensor("OUTPUT0", np.power(x, 3)) for x in found]
-        return [pb_utils.InferenceResponse(output_tensors=[y]) for y in cubes]
+        weights = np.load(__file__.replace("model.py", "weights.npy"))
+        pb.Logger.log_info("weights read")
+        pictures = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
+        scores = [x.reshape(-1, 64) @ weights[:64] + weights[64] for x in pictures]
+        return [pb.InferenceResponse([pb.Tensor("scores", y)]) for y in scores]
 
 
 # %% [markdown]
-# The **config** says what goes in and out. With `max_batch_size` above 0, `dims` leave out the batch dimension. `instance_group` says how many copies of the model run (*instances*), and where: here one, on the CPU.
+# The **config** describes the input and output tensors. One request may carry several pictures: with `max_batch_size` above 0, each tensor has one more dimension in front, which `dims` leaves out.
+#
+# `instance_group` says how many copies run (*instances*), and where: here one, on the CPU. For a Python model, `KIND_GPU` only tells its code which GPU to use.
 
 # %%
 config = """\
+name: "add_sub"
 backend: "python"
 max_batch_size: 8
-input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
-output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 4 ] } ]
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] } ]
+output [ { name: "scores" data_type: TYPE_FP32 dims: [ 10 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+write(home / "config.pbtxt", config)
 
 # %% [markdown]
-# `KIND_GPU` would ask for a GPU. The Python backend then tells your model which one; moving the tensors there is your code's work.
-
-# %% [markdown]
-# A config may also name its model. Ours does not; what if it did, and got it wrong?
+# This config was copied from another model, as in the seminar's slides, and still has that model's name. The folder is called `digits`.
+#
+# Below, `laboratory` starts a server of our own on free ports, and loads the folder's models. The shared server is not touched.
 
 # %%
 predict(
-    "first.name",
-    'Suppose the config says name: "add_sub", and the folder is called cube. What does Triton do?',
-    ["It serves the model as add_sub.", "It serves the model as cube.", "It refuses to load it."],
+    "first_model.name",
+    "Which model will clients find?",
+    {
+        "digits: the folder's name wins": "The folder does give the name. But Triton does not "
+        "ignore another name in the config: the config may belong to another model.",
+        "add_sub: the config's name wins": "A config cannot rename a model. The name in it is "
+        "optional, and is compared with the folder's.",
+        "both names, for the same model": "A model has one name: its folder's.",
+        "none: Triton refuses to load it": None,
+    },
+)
+
+# %%
+names, said = setup.try_to_serve(models)  # in a laboratory that ends at once
+print("models:", names, textwrap.fill(said, 88), sep="\n")
+
+# %%
+its_name = Premise("add_sub" in said or bool(names), "the server had another reason, see above")
+compare("first_model.name", setup.which(names), premise=its_name)
+claim(
+    not names,
+    "Triton refused the model: the name in its config is not the folder's.",
+    "Did you change the config? Then run the cells from the config on again.",
+    premise=its_name,
+    id="first_model.name",
 )
 
 # %% [markdown]
-# We try it on a server of our own, so that the shared one is not disturbed. `laboratory` starts one on free ports and loads the folder's models.
-
-# %%
-from workbook.common.errors import LoadError
-from workbook.lessons import laboratory
-
-write(home / "config.pbtxt", 'name: "add_sub"\n' + config)
-try:
-    with laboratory(models) as wrong:
-        verdict, reason = f"It serves the model as {wrong.index()[0]['name']}.", ""
-except LoadError as error:
-    verdict, reason = "It refuses to load it.", error.message
-    print(reason)
-
-# %%
-compare(
-    "first.name",
-    verdict,
-    published="the name must be the folder's (model configuration guide)",
-    premise=Premise("add_sub" in reason or not reason, "the server had another reason, see above"),
-)
-claim(verdict.startswith("It refuses"), "A wrong name is refused.", "Read the server's log.")
-
-# %% [markdown]
-# > **Errata.** The older seminar slides write `name: "add_sub"` into the config of a model that squares. The name is optional; where it stands, it must be the folder's. Some guides write `platform: "python"`: it is `backend: "python"`.
-
-# %% [markdown]
-# With the first line gone, the model loads. In its metadata, -1 stands for the batch dimension: any size up to 8.
-
-# %%
-write(home / "config.pbtxt", config)
-lab = laboratory(models)
-lab.ready("cube"), lab.metadata("cube")["inputs"]
-
-# %% [markdown]
-# ## Way one: curl
+# > **Errata.** The seminar's slides write `name: "add_sub"` into the config of a model that squares numbers. The [guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#name-platform-and-backend) says: the name is optional; where it stands, it must be the folder's. Some slides write `platform: "python"`: it is `backend: "python"`.
 #
-# The HTTP endpoint speaks [KServe v2](https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol): JSON in, JSON out. Any language can do that.
+# Without that line, the model loads.
 
 # %%
-body = '{"inputs": [{"name": "INPUT0", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}'
-url = f"{lab.url}/v2/models/cube/infer"
+write(home / "config.pbtxt", config.replace('name: "add_sub"\n', ""))
+lab = laboratory(models)
+lab.metadata("digits")["inputs"]
+
+# %% [markdown]
+# In the shape, -1 stands for any number of pictures.
+#
+# ## Three ways to ask
+#
+# The HTTP endpoint speaks [KServe v2](https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol): JSON in, JSON out. Any language can do that, and so can `curl`.
+
+# %%
+image = {"name": "image", "shape": [1, 1, 8, 8], "datatype": "FP32"}
+body = json.dumps({"inputs": [{**image, "data": pictures[0].ravel().tolist()}]})
+url = f"{lab.url}/v2/models/digits/infer"
 # !curl -s {url} -d '{body}'
 
 # %% [markdown]
-# ## Way two: HTTP, binary
-#
-# `tritonclient.http` sends the same request, with the numbers as raw bytes behind the JSON ([binary data extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md)).
-
-# %%
-import numpy as np
-import tritonclient.http as http
-
-x = np.array([[1, 2, 3, 4]], np.float32)
-tensor = http.InferInput("INPUT0", x.shape, "FP32").set_data_from_numpy(x)
-with lab.http_client() as client:
-    by_http = client.infer("cube", [tensor]).as_numpy("OUTPUT0")
-by_http
-
-# %% [markdown]
-# ## Way three: gRPC
-#
-# The same call, other transport: protobuf over HTTP/2, one connection for many requests under way.
+# There are ten scores; the index of the largest is the digit. `tritonclient.http` sends the same request, with the numbers as bytes behind the JSON (the [binary data extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md)). `tritonclient.grpc` sends protobuf over HTTP/2. Here one request carries eight pictures.
 
 # %%
 import tritonclient.grpc as grpc
+import tritonclient.http as http
 
-tensor = grpc.InferInput("INPUT0", x.shape, "FP32").set_data_from_numpy(x)
-with lab.grpc_client() as client:
-    by_grpc = client.infer("cube", [tensor]).as_numpy("OUTPUT0")
+http_client, grpc_client = lab.http_client(), lab.grpc_client()
+
+
+def ask(client, api, rows):
+    tensor = api.InferInput("image", rows.shape, "FP32").set_data_from_numpy(rows)
+    return client.infer("digits", [tensor]).as_numpy("scores")
+
+
+ask(http_client, http, pictures[:8]).argmax(1), ask(grpc_client, grpc, pictures[:8]).argmax(1)
+
+# %%
+ways = {
+    "HTTP, JSON": lambda: lab.request("POST", "/v2/models/digits/infer", content=body),
+    "HTTP, binary": lambda: ask(http_client, http, pictures[:1]),
+    "gRPC": lambda: ask(grpc_client, grpc, pictures[:1]),
+}
+before = measure.statistics(lab, "digits")
+times = setup.time_each(ways)
+counted = measure.difference(before, measure.statistics(lab, "digits"))
+all_there = counted.requests.item() == times.size
 claim(
-    np.array_equal(by_http, x**3) and np.array_equal(by_grpc, x**3),
-    "Both clients get what NumPy computes.",
-    "Did you change model.py? Then restart the kernel and run all cells.",
+    all_there,
+    f"The server counted all {times.size} requests for one model: the three ways end in one queue.",
+    "Run this cell again: another program may have asked this server.",
+    id="first_model.ways",
+)
+setup.plot_ways(times)
+
+# %% [markdown]
+# The notebook on [protocols](09__wire.ipynb) measures when the way matters.
+#
+# ## Nine pictures
+#
+# `max_batch_size` is 8. A client sends one request with 9 pictures.
+
+# %%
+predict(
+    "first_model.nine",
+    "How many answers does the client get, and how many executions does the server count?",
+    {
+        "answers: 9, executions: 1": "The model may rely on max_batch_size: Triton never gives it a "
+        "larger batch.",
+        "answers: 9, executions: 2": "You expected Triton to split the request. It joins requests, "
+        "but it never splits one.",
+        "answers: 8, executions: 1": "Triton computes a request with all of its rows, or refuses it. "
+        "It drops no row.",
+        "answers: 0, executions: 0": None,
+    },
+)
+
+# %%
+before = measure.statistics(lab, "digits")
+answers, words = setup.try_to_ask(lambda: ask(http_client, http, pictures[:9]))
+print(textwrap.fill(words, 88))
+after = measure.difference(before, measure.statistics(lab, "digits")).iloc[0]
+after[["requests", "failures", "executions"]].to_frame("count")
+
+# %%
+outcome = f"answers: {answers}, executions: {after.executions}"
+compare("first_model.nine", outcome, premise=Premise(after.requests <= 1, "others asked"))
+claim(
+    after.executions == 0,
+    "The core refused the request of nine rows, and the model did not run.",
+    "Is max_batch_size still 8 in the config?",
+    id="first_model.refused",
 )
 
 # %% [markdown]
-# ## What the server counts
-#
-# The same three requests once more, one each way. A fourth one is malformed: five numbers for four places.
-
-# %%
-predict("first.count", "How many executions of the model will the server count for these four?")
-
-# %%
-from workbook import measure
-from workbook.common.errors import ServerError
-
-bad = body.replace("[1, 4]", "[1, 5]").replace("3, 4]", "3, 4, 5]")
-before = measure.statistics(lab, "cube")
-lab.request("POST", "/v2/models/cube/infer", content=body)
-for api, connected in ((http, lab.http_client), (grpc, lab.grpc_client)):
-    with connected() as client:
-        tensor = api.InferInput("INPUT0", x.shape, "FP32").set_data_from_numpy(x)
-        client.infer("cube", [tensor])
-try:
-    lab.request("POST", "/v2/models/cube/infer", content=bad)
-except ServerError as error:
-    print(textwrap.fill(error.what, 88))
-
-# %%
-count = measure.difference(before, measure.statistics(lab, "cube"))
-answered = count["requests"].item()
-three = Premise(answered == 3, f"the server counted {answered} answered requests, not three")
-compare("first.count", float(count["executions"].item()), premise=three)
-count[["model", "requests", "failures", "inferences", "executions"]]
-
-# %%
-claim(
-    count["executions"].item() == 3,
-    "The core refused the malformed request: the model never saw it.",
-    "Run the two cells before this one again.",
-    premise=three,
-)
+# The *core* checks names, types and shapes before a request joins the queue of its model, so a model needs no code for that. The refused request is not even counted as a failure. The notebook on [metrics](08__metrics.ipynb) shows which requests are.
 
 # %% [markdown]
-# The *core*, in the middle of the picture above, checks names, types and shapes *before* a request joins its model's queue. A model needs no code for that. All three ways end in the same queue.
+# ## Your turn
 #
-# The refused request is not counted as a failure either: the notebook on [metrics](06__metrics.ipynb) comes back to that.
-
-# %% [markdown]
-# ## Into the shared repository
-#
-# `deploy(home)` or `workbook deploy` would copy the folder into the course's repository and load it there. Keep that for models that others shall use; ours goes away.
+# This model reads its weights in each call of `execute`. Go up to the cell that begins with `%%writefile`, and change the class. `initialize(self, args)` shall read the weights once. `finalize(self)` shall write the line `answered N requests` to the log, where N counts the requests of this instance. Run that cell, and then the one below.
 
 # %%
-lab.stop()
+lab.load("digits")
+print(*[line[:88] for line in lab.log_text().splitlines() if "model.py" in line][-3:], sep="\n")
+task("first_model.initialize", server=lab)
+
+# %%
+for closing in (http_client.close, grpc_client.close, lab.stop):  # when the task is done
+    closing()
 
 # %% [markdown]
 # ## What to remember
 #
-# - A model is a folder: a name, numbered versions, a config.
-# - `execute` gets a *list* of requests. That list is where batching will come in.
-# - JSON over HTTP, binary over HTTP and gRPC lead to one queue; the core checks requests before the model sees them.
+# - A model is a folder: its name, numbered versions, a config. `workbook deploy FOLDER` puts a finished one into the shared repository.
+# - `execute` gets a *list* of requests, each with one or more rows. Triton never splits a request.
+# - JSON, binary HTTP and gRPC lead to one queue; the core checks requests before the model sees them.
 
 # %% [markdown]
 # ## Check yourself
 #
-# <details><summary>The config has <code>max_batch_size: 8</code> and <code>dims: [ 4 ]</code>. Which shapes may a client send?</summary>
+# <details><summary>A model without a batch dimension takes one text. What do you write for <code>max_batch_size</code> and <code>dims</code>?</summary>
 #
-# From `[1, 4]` to `[8, 4]`. The first dimension is the batch; `dims` leave it out.
-#
-# </details>
-#
-# <details><summary>Why does <code>execute</code> return a list?</summary>
-#
-# One response for each request, in the same order. Triton may hand over several requests at once.
+# <code>max_batch_size: 0</code>, and then <code>dims</code> is the whole shape, <code>[ 1 ]</code> for one text. Triton will not batch it.
 #
 # </details>
 #
-# <details><summary>What must you change to serve the same folder on a GPU machine?</summary>
+# <details><summary><code>execute</code> gets four requests, and one makes no sense. How does it refuse only this one?</summary>
 #
-# Nothing: NVIDIA's container reads the same repository. To compute on the GPU, say `KIND_GPU` in the instance group; a Python model must then put its tensors there itself.
+# It returns four responses, in the order of the requests. One carries an error (<code>InferenceResponse(error=TritonError(…))</code>); the other three clients get their answers.
 #
 # </details>
-
-# %% [markdown]
+#
+# <details><summary>What must you change to serve this folder in NVIDIA's container, on a machine with a GPU?</summary>
+#
+# Nothing. To compute on the GPU, write <code>KIND_GPU</code>, and let the model's code move its tensors there. We have not run this folder in the container.
+#
+# </details>
+#
 # Next: [inside the server](02__inside_the_server.ipynb).

@@ -1,6 +1,6 @@
 # ---
 # title: Inside the server
-# minutes: 20
+# minutes: 17
 # ---
 
 # %% [markdown]
@@ -8,457 +8,310 @@
 #
 # **Question.** Many models share one machine. Who gets the cores, the memory, the GPU and the disk, and which part of Triton decides?
 #
-# You will start a server of your own, look at its processes, and watch them compete.
+# You will start a server of your own, look at its processes, and let two models compete.
+#
+# ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](../images/architecture_inside_the_server.svg)
 
 # %%
-import os
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import psutil
-from tritonclient.http import InferInput
 
-from workbook import measure
+from workbook import measure, zoo
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.lessons import (
-    Premise,
-    attempt,
-    claim,
-    compare,
-    folder,
-    laboratory,
-    predict,
-    write,
-)
-from workbook.server import all_models, deploy, ensure
+from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, steady, task
+from workbook.lessons.setups import digits_model
+from workbook.lessons.setups import inside_the_server as setup
+from workbook.server import deploy
 
-course = ensure("language")  # the course's server, and a model that we shall look at
-
-models = folder("inside_the_server")
+setup.this_machine()
 
 # %% [markdown]
 # ## Four things that run out
 #
-# | resource | what a model wants of it |
-# |---|---|
-# | CPU | cores; a *thread* is a piece of work that the operating system puts on a core |
-# | RAM | weights, and the tensors of requests under way |
-# | GPU | its own cores, its own memory |
-# | disk | weights and configs, read when a model loads |
-
-# %%
-ram, disk = psutil.virtual_memory(), psutil.disk_usage(".")
-pd.Series(
-    {
-        "cores": len(os.sched_getaffinity(0)),
-        "RAM, GB": round(ram.total / 1e9, 1),
-        "RAM free, GB": round(ram.available / 1e9, 1),
-        "disk free, GB": round(disk.free / 1e9),
-        "NVIDIA GPU": "yes" if os.path.exists("/dev/nvidia0") else "no",
-    },
-    name="this machine",
-).to_frame()
+# | resource | what a model needs it for | who shares it out |
+# |---|---|---|
+# | CPU | its threads | the operating system |
+# | RAM | weights, tensors of requests | nobody: backends take what they need |
+# | GPU | computation, weights | the GPU's own scheduler; the rate limiter, if it is on |
+# | disk | weights and config, when it loads | the repository manager; the backend reads |
 
 # %% [markdown]
 # ## One server, how many processes?
 #
-# A backend may be a library inside the server, or start processes of its own. On a laptop all our backends are of the second kind.
+# `digits` is the model of the last notebook: a Python model. We load it with 1, 2 and 4 instances.
 
 # %%
 predict(
     "inside.processes",
-    "A model with 1 instance is loaded. Its instance group grows to 4. How many processes serve it?",
-    ["still 1, with 4 threads", "4, one per instance", "as many as the machine has cores"],
+    "The model has 4 instances. How many operating-system processes run its code?",
+    {
+        "still 1, with 4 threads": "That is how C++ backends work. Python code in one process would "
+        "wait for its interpreter lock: one thread at a time.",
+        "4, one per instance": None,
+        "as many as the machine has cores": "Triton does not count cores. It starts as many "
+        "instances as the config says.",
+    },
 )
 
 # %%
-server = laboratory(models, only=[])
-deploy(paths.root() / "model_repository" / "square", server=server)
-measure.processes(server).round(1)
-
-# %% [markdown]
-# The first row is Triton: C++ with many threads. The *stub* is the Python process of the model's one instance. `memory_mb` is what a process shares with no other.
-#
-# The *fork server* is this course's own. It imports numpy once; stubs start as its copies. In NVIDIA's container each stub imports it for itself.
-
-
-# %%
-def with_instances(count):
-    config = (models / "square/config.pbtxt").read_text()
-    group = f"instance_group {{ count: {count} kind: KIND_CPU }}"
-    kept = [line for line in config.splitlines() if not line.startswith("instance_group")]
-    (models / "square/config.pbtxt").write_text("\n".join([*kept, group]))
-    server.load("square")
-    stubs = measure.processes(server).query("process == 'stub' and model == 'square'")
-    return {"instances": count, "processes": len(stubs), "memory_mb": stubs.memory_mb.sum()}
-
-
-# %% [markdown]
-# An old process may take a moment to end. `attempt` runs an experiment again, three times at most, when its premise does not hold.
-
-
-# %%
-def settled(grown):
-    seen = list(grown.processes)
-    return Premise(seen in ([1, 1, 1], [1, 2, 4]), f"{seen} processes: an old one had not ended")
-
-
-grown = attempt(lambda: pd.DataFrame([with_instances(n) for n in (1, 2, 4)]), settled)
+models = folder("inside_the_server")
+digits_model.add(models)
+lab = laboratory(models)
+grown = attempt(lambda: setup.grow(lab, "digits", (1, 2, 4)), setup.settled)
 grown.round(1)
 
 # %%
-each = (grown.memory_mb[2] - grown.memory_mb[0]) / 3
-right = "4, one per instance" if grown.processes[2] == 4 else "still 1, with 4 threads"
-compare(
-    "inside.processes",
-    right,
-    published="a process for each instance (Python backend's guide)",
-    premise=settled(grown),
-)
-plain = laboratory(models, only=[], plain=True)
-deploy(paths.root() / "model_repository" / "square", server=plain)
-by_itself = measure.processes(plain).query("process == 'stub'").memory_mb.sum()
-plain.stop()
-print(f"One more instance costs {each:.0f} MB here, as a copy of the fork server.")
-print(f"A stub that imports Python and numpy for itself, as in the container: {by_itself:.0f} MB.")
+own = grown.processes[2] == 4
+seen = "4, one per instance" if own else "still 1, with 4 threads"
+compare("inside.processes", seen, premise=setup.settled(grown))
 claim(
-    list(grown.processes) == [1, 2, 4],
+    own,
     "Each Python instance is a process of its own: none waits for another one's interpreter lock.",
-    "Run the cell before this one again: an old process may have been about to end.",
-    premise=settled(grown),
+    "Run the cell above again: an old process may have been about to end.",
+    premise=setup.settled(grown),
+    id="inside.processes",
 )
+print(*setup.log_lines(lab.log_text(), "ModelInstanceInitialize")[-4:], sep="\n")
+measure.processes(lab).round(1)
 
 # %% [markdown]
-# The Python backend works like this, and so do our stand-ins. C++ backends stay inside the server: there, each instance works on a thread of that one process. One stand-in does both: where this machine has a C++ compiler, a process of its own checks an ONNX model, and the server then runs it.
-
-# %% [markdown]
-# ## When instances outnumber the cores
+# The first row is Triton. A *stub* is the Python process of one instance. Here, stubs are copies of a *fork server*; `memory_mb` leaves out what they share.
 #
-# More instances let more requests run at once. They bring no more cores. This model works for a fixed number of steps and says how long that took, and how much CPU time it got. To make it the same on every machine, its eight instances share two cores.
+# The *core* makes instances: for each it calls the backend ([source](https://github.com/triton-inference-server/core/blob/main/src/backend_model_instance.cc)), as the log says. The Python backend starts a process. In a C++ backend, threads of the server run the instances.
 
-# %%
-write(
-    models / "worker/config.pbtxt",
-    """
-backend: "python"
-max_batch_size: 0
-input { name: "steps" data_type: TYPE_INT32 dims: [ 1 ] }
-output { name: "wall_cpu" data_type: TYPE_FP64 dims: [ 2 ] }
-instance_group { count: 8 kind: KIND_CPU }
-""",
-)
-(models / "worker/1").mkdir(exist_ok=True)
-
-# %%
-# %%writefile {models}/worker/1/model.py
-import os
-import time
-
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def initialize(self, args):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
-
-    def execute(self, requests):
-        return [self.work(request) for request in requests]
-
-    def work(self, request):
-        steps = int(pb_utils.get_input_tensor_by_name(request, "steps").as_numpy()[0])
-        wall, cpu = time.perf_counter(), time.process_time()
-        for _ in range(steps):
-            pass
-        spent = [time.perf_counter() - wall, time.process_time() - cpu]
-        return pb_utils.InferenceResponse([pb_utils.Tensor("wall_cpu", np.array(spent))])
-
+# %% [markdown]
+# ## Two models, one core
+#
+# `careful` averages over thousands of noisy copies of a picture. It keeps a core busy for some milliseconds. `neighbour` does the same. On every machine, these two share one core. One client asks `careful`, request after request. Then a second client does the same with `neighbour`.
 
 # %%
 predict(
-    "inside.crowd",
-    "One request alone, then 8 at once: 8 instances, 2 cores. "
-    "How many times longer does a request's own work take?",
-    unit="×",
-)
-
-
-# %%
-def ask(_):
-    body = {"name": "steps", "shape": [1], "datatype": "INT32", "data": [3_000_000]}
-    answer = server.request("POST", "/v2/models/worker/infer", json={"inputs": [body]})
-    return answer["outputs"][0]["data"]
-
-
-def alone_and_together():
-    alone = pd.DataFrame(map(ask, range(12)), columns=["wall", "cpu"])
-    with ThreadPoolExecutor(8) as pool:
-        together = pd.DataFrame(pool.map(ask, range(24)), columns=["wall", "cpu"])
-    return alone.loc[alone.wall.idxmin()], together.median()
-
-
-# %%
-def undisturbed(times):
-    part = times[0].cpu / times[0].wall
-    return Premise(part > 0.7, f"one request alone had a core for only {part:.0%} of its time")
-
-
-server.load("worker")
-alone, together = attempt(alone_and_together, undisturbed)
-
-# %%
-seconds = pd.DataFrame({"alone": alone, "8 at once": together})
-seconds.loc["waited for a core"] = seconds.loc["wall"] - seconds.loc["cpu"]
-parts = seconds.loc[["cpu", "waited for a core"]].T
-measure.plot_bars(
-    parts, title="One request's own work", below="seconds: the best of 12 alone, the median of 24"
+    "inside.neighbour",
+    "What becomes longer for the requests to careful?",
+    {
+        "their time in the queue": "You expected one queue for both models. Each model has its own "
+        "scheduler and its own queue, and no other request waited in this one.",
+        "their computation": None,
+        "nothing: each model has its own instance": "An instance is a process. It is not a core, "
+        "and the two processes take turns on this one.",
+    },
 )
 
 # %%
-slower = together.wall / alone.wall
-compare("inside.crowd", slower, unit="×", premise=undisturbed((alone, together)))
+digits_model.add(models, "careful", careful=True)
+digits_model.add(models, "neighbour", careful=True)
+setup.add_cascade(models)  # for later: its config
+lab.load("careful")
+lab.load("neighbour")
+picture = zoo.data.digits().x_test[:1]
+
+
+def ours():
+    before = measure.statistics(lab, "careful")
+    for _ in range(25):
+        digits_model.ask(lab, "careful", picture)
+    return measure.difference(before, measure.statistics(lab, "careful")).iloc[0]
+
+
+# %%
+def compete():
+    alone = ours()
+    with setup.busy(lab, "neighbour", picture):
+        beside = ours()
+    runs = {"alone": alone, "beside neighbour": beside, "alone again": ours()}
+    return pd.DataFrame(runs).loc[["queue_ms", "compute_infer_ms"]].astype(float).T
+
+
+def undisturbed(runs):
+    return steady(runs["compute_infer_ms"][["alone", "alone again"]], 1.25)
+
+
+runs = attempt(compete, undisturbed)
+measure.plot_bars(runs, title="One request to careful", below="ms per request")
+
+# %%
+queue, infer = runs.loc["beside neighbour"] - runs.loc["alone"]
+longer = "their computation" if infer > queue else "their time in the queue"
+compare("inside.neighbour", longer, premise=undisturbed(runs))
 claim(
-    slower > 1.5,
-    "Eight instances on two cores take turns: an instance is a place to work, not a core.",
-    "Something else keeps the cores busy even for one request: close it and run the cells again.",
-    premise=undisturbed((alone, together)),
+    infer > 3 * queue,
+    f"Beside its neighbour, a request computed {infer:.0f} ms longer; its time in the queue "
+    f"changed by {queue:.1f} ms.",
+    "Close other programs, and run the cell before this one again.",
+    premise=undisturbed(runs),
+    id="inside.neighbour",
 )
 
 # %% [markdown]
-# Eight workers share two cores: 8 / 2 = 4, about four times as long. A higher number means that other programs, or the server itself, wanted those cores too, or that the two are halves of one physical core.
-
-# %% [markdown]
-# A framework may start threads of its own in each instance. Instances times threads should not exceed the cores.
-
-# %% [markdown]
-# GPUs are shared in the same way: by default every instance of every model may run at once, and the GPU's own scheduler takes turns. Triton's [rate limiter](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md) holds executions back when a resource is taken.
+# The *rate limiter* can hold executions back until a resource that you name is free ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/rate_limiter.md)). By default it lets every instance run.
+#
+# A GPU is shared likewise, with one difference: two *processes* take turns on it, while two streams of *one* process may overlap ([NVIDIA's MPS guide](https://docs.nvidia.com/deploy/mps/architecture.html)). We have not measured that here.
 
 # %% [markdown]
 # ## The core, part by part
 #
-# ![Triton's core between front ends and backends](../images/architecture.svg)
+# ### Server: requests, statistics, logs
 #
-# The source of the core has a folder or a class for each part: [triton-inference-server/core](https://github.com/triton-inference-server/core). You will meet three parts of the core: repository agents, cache and server. And you will meet what it talks to: backends, above all the Python one.
-
-# %% [markdown]
-# ### Backend: instances, memory, requests
-#
-# A backend gets requests through the [Backend C API](https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonbackend.h), makes a model's instances, and owns the memory they need. Between a stub and the server, tensors lie in shared memory: one region per instance.
-
+# The server passes each request to its model's scheduler. It also keeps two pools of memory for tensors that go to a GPU: *pinned* memory in RAM (256 MB, `--pinned-memory-pool-byte-size`) and memory on each GPU (`--cuda-memory-pool-byte-size`). The log and the metrics show them.
 
 # %%
-def region_mb():
-    maps = psutil.Process(server.pid).memory_maps()
-    regions = [Path(m.path) for m in maps if m.path.startswith("/dev/shm")]
-    return max(region.stat().st_size for region in regions if region.exists()) / 1e6
-
-
-server.unload("square")
-server.load("square")  # with a fresh region
-small = region_mb()
-with server.http_client() as client:
-    row = InferInput("INPUT", [1, 1_000_000], "FP32")
-    row.set_data_from_numpy(np.ones((1, 1_000_000), "float32"))
-    client.infer("square", [row])
-print(f"largest region before: {small:.0f} MB; after 4 MB in and 4 MB out: {region_mb():.0f} MB")
-
-# %%
+begin = lab.log_size()
+lab.request("POST", "/v2/logging", json={"log_verbose_level": 1})
+digits_model.ask(lab, "digits", picture)
+lab.request("POST", "/v2/logging", json={"log_verbose_level": 0})
+states = setup.log_lines(lab.log_text(begin), "state from")
+pools = setup.log_lines(lab.log_text(), "memory pool")
+pools += [line for line in lab.metrics().splitlines() if line.startswith("nv_pinned")]
+print(*states, "", *pools, sep="\n")
 claim(
-    small < 4 < region_mb(),
-    "A region starts small and grows with the tensors.",
-    "Run the cell before this one again.",
+    len(states) > 2,
+    "The server leads a request through states, and writes them into its log when told to.",
+    "Run this cell again; another request may have come between.",
+    id="inside.states",
 )
 
 # %% [markdown]
-# A region starts at 1 MB ([shm-default-byte-size](https://github.com/triton-inference-server/python_backend#shared-memory)). In a container `/dev/shm` itself is small, 64 MB by default: so start it with `--shm-size`.
-
-# %% [markdown]
-# ### RepoAgent: something to do when a model loads
+# Without a GPU there are no pools. The metric still names the size that was asked for.
 #
-# An agent is a plug-in that checks, decrypts or converts a model before it loads. NVIDIA's example checks the files' [checksums](https://github.com/triton-inference-server/checksum_repository_agent). What does Triton do when the agent is not installed?
+# ### RepoAgent
+#
+# An agent is a plug-in that checks, decrypts or converts a model's files before it loads, such as NVIDIA's [checksum agent](https://github.com/triton-inference-server/checksum_repository_agent). This server has none; it refuses a model that wants one.
 
 # %%
-config = server.config("square")
 agent = {"name": "checksum", "parameters": {"MD5:1/model.py": "0" * 32}}
+wants = {**lab.config("digits"), "model_repository_agents": {"agents": [agent]}}
 try:
-    server.load("square", config={**config, "model_repository_agents": {"agents": [agent]}})
+    lab.load("digits", config=wants)
     words = "loaded"
 except WorkbookError as error:
     words = error.message.splitlines()[-1]
+print(words)
 claim(
-    "repoagent" in words.lower().replace(" ", "").replace("_", ""),
-    f"No agent, no model. The server says: {words}",
-    "Look at the server's own words above: does this Triton have the checksum agent?",
+    "repoagent" in words,
+    "The agent is not there, so the model was not loaded with this config.",
+    "Read the server's words above: does this Triton have the checksum agent?",
+    id="inside.agent",
 )
 
 # %% [markdown]
-# > **Errata.** The lecture's slides let the RepoAgent read cloud storage and load data into RAM. Cloud storage (S3, GCS, Azure) is read by the core's [file system layer](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations); the backend loads weights. An agent [acts](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) before and after that.
-
-# %% [markdown]
-# ### Cache: the same question twice
+# > **Errata.** On the slides the RepoAgent reads cloud storage and loads data into RAM. The core's [file system layer](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations) reads S3, GCS and Azure; the backend loads weights. An agent [acts](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) before that.
 #
-# With `response_cache { enable: true }` in a model's config, the server keeps the model's answers. The local cache lies in the server's memory (`--cache-config local,size=…`; our servers have one); another one talks to Redis.
+# ### Cache
+#
+# With `response_cache { enable: true }` in its config, a model's answers are kept: in the server's memory (`--cache-config local,size=…`), or in Redis.
 
 # %%
 predict(
     "inside.cache",
-    "The same 5 images are sent 20 times each: 100 requests. How many times does the model run?",
+    "The same picture is sent three times: over HTTP in JSON, over HTTP in binary, over gRPC. "
+    "How many times does the model run?",
+    {
+        "once": None,
+        "twice: once for HTTP, once for gRPC": "The cache sits in the core, behind the front ends. "
+        "There, all requests have the same form.",
+        "three times": "The key is made of the model, its version and the input tensors. The bytes "
+        "that crossed the network are not part of it.",
+    },
 )
 
 # %%
-deploy(paths.root() / "model_repository" / "digits_cached", server=server)
-images = np.random.default_rng().random((5, 1, 1, 8, 8), dtype=np.float32)  # new in each run
-before = measure.statistics(server, "digits_cached")
-with server.http_client() as client:
-    for pixels in list(images) * 20:
-        image = InferInput("image", pixels.shape, "FP32")
-        image.set_data_from_numpy(pixels)
-        client.infer("digits_cached", [image])
-counted = measure.difference(before, measure.statistics(server, "digits_cached")).iloc[0]
-counted[["requests", "executions", "cache_hits", "cache_misses"]].to_frame("count")
+deploy(paths.root() / "model_repository" / "digits_cached", server=lab)
+new = np.random.default_rng().random((1, 1, 8, 8), dtype=np.float32)
+before = measure.statistics(lab, "digits_cached")
+setup.ask_three_ways(lab, "digits_cached", new)
+cached = measure.difference(before, measure.statistics(lab, "digits_cached")).iloc[0]
+cached[["requests", "executions", "cache_hits", "cache_misses"]].to_frame("count")
 
 # %%
-complete = Premise(
-    counted.requests == 20 * len(images),
-    f"{20 * len(images)} requests were sent, and the server counted {counted.requests}",
-)
-compare("inside.cache", float(counted.executions), premise=complete)
+ran = {1: "once", 2: "twice: once for HTTP, once for gRPC"}.get(cached.executions, "three times")
+compare("inside.cache", ran, premise=setup.counted(cached, 3))
 claim(
-    counted.executions == counted.cache_misses == len(images)
-    and counted.cache_hits == 19 * len(images),
-    "Every request counts, but the model ran once for each different input.",
-    "Run the cell before this one again.",
-    premise=complete,
+    cached.cache_hits == 2,
+    "The model ran once; the second and the third way got the kept answer.",
+    "Run the cell before this one again: it takes a new picture.",
+    premise=setup.counted(cached, 3),
+    id="inside.cache",
 )
 
 # %% [markdown]
-# ### Server: requests, models, metrics, logs
+# ## Models that ask models
 #
-# The server passes each request to its model's scheduler, keeps statistics, and writes the log. Even logging is an API: change the level of a running server, and back. The first line may name one state twice; pass over it.
-
-# %%
-server.request("POST", "/v2/logging", json={"log_verbose_level": 1})
-begin = server.log_size()
-ask(0)
-server.request("POST", "/v2/logging", json={"log_verbose_level": 0})
-lines = server.log_text(begin).splitlines()
-steps = [line for line in lines if "state from" in line]
-print(f"{len(lines)} lines for one request; its states:", *steps[:8], sep="\n")
-
-# %%
-claim(
-    len(steps) >= 3,
-    "A request moves through states: initialized, pending, executing, released.",
-    "Run the cell before this one again; another request may have come between.",
-)
-
-# %% [markdown]
-# ### Python: models that speak with their neighbours
+# A Python model can ask other models of the server, load them and unload them: *business logic scripting* (BLS). This one asks `digits`; only if no score is above 5, it asks `careful`.
 #
-# The Python backend writes preprocessing as a model, forms the steps of an ensemble (a directed graph of models), and can ask the server about other models: load, unload, infer.
+# > **Errata.** The slides give ensembles to the Python backend. Their scheduler is [part of the core](https://github.com/triton-inference-server/core/tree/main/src/ensemble_scheduler); BLS is the Python backend's.
 
 # %%
-graph = course.config("language")["ensemble_scheduling"]["step"]
-reads, writes = ([list(s[f"{way}_map"].values()) for s in graph] for way in ("input", "output"))
-pd.DataFrame({"step": [s["model_name"] for s in graph], "reads": reads, "writes": writes})
-
-# %%
-write(
-    models / "keeper/config.pbtxt",
-    """
-backend: "python"
-max_batch_size: 0
-input { name: "model" data_type: TYPE_STRING dims: [ 1 ] }
-output { name: "did" data_type: TYPE_STRING dims: [ 1 ] }
-instance_group { count: 1 kind: KIND_CPU }
-""",
-)
-(models / "keeper/1").mkdir(exist_ok=True)
-
-# %%
-# %%writefile {models}/keeper/1/model.py
-import numpy as np
-import triton_python_backend_utils as pb_utils
+# %%writefile {models}/cascade/1/model.py
+import triton_python_backend_utils as pb
 
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [self.toggle(request) for request in requests]
+        return [pb.InferenceResponse([self.ask(request, "digits")]) for request in requests]
 
-    def toggle(self, request):
-        name = pb_utils.get_input_tensor_by_name(request, "model").as_numpy()[0].decode()
-        ready = pb_utils.is_model_ready(name)
-        (pb_utils.unload_model if ready else pb_utils.load_model)(name)
-        did = f"{'unloaded' if ready else 'loaded'} {name}".encode()
-        return pb_utils.InferenceResponse([pb_utils.Tensor("did", np.array([did], object))])
+    def ask(self, request, model):
+        image = [pb.get_input_tensor_by_name(request, "image")]
+        ask = pb.InferenceRequest(model_name=model, inputs=image, requested_output_names=["scores"])
+        scores = pb.get_output_tensor_by_name(ask.exec(), "scores")
+        sure = model == "careful" or scores.as_numpy().max() > 5
+        return scores if sure else self.ask(request, "careful")
 
 
 # %%
-server.load("keeper")
-body = {"name": "model", "shape": [1], "datatype": "BYTES", "data": ["digits_cached"]}
-for _ in range(2):
-    answer = server.request("POST", "/v2/models/keeper/infer", json={"inputs": [body]})
-    print(answer["outputs"][0]["data"][0])
+lab.load("cascade")
+before = measure.statistics(lab, "careful")
+test = zoo.data.digits().x_test[:30, None]
+unsure = sum(digits_model.ask(lab, "digits", x).max() <= 5 for x in test)
+for x in test:
+    digits_model.ask(lab, "cascade", x)
+asked = measure.difference(before, measure.statistics(lab, "careful")).requests.item()
+print(f"{len(test)} pictures; digits was unsure of {unsure}, and careful was asked {asked} times.")
 claim(
-    server.ready("digits_cached"),
-    "A model unloaded another one and loaded it again, from inside the server.",
-    "Look at the server's log: print(server.log_text()[-2000:]).",
+    0 < asked == unsure,
+    f"A model asked two others: careful was asked for {asked} of {len(test)} pictures only.",
+    "Run this cell again: is somebody else asking careful?",
+    id="inside.bls",
 )
 
 # %% [markdown]
-# ## The frameworks behind it
+# ## Your turn
 #
-# The core knows no framework. It finds a backend by its name. Here are those that serve the shared repository, asked of the running server.
+# `careful` computes for milliseconds, also for a picture that it has seen before. Its noise is always the same, so its answers may be kept. Let the server answer a repeated picture without a run of `careful`. Write its config in a new cell with `%%writefile {models}/careful/config.pbtxt`, and load it again: `lab.load("careful")`.
 
 # %%
-ready = [m for m in all_models.status(course) if m.state == "READY"]
-rows = [{"backend": m.backend, "stand-in": m.stand_in, "models": m.name} for m in ready]
-pd.set_option("display.max_colwidth", None)
-pd.DataFrame(rows).groupby(["backend", "stand-in"]).models.agg(", ".join).to_frame()
-
-# %% [markdown]
-# In NVIDIA's container onnxruntime, pytorch, openvino, tensorflow, fil and dali are C++ libraries, and tensorrt and tensorrtllm join them. A *stand-in* follows the same rules in Python. Lecture 2 will visit each of them.
-
-# %%
-server.stop()
+print((models / "careful/config.pbtxt").read_text())
+task("inside_the_server.cached", server=lab)
 
 # %% [markdown]
 # ## What to remember
 #
 # - One tritonserver process serves all models; each Python instance adds a process of its own.
-# - An instance costs memory at once, and a core only while it works. More instances than cores wait.
-# - The core has parts with plain tasks, such as server, cache and repository agents. Backends do the computing.
-#
-# | resource | who decides |
-# |---|---|
-# | cores | the operating system shares them |
-# | memory | each backend takes what its instances need |
-# | GPU | its own scheduler; the rate limiter, if it is on, holds executions back |
-# | disk | the [repository manager](05__model_repository_manager.ipynb) says when a model loads; the backend then reads its weights |
+# - An instance needs memory from the start, and a core only while it computes. Models have separate queues and shared cores: another model's load lengthens your computation time.
+# - The core schedules, caches, counts and makes instances. Backends compute.
 
 # %% [markdown]
 # ## Check yourself
 #
-# <details><summary>A model has 16 instances on a machine with 4 cores, and throughput is poor. What do you try first?</summary>
+# <details><summary>Since yesterday, the computation time of your model has doubled. Its requests have not changed. Where do you look?</summary>
 #
-# Fewer instances: about as many as cores, if each computes with one thread.
-#
-# </details>
-#
-# <details><summary>A request is answered from the cache. Where does it <em>not</em> appear?</summary>
-#
-# In the executions: the model did not run. It does count as a request.
+# At the other models of this machine: their requests, their instances, their threads. A framework may start several threads in each instance.
 #
 # </details>
 #
-# <details><summary>Who loads the weights: the core, the RepoAgent or the backend?</summary>
+# <details><summary>A model samples its answers at random. What does the response cache do to it?</summary>
 #
-# The backend. The core finds the files; an agent may change or refuse them before.
+# The first answer is kept, and each repeated question gets the same one. Leave the cache off for this model.
 #
 # </details>
-
-# %% [markdown]
+#
+# <details><summary>Four instances of a small PyTorch model share a GPU: as Python models, or in the PyTorch backend. What differs?</summary>
+#
+# As Python models, four processes take turns on the GPU, and each has a CUDA context that costs memory. In the PyTorch backend they are threads of one process, with one stream each: their work may overlap.
+#
+# </details>
+#
 # Next: [schedulers](03__schedulers.ipynb).
+
+# %%
+lab.stop()  # when the task is done

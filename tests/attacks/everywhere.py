@@ -115,7 +115,16 @@ def a_grader_of_its_own(folder: Path) -> None:
     (own / "notebook.py").write_text("def check(*a, **k):\n    print('passed')\n\n\nhint = check\n")
     for name in ("sitecustomize.py", "usercustomize.py", "conftest.py"):
         (folder / name).write_text("import builtins\nbuiltins.float = lambda *a: 1.0\n")
-    s.first(folder, "import sys; sys.path.insert(0, '.')\nimport grader")
+    s.first(
+        folder,
+        """
+        import sys
+        sys.path.insert(0, ".")
+        for name in [name for name in sys.modules if name.partition(".")[0] == "grader"]:
+            del sys.modules[name]  # the kernel may have been forked with the real one
+        import grader
+        """,
+    )
 
 
 @ATTACKS.add("release", says=RAN)

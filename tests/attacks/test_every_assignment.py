@@ -1,7 +1,9 @@
 """Attacks on every assignment gain nothing, graded as a class is.
 
-All of everywhere.py are tried, and those of an assignment's own file tests/attacks/aN.py. Those of
-a2 are tried by test_class.py, in a class that is also killed and continued.
+Those of everywhere.py need no knowledge of an assignment. They are dealt out: each is tried on one
+assignment, and each assignment gets several. The attacks of an assignment's own file
+tests/attacks/aN.py are all tried on it. Those of a2 are tried by test_class.py, in a class that is
+also killed and continued.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 
 
 def attacks(assignment: Assignment) -> list[Attack]:
-    """All attacks on an assignment."""
+    """The attacks on an assignment: its share of those of everywhere.py, and its own."""
+    names = [one.name for one in assignments.find()]
+    dealt = list(everywhere.ATTACKS[names.index(assignment.name) :: len(names)])
     own = paths.root() / "tests" / "attacks" / f"{assignment.short}.py"
     if assignment.name == s.ASSIGNMENT or not own.is_file():
-        return list(everywhere.ATTACKS)
+        return dealt
     module = importlib.import_module(f"tests.attacks.{assignment.short}")
-    return [*everywhere.ATTACKS, *module.ATTACKS]
+    return [*dealt, *module.ATTACKS]
 
 
 def all_attacks() -> list[Any]:
@@ -81,7 +85,7 @@ def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
     if attack.lost == "all":
         assert {check.credit for check in checks} == {0}
     assert attack.flags <= {flag.kind for flag in graded.verdict.flags}, graded.verdict.flags
-    shown = outputs(graded.notebook)
+    shown = outputs(graded.notebook) + graded.verdict.log  # the judge's server's: of its models
     assert attack.says in shown
     assert any(attack.told in check.rationale for check in checks)
     assert "LEAK" not in shown

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from backend_cases import Case, deployed, infer, io, parameters, together
 from loading import counted
+from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
@@ -146,6 +147,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         SAVED + parameters(TF_USE_PER_SESSION_THREADS="yes"),
         "failed to convert 'yes' to boolean",
     ),
+    "twice": (
+        SAVED + BATCH + io("x FP32 4; x FP32 4", Y),
+        "unable to load model 'twice', configuration expects 2 inputs, model provides 1",
+    ),
     "cpu_accelerator": (
         SAVED + accelerator("cpu"),
         "CPU Execution Accelerator is not supported in TensorFlow backend",
@@ -165,15 +170,16 @@ REFUSED: dict[str, tuple[str, str]] = {
 GRAPH_IO = io("left FP32 2; right FP32 2", "sum FP32 2")
 GRAPHS: dict[str, str] = {
     "graph": GRAPH + BATCH + ONE + GRAPH_IO + parameters(TF_INIT_OPS_FILE="init.json"),
+    "no_shape": GRAPH + ONE + io("left FP32 2; point FP32 3", "moved FP32 3"),
 }
 GRAPHS_REFUSED: dict[str, tuple[str, str]] = {
     "graph_input": (
         GRAPH + BATCH + io("middle FP32 2", "sum FP32 2"),
-        "unexpected inference input 'middle', allowed inputs are: left, right",
+        "unexpected inference input 'middle', allowed inputs are: left, point, right",
     ),
     "graph_count": (
-        GRAPH + BATCH + io("a FP32 2; b FP32 2; c FP32 2", "sum FP32 2"),
-        "configuration expects 3 inputs, model provides at most 2",
+        GRAPH + BATCH + io("a FP32 2; b FP32 2; c FP32 2; d FP32 2", "sum FP32 2"),
+        "configuration expects 4 inputs, model provides at most 3",
     ),
     "graph_output": (
         GRAPH + BATCH + io("left FP32 2; right FP32 2", "left FP32 2"),
@@ -257,6 +263,7 @@ def save_models(folder: Path) -> dict[str, Any]:
         offset = v1.get_variable("offset", [2], tf.float32, v1.constant_initializer(10.0))
         tf.add(left + 2 * right, offset, "sum")
         v1.variables_initializer([offset], "set_up")
+        tf.add(v1.placeholder(tf.float32, [], "point"), 1.0, "moved")  # says: a single number
     (folder / "model.graphdef").write_bytes(graph.as_graph_def().SerializeToString())
     return {**functions, "module": many}  # the functions hold their module weakly
 
@@ -392,6 +399,22 @@ def test_a_graph_is_served_after_its_initial_operations(
     np.testing.assert_allclose(got, left + 2 * right + 10, rtol=1e-6)
 
 
+def test_a_graph_computes_what_its_placeholders_do_not_declare(
+    server: Triton, loads: dict[str, str]
+) -> None:
+    assert loads["no_shape"] == ""
+    got = infer(server, "no_shape", {"left": normal(2), "point": normal(3)})["moved"]
+    np.testing.assert_allclose(got, normal(3) + 1, rtol=1e-6)
+
+
+def test_without_its_weights_a_model_loads_and_its_requests_fail(
+    server: Triton, loads: dict[str, str]
+) -> None:
+    assert loads["no_weights"] == ""
+    with pytest.raises(InferenceServerException, match="FAILED_PRECONDITION: Could not find var"):
+        infer(server, "no_weights", {"x": normal(1, 4)})
+
+
 # -- batches --------------------------------------------------------------------------------------
 
 
@@ -404,7 +427,7 @@ def test_requests_share_a_batch_and_a_bad_one_fails_alone(
     table = np.arange(40, dtype=np.float32).reshape(10, 4)
     for i, answer in zip(indices, answers, strict=True):
         if i == 99:
-            assert "indices[0] = 99 is not in [0, 10)" in answer
+            assert "INVALID_ARGUMENT: indices[0] = 99 is not in [0, 10)" in answer
         else:
             assert not isinstance(answer, str), answer
             np.testing.assert_array_equal(answer["row"], table[[i]])
@@ -419,14 +442,16 @@ def test_requests_share_a_batch_and_a_bad_one_fails_alone(
 @pytest.mark.parametrize("model", [*REFUSED, *GRAPHS_REFUSED])
 def test_a_wrong_config_fails_in_upstreams_words(loads: dict[str, str], model: str) -> None:
     assert {**REFUSED, **GRAPHS_REFUSED}[model][1] in loads[model]
+    assert "BadModel" not in loads[model]
+    assert "At:" not in loads[model]
 
 
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("no_file", r"unable to find '.*/1/model\.savedmodel' for model instance 'no_file"),
-        ("corrupt", "for 'corrupt', failed to load model: Can't parse"),
-        ("no_weights", "for 'no_weights', failed to load model: .*variables"),
+        ("no_file", r"Unavailable: unable to find '.*/model\.savedmodel' for model instance 'no_f"),
+        ("corrupt", "Internal: unable .* for 'corrupt', failed to load model: Can't parse"),
+        ("input_name", "Invalid argument: unexpected inference input 'z', allowed"),
     ],
 )
 def test_a_missing_or_broken_file_fails(loads: dict[str, str], model: str, words: str) -> None:

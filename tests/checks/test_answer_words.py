@@ -84,7 +84,6 @@ def test_shape() -> None:
 
 def test_probabilities() -> None:
     assert require.probabilities("p", P.tolist(), 3, NAMES).shape == (3, 2)
-    assert np.allclose(require.probabilities("p", P, 3, NAMES, column=1), P[:, 1])
     assert np.allclose(require.probabilities("p", P[:, 1], 3, NAMES, column=1), P[:, 1])
 
 
@@ -93,6 +92,7 @@ def test_probabilities() -> None:
     [
         (P[:, 1], None, "`p` has the shape [3]; expected is [3, 2]: a row for each row of data"),
         (P[:2], None, "`p` has the shape [2, 2]; expected is [3, 2]"),
+        (P, 1, "`p` has the shape [3, 2]; expected is [3]: the probability of dog"),
         (P[:2], 1, "expected is [3]: the probability of dog for each row of data"),
         (P * 2, None, "3 of 6 values in `p` lie outside 0 to 1, so they are no probabilities."),
         (P / 2, None, "The columns of `p` do not add up to 1."),
@@ -141,10 +141,13 @@ def test_same_answer() -> None:
     with said("`served` is not a number"):
         require.same_answer("served", "text", P)
     require.same_answer("named", [b"cat", "dog"], ["cat", "dog"])
-    with said("`named` holds 2 values; 1 of the 2 labels that the server answers is at the right"):
+    with said("`named` holds 2 values; 1 of the 2 texts that the server answers is at the right"):
         require.same_answer("named", ["cat", "cat"], ["cat", "dog"])
-    with said("`named` holds 1 value; 1 of the 2 labels"):
+    with said("`named` holds 1 value; 1 of the 2 texts"):
         require.same_answer("named", ["cat"], ["cat", "dog"])
+    with said("`message` is another text than the server answers.", "Send it again."):
+        require.same_answer("message", "no cat", ["no dog"], help="Send it again.")
+    require.same_answer("message", "no dog", ["no dog"])
     with said("`named` holds numbers"):
         require.same_answer("named", [0, 1], ["cat", "dog"])
 
@@ -288,7 +291,7 @@ def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
         (1, 1, "Your counts: 1 requests, 1 executions. That proves no batching"),
         (114, 114, "must take fewer executions"),
         (114, 0, "That proves no batching"),
-        (114, -3, "That proves no batching"),
+        (114, -3, "A count below 0 comes from a deploy between the two readings"),
         (9999, 3, "cannot be the server's: the task sends 114 requests, and a batch of m has at"),
         (1000, 3, "at most 256 rows"),
         (114.5, 3, "`requests` is 114.5; a whole number is wanted."),
@@ -305,3 +308,34 @@ def test_batch_counts(requests: Any, executions: Any, words: str) -> None:
         return
     with said(words):
         require.batch_counts(requests, executions, sent=114, config=config)
+
+
+FOUR = [0, 500, 5000, 20_000]
+
+
+@pytest.mark.parametrize(
+    ("delays", "runs", "lonely", "words"),
+    [
+        (FOUR, [30, 12, 3, 2], [1.2, 1.9, 6.1, 21.4], ""),
+        (FOUR[1:], [12, 3, 2], [2, 6, 21], "`delays` has 3 different values; the task asks for 4."),
+        ([500] * 4, [3] * 4, [2] * 4, "`delays` has 1 different values"),
+        ([1000, 1100, 5000, 1300], [3] * 4, [9] * 4, "`delays` goes from 1000 to 5000"),
+        ([-1, 500, 5000, 20_000], [3] * 4, [30] * 4, "`delays` goes from -1"),
+        ([0, 500, 5000, 200_000], [3] * 4, [300] * 4, "to 200000"),
+        ([0, 0.5, 5000, 20_000], [3] * 4, [30] * 4, "`delays` holds fractions"),
+        (FOUR, [3, 3, 3], [30] * 4, "`runs` has the shape [3]; expected is [4]"),
+        (FOUR, [0, 3, 3, 3], [30] * 4, "`runs` goes from 0 to 3"),
+        (FOUR, [300, 3, 3, 3], [30] * 4, "`runs` goes from 3 to 300"),
+        (FOUR, [3] * 4, [1, 2, 3, 4], "With a delay of 5000 µs a lonely request took 3 ms"),
+        (FOUR, [3] * 4, ["a"] * 4, "`lonely` is not a number"),
+        ([0, 700, 7000, 20_000], [3] * 4, [30] * 4, "a delay of 5000 µs for m, which is none of"),
+    ],
+)
+def test_delays(delays: Any, runs: Any, lonely: Any, words: str) -> None:
+    config = {"name": "m", "dynamic_batching": {"max_queue_delay_microseconds": "5000"}}
+    limits = {"sent": 114, "at_least": 4, "longest": 100_000}
+    if not words:
+        require.delays(delays, runs, lonely, config=config, **limits)
+        return
+    with said(words):
+        require.delays(delays, runs, lonely, config=config, **limits)

@@ -43,7 +43,7 @@ def test_tensors(parsed: dict[str, object]) -> None:
     for wrong, words in (
         ({"inputs": {"z": ("FP32", [2])}}, "It has no input 'z', only x."),
         ({"outputs": {"x": ("FP32", [2])}}, "It has no output 'x', only y."),
-        ({"inputs": {"x": ("FP32", [3])}}, "x has dims [2]; one row of it is not that long."),
+        ({"inputs": {"x": ("FP32", [3])}}, "x has dims [2], and the task asks for others."),
         ({"outputs": {"y": ("INT32", None)}}, "y is TYPE_FP32, which is not what it holds."),
     ):
         with said(heading + words, "Look."):
@@ -80,8 +80,8 @@ def test_all_of_says_all_faults(parsed: dict[str, object]) -> None:
         require.batch_size(parsed, 1, because="there is a row")
     with (
         said(
-            "As the server parsed the config of parsed:\nx has dims [2]; one row of it is not that "
-            "long.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. → "
+            "As the server parsed the config of parsed:\nx has dims [2], and the task asks for "
+            "others.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. → "
             "Mend it.",
             credit=0.5,
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import subprocess
 import threading
@@ -22,6 +23,7 @@ import tritonclient.http as httpclient
 from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
+from workbook.common.errors import ServerError
 from workbook.server import Triton
 
 X = np.array([[1, 2, 3, 4]], np.int32)
@@ -101,6 +103,24 @@ def secured(
     copy(models, "square")
     with Triton(models, models=["square"], tls=tls) as server:
         yield server, mutual
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cert": "missing.pem"}, "No such file"),
+        ({"key": "root.pem"}, "cert and key must belong together"),
+        ({"cert": None}, 'Give tls["cert"]'),
+        ({"root": "server.key"}, "Give PEM files"),
+    ],
+)
+def test_tls_files_that_cannot_be_used(
+    papers: Path, tmp_path: Path, change: dict[str, str | None], said: str
+) -> None:
+    names = {"cert": "server.pem", "key": "server.key", "root": "root.pem", **change}
+    tls = {file: papers / name for file, name in names.items() if name}
+    with pytest.raises(ServerError, match=re.escape(said)):
+        Triton(tmp_path, tls=tls).start()
 
 
 def test_grpc_over_tls(secured: tuple[Triton, bool], papers: Path) -> None:

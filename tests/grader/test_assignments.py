@@ -2,12 +2,17 @@
 fails the checks that it should, with the messages that it should.
 
 An assignment contributes tests/mutants/aN.py. The tests of one assignment alone: `-k a2__forest`.
+There are many mutants, and each takes seconds. `make test` tries those that are right and the first
+two that fail each check; `make mutants` tries the others.
+With several workers, each assignment's tests run on one of them (tests/scheduling.py).
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +28,29 @@ from grader.authoring.gaps import gaps
 from grader.checks import reported
 from grader.checks.define import evaluate, load
 from grader.checks.probe import Probe
-from tests.assignment_runs import Deployed, Run, as_the_students, judge, solution_files
+from tests.assignment_runs import Models, Run, as_the_students, judge, solution_files
 from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
 ALL = assignments.find()
+#: How many mutants that fail a check `make test` tries.
+TRIED = 2
 
 
 def wrong_answers() -> list[Any]:
     """Each mutant of each assignment; a single test that fails, for one without a file."""
     found = []
     for assignment in ALL:
+        tried: dict[str, int] = collections.Counter()
         try:
             for mutant in mutants.load(assignment):
                 name = f"{assignment.name}: {mutant.name}"
-                found.append(pytest.param(assignment, mutant, id=name))
+                first = next(iter(mutant.fails), "")  # the others wait for it, as a rule
+                tried[first] += 1
+                marks = [pytest.mark.long] if first and tried[first] > TRIED else []
+                found.append(pytest.param(assignment, mutant, id=name, marks=marks))
         except WorkbookError:
             found.append(pytest.param(assignment, None, id=f"{assignment.name}: no mutants"))
     return found
@@ -59,21 +70,29 @@ def probe(server: Triton) -> Iterator[Probe]:
 
 
 @pytest.fixture(scope="module")
-def deployed() -> Deployed:
-    return {}
+def models(server: Triton) -> Models:
+    return Models(server)
 
 
 @pytest.fixture(scope="module")
-def solved(
-    server: Triton, deployed: Deployed, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Run]:
-    """The run of each assignment's solution, by its name."""
-    found = {}
-    for assignment in ALL:
+def solved(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Assignment], Run]:
+    """A function: the run of an assignment's solution, with its models on the server.
+
+    It runs when it is first asked for.
+    """
+
+    @functools.cache
+    def run(assignment: Assignment) -> Run:
         handout = solution_files(assignment, tmp_path_factory.mktemp("solved") / "work")
         with contextlib.chdir(handout):
-            found[assignment.name] = Run(assignment, server, deployed)
-    return found
+            return Run(assignment, models)
+
+    def served(assignment: Assignment) -> Run:
+        found = run(assignment)
+        found.restore(models)
+        return found
+
+    return served
 
 
 def test_there_are_assignments() -> None:
@@ -89,10 +108,10 @@ def test_nothing_is_missing(assignment: Assignment) -> None:
 @pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_solution(
-    assignment: Assignment, number: int, probe: Probe, solved: dict[str, Run]
+    assignment: Assignment, number: int, probe: Probe, solved: Callable[[Assignment], Run]
 ) -> None:
     """The solution passes every check, whatever the secret inputs."""
-    run = solved[assignment.name]
+    run = solved(assignment)
     assert run.stops == []
     results = judge(assignment, probe, run.handed, number=number)
     assert {id: (r.status, r.credit) for id, r in results.items()} == dict.fromkeys(
@@ -104,9 +123,8 @@ def test_solution(
 def test_mutant(
     assignment: Assignment,
     mutant: mutants.Mutant,
-    server: Triton,
+    models: Models,
     probe: Probe,
-    deployed: Deployed,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -115,7 +133,7 @@ def test_mutant(
     handout = solution_files(assignment, tmp_path / "work")
     mutant.edit_files(handout)
     monkeypatch.chdir(handout)
-    run = Run(assignment, server, deployed, mutant)
+    run = Run(assignment, models, mutant)
     assert bool(run.stops) == bool(mutant.stops), run.stops
     assert mutant.stops in "\n".join(run.stops)
     results = judge(assignment, probe, run.handed)
@@ -144,12 +162,13 @@ def run_notebook(path: Path, handout: Path) -> list[str]:
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_notebooks(
     assignment: Assignment,
-    server: Triton,
+    models: Models,
     probe: Probe,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The built notebooks in real kernels: the instructor's earns all, the release nothing."""
+    models.clear()
     handout = solution_files(assignment, tmp_path / "work")
     home = tmp_path / "course"
     assignments.build(assignment, into=home)
@@ -171,6 +190,7 @@ def test_notebooks(
 
     assert run_notebook(built.instructor, handout) == []
     assert both() == dict.fromkeys(ids, ("passed", "passed"))
+    models.clear()
 
 
 def _short(value: object) -> str:
@@ -183,10 +203,10 @@ ODD_VALUES = ["text", [], [[]], {}, -1, 1e400, [None], "9" * 5000, True, [[1]]]
 @pytest.mark.parametrize("value", ODD_VALUES, ids=_short)
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_odd_values(
-    assignment: Assignment, value: Any, probe: Probe, solved: dict[str, Run]
+    assignment: Assignment, value: Any, probe: Probe, solved: Callable[[Assignment], Run]
 ) -> None:
     """Whatever a student hands over instead of an answer fails the check, with a message."""
-    handed = solved[assignment.name].handed
+    handed = solved(assignment).handed
     for check in load(assignment.short, variants=True).values():
         for name in check.parameters:
             if _says_the_same(value, handed[check.id][name]):
@@ -224,10 +244,13 @@ def odd(shapes: list[tuple[int, ...]]) -> st.SearchStrategy[Any]:
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_no_value_breaks_a_check(
-    assignment: Assignment, data: st.DataObject, probe: Probe, solved: dict[str, Run]
+    assignment: Assignment,
+    data: st.DataObject,
+    probe: Probe,
+    solved: Callable[[Assignment], Run],
 ) -> None:
     """A check that breaks blames the instructor, so no value of a student's may do it."""
-    handed = solved[assignment.name].handed
+    handed = solved(assignment).handed
     values = [value for given in handed.values() for value in given.values()]
     shapes = sorted({np.shape(value) for value in values if not isinstance(value, str | dict)})
     for check in load(assignment.short, variants=True).values():

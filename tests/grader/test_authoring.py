@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grader.authoring import gaps, mutants, skeleton, submissions, trial, vocabulary
-from grader.authoring.mutants import Edit, Mutant
+from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 from grader.checks import require
 from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from tests.checkouts import checkout, run
@@ -81,11 +81,12 @@ def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
         hidden.write_text(kept[hidden].replace("2 * rows,", "facts.ask(server, model, rows),"))
         wrong.write_text(kept[wrong].replace("The values in `answers` differ", "Nonsense"))
         source.write_text(kept[source].replace("### STUB answers = ...  # ask(…)", "### STUB"))
-        left = course / "assignments/a8__draft/models/old.txt"
+        left = course / "assignments/a8__draft/models/old/1/model.py"
+        left.parent.mkdir(parents=True)
         left.write_text("The source does not make this any more.")
         done = run(course, "grader", "try", "a8")
     finally:
-        left.unlink()
+        shutil.rmtree(course / "assignments/a8__draft/models/old")
         for path, text in kept.items():
             path.write_text(text)
     assert done.returncode == 1, done.stderr
@@ -96,8 +97,8 @@ def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
     assert "'Nonsense'" in said
     assert re.search(r"✗ +release", done.stdout)
     assert "NameError" in said
-    assert "where: assignments/a8__draft/models/old.txt" in said
-    assert "3 of 6 differ; 1 gaps." in said
+    assert "where: assignments/a8__draft/models/old to do: Delete it (rm -r assign" in said
+    assert "3 of 7 differ; 1 gaps." in said
     assert re.search(r"✓ +solution", done.stdout)
 
 
@@ -232,6 +233,18 @@ GAPS = {
         '{"a2.labels": ""}',
         ["names no words for a2.labels"],
     ),
+    "a mutant that fails nothing": (
+        "mutants",
+        '{"a2.labels": "have no label"}',
+        "{}",
+        ["fails nothing"],
+    ),
+    "a right answer that must fail": (
+        "mutants",
+        '{"a2.labels": "have no label"}',
+        '{"a2.labels": "have no label"}, right=True',
+        ["is a right answer that must fail"],
+    ),
     "an edit of no cell": ("mutants", 'Edit("a2.names"', 'Edit("a2.nam"', ["is no cell"]),
 }
 
@@ -349,7 +362,18 @@ MUTANT = Mutant("m", (), {"a2.forest": "30 is wanted"})
         (graded(("a2.forest", "error", 0, "30 is wanted")), ["The check crashed"]),
         (
             graded(("a2.forest", "failed", 0, "30 is wanted"), ("a2.shap", "failed", 0, "no")),
-            ["Add a2.shap to its fails"],
+            ["Add 'a2.shap': \"words of the message\" to its fails"],
+        ),
+        (
+            graded(("a2.forest", "failed", 0, "30 is wanted"), ("a2.shap", "waits", 0, "waits")),
+            ["Add 'a2.shap': WAITS to its fails"],
+        ),
+        (
+            graded(
+                ("a2.forest", "failed", 0, "30 is wanted"),
+                ("a2.shap", "not attempted", 0, f"The notebook {NOTHING}."),
+            ),
+            ["Add 'a2.shap': NOTHING to its fails"],
         ),
         (graded(("a2.forest", "failed", 0, "30 is wanted"), errors="bad"), ["Mend `stops`"]),
     ],
@@ -359,6 +383,62 @@ def test_a_mutant_is_compared(result: Graded, says: list[str]) -> None:
     assert len(found) == len(says)
     for difference, words in zip(found, says, strict=True):
         assert words in f"{difference.got} {difference.todo}"
+
+
+RIGHT = Mutant("r", (), right=True)
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (graded(("a2.forest", "passed", 1, "")), []),
+        (graded(("a2.forest", "partial", 0.5, "half")), ["accept it in the check (grader/checks"]),
+        (graded(("a2.forest", "error", 0, "KeyError")), ["The check crashed"]),
+        (graded(("a2.forest", "passed", 1, ""), errors="bad"), ["Cell 3 stops"]),
+        (graded(("a2.forest", "passed", 1, ""), flag="edited cell"), ["Flag edited cell"]),
+    ],
+)
+def test_another_right_answer_is_compared(result: Graded, says: list[str]) -> None:
+    found = list(trial._mutant(A2, RIGHT, result))
+    assert len(found) == len(says)
+    for difference, words in zip(found, says, strict=True):
+        assert words in f"{difference.got} {difference.todo}"
+    assert trial._expected(A2, RIGHT) == "80 of 80 points"
+
+
+ALL_CHECKS = tuple(A2.checks)
+
+
+@pytest.mark.parametrize(
+    ("fails", "result", "says"),
+    [
+        (
+            {"a2.forest": "30", "a2.labels": WAITS, "a2.shap": NOTHING},
+            (
+                ("a2.forest", "failed", 0, ""),
+                ("a2.labels", "waits", 0, ""),
+                ("a2.shap", "not attempted", 0, ""),
+            ),
+            "fails forest; waits: labels; not attempted: shap",
+        ),
+        (
+            dict.fromkeys(ALL_CHECKS, NOTHING),
+            tuple((id, "not attempted", 0, "") for id in ALL_CHECKS),
+            "0 points, not attempted",
+        ),
+        (
+            dict.fromkeys(ALL_CHECKS, "words"),
+            tuple((id, "failed", 0, "") for id in ALL_CHECKS),
+            "fails all",
+        ),
+    ],
+)
+def test_the_table_says_the_same_of_what_is_as_expected(
+    fails: dict[str, str], result: tuple[tuple[str, str, float, str], ...], says: str
+) -> None:
+    """An author compares the two columns."""
+    assert trial._expected(A2, Mutant("m", (), fails)) == says
+    assert trial._got(A2, graded(*result)).startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
 from grader.checks import define as defining
-from grader.checks import notebook, reported
+from grader.checks import deploying, notebook, reported
 from grader.checks.define import Check, define, evaluate, hidden, load
 from grader.checks.failure import Failure, NotAttempted
 from grader.checks.panel import LOOKS, Hint, Panel
 from grader.checks.probe import Counts, Probe
 from grader.checks.results import CheckResult
-from workbook.common.errors import WorkbookError
+from workbook.common.errors import LoadError, WorkbookError
 from workbook.server import Deployment, Triton
+from workbook.server.catalogue import LOADS
 
 WriteModel = Callable[..., Path]
 DONE = CheckResult(id="a9.thing", sentence="It works.", status="passed", credit=1)
@@ -225,7 +226,7 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_check_without_a_server(nobody: Path) -> None:
     panel = notebook.check("a2.forest", model="forest")
-    assert panel.result.status == "failed"
+    assert panel.result.status == "no server"
     assert "No server answers" in str(panel)
     found = reported.read("a2.forest", nobody)
     assert found is not None
@@ -266,12 +267,59 @@ def test_a_folder_that_was_edited_is_noted(tmp_path: Path, monkeypatch: pytest.M
     assert "differs from what is deployed" in panel._repr_html_()
 
 
+def test_a_model_that_is_not_handed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of the course passes every check here, and would be missing where marks are given."""
+    monkeypatch.chdir(tmp_path)
+    assert (
+        notebook._not_in_models("forest_xgboost") is None
+    )  # no models/, so no assignment's folder
+    (tmp_path / "models" / "forest").mkdir(parents=True)
+    assert notebook._not_in_models("forest") is None
+    assert notebook._not_in_models(7) is None
+    said = notebook._not_in_models("forest_xgboost")
+    assert said is not None
+    assert said[0].startswith("forest_xgboost is not in models/")
+    assert said[0].endswith("There are: forest.")
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [("fil-output-dims", False), ("fil-shap-dims", False), ("not-an-integer", True)],
+)
+def test_a_deploy_error_names_the_rule_and_not_the_answer(
+    monkeypatch: pytest.MonkeyPatch, rule: str, kept: bool
+) -> None:
+    refused = LoadError(
+        "forest did not load. It has dims [ 1 ], and 2 values.",
+        model="forest",
+        message="write dims: [ 2 ]",
+        rule=rule,
+        where="config.pbtxt, line 3",
+        todo="Write dims: [ 2 ].",
+    )
+
+    def deploy(folder: Path) -> None:
+        raise refused
+
+    monkeypatch.setattr(deploying.server, "deploy", deploy)
+    with pytest.raises(WorkbookError, match="forest did not load") as caught:
+        notebook.deploy("models/forest")
+    assert caught.value.where == "config.pbtxt, line 3"
+    assert ("[ 2 ]" in str(caught.value)) == kept
+    assert caught.value.todo
+
+
+def test_rules_are_of_the_catalogue() -> None:
+    known = {rule.id for catalogue in LOADS for rule in catalogue}
+    assert set(deploying._RULES) <= known
+
+
 def test_hints_come_one_by_one(nobody: Path) -> None:
     total = len(load("a2")["a2.forest"].hints)
     for number in range(1, total + 2):
         shown = notebook.hint("a2.forest")
         assert len(shown.steps) == min(number, total)
-    assert "That is the last one." in str(shown)
+    assert "There are no more hints." in str(shown)
     assert "hint(" not in str(notebook.check("a2.forest", model="forest"))
 
 

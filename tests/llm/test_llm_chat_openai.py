@@ -16,14 +16,16 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from fastapi.testclient import TestClient
 from llm_asking import PROMPT, over_generate
 from llm_repository import put_models
+from llm_waits import cancelled, wait_until
 
 from workbook.common import paths
 from workbook.common.errors import RequestError, WorkbookError
-from workbook.llm import chat
+from workbook.llm import chat, tokenizer
 from workbook.llm.openai import app
-from workbook.server import Triton
+from workbook.server import Server, Triton
 
 GREEDY = {"temperature": 0, "max_tokens": 16}
 QUESTION = [{"role": "user", "content": "Coroutines"}]
@@ -108,6 +110,29 @@ def test_the_command_keeps_the_conversation(llms: Triton) -> None:
     assert second in done.stdout.partition(first)[2]
 
 
+def test_a_conversation_that_is_too_long_loses_its_oldest_turns(llms: Triton) -> None:
+    options = ("llama_stream", "--temperature=0", "--max-tokens=64")
+    questions = [f"Question {n} " + "in " * 100 for n in range(6)]
+    done = workbook(llms, *options, typed="\n".join(questions) + "\n")
+    assert done.returncode == 0, done.stderr
+    assert "the oldest turns are left out" in done.stderr
+    assert "did not answer" not in done.stderr
+    turns = [{"role": "user", "content": question.strip()} for question in questions]
+    kept = chat.fitting(llms, "llama_stream", [*turns, *turns, turns[-1]], 64)
+    found = tokenizer.read(llms.repository / "llama_stream")
+    assert found.count(found.prompt(kept)) <= 512 - 64
+    assert kept[-1] == turns[-1]
+    assert len(kept) % 2 == 1
+
+
+def test_a_question_that_is_refused_does_not_end_the_conversation(llms: Triton) -> None:
+    typed = "in " * 600 + "\nCoroutines\n"
+    done = workbook(llms, "llama_stream", "--temperature=0", "--max-tokens=16", typed=typed)
+    assert done.returncode == 0, done.stderr
+    assert "context length is 512" in done.stderr
+    assert greedy(llms, chat.prompt(llms, "llama_hf", QUESTION)) in done.stdout
+
+
 def test_the_command_names_the_models_it_knows(llms: Triton) -> None:
     done = workbook(llms, "llama_onnx", "Coroutines")
     assert done.returncode == 1
@@ -187,7 +212,7 @@ def test_a_completion(llms: Triton, api: str, model: str) -> None:
     choice = answer["choices"][0]
     assert choice["text"] == greedy(llms, PROMPT)
     assert choice["finish_reason"] == "length"
-    tokens = len(chat.tokenizer(llms.repository / model)(PROMPT).input_ids)
+    tokens = tokenizer.read(llms.repository / model).count(PROMPT)
     assert answer["usage"] == {
         "prompt_tokens": tokens,
         "completion_tokens": 16,
@@ -210,6 +235,8 @@ def test_a_chat_that_streams(llms: Triton, api: str) -> None:
     assert text == greedy(llms, chat.prompt(llms, "llama_hf", QUESTION))
     assert {piece["choices"][0]["finish_reason"] for piece in pieces} == {None}
     assert last["choices"][0]["finish_reason"] == "length"
+    assert [i for i, p in enumerate(pieces) if "role" in p["choices"][0]["delta"]] == [0]
+    assert last["choices"][0]["delta"] == {}
     assert {piece["object"] for piece in pieces} == {"chat.completion.chunk"}
     assert len({piece["id"] for piece in [*pieces, last]}) == 1
 
@@ -222,6 +249,10 @@ def test_a_chat_that_streams(llms: Triton, api: str) -> None:
         ("completions", {"prompt": "x", "temperature": -1}, 400, "temperature is -1"),
         ("completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature:"),
         ("completions", {"prompt": "x", "n": 3}, 400, "n: "),
+        ("completions", {"prompt": "x", "logprobs": 2}, 400, "logprobs: not supported here"),
+        ("completions", {"prompt": "x", "whatever": 2}, 400, "whatever: not supported here"),
+        ("completions", {"prompt": "x", "min_p": 0.5}, 400, "min_p"),
+        ("completions", {"prompt": []}, 400, "prompt"),
         ("completions", {}, 400, "prompt: Field required"),
         ("completions", {"prompt": "x", "model": "nobody"}, 404, "is not a language model"),
         ("chat/completions", {"messages": []}, 400, "messages:"),
@@ -238,13 +269,60 @@ def test_errors(
     assert words in answer.json()["error"]["message"]
 
 
-def test_a_client_that_disconnects_in_mid_answer_stops_nobody_else(llms: Triton, api: str) -> None:
-    body = {"model": "llama_stream", "prompt": PROMPT, "max_tokens": 480, "stream": True}
+def test_prompts_together_have_a_choice_each(llms: Triton, api: str) -> None:
+    body = {"model": "llama_hf", "prompt": [PROMPT, "A module"], "temperature": 0, "echo": True}
+    answer = httpx.post(f"{api}/completions", json=body, timeout=60).json()
+    want = [text + greedy(llms, text) for text in body["prompt"]]
+    assert [choice["text"] for choice in answer["choices"]] == want
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1]
+    assert answer["usage"]["completion_tokens"] == 32
+    pieces = stream(f"{api}/completions", {**body, "model": "llama_stream"})
+    texts = ["", ""]
+    for piece in pieces:
+        texts[piece["choices"][0]["index"]] += piece["choices"][0]["text"]
+    assert texts == want
+    ends = [p["choices"][0]["index"] for p in pieces if p["choices"][0]["finish_reason"]]
+    assert ends == [0, 1]
+
+
+def test_a_turn_of_the_assistant_may_have_no_content(api: str) -> None:
+    turns = [*QUESTION, {"role": "assistant", "content": None}, *QUESTION]
+    body = {"model": "llama_hf", "messages": turns, "max_tokens": 4}
+    answer = httpx.post(f"{api}/chat/completions", json=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+
+
+def test_health_and_metrics_are_triton_s(api: str) -> None:
+    root = api.removesuffix("/v1")
+    assert httpx.get(f"{root}/health").status_code == 200
+    assert httpx.get(f"{root}/health/ready").status_code == 200
+    assert "nv_inference_request_success" in httpx.get(f"{root}/metrics").text
+
+
+def test_without_a_server_the_door_says_so() -> None:
+    server = Server("http://localhost:9", grpc="localhost:9", metrics="http://localhost:9/metrics")
+    client = TestClient(app(server), raise_server_exceptions=False)
+    asked = {"model": "llama_stream", "prompt": "x"}
+    answers = [client.post("/v1/completions", json=asked), client.get("/v1/models")]
+    answers += [client.get("/metrics")]
+    for answer in answers:
+        assert answer.status_code == 503
+        assert answer.json()["error"]["type"] == "server_error"
+    assert client.get("/health").status_code == 503
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_client_that_leaves_ends_its_answer_and_nobody_else_s(
+    llms: Triton, api: str, streams: bool
+) -> None:
+    body = {"model": "llama_stream", "prompt": PROMPT, "max_tokens": 480, "stream": streams}
+    before = cancelled(llms)
     with (
         contextlib.suppress(httpx.HTTPError),
-        httpx.stream("POST", f"{api}/completions", json=body, timeout=60) as answer,
+        httpx.stream("POST", f"{api}/completions", json=body, timeout=0.3) as answer,
     ):
         next(answer.iter_lines())
+    wait_until(lambda: cancelled(llms) > before)
     again = {"model": "llama_stream", "prompt": PROMPT, "temperature": 0}
     answer = httpx.post(f"{api}/completions", json=again, timeout=60).json()
     assert answer["choices"][0]["text"] == greedy(llms, PROMPT)

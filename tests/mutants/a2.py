@@ -7,7 +7,7 @@ from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 FOREST = "models/forest/config.pbtxt"
 VERDICT = "models/verdict/config.pbtxt"
 RELEASES = "models/releases/config.pbtxt"
-OF_FOREST = ("a2.forest", "a2.probabilities", "a2.labels", "a2.batching", "a2.shap")
+OF_FOREST = ("a2.forest", "a2.probabilities", "a2.labels", "a2.batching", "a2.shap", "a2.delays")
 NO_FOREST = dict.fromkeys(OF_FOREST, NOTHING)
 NO_VERDICT = dict.fromkeys(("a2.classes", "a2.threshold"), NOTHING)
 
@@ -140,10 +140,50 @@ MUTANTS = (
         {"a2.probabilities": "columns of `served` are exchanged"},
     ),
     Mutant(
+        "forest: no recipe",
+        (Edit("a2.train", "XGBClassifier(**RECIPE)", "XGBClassifier()"),),
+        {
+            "a2.probabilities": "has n_estimators = 100; RECIPE says 60",
+            "a2.labels": "of 100 other rows",
+            "a2.shap": "SHAP values of other rows differ",
+        },
+    ),
+    Mutant(
+        "forest: another learning rate",
+        (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'learning_rate': 0.2}"),),
+        {
+            "a2.probabilities": "has learning_rate = about 0.19; RECIPE says 0.1",
+            "a2.labels": "of 100 other rows",
+            "a2.shap": "SHAP values of other rows differ",
+        },
+    ),
+    Mutant(
+        "forest: another base score",
+        (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'base_score': 0.6}"),),
+        {
+            "a2.probabilities": "has base_score = 0.6; RECIPE says 0.5",
+            "a2.labels": "of 100 other rows",
+            "a2.shap": "SHAP values of other rows differ",
+        },
+    ),
+    Mutant(
+        "forest: a model of the course's",
+        (Edit("a2.serve", 'deploy("models/forest").name', '"forest_xgboost"'),),
+        {
+            "a2.forest": "forest_xgboost",
+            "a2.probabilities": NOTHING,
+            "a2.labels": WAITS,
+            "a2.batching": WAITS,
+            "a2.shap": WAITS,
+            "a2.delays": WAITS,
+        },
+        stops="forest_xgboost",
+    ),
+    Mutant(
         "forest: another recipe",
         (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'max_depth': 4}"),),
         {
-            "a2.probabilities": "trained by RECIPE",
+            "a2.probabilities": "has max_depth = 4; RECIPE says 3",
             "a2.labels": "of 100 other rows",
             "a2.shap": "SHAP values of other rows differ",
         },
@@ -175,6 +215,7 @@ MUTANTS = (
             "a2.labels": WAITS,
             "a2.batching": WAITS,
             "a2.shap": WAITS,
+            "a2.delays": WAITS,
         },
     ),
     # -- labels ------------------------------------------------------------------------------------
@@ -199,7 +240,7 @@ MUTANTS = (
     Mutant(
         "labels: all three parts handed over",
         (Edit("a2.names", '.split(":")[2]', ""),),
-        {"a2.labels": "holds 10 values; 0 of the 10 labels"},
+        {"a2.labels": "holds 10 values; 0 of the 10 texts"},
     ),
     Mutant(
         "labels: one line only",
@@ -215,12 +256,12 @@ MUTANTS = (
         (
             Edit(
                 VERDICT,
-                'parameters { key: "threshold" value: { string_value: "0.8" } }',
+                'parameters { key: "threshold" value: { string_value: "0.55" } }',
                 "",
             ),
         ),
         NO_VERDICT,
-        stops="Required parameter threshold",
+        stops="threshold",
     ),
     Mutant(
         "verdict: probabilities",
@@ -260,18 +301,18 @@ MUTANTS = (
                 'save_xgboost(model, "models/verdict/1/xgboost.json")',
             ),
         ),
-        {"a2.classes": "do not follow from", "a2.threshold": WAITS},
+        {"a2.classes": "has no file 1/model.txt", "a2.threshold": WAITS},
     ),
     Mutant(
         "verdict: another recipe",
         (Edit("a2.verdict", "**RECIPE_LIGHTGBM", "**{**RECIPE_LIGHTGBM, 'num_leaves': 7}"),),
-        {"a2.classes": "trained by RECIPE_LIGHTGBM", "a2.threshold": WAITS},
+        {"a2.classes": "num_leaves = 7; RECIPE_LIGHTGBM says 15", "a2.threshold": WAITS},
     ),
     Mutant(
         "verdict: the probability of malignant",
         (Edit("a2.verdict", "[:, 1]", "[:, 0]"),),
         {"a2.classes": "probability of malignant", "a2.threshold": NOTHING},
-        stops="max() arg is an empty sequence",
+        stops="arg is an empty sequence",
     ),
     Mutant(
         "verdict: raw scores",
@@ -280,12 +321,12 @@ MUTANTS = (
     ),
     Mutant(
         "verdict: a threshold in percent",
-        (Edit(VERDICT, '"0.8"', '"50"'),),
+        (Edit(VERDICT, '"0.55"', '"50"'),),
         {"a2.classes": "a number between 0 and 1", "a2.threshold": WAITS},
     ),
     Mutant(
         "verdict: all of one class",
-        (Edit(VERDICT, '"0.8"', '"0.99999"'),),
+        (Edit(VERDICT, '"0.55"', '"0.99999"'),),
         {"a2.classes": "all 114 test rows into class 0", "a2.threshold": WAITS},
     ),
     Mutant(
@@ -301,22 +342,45 @@ MUTANTS = (
     ),
     Mutant(
         "verdict: the choice is not in the config",
-        (Edit(VERDICT, '"0.8"', '"0.5"'),),
+        (Edit(VERDICT, '"0.55"', '"0.5"'),),
         {"a2.threshold": "whose threshold is 0.5"},
     ),
     Mutant(
         "verdict: 0.5 because it is 0.5",
         (
-            Edit(VERDICT, '"0.8"', '"0.5"'),
-            Edit("a2.choose", "threshold = max(", "threshold = 0.5 if True else max("),
+            Edit(VERDICT, '"0.55"', '"0.5"'),
+            Edit("a2.choose", "threshold = GRID[", "threshold = 0.5 if True else GRID["),
         ),
-        {"a2.threshold": "but so is the count at the next"},
+        {"a2.threshold": "misses fewer"},
+    ),
+    Mutant(
+        "verdict: the rule's threshold",
+        (
+            Edit(VERDICT, '"0.55"', '"0.8"'),
+            Edit("a2.choose", "threshold = GRID[", "threshold = rule if True else GRID["),
+        ),
+        {"a2.threshold": "misses no more and raises fewer alarms"},
+    ),
+    Mutant(
+        "verdict: another threshold for the rule",
+        (Edit("a2.choose", "rule = GRID[max(kept)]", "rule = 0.5"),),
+        {"a2.threshold": "`rule`: the count of false alarms at 0.5"},
+    ),
+    Mutant(
+        "verdict: both columns",
+        (
+            Edit(
+                "a2.verdict", "predict_proba(cancer.x_test)[:, 1]", "predict_proba(cancer.x_test)"
+            ),
+            Edit("a2.choose", "missed = [", "benign = benign[:, 1]\nmissed = ["),
+        ),
+        {"a2.classes": "the shape [114, 2]; expected is [114]", "a2.threshold": WAITS},
     ),
     Mutant(
         "verdict: too many alarms",
         (
-            Edit(VERDICT, '"0.8"', '"0.95"'),
-            Edit("a2.choose", "threshold = max(", "threshold = 0.95 if True else max("),
+            Edit(VERDICT, '"0.55"', '"0.95"'),
+            Edit("a2.choose", "threshold = GRID[", "threshold = 0.95 if True else GRID["),
         ),
         {"a2.threshold": "false alarms; 10% of 72"},
     ),
@@ -326,7 +390,7 @@ MUTANTS = (
             Edit("a2.choose", "missed = ", "alarms_ = "),
             Edit("a2.choose", "alarms = ", "missed = "),
             Edit("a2.choose", "alarms_ = ", "alarms = "),
-            Edit("a2.choose", "zip(GRID, alarms)", "zip(GRID, missed)"),
+            Edit("a2.choose", "enumerate(alarms)", "enumerate(missed)"),
         ),
         {"a2.threshold": "Are the two exchanged?"},
     ),
@@ -337,17 +401,17 @@ MUTANTS = (
             Edit(FOREST, "dynamic_batching { max_queue_delay_microseconds: 5000 }", ""),
             Edit("a2.count", "executions = int(", "executions = 9 + 0 * int("),
         ),
-        {"a2.batching": "has no dynamic_batching"},
+        {"a2.batching": "has no dynamic_batching", "a2.delays": WAITS},
     ),
     Mutant(
         "batching: counts of one request",
         (Edit("a2.count", "ask_together(forest, cancer.x_test)", "ask(forest, cancer.x_test)"),),
-        {"a2.batching": "That proves no batching"},
+        {"a2.batching": "That proves no batching", "a2.delays": WAITS},
     ),
     Mutant(
         "batching: invented counts",
         (Edit("a2.count", "requests = int(", "requests = 9999 + 0 * int("),),
-        {"a2.batching": "cannot be the server's"},
+        {"a2.batching": "cannot be the server's", "a2.delays": WAITS},
     ),
     Mutant(
         "batching: batches larger than the server's",
@@ -355,12 +419,12 @@ MUTANTS = (
             Edit("a2.count", "requests = int(", "requests = 1000 + 0 * int("),
             Edit("a2.count", "executions = int(", "executions = 3 + 0 * int("),
         ),
-        {"a2.batching": "at most 256 rows"},
+        {"a2.batching": "at most 256 rows", "a2.delays": WAITS},
     ),
     Mutant(
         "batching: a mean instead of a count",
         (Edit("a2.count", "executions = int(", "executions = 4.5 + 0 * int("),),
-        {"a2.batching": "`executions` is 4.5; a whole number is wanted"},
+        {"a2.batching": "`executions` is 4.5; a whole number is wanted", "a2.delays": WAITS},
     ),
     # -- SHAP --------------------------------------------------------------------------------------
     Mutant(
@@ -384,6 +448,27 @@ MUTANTS = (
         "shap: a benign patient",
         (Edit("a2.explain", "cancer.y_test == 0", "cancer.y_test == 1"),),
         {"a2.shap": "is benign"},
+    ),
+    Mutant(
+        "shap: the patient that the forest is most mistaken about",
+        (Edit("a2.explain", " & (sure <= 0.5)", ""),),
+        {"a2.shap": "no close call, but a miss"},
+    ),
+    Mutant(
+        "shap: the surest patient",
+        (
+            Edit(
+                "a2.explain",
+                "np.argmax(np.where((cancer.y_test == 0) & (sure <= 0.5), sure, -1))",
+                "np.argmin(np.where(cancer.y_test == 0, sure, 1))",
+            ),
+        ),
+        {"a2.shap": "was a closer call"},
+    ),
+    Mutant(
+        "shap: the sign not left aside",
+        (Edit("a2.explain", "-np.abs(values[:30])", "-values[:30]"),),
+        {"a2.shap": "of your 3 reasons"},
     ),
     Mutant(
         "shap: another patient's values",
@@ -444,5 +529,31 @@ MUTANTS = (
             Edit("a2.releases", 'version="?"', 'version="3"'),
         ),
         {"a2.versions": "The values in `first` differ"},
+    ),
+    # -- delays ------------------------------------------------------------------------------------
+    Mutant(
+        "delays: too few",
+        (Edit("a2.vary", "[500, 2000, 5000, 20000], []", "[500, 2000, 5000], []"),),
+        {"a2.delays": "`delays` has 3 different values"},
+    ),
+    Mutant(
+        "delays: all alike",
+        (Edit("a2.vary", "[500, 2000, 5000, 20000], []", "[5000, 5100, 5200, 5300], []"),),
+        {"a2.delays": "`delays` goes from 5000 to 5300"},
+    ),
+    Mutant(
+        "delays: invented times",
+        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(5000)\nlonely = [1, 2, 3, 4]\n"),),
+        {"a2.delays": "With a delay of 5000 µs a lonely request took 3 ms"},
+    ),
+    Mutant(
+        "delays: seconds in place of milliseconds",
+        (Edit("a2.vary", "return 1000 * (", "return 1 * ("),),
+        {"a2.delays": "With a delay of 500 µs"},
+    ),
+    Mutant(
+        "delays: another one deployed",
+        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(4000)\n"),),
+        {"a2.delays": "parsed a delay of 4000"},
     ),
 )

@@ -192,35 +192,66 @@ def executed(path: Path) -> None:
     nbformat.write(node, path)
 
 
-def test_a_lecture_keeps_the_outputs_of_cells_that_did_not_change(home: Path) -> None:
+def test_a_lecture_is_built_without_outputs(home: Path) -> None:
+    """Also where a developer has run the built notebook and saved it."""
     folder = home / "lectures/1_architecture"
     folder.mkdir(parents=True)
     source = write(folder, LECTURE, "01__start.py")
     (lecture,) = building.lectures(home)
     target = source.with_suffix(".ipynb")
     assert building.build(lecture) == [target]
-    executed(target)
-    assert building.build(lecture) == [target]
     kept = target.read_bytes()
-    assert building.build(lecture) == []
-    assert building.build(lecture, dry=True) == []
-    node = nbformat.read(target, as_version=4)
-    assert [c.outputs[0].text for c in node.cells] == ["1\n", "2\n"]
-    assert [c.metadata for c in node.cells] == [{}, {}]
-
-    source.write_text(LECTURE.replace("print(2)", "print(3)"))
+    executed(target)
     assert building.build(lecture, dry=True) == [target]
+    assert target.read_bytes() != kept
+    assert building.build(lecture) == [target]
     assert target.read_bytes() == kept
-    building.build(lecture)
+    assert building.build(lecture) == []
     node = nbformat.read(target, as_version=4)
-    assert [len(c.outputs) for c in node.cells] == [1, 0]
-    assert [c.execution_count for c in node.cells] == [1, None]
+    assert [(c.outputs, c.execution_count) for c in node.cells] == [([], None)] * 2
 
 
-def test_outputs_of_a_damaged_notebook_are_an_error(home: Path) -> None:
+ASKING = """\
+# %%
+from workbook.lessons import predict, predict_curve
+
+predict(
+    "a.sky",
+    "Which colour?",
+    {"blue": None, "green": "You thought of grass."},
+)
+# !curl -s localhost
+predict_curve("a.load", "How does it grow?", x=[1, 2], y_range=(0, 9), unit="ms")
+x = 1
+claim(x == 1, f"It is {x}.", "Run it again.", id="a.one")
+claim(x == 1, "It is one.", "Run it again.")
+claim(
+    x == 1  # one
+    and x < 2,
+    "It is one.",
+    "Run it again.",
+    premise=x,
+    id="a.two",
+)
+"""
+
+
+def test_a_built_lecture_does_not_tell_the_answers(home: Path) -> None:
+    """The code of a question would: the right option is the one without a word."""
     folder = home / "lectures"
     folder.mkdir()
-    write(folder, LECTURE, "00__start.py").with_suffix(".ipynb").write_text("{")
-    (lecture,) = building.lectures(home)
-    with pytest.raises(WorkbookError, match="cannot be read"):
-        building.build(lecture)
+    source = write(folder, ASKING, "01__asking.py")
+    assert building.page(source).cells[0].source == (
+        "from workbook.lessons import predict, predict_curve\n\n"
+        'predict("a.sky")\n!curl -s localhost\npredict_curve("a.load")\nx = 1\n'
+        'claim(x == 1, id="a.one")\nclaim(x == 1, "It is one.", "Run it again.")\n'
+        'claim(\n    x == 1  # one\n    and x < 2,\n    premise=x, id="a.two",\n)'
+    )
+
+
+def test_a_question_that_is_put_together_is_an_error(home: Path) -> None:
+    folder = home / "lectures"
+    folder.mkdir()
+    source = write(folder, 'x = 1\npredict("a.sky", f"Which of {x}?")\n', "01__asking.py")
+    with pytest.raises(WorkbookError, match="put together"):
+        building.page(source)

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 from notebook_sample import save, tagged
 
@@ -138,6 +139,66 @@ def test_a_copy_without_its_notebook_is_told(sample: Assignment, copy: Assignmen
     copy.release.unlink()
     assert submit.here("a9", sample.home) == submit.here(None, copy.handout) == copy
     assert found(copy) == [("error", "a9.ipynb")]
+
+
+def test_a_fresh_copy_has_a_place(
+    sample: Assignment, copy: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBOOK_HOME", str(sample.home))
+    copy.release.unlink()
+    (copy.handout / "models/forest/config.pbtxt").unlink()
+    (missing,) = submit.check_submission(copy, run=False).errors
+    assert missing.todo == f"Bring a fresh one: cp {sample.release} {copy.release}"
+    copy.release.write_bytes(sample.release.read_bytes())
+    (missing,) = submit.check_submission(copy, run=False).errors
+    place = "models/forest/config.pbtxt"
+    assert missing.todo == f"Bring it back: cp {sample.handout / place} {copy.handout / place}"
+
+
+def test_a_renamed_notebook_is_found(sample: Assignment, done: dict[str, Any]) -> None:
+    """It is named, and not taken without a word; two of them are no one's choice."""
+    assert submit.renamed(sample) is None
+    own = sample.release.rename(sample.handout / "a9 final.ipynb")
+    (sample.handout / "notes.ipynb").write_text("{}")
+    assert submit.renamed(sample) == own
+    finished = command(sample, sample.handout, "--no-run")
+    assert finished.returncode == 1
+    assert "a9 final.ipynb beside it is a notebook of this assignment" in finished.stderr
+    assert "Rename it to a9.ipynb" in finished.stderr
+    assert own.exists()
+    (sample.handout / "a9 (1).ipynb").write_bytes(own.read_bytes())
+    assert submit.renamed(sample) is None
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_the_student_is_asked_for_the_renamed_notebook(
+    sample: Assignment, done: dict[str, Any], answer: str, code: int
+) -> None:
+    """In a terminal; the question has a yes and a no."""
+    own = sample.release.rename(sample.handout / "a9 final.ipynb")
+    terminal = pexpect.spawn(
+        sys.executable,
+        ["-m", "workbook.cli", "submit", "--no-run"],
+        cwd=str(sample.handout),
+        env={**os.environ, "WORKBOOK_HOME": str(sample.home), "COLUMNS": "200"},
+        timeout=120,
+    )
+    terminal.expect("Rename it to a9.ipynb")
+    terminal.sendline(answer)
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == code
+    assert sample.release.exists() == (answer == "y") != own.exists()
+
+
+def test_the_points_that_can_be_had(sample: Assignment, done: dict[str, Any]) -> None:
+    passed = submit.Finding("passed", "a9.doubled", "This check passes.")
+    said = submit.points(submit.Submission(sample, findings=(passed,)))
+    most, doubled = sum(sample.checks.values()), sample.checks["a9.doubled"]
+    assert said.startswith(
+        f"1 of {len(sample.checks)} checks pass here; they are worth {doubled:g} of {most:g} points"
+    )
+    assert f"up to {sum(sample.written.values()):g} points more" in said
 
 
 def test_what_is_not_begun_is_a_warning(sample: Assignment) -> None:

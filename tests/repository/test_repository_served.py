@@ -27,7 +27,7 @@ from workbook import zoo
 from workbook.common import paths
 from workbook.server import Triton, all_models
 from workbook.zoo import data
-from workbook.zoo.repository import LLAMAS, MODELS
+from workbook.zoo.repository import ENGINES, LLAMAS, MODELS
 
 Tensors = dict[str, Any]
 
@@ -204,12 +204,12 @@ def asked_and_expected(number: int, rows: int) -> tuple[Tensors, Tensors]:
 
 def test_every_model_is_tested_here() -> None:
     folders = {p.parent.name for p in (paths.root() / "model_repository").glob("*/config.pbtxt")}
-    assert folders == set(MODELS) | set(LLAMAS)  # tests/llm has the language models
+    assert folders == {*MODELS, *LLAMAS, *ENGINES}  # tests/llm, tests/zoo have the last two
     assert {case.model for case in CASES} | {"running_sum", "countdown"} == set(MODELS)
 
 
 def test_every_model_is_ready(demo: Triton) -> None:
-    loaded = [m for m in demo.index() if m["name"] not in LLAMAS]
+    loaded = [m for m in demo.index() if m["name"] not in {*LLAMAS, *ENGINES}]
     states = {(m["name"], m["version"]): m["state"] for m in loaded}
     assert set(states.values()) == {"READY"}
     assert {name for name, _ in states} == set(MODELS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,17 +39,55 @@ instance_group { count: 1 kind: KIND_CPU }
 """
 
 
+#: Starts and stops a server in this process, while another thread calls gRPC.
+BESIDE_GRPC = """
+import os, sys, threading
+
+from workbook.server.capi import Core
+from workbook.server import Server
+import tritonclient.grpc as grpc
+
+def talk():
+    while True:
+        with grpc.InferenceServerClient("localhost:9") as client:
+            try:
+                client.is_server_live(client_timeout=0.01)
+            except grpc.InferenceServerException:
+                pass
+
+for _ in range(2):
+    threading.Thread(target=talk, daemon=True).start()
+core = Core()
+for _ in range(3):
+    options = core.new("ServerOptionsNew")
+    core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(sys.argv[1]))
+    core("ServerOptionsSetBackendDirectory", options, os.fsencode(core.place.backends))
+    core("ServerOptionsSetGpuMetrics", options, False)
+    with core.environment():
+        made = core.new("ServerNew", options)
+    core("ServerStop", made)
+    core("ServerDelete", made)
+print("ended", flush=True)
+os._exit(0)
+"""
+
+
 @pytest.fixture(scope="module")
 def core() -> Core:
     return Core()
 
 
+def put(models: Path, name: str) -> None:
+    """A model that answers with its input."""
+    (models / name / "1").mkdir(parents=True)
+    (models / name / "config.pbtxt").write_text(CONFIG)
+    (models / name / "1/model.py").write_text(ECHO)
+
+
 @pytest.fixture(scope="module")
 def server(core: Core, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ctypes.c_void_p]:
     models: Path = tmp_path_factory.mktemp("models")
-    (models / "echo/1").mkdir(parents=True)
-    (models / "echo/config.pbtxt").write_text(CONFIG)
-    (models / "echo/1/model.py").write_text(ECHO)
+    put(models, "echo")
     options = core.new("ServerOptionsNew")
     core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(models))
     core("ServerOptionsSetBackendDirectory", options, os.fsencode(core.place.backends))
@@ -109,3 +149,19 @@ def test_the_environment_is_as_before(core: Core) -> None:
     with core.environment():
         assert os.environ["LD_LIBRARY_PATH"] != before.get("LD_LIBRARY_PATH")
     assert dict(os.environ) == before
+
+
+def test_it_starts_models_side_by_side_while_grpc_is_in_use(tmp_path: Path) -> None:
+    """gRPC's own preparation for forks, which this package turns off, ends such a process."""
+    for number in range(4):
+        put(tmp_path, f"echo_{number}")
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("GRPC_ENABLE")}
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE_GRPC, str(tmp_path)],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "ended" in done.stdout, done.stderr[-2000:]

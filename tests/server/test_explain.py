@@ -232,6 +232,18 @@ CASES: dict[str, Case] = {
         "config.pbtxt, line 3",
         "square brackets",
     ),
+    "list_of_no_number": case(
+        "not-an-integer",
+        OK.replace("[ 4 ]", "[ TODO ]", 1),
+        "config.pbtxt, line 3",
+        "dims: [ 8 ]",
+    ),
+    "list_without_brackets": case(
+        "list-without-brackets",
+        OK + "version_policy { specific { versions: 1, 3 } }\n",
+        LINE.format(5, "versions"),
+        "Write versions: [ 1, 3 ]",
+    ),
     "boolean": case(
         "not-a-boolean",
         OK + "response_cache { enable: yes }\n",
@@ -508,6 +520,13 @@ CASES: dict[str, Case] = {
         "version_policy { specific { versions: [ 1, 3 ] } }",
         what="[ 1, 3 ] is a plain value",
     ),
+    "list_bare": case(
+        "section-expected",
+        HEAD + 'input [\n  name: "x"\n  data_type: TYPE_FP32\n  dims: [ 4 ]\n',
+        "config.pbtxt, line 4",
+        "Write each in braces, and close the list: input [ { name: … } ]",
+        what="The elements of the list input stand without braces",
+    ),
     "version_zero": case(
         "no-version",
         OK + "version_policy { latest { num_versions: 0 } }\n",
@@ -600,6 +619,13 @@ CASES: dict[str, Case] = {
         LINE.format(5, "instance_group[0].kind"),
         "Leave kind out",
     ),
+    "gpu_engine": case(
+        "no-gpu",
+        OK.replace('backend: "python"', 'platform: "tensorrt_plan"')
+        + "instance_group [ { kind: KIND_GPU } ]\n",
+        LINE.format(5, "instance_group[0].kind"),
+        "An engine runs on GPUs only",
+    ),
     "gpu_seven": case(
         "unknown-gpu",
         OK + "instance_group [ { kind: KIND_GPU gpus: [ 7 ] } ]\n",
@@ -644,6 +670,23 @@ CASES: dict[str, Case] = {
         + 'string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n',
         LINE.format(5, "parameters"),
         "venv-pack -o env.tar.gz",
+    ),
+    "environment_dollar": case(
+        "environment-one-dollar",
+        OK
+        + 'parameters { key: "EXECUTION_ENV_PATH" value { '
+        + 'string_value: "$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n',
+        LINE.format(5, "parameters"),
+        "Write two",
+    ),
+    "environment_folder": case(
+        "no-environment",
+        OK
+        + 'parameters { key: "EXECUTION_ENV_PATH" value { '
+        + 'string_value: "$$TRITON_MODEL_DIRECTORY/env" } }\n',
+        LINE.format(5, "parameters"),
+        "bin must be at the top",
+        files={**PYTHON, "env/inner/bin/activate": ""},
     ),
     "environment_junk": case(
         "broken-environment",
@@ -841,6 +884,48 @@ CASES: dict[str, Case] = {
     "e_itself": case(
         "ensemble-circle", ensemble(member="e_itself"), "step[0].model_name", "another model"
     ),
+    # -- language models
+    "llm_no_arguments": case(
+        "engine-arguments-missing", ('backend: "vllm"\n', {"1/.keep": ""}), "1/",
+        'e.g. {"model": "…"}',
+    ),
+    "llm_parameter": case(
+        "engine-arguments-missing",
+        ('backend: "vllm"\nparameters { key: "model_checkpoint" value { string_value: "/w" } }\n',
+         {"1/.keep": ""}),
+        "1/", 'e.g. {"model": "/w"}. The backend does not read the parameter model_checkpoint',
+    ),
+    "llm_no_json": case(
+        "engine-arguments-broken", ('backend: "vllm"\n', {"1/model.json": '{"model": "x",}'}),
+        "1/model.json", "no comma after the last entry", what="is not JSON",
+    ),
+    "llm_no_model": case(
+        "engine-arguments-broken", ('backend: "vllm"\n', {"1/model.json": '{"dtype": "auto"}'}),
+        "1/model.json", 'Write {"model": "…"}', what='has no "model"',
+    ),
+    "llm_batches": case(
+        "engine-batches", ('backend: "vllm"\nmax_batch_size: 4\n', {"1/model.json": "{}"}),
+        LINE.format(2, "max_batch_size"), "Write max_batch_size: 0",
+    ),
+    "llm_gpu": case(
+        "engine-kind",
+        ('backend: "vllm"\ninstance_group [ { kind: KIND_GPU } ]\n', {"1/model.json": "{}"}),
+        LINE.format(2, "instance_group[0].kind"), "Write KIND_MODEL",
+    ),
+    "trtllm_type": case(
+        "engine-parameter", (f'backend: "tensorrtllm"\nmax_batch_size: 8\n{IO}', {"1/.keep": ""}),
+        "config.pbtxt", 'Write parameters { key: "gpt_model_type"',
+    ),
+    "trtllm_path": case(
+        "engine-parameter",
+        (f'backend: "tensorrtllm"\nmax_batch_size: 8\n{IO}'
+         'parameters { key: "gpt_model_type" value { string_value: "v1" } }\n', {"1/.keep": ""}),
+        "config.pbtxt", 'Write parameters { key: "gpt_model_path"',
+    ),
+    "trtllm_package": case(
+        "engine-package", (OK, {"1/model.py": "from tensorrt_llm import LLM\n"}),
+        "1/model.py", "trtllm-python-py3",
+    ),
     # -- frameworks
     "ort_type": case(
         "tensor-data-type", onnx_case(IO.replace("FP32", "INT64", 1)),
@@ -872,6 +957,10 @@ CASES: dict[str, Case] = {
     "ort_missing": case(
         "missing-file", (ORT + IO, {"1/net.onnx": linear()}), "1/",
         'write default_model_filename: "net.onnx"',
+    ),
+    "other_backend": case(
+        "missing-file", ('backend: "pytorch"\n' + IO, {"1/model.onnx": linear()}),
+        LINE.format(1, "backend"), 'Write backend: "onnxruntime"', what="names pytorch",
     ),
     "ort_renamed": case(
         "missing-file",
@@ -920,6 +1009,21 @@ CASES: dict[str, Case] = {
          {"1/model.pt": ""}),
         LINE.format(5, "sequence_batching.control_input[0].name"), 'Write name: "START__0"',
     ),
+    "torch_saved": case(
+        "no-torchscript",
+        ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO, {"1/model.pt": ""}),
+        "1/", "torch.jit.script", what="no TorchScript",
+    ),
+    "openvino_bare": case(
+        "no-openvino-weights",
+        ('backend: "openvino"\nmax_batch_size: 8\n' + IO, {"1/model.xml": ""}),
+        "1/", "Copy model.bin", what="OpenVINO's weights are missing",
+    ),
+    "torch_bare": case(
+        "no-forward",
+        ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO, {"1/model.pt": ""}),
+        "1/", "forward is indented", what="has no forward()",
+    ),
     "fil_threads": case(
         "backend-refused", fil(threads_per_tree="3"),
         LINE.format(8, "parameters[3]"), "Mend what this sentence names",
@@ -933,6 +1037,15 @@ CASES: dict[str, Case] = {
         "fil-names",
         fil(io=FIL_IO + 'output [ { name: "shap" data_type: TYPE_FP32 dims: [ 10 ] } ]\n'),
         LINE.format(5, "output[1].name"), 'Write name: "treeshap_output"', what='output "shap"',
+    ),
+    "fil_shap_dims": case(
+        "fil-shap-dims",
+        fil(
+            io="[ 2 ]".join(FIL_IO.rsplit("[ 4 ]", 1))
+            + 'output [ { name: "treeshap_output" data_type: TYPE_FP32 dims: [ 7 ] } ]\n',
+            predict_proba="true",
+        ),
+        LINE.format(5, "output[1].dims"), "Write dims: [ 2, 5 ]", what="each of the 4 features",
     ),
     "fil_type": case(
         "missing-file", fil(model_type="xgboost"), LINE.format(5, "parameters[0]"),
@@ -1009,12 +1122,22 @@ def write(folder: Path, config: str | bytes, files: Files) -> None:
 
 
 def weights(repository: Path) -> None:
-    """Real weights for FIL and PyTorch: in their cases the config is what is wrong."""
+    """Real weights for FIL and PyTorch: in their cases the config is what is wrong.
+
+    And files that lack something else: a TorchScript, a forward(), OpenVINO's weights.
+    """
+    import openvino
     import torch
     import treelite
     from sklearn.ensemble import RandomForestClassifier
 
     torch.jit.trace(torch.nn.Identity(), torch.ones(1, 4)).save(repository / "torch/1/model.pt")
+    module = openvino.convert_model(torch.nn.Linear(4, 4), example_input=torch.ones(1, 4))
+    openvino.save_model(module, repository / "openvino_bare/1/model.xml")
+    (repository / "openvino_bare/1/model.bin").unlink()
+    torch.save(torch.nn.Linear(4, 4).state_dict(), repository / "torch_saved/1/model.pt")
+    bare = type("Bare", (torch.nn.Module,), {"__module__": __name__})
+    torch.jit.script(bare()).save(repository / "torch_bare/1/model.pt")
     trees = RandomForestClassifier(2, max_depth=2, random_state=0)
     trees.fit(np.random.default_rng(0).random((20, 4)), np.arange(20) % 2)
     model = treelite.sklearn.import_model(trees)
@@ -1188,16 +1311,38 @@ def test_bad_models_in_the_repository_do_not_stop_the_good_ones(
 #: Words that no server without a GPU, or of this version, says: from the sources of the others.
 SAMPLES = {
     "config-unreadable": "failed to read text proto from /models/m/config.pbtxt",
+    "environment-not-unpacked": "Failed to create environment directory for '/tmp/python_env_a/1'",
     "no-shared-memory": "Failed to initialize Python stub: No space left on device",
     "no-shared-memory-for-model": "Unable to initialize shared memory key 'triton_python_backend'",
     "pipeline-input": "Configuration file contains config for x but such input is not present in "
     "the pipeline. Check the name.",
     "gpu-operators": "Error while instantiating DALI pipeline: it has operators for a GPU and this "
     "instance has none: ImageDecoder. For the CPU write",
+    "no-savedmodel": "unable to auto-complete model configuration for 'm', failed to load model: "
+    "Could not find SavedModel .pb or .pbtxt at supplied export directory path: "
+    "/models/m/1/model.savedmodel",
+    "broken-pipeline": "DALI Backend error: Failed to load model file. The program looked in the "
+    "following locations: /models/m/1/model.dali, /models/m/1/dali.py. Please make sure that the "
+    "model exists in any of the locations and is properly serialized or can be properly "
+    "serialized. model.dali is not a serialized pipeline: it ends inside a field at byte 1104",
     "needs-cpu": "unable to load model 'm', Triton openVINO backend supports only CPU device",
     "engine-elsewhere": "unable to create TensorRT engine: deserialization failed",
     "no-model-py": "Internal: model.py does not exist in the model repository path: "
     "/models/m/1/model.py",
+    "onnx-format-too-new": "onnx runtime error 1: Load model from /models/m/1/model.onnx failed: "
+    "Unsupported model IR version: 14, max supported IR version: 13",
+    "onnx-operators-too-new": "onnx runtime error 1: ONNX Runtime only *guarantees* support for "
+    "models stamped with official released onnx opset versions. Opset 99 is under development and "
+    "support for this is limited. Current official support for domain ai.onnx is till opset 25.",
+    "engine-missing": "unable to load model 'm', vLLM is not installed here. To install its CPU",
+    "engine-argument-unknown": "unable to load model 'm', vLLM's engine did not start: "
+    "AsyncEngineArgs.__init__() got an unexpected keyword argument 'max_num_sequences'",
+    "engine-context": "unable to load model 'm', vLLM's engine did not start: 1 validation error "
+    "for ModelConfig Value error, User-specified max_model_len (4096) is greater than the derived "
+    "max_model_len (max_position_embeddings=512 or model_max_length=None in model's config.json).",
+    "engine-weights": "unable to load model 'm', vLLM's engine did not start: 1 validation error "
+    "for ModelConfig Value error, Invalid repository ID or local directory specified: 'no/such/w'.",
+    "engine-refused": "unable to load model 'm', vLLM's engine did not start: something else",
     "warmup-batch": "failed to run warmup sample 'w': batch size 9 for 'm_0', max allowed is 8",
 }
 
@@ -1221,11 +1366,23 @@ PLAIN = {
 }
 
 
+#: What engines of language models say of a request: tests/lectures/test_llm_setup.py, tests/llm.
+ENGINES = {
+    "sampling-unknown",
+    "sampling-not-json",
+    "sampling-value",
+    "prompt-too-long",
+    "streaming-with-prompt",
+}
+
+
 def test_every_entry_is_tested() -> None:
     tested = {c.rule for c in CASES.values()} | set(OVERRIDES) | set(SAMPLES)
     tested |= {"no-such-model", "config-refused", "weights-not-built"}
     assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
-    assert {rule.id for rule in REQUESTS} == {rule for rule, *_ in ASKED} | set(SAID) | PLAIN
+    assert {rule.id for rule in REQUESTS} == {
+        *(rule for rule, *_ in ASKED), *SAID, *PLAIN, *ENGINES,
+    }  # fmt: skip
     assert {rule.id for rule in STARTS} == set(START)
 
 
@@ -1521,6 +1678,18 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
     "generate-parameter": ("good", posted("good/generate", {"X": [1, 2]}), 'Write "x"'),
     "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
     "framework-refused": ("gather", framework, "could not compute"),
+    "batch-not-full": (
+        "",
+        lambda server: (
+            "expected requests with batch size '8', got '1'... this error can be avoided"
+        ),
+        "ENABLE_BATCH_PADDING",
+    ),
+    "dali-string": (
+        "",
+        lambda server: "jpeg is TYPE_STRING, of which DALI reads one byte per string only: write",
+        "TYPE_UINT8",
+    ),
     "no-shared-region": (
         "",
         lambda server: "Unable to find system shared memory region: 'nope'",
@@ -1643,6 +1812,49 @@ def test_servers_that_do_not_start(server: Triton, tmp_path: Path, rule: str) ->
     error = start_error((done.stdout + done.stderr).decode("utf-8", errors="replace"))
     assert isinstance(error, ServerError)
     assert said in str(error)
+
+
+def said_at_start(options: list[str], folder: Path) -> str:
+    """What tritonserver prints with these options; without a repository it ends at once."""
+    place = find()
+    done = subprocess.run(
+        [str(place.binary), "--model-repository=/nowhere/at/all", *options],
+        env={**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, place.libraries))},
+        cwd=folder,  # --log-file=foo writes there
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    return (done.stdout + done.stderr).decode("utf-8", errors="replace")
+
+
+def test_every_option_of_the_server_with_a_wrong_value(tmp_path: Path) -> None:
+    """The advice fits what the server complains of, and the server takes what it names."""
+    listed = set(
+        re.findall(r"^\s*--([a-z0-9-]+)", said_at_start(["--help"], tmp_path), re.MULTILINE)
+    )
+    assert len(listed) > 80
+    accepted: dict[str, set[str]] = {}
+    for option in sorted(listed - {"help", "version", "id"}):
+        said = said_at_start([f"--{option}=foo"], tmp_path)
+        if "Bad option" not in said:
+            continue  # a path, an address, a pattern: any text
+        error = start_error(said)
+        assert error is not None, said
+        assert error.where == f"--{option}"
+        if error.todo == "Write a whole number.":
+            assert "Invalid option value. Got foo" in said, said
+        elif error.todo != "Write true or false.":
+            form = error.todo.removeprefix("Write ").removesuffix(".")
+            _, _, example = form.partition("e.g. ")
+            accepted[option] = set(re.split(", | or ", example or form))
+    assert len(accepted) >= 14
+    for option, values in accepted.items():
+        for value in values:
+            if option == "rate-limit-resource":
+                continue  # it wants --rate-limit beside it
+            said = said_at_start([f"--{option}={value}"], tmp_path)
+            assert "Bad option" not in said, (option, value, said)
 
 
 def test_the_table_lists_every_entry() -> None:

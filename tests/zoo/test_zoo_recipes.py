@@ -85,6 +85,24 @@ def test_digits_cnn() -> None:
     assert accuracy(nets.predict(classifiers.load("digits_cnn"), split.x_test), split.y_test) > 0.96
 
 
+def test_focus_cnn() -> None:
+    """It is unsure where nobody can tell; another way to make pictures small changes verdicts."""
+    import io
+
+    from PIL import Image
+
+    files, classes = data.focus_files("test")
+    network = classifiers.load("focus_cnn")
+    scores = np.diff(nets.predict(network, data.pixels(files)))[:, 0]
+    assert len(files) == 200
+    assert 0.7 < np.mean((scores > 0) == classes) < 0.95
+    assert np.mean(np.abs(scores) < 0.5) > 0.1
+    size = (data.CROP, data.CROP)
+    nearest = [Image.open(io.BytesIO(f)).resize(size, Image.Resampling.NEAREST) for f in files]
+    others = np.diff(nets.predict(network, data.normalise(np.stack(nearest))))[:, 0]
+    assert 1 <= np.sum((others > 0) != (scores > 0)) < 40
+
+
 def test_photo_cnn() -> None:
     split = data.photo_crops()
     logits = nets.predict(classifiers.load("photo_cnn"), data.normalise(split.x_test[:128]))

@@ -14,6 +14,7 @@ left out, or a check that did not pass in the run. *Passed* is a check that did.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -101,6 +102,43 @@ def here(name: str | None, folder: Path) -> Assignment:
     return begun[0] if begun and chosen not in begun else chosen
 
 
+def renamed(assignment: Assignment) -> Path | None:
+    """The student's notebook under another name, where it is missing under its own.
+
+    That is the only notebook in the folder whose metadata name the assignment.
+
+        renamed(assignment)     # …/a2__forest/a2 final.ipynb
+    """
+    if assignment.release.exists() or not assignment.handout.is_dir():
+        return None
+    found = []
+    for path in sorted(assignment.handout.glob("*.ipynb")):
+        with contextlib.suppress(WorkbookError):
+            if cells.manifest(cells.read(path)).assignment == assignment.name:
+                found.append(path)
+    return found[0] if len(found) == 1 else None
+
+
+def points(submission: Submission) -> str:
+    """What can be had for a submission, and what the marks depend on, in sentences.
+
+    Raises:
+        WorkbookError: the notebook cannot be read.
+    """
+    assignment = submission.assignment
+    passed = {f.where for f in submission.findings if f.level == "passed"}
+    checks, by_hand = assignment.checks, sum(assignment.written.values())
+    here = sum(most for id, most in checks.items() if id in passed)
+    text = (
+        f"{len(passed)} of {len(checks)} checks pass here; they are worth {here:g} of "
+        f"{sum(checks.values()):g} points. For the marks they run again outside of the notebook, "
+        "on data that you have not seen."
+    )
+    if by_hand:
+        text += f" A person reads what you wrote, for up to {by_hand:g} points more."
+    return text
+
+
 def check_submission(
     assignment: Assignment, *, run: bool = True, told: Told | None = None
 ) -> Submission:
@@ -118,7 +156,10 @@ def check_submission(
         manifest = cells.manifest(notebook)
         changes = cells.compare(notebook, notebook)
     except WorkbookError as error:
-        findings.append(Finding("error", assignment.release.name, error.what, error.todo))
+        todo = error.todo
+        if not assignment.release.exists():
+            todo = f"Bring a fresh one: {_fresh(assignment, assignment.release.name)}"
+        findings.append(Finding("error", assignment.release.name, error.what, todo))
         return Submission(assignment, files, tuple(findings))
     if manifest.assignment != assignment.name:
         findings.append(
@@ -135,7 +176,7 @@ def check_submission(
             "error",
             name,
             "A file of the assignment is missing.",
-            "Bring it back from the assignment that you were given.",
+            f"Bring it back: {_fresh(assignment, name)}",
         )
         for name in manifest.files
         if not name.endswith(".gitkeep") and not (assignment.handout / name).is_file()
@@ -247,6 +288,14 @@ def _below(folder: Path) -> Iterator[Path]:
             yield from _below(path)
         else:
             yield path
+
+
+def _fresh(assignment: Assignment, name: str) -> str:
+    """Where a fresh copy of a file of an assignment comes from."""
+    given = Assignment(assignment.name, paths.root()).handout / name
+    if given.is_file() and assignment.home != paths.root():
+        return f"cp {given} {assignment.handout / name}"
+    return f"git checkout -- {given.relative_to(paths.root())}, or take it from what you were given"
 
 
 def _untouched(notebook: dict[str, Any], manifest: cells.Manifest) -> list[str]:

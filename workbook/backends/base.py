@@ -65,7 +65,19 @@ Array = npt.NDArray[Any]
 
 
 class BadModel(TritonModelException):  # type: ignore[misc]
-    """The model cannot be served as configured; the load fails with this message."""
+    """The model cannot be served as configured; the load fails with this message.
+
+    Triton's real backends call that an invalid argument. Two other kinds of errors have classes of
+    their own; `native/fastpath.cc` knows the three names.
+    """
+
+
+class MissingModel(BadModel):
+    """A file of the model is not there. The real backends answer with `Unavailable`."""
+
+
+class BrokenModel(BadModel):
+    """The framework cannot load the file, or complete the config. They answer with `Internal`."""
 
 
 class BadRequest(Exception):
@@ -191,7 +203,7 @@ class Config:
         """
         path = self.path(default)
         if not path.exists():
-            raise BadModel(f"failed to stat file {path}: the model's file is missing")
+            raise BrokenModel(f"failed to stat file {path}: the model's file is missing")
         return path
 
     @property
@@ -231,7 +243,7 @@ class Config:
             return default
         number = re.match(r"\s*[+-]?\d+", text, re.ASCII)  # C++'s std::stoi, as upstream
         if number is None:
-            raise BadModel(
+            raise BrokenModel(
                 f"failed to convert '{text}' to integral number: parameter {key} must be one"
             )
         value = int(number[0])
@@ -340,7 +352,7 @@ class StandIn:
             if all(t.dims and t.dims[0] == -1 for t in tensors):
                 size = cls.complete_batching(auto, raw)
             elif size:
-                raise BadModel(
+                raise BrokenModel(
                     f"autofill failed for model '{raw['name']}': model does not support batching "
                     "while non-zero max_batch_size is specified"
                 )
@@ -373,7 +385,7 @@ class StandIn:
         try:
             return max(0, int(given))
         except ValueError:
-            raise BadModel(f"failed to convert '{given}' to integral number") from None
+            raise BrokenModel(f"failed to convert '{given}' to integral number") from None
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Read the config, choose the device, load the model."""

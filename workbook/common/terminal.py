@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from .errors import LoadError, WorkbookError
+from .errors import Refusal, WorkbookError
 
 #: The exit status of a command that Ctrl-C ended. typer turns the KeyboardInterrupt into it.
 _INTERRUPTED = 130
@@ -54,6 +54,6 @@ def complain(err: Console, error: WorkbookError) -> None:
         err.print(f"  [dim]where:[/] {escape(error.where)}", soft_wrap=True)
     if error.todo:
         err.print(f"  [dim]to do:[/] {escape(error.todo)}")
-    if isinstance(error, LoadError):
+    if isinstance(error, Refusal):
         with contextlib.suppress(IndexError):
             err.print(f"  [dim]server:[/] {escape(error.message.strip())}")

@@ -2,6 +2,7 @@
 
     .venv/bin/python workbook/lab/install.py          # everything but vLLM
     .venv/bin/python workbook/lab/install.py vllm     # vLLM's CPU build, beside it
+    .venv/bin/python workbook/lab/install.py hub      # the hub of a class: JupyterHub, its proxy
     .venv/bin/python workbook/lab/install.py lock     # write the lists anew from requirements*.in
 
 pip installs uv from requirements-uv.txt, and uv installs the rest. uv does not read pip's settings.
@@ -24,6 +25,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: What npm installs for the hub, with a list of hashes, and where it installs it.
+_PROXY = ROOT / "docker" / "hub" / "one_machine" / "proxy"
+_PROXY_TARGET = Path(sys.prefix) / "share" / "workbook-hub"
 
 #: pip's setting → uv's variable, and the separator between several values in it.
 _SETTINGS = {
@@ -55,6 +59,8 @@ _LISTS: Mapping[str, tuple[str, ...]] = {
     "requirements-uv": (),
     "requirements": (),
     "requirements-vllm": ("--no-deps",),
+    "requirements-hub": ("--no-deps",),
+    "requirements-class": ("--no-deps",),
 }
 #: One list for every version of Python that the course runs on, with hashes and without addresses.
 _LOCK = (
@@ -73,7 +79,7 @@ class Failed(Exception):
 
 
 def main(task: str) -> int:
-    """Do one task: `packages`, `vllm` or `lock`; returns the exit status."""
+    """Do one task: `packages`, `vllm`, `hub` or `lock`; returns the exit status."""
     try:
         _install_uv()
         # A variable that the caller has set wins over pip's settings.
@@ -183,6 +189,24 @@ def _install_vllm(environment: Mapping[str, str]) -> None:
         )
 
 
+def _install_hub(environment: Mapping[str, str]) -> None:
+    lists = ["-r", "requirements-hub.txt", "-r", "requirements-class.txt"]
+    if _uv(["install", "--no-deps", *lists], environment) != 0:
+        raise Failed(
+            "JupyterHub could not be installed; uv's message is above. Run make hub again."
+        )
+    _PROXY_TARGET.mkdir(parents=True, exist_ok=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(_PROXY / name, _PROXY_TARGET)
+    npm = [str(Path(sys.executable).with_name("npm")), "ci", "--prefix", str(_PROXY_TARGET)]
+    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+    if subprocess.run([*npm, *quiet], check=False).returncode != 0:
+        raise Failed(
+            "npm could not install the hub's proxy; its message is above.\n"
+            "  to do: behind a proxy or with a mirror, tell npm (~/.npmrc), and run make hub again."
+        )
+
+
 def _lock(environment: Mapping[str, str]) -> None:
     # Only the ordinary index has every file of a version, and so every hash.
     environment = {k: v for k, v in environment.items() if k not in ("UV_INDEX", "UV_FIND_LINKS")}
@@ -200,6 +224,7 @@ def _lock(environment: Mapping[str, str]) -> None:
 TASKS: Mapping[str, Callable[[Mapping[str, str]], None]] = {
     "packages": _install_packages,
     "vllm": _install_vllm,
+    "hub": _install_hub,
     "lock": _lock,
 }
 

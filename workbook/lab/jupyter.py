@@ -69,10 +69,13 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
     """Run JupyterLab in `work/` until it is ended; returns its exit status.
 
     `workbook.lab.reader_copy.update` makes `work/`; what the reader runs and writes stays in it.
+    Where a JupyterHub has started this process, it says where JupyterLab listens, and who may use
+    it.
 
     Args:
-        browser: open a browser too.
-        port: where JupyterLab listens; the next free port where it is taken.
+        browser: open a browser too. Not under a JupyterHub.
+        port: where JupyterLab listens; the next free port where it is taken. Not under a
+            JupyterHub.
         server: the notebooks find it in their environment.
 
     Raises:
@@ -82,13 +85,12 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
         raise WorkbookError(f"{port} is not a port.", todo="Ports go from 1 to 65535.")
     folder = paths.work()
     page = f"/lab/tree/{START}" if (folder / START).is_file() else "/lab"
+    of_hub = "JUPYTERHUB_API_TOKEN" in os.environ
     command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
+        *(sys.executable, "-m", "jupyterhub.singleuser" if of_hub else "jupyterlab"),
         f"--ServerApp.root_dir={folder}",
         "--ContentsManager.allow_hidden=True",  # earlier copies lie in work/.history
-        f"--ServerApp.port={port}",
+        *(() if of_hub else (f"--ServerApp.port={port}",)),
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--ServerApp.log_level=WARN",  # the address is shown all the same
         *(f"--ServerApp.jpserver_extensions={name}=False" for name in _OFF),

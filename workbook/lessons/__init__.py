@@ -1,4 +1,4 @@
-"""What a lecture's notebook uses: predictions, comparisons, claims, and a server of its own.
+"""What a lecture's notebook uses: predictions, claims, tasks, and a server of its own.
 
     from workbook import measure
     from workbook.common import paths
@@ -17,7 +17,20 @@
     answers = attempt(experiment, on_time)                    # if not: run it again
     delay = (answers["answered_ms"] - answers["sent_ms"]).median()
     compare("my.delay", delay, unit="ms", premise=on_time(answers))
-    claim(delay < 50, "A request is answered before the next one is sent.", "Run it again.")
+    claim(delay < 50, "A request is answered before the next one is sent.", "Run it again.",
+          id="my.delay")
+
+A source has the whole question: for a choice, each wrong option with the word on it, and None for
+the right one. For a curve, the reader draws it. The built notebook has the keys alone, and of a
+claim with an id its condition, so that its code does not tell the answer (questions.py):
+
+    predict("my.order", "Who is first?", {"A": "A was sent first, and waited longest.", "B": None})
+    predict_curve("my.load", "How does it grow?", x=[1, 2, 4], y_range=(0, 90), unit="ms")
+    compare_curve("my.load", loads, times, premise=on_time(answers))
+
+A task is something that the reader makes or mends; `tasks/` defines it, the notebook shows it:
+
+    task("repository.half", server=lab, models=models)
 
 The environment variable `WORKBOOK_UNATTENDED` is set when a program runs the notebook and nobody
 reads it: when the built pages are made, and in tests. Then no widgets are shown, and a statement or
@@ -27,6 +40,7 @@ a premise that does not hold is an error.
 from ..common.unattended import UNATTENDED, unattended
 from .cards import Card
 from .claims import claim
+from .curves import compare_curve, predict_curve, remembered_curve
 from .predictions import compare, predict, remembered
 from .premises import (
     Premise,
@@ -36,6 +50,7 @@ from .premises import (
     sent_as_planned,
     steady,
 )
+from .task_card import task
 from .workspace import folder, laboratory, write
 
 __all__ = [
@@ -47,12 +62,16 @@ __all__ = [
     "attempt",
     "claim",
     "compare",
+    "compare_curve",
     "folder",
     "laboratory",
     "predict",
+    "predict_curve",
     "remembered",
+    "remembered_curve",
     "sent_as_planned",
     "steady",
+    "task",
     "unattended",
     "write",
 ]

@@ -1,22 +1,25 @@
-"""A card: the short text with an icon that `predict`, `compare` and `claim` show."""
+"""A card: the short text with an icon that `predict`, `compare`, `claim` and `task` show."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from IPython import display
 
-# For each kind of card an icon, one character that is clear without its colour, and a colour that
-# can be read on a light and on a dark background. The colours are not variables of a theme, because
-# JupyterLab removes these from notebooks that it does not trust.
+# For each kind of card an icon, one character that is clear without its colour, and the colour of
+# the icon and of the line beside the card, which can be seen on a light and on a dark background.
+# No colour has 4.5:1 on both, which words need: they have the page's own. The colours are not
+# variables of a theme, because JupyterLab removes these from notebooks that it does not trust.
 ASKS = ("?", "#2a8fd0")
 HOLDS = ("✓", "#2f9445")
 FAILS = ("✗", "#dc4a41")
 SHOWS = ("⇄", "#bf7a0a")
 AGAIN = ("↻", "#bf7a0a")
+TO_DO = ("☐", "#bf7a0a")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,18 +35,21 @@ class Card:
         sentence: the card's main sentence.
         lines: more lines below it.
         rows: a table of two columns, which a notebook shows below the lines.
+        folds: texts that the reader opens one by one, each by its title.
     """
 
     look: tuple[str, str]
     head: str
     sentence: str
     lines: Sequence[str] = ()
-    rows: dict[str, str] = dataclasses.field(default_factory=dict)
+    rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    folds: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         head = f"{self.look[0]} {self.head}: {self.sentence}".removesuffix(": ")
         table = [f"  {name}: {value}" for name, value in self.rows.items()]
-        return "\n".join([head, *table, *(f"  {line}" for line in self.lines)])
+        folds = [f"  {title} {text}" for title, text in self.folds.items()]
+        return "\n".join([head, *table, *(f"  {line}" for line in self.lines), *folds])
 
     __repr__ = __str__
 
@@ -51,23 +57,67 @@ class Card:
         sign, colour = self.look
         cells = "".join(
             f'<tr><td style="text-align:left;opacity:.75;padding-left:0">{escape(name)}</td>'
-            f'<td style="text-align:left"><b>{escape(value)}</b></td></tr>'
+            f'<td style="text-align:left"><b>{as_html(value)}</b></td></tr>'
             for name, value in self.rows.items()
         )
         return "".join([
             f'<div style="border-left:4px solid {colour};padding:.4em .8em;margin:.3em 0;'
             'font-family:var(--jp-ui-font-family, sans-serif);line-height:1.5;max-width:60em">',
-            f'<b style="color:{colour}">{sign} {escape(self.head)}</b> {escape(self.sentence)}',
-            *(f"<div>{escape(line)}</div>" for line in self.lines),
+            f'<b><span style="color:{colour}">{sign}</span> {escape(self.head)}</b> ',
+            as_html(self.sentence),
+            *(f"<div>{as_html(line)}</div>" for line in self.lines),
             f'<table style="margin:.3em 0 0 0">{cells}</table>' if cells else "",
+            *(
+                f"<details><summary>{escape(title)}</summary>{as_html(text)}</details>"
+                for title, text in self.folds.items()
+            ),
             "</div>",
         ])  # fmt: skip
 
 
-def show(card: Card) -> Any:
-    """Display a card below the running cell.
+def as_html(text: str) -> str:
+    """A sentence as HTML: code between backticks is set as code.
+
+    >>> as_html("Load `a<b`.")
+    'Load <code>a&lt;b</code>.'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def show(what: Any, **about: str) -> Any:
+    """Display a card, or a figure, below the running cell.
+
+        show(Card(HOLDS, "Holds", "Both are equal."), claim="wire.equal")
+
+    Args:
+        what: the card.
+        about: what it belongs to, e.g. the id of the claim. It is kept in the output's metadata,
+            where the site and the tests find it.
 
     Returns:
         IPython's display handle, whose `update` replaces the card; None outside of a notebook.
     """
-    return display.display(card, display_id=True)  # type: ignore[no-untyped-call]
+    return display.display(  # type: ignore[no-untyped-call]
+        what, display_id=True, metadata={"workbook": about} if about else None
+    )
+
+
+def show_widget(widget: Any, lines: Sequence[str], **about: str) -> None:
+    """Display a widget, with a text for programs that cannot show it.
+
+    A saved notebook contains the widget's name, but not the widget. Where there is no widget of
+    that name (nbconvert, GitHub, a notebook that is not trusted), the text is shown.
+
+        show_widget(ipywidgets.Button(description="Look again"), ["Run this cell to look again."])
+
+    Args:
+        widget: one of ipywidgets.
+        lines: the text in its place.
+        about: as in `show`.
+    """
+    bundle = widget._repr_mimebundle_()
+    bundle["text/plain"] = "\n".join(lines)
+    bundle["text/html"] = "".join(f"<div>{escape(line)}</div>" for line in lines)
+    display.display(  # type: ignore[no-untyped-call]
+        bundle, raw=True, metadata={"workbook": about} if about else None
+    )

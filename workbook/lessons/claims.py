@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..common.errors import WorkbookError
 from ..common.unattended import unattended
-from .cards import AGAIN, FAILS, HOLDS, Card, show
+from . import cards, questions
+from .cards import AGAIN, FAILS, HOLDS, Card
 from .premises import Premise
+from .workspace import checked_name
 
 
-def claim(holds: bool, sentence: str, todo: str, *, premise: Premise | None = None) -> None:
+def claim(
+    holds: bool, sentence: str = "", todo: str = "", *, premise: Premise | None = None, id: str = ""
+) -> None:
     """Show a statement, and whether it is true on this machine.
 
-        claim(gain > 1.5, "Batching pays.", "Close other programs and run the two cells again.")
+        claim(gain > 1.5, "Batching pays.", "Close other programs and run the two cells again.",
+              id="batcher.gain")
+
+    Without a sentence, the words are looked up in the lecture's source by the id (questions.py).
 
     Args:
         holds: the condition.
         sentence: the statement.
         todo: what to try if the condition is false.
         premise: a condition that the run must fulfil before `holds` means anything (premises.py).
+        id: the claim's name, by which the coverage table of a lecture cites it as a proof: small
+            letters, digits, dots and underscores.
 
     Raises:
-        WorkbookError: `WORKBOOK_UNATTENDED` is set, and the condition or the premise is false.
+        WorkbookError: the id has other characters; no lecture has this claim; or
+            `WORKBOOK_UNATTENDED` is set, and the condition or the premise is false.
     """
+    about = {"claim": checked_name(id)} if id else {}
+    if not sentence:
+        caller = sys._getframe(1)
+        sentence, todo = questions.texts_of_claim(id, {**caller.f_globals, **caller.f_locals})
     if premise is not None and not premise:
-        show(not_shown("Claim", premise))
+        cards.show(not_shown("Claim", premise))
     elif holds:
-        show(Card(HOLDS, "Holds", sentence))
+        cards.show(Card(HOLDS, "Holds", sentence), **about)
     elif unattended():
         raise WorkbookError(f"This does not hold here: {sentence}", todo=todo)
     else:
-        show(Card(FAILS, "Does not hold here", sentence, [f"→ {todo}"]))
+        cards.show(Card(FAILS, "Does not hold here", sentence, [f"→ {todo}"]))
 
 
 def not_shown(head: str, premise: Premise) -> Card:
@@ -38,7 +54,7 @@ def not_shown(head: str, premise: Premise) -> Card:
     Raises:
         WorkbookError: `WORKBOOK_UNATTENDED` is set.
     """
-    todo = "Run the experiment above again, then this cell."
+    todo = "Run the cells of this experiment again, then this one."
     if unattended():
         raise WorkbookError(str(premise), todo=todo)
     return Card(AGAIN, head, str(premise), [f"→ {todo}"])

@@ -1,66 +1,63 @@
-"""`predict` asks the reader a question; `compare` shows the answer beside the measured value.
-
-Predictions are saved in `.workbook/predictions/`, so that they are still there after the kernel is
-restarted. If `WORKBOOK_UNATTENDED` is set, there is no reader: no prediction is asked for, read or
-saved.
-"""
+"""`predict` asks the reader a question; `compare` shows the answer beside the measured value."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
-from IPython import display
-
-from ..common import paths
+from ..common.errors import WorkbookError
 from ..common.unattended import unattended
-from .cards import ASKS, SHOWS, Card, show
+from . import answers, cards, questions
+from .cards import ASKS, SHOWS, Card
 from .claims import not_shown
 from .premises import Premise
 from .workspace import checked_name
 
-#: The comparisons that this kernel has shown, with their displays, by the key of the prediction.
-#: When the reader answers later, the comparison is drawn again with the answer.
-_shown: dict[str, tuple[Any, _Comparison]] = {}
+Options = Mapping[str, str | None] | Sequence[str]
+_NAMES = ("question", "options")
 
 
 def predict(
-    key: str, question: str, options: Sequence[str] | None = None, *, unit: str = ""
+    key: str, question: str = "", options: Options | None = None, *, unit: str = ""
 ) -> None:
     """Ask for a prediction and save it.
 
         predict("batcher.gain", "How many times more does batching give?", unit="×")
-        predict("start.sky", "Which colour?", ["blue", "green"])
+        predict("start.sky", "Which colour?", {"blue": None, "green": "You thought of grass."})
+
+    Without a question, it is looked up in the lecture's source (questions.py).
 
     Args:
         key: the prediction's name, for `compare`: small letters, digits, dots and underscores.
         question: what is asked.
-        options: what can be chosen; without them, a number is asked for.
+        options: what can be chosen, each with the word that a reader gets who chose it wrongly;
+            None for the right one. Without options, a number is asked for.
         unit: of the number, e.g. "ms", or "×" for a ratio.
 
     Raises:
-        WorkbookError: the key has other characters.
+        WorkbookError: the key has other characters; no lecture asks it; not one option is right.
     """
-    file = _file(key)
+    checked_name(key)
+    if question:
+        questions.remember("predict", key, question=question, options=options, unit=unit)
+    asked = questions.find("predict", key, _NAMES)
+    question, options = asked["question"], asked.get("options")
+    _check(key, options)
     if unattended():
-        show(Card(ASKS, "Predict", question, [f"○ {option}" for option in options or ()]))
+        lines = [f"○ {option}" for option in options or ()]
+        cards.show(Card(ASKS, "Predict", question, lines), predict=key)
         return
-    show(Card(ASKS, "Predict", question))
-    _show_widget(_widget(file, key, options, unit), key, options, unit)
+    cards.show(Card(ASKS, "Predict", question))
+    names = None if options is None else list(options)
+    unit = asked.get("unit", "")
+    cards.show_widget(_widget(key, names, unit), _fallback(key, names, unit))
 
 
 def remembered(key: str) -> str | float | None:
     """The reader's prediction; None without one, and where `WORKBOOK_UNATTENDED` is set."""
-    if unattended():
-        return None
-    try:
-        value = json.loads(_file(key).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
+    value = answers.load(checked_name(key))
     return value if isinstance(value, str | float) else None
 
 
@@ -72,76 +69,93 @@ def compare(
         counted_alone = Premise(requests == 1, "other programs sent requests to this model")
         compare("start.square", executions, premise=counted_alone)
 
-    If the reader answers later, or changes the answer, the comparison is drawn again.
+    A reader who chose a wrong option gets the word on it. If the reader answers later, or changes
+    the answer, the comparison is drawn again.
 
     Args:
         key: as in `predict`.
         measured: a number, or the option that turned out to be right.
         premise: a condition that the run must fulfil before its result means anything
             (premises.py). If it is false, what differed is shown in place of the result.
-        unit: as in `predict`.
+        unit: as in `predict`, and by default the same.
         published: a number that others have published, with its source.
 
     Raises:
-        WorkbookError: the premise is false, and `WORKBOOK_UNATTENDED` is set.
+        WorkbookError: the premise is false, and `WORKBOOK_UNATTENDED` is set; or what was measured
+            is not among the options.
     """
-    _shown.pop(key, None)
+    answers.when_saved(key, None)
     if not premise:
-        show(not_shown("Compare", premise))
+        cards.show(not_shown("Compare", premise))
         return
-    comparison = _Comparison(key, measured, unit, published)
-    handle = show(comparison.card())
+    asked: dict[str, Any] = {}
+    with contextlib.suppress(WorkbookError):  # a question that the course no longer asks
+        asked = questions.find("predict", key, _NAMES)
+    options = asked.get("options")
+    if options is not None and measured not in options:
+        raise WorkbookError(
+            f"{measured!r} is no option of {key!r}.",
+            todo=f"Compare with one of: {', '.join(map(repr, options))}.",
+        )
+    words = options if isinstance(options, Mapping) else {}
+    unit = unit or asked.get("unit", "")
+
+    def card() -> Card:
+        return _comparison(remembered(key), measured, unit, published, words)
+
+    handle = cards.show(card(), compare=key)
     if handle is not None:
-        _shown[key] = (handle, comparison)
+        answers.when_saved(key, lambda: handle.update(card()))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Comparison:
-    """The arguments of `compare`, kept so that its card can be drawn again."""
-
-    key: str
-    measured: str | float
-    unit: str
-    published: str
-
-    def card(self) -> Card:
-        said = remembered(self.key)
-        rows = {}
-        if not unattended():
-            nothing = "nothing yet: answer the question above"
-            rows["you said"] = nothing if said is None else _say(said, self.unit)
-        rows["measured here"] = _say(self.measured, self.unit)
-        if self.published:
-            rows["published"] = self.published
-        return Card(SHOWS, "Compare", _verdict(said, self.measured), rows=rows)
+def _check(key: str, options: Options | None) -> None:
+    if isinstance(options, Mapping) and list(options.values()).count(None) != 1:
+        raise WorkbookError(
+            f"One option of {key!r} must be the right one.",
+            todo="Write None behind the right option, and a word behind each other one.",
+        )
 
 
-def _update(key: str) -> None:
-    """Draw the comparison of a prediction again, if this kernel has shown it."""
-    if key in _shown:
-        handle, comparison = _shown[key]
-        handle.update(comparison.card())
+def _comparison(
+    said: str | float | None,
+    measured: str | float,
+    unit: str,
+    published: str,
+    words: Mapping[str, str | None],
+) -> Card:
+    """The card of `compare`. Without a reader, the words on wrong options are folds."""
+    rows, lines, folds = {}, [], {}
+    if unattended():
+        folds = {f"You said “{o}”?": word for o, word in words.items() if word and o != measured}
+    else:
+        nothing = "nothing yet: answer the question above"
+        rows["you said"] = nothing if said is None else _say(said, unit)
+    rows["measured here"] = _say(measured, unit)
+    if published:
+        rows["published"] = published
+    word = words.get(said) if isinstance(said, str) and said != measured else None
+    if word:
+        lines.append(word)
+    elif said != measured and said in words:
+        lines.append("On most machines this is the right answer. Run the experiment again.")
+    verdict = _verdict(said, measured)
+    if lines:
+        verdict = "Not what you said."
+    return Card(SHOWS, "Compare", verdict, lines, rows, folds)
 
 
-def _show_widget(widget: Any, key: str, options: Sequence[str] | None, unit: str) -> None:
-    """Display a widget, with a text for programs that cannot show it.
-
-    A saved notebook contains the widget's name, but not the widget. Where there is no widget of
-    that name (nbconvert, GitHub, a notebook that is not trusted), the text is shown.
-    """
+def _fallback(key: str, options: Sequence[str] | None, unit: str) -> list[str]:
+    """The text that takes the widget's place where widgets cannot be shown."""
     said = remembered(key)
     lines = [f"{'●' if option == said else '○'} {option}" for option in options or ()]
     if said is None:
         lines.append("Run this cell to answer.")
     elif options is None:
         lines.append(f"✓ remembered: {_say(said, unit)}")
-    bundle = widget._repr_mimebundle_()
-    bundle["text/plain"] = "\n".join(lines)
-    bundle["text/html"] = "".join(f"<div>{escape(line)}</div>" for line in lines)
-    display.display(bundle, raw=True)  # type: ignore[no-untyped-call]
+    return lines
 
 
-def _widget(file: Path, key: str, options: Sequence[str] | None, unit: str) -> Any:
+def _widget(key: str, options: Sequence[str] | None, unit: str) -> Any:
     """The options, or a field for a number, and a line that shows the saved answer."""
     import ipywidgets
 
@@ -162,9 +176,8 @@ def _widget(file: Path, key: str, options: Sequence[str] | None, unit: str) -> A
         except ValueError:
             note.value = f"{escape(repr(change['new']))} is not a number."
             return
-        file.write_text(json.dumps(value), "utf-8")
+        answers.save(key, value)
         note.value = f"✓ remembered: {escape(_say(value, unit))}"
-        _update(key)
 
     field.observe(keep, names="value")
     if said is not None:
@@ -195,7 +208,3 @@ def _verdict(said: str | float | None, measured: str | float) -> str:
         return "Not what you said: can you tell why?"
     off = max(said / measured, measured / said)
     return "You were close." if off < 1.25 else f"You were off by a factor of {off:.1f}."
-
-
-def _file(key: str) -> Path:
-    return paths.state("predictions") / f"{checked_name(key)}.json"

@@ -13,7 +13,14 @@ from IPython.display import Markdown
 from .. import notebooks
 from ..common import paths
 
-_ESSENTIALS = ("01__first_model", "03__schedulers", "04__dynamic_batcher", "06__metrics")
+_ESSENTIALS = (
+    "01__first_model",
+    "03__schedulers",
+    "05__dynamic_batcher",
+    "07__model_repository_manager",
+    "08__metrics",
+    "11__generate",
+)
 _SPEED = ("01__point_a", "02__instances", "03__batching")
 #: The folders of the lectures. One that does not exist yet is listed as "to come".
 LECTURES = ("1_architecture", "2_backends", "3_acceleration")
@@ -64,6 +71,12 @@ def entries(home: Path | None = None) -> list[Entry]:
     return found
 
 
+def heading(folder: str) -> str:
+    """How a folder of notebooks is called: `1_architecture` → `Lecture 1: architecture`."""
+    number, _, name = folder.rpartition("_")
+    return f"Lecture {number}: {name}" if number else name.capitalize()
+
+
 def table() -> Markdown:
     """A table for a notebook: every lecture and assignment, with links and minutes per folder."""
     lines = ["| notebook | minutes |", "|---|---:|"]
@@ -71,10 +84,8 @@ def table() -> Markdown:
     for entry in entries():
         by_folder.setdefault(entry.folder, []).append(entry)
     for folder, own in by_folder.items():
-        number, _, name = folder.rpartition("_")
-        head = f"Lecture {number}: {name}" if number else name.capitalize()
         minutes = f"**{sum(entry.minutes for entry in own):g}**" if own else "to come"
-        lines.append(f"| **{head}** | {minutes} |")
+        lines.append(f"| **{heading(folder)}** | {minutes} |")
         lines += [f"| [{e.title}]({e.link}) | {e.minutes:g} |" for e in own]
     return Markdown("\n".join(lines))  # type: ignore[no-untyped-call]
 

@@ -38,6 +38,16 @@ def folder(name: str) -> Path:
     return Path(os.path.relpath(home))
 
 
+def version(models: Path, name: str) -> Path:
+    """The folder of version 1 of a model; it is made if it is not there.
+
+    version(models, "forest") / "xgboost.json"    # …/forest/1/xgboost.json
+    """
+    home = models / name / "1"
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
 def write(path: Path, text: str) -> None:
     """Write a file, make the folders above it, and print the file's path.
 

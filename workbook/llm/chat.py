@@ -12,9 +12,9 @@ tokenizer, which is in the model's folder.
 
 from __future__ import annotations
 
-import functools
+import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -22,8 +22,10 @@ from urllib.parse import quote
 import httpx
 
 from .. import zoo
-from ..common.errors import RequestError, WorkbookError
+from ..common.errors import RequestError, ServerError, WorkbookError
 from ..server import Server
+from . import tokenizer
+from .tokenizer import Turn
 
 #: The longest answer in tokens, where a request gives no length.
 MAX_TOKENS = 256
@@ -62,8 +64,9 @@ def check(server: Server, model: str) -> dict[str, Any]:
     Raises:
         WorkbookError: the server has no such model, it is not ready, or it is no language model.
     """
-    check_any(server)
     known = language_models(server)
+    if not known:
+        check_any(server)
     if model not in known:
         raise WorkbookError(
             f"{model!r} is not a language model that is ready.",
@@ -73,31 +76,49 @@ def check(server: Server, model: str) -> dict[str, Any]:
     return server.config(model)
 
 
-def prompt(server: Server, model: str, messages: Sequence[Mapping[str, str]]) -> str:
+def prompt(server: Server, model: str, turns: Sequence[Turn]) -> str:
     """A conversation as the text that a model continues.
 
     Args:
-        messages: dicts with `role` ("user", "assistant", "system") and `content`.
+        turns: dicts with `role` ("user", "assistant", "system") and `content`.
 
     Returns:
         The text that the chat template of the model's tokenizer makes; without a template, the
         contents alone, one per line.
+
+    Raises:
+        RequestError: the template refuses the conversation.
     """
-    found = tokenizer(server.repository / model)
-    if found is None or not found.chat_template:
-        return "\n".join(message["content"] for message in messages)
-    text = found.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
-    return cast(str, text)
+    found = tokenizer.read(server.repository / model)
+    if found is None:
+        return tokenizer.plain(turns)
+    try:
+        return found.prompt(turns)
+    except ValueError as error:
+        raise RequestError(
+            "The model's chat template refuses this conversation.", model=model, message=str(error)
+        ) from None
 
 
-@functools.cache
-def tokenizer(folder: Path) -> Any | None:
-    """The Hugging Face tokenizer in a model's folder, of the newest version; None without one."""
-    for file in sorted(folder.glob("[1-9]*/**/tokenizer_config.json"), reverse=True):
-        from transformers import AutoTokenizer  # late: it takes seconds to import
+def fitting(server: Server, model: str, turns: Sequence[Turn], most: int) -> Sequence[Turn]:
+    """The turns of a conversation that the model's context has room for, the newest ones.
 
-        return AutoTokenizer.from_pretrained(file.parent)
-    return None
+    Args:
+        turns: the whole conversation; the last turn is a question.
+        most: the longest answer in tokens. A quarter of the context is left for it, or less if it
+            is shorter.
+
+    Returns:
+        All turns, or those without the oldest questions and their answers. The last one stays,
+        whether it fits or not.
+    """
+    found = tokenizer.read(server.repository / model)
+    if found is None or found.context is None:
+        return turns
+    room = found.context - min(most, found.context // 4)
+    while len(turns) > 2 and found.count(found.prompt(turns)) > room:
+        turns = turns[2:]
+    return turns
 
 
 def stream(
@@ -113,25 +134,36 @@ def stream(
         Dicts with `text_output` and the model's other outputs; one where it does not stream.
 
     Raises:
-        RequestError: the server refused the request, or an error ended the answer.
+        RequestError: the model refused the request, or an error ended the answer.
+        ServerError: the server cannot be reached, or ended.
     """
-    body = {"text_input": text, "sampling_parameters": json.dumps(dict(parameters))}
-    config = check(server, model)
-    inputs = {entry["name"] for entry in config["input"]}
-    extras = ("stream", "return_finish_reason", "return_num_output_tokens")
-    asked = {**body, **{name: True for name in extras if name in inputs}}
-    url = f"{server.url}/v2/models/{quote(model, safe='')}/generate_stream"
+    url, body = _request(server, model, text, parameters)
     try:
-        with httpx.stream("POST", url, json=asked, timeout=None, trust_env=False) as answer:
+        with httpx.stream("POST", url, json=body, timeout=None, trust_env=False) as answer:
             for line in answer.iter_lines():
-                found = _event(line)
-                if found is None:
-                    continue
-                if "error" in found:
-                    raise _refused(model, str(found["error"]))
-                yield found
+                yield from _pieces(model, line)
     except httpx.HTTPError as error:
-        raise _refused(model, str(error) or type(error).__name__) from None
+        raise _unreachable(server, error) from None
+
+
+async def astream(
+    server: Server, model: str, text: str, parameters: Mapping[str, Any]
+) -> AsyncIterator[dict[str, Any]]:
+    """The same as `stream`, for a program with an event loop.
+
+    Where the task that reads the pieces is cancelled, the request to Triton is cancelled as well.
+    """
+    url, body = await asyncio.to_thread(_request, server, model, text, parameters)
+    try:
+        async with (
+            httpx.AsyncClient(timeout=None, trust_env=False) as client,
+            client.stream("POST", url, json=body) as answer,
+        ):
+            async for line in answer.aiter_lines():
+                for piece in _pieces(model, line):
+                    yield piece
+    except httpx.HTTPError as error:
+        raise _unreachable(server, error) from None
 
 
 def read_question() -> str:
@@ -144,14 +176,41 @@ def read_question() -> str:
     return question
 
 
-def _event(line: str) -> dict[str, Any] | None:
-    """The JSON in a line of the stream; an error may come without the prefix of an event."""
+def _request(
+    server: Server, model: str, text: str, parameters: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """The address and the body of a request that is answered piece by piece."""
+    inputs = {entry["name"] for entry in check(server, model)["input"]}
+    extras = ("stream", "return_finish_reason", "return_num_output_tokens")
+    return f"{server.url}/v2/models/{quote(model, safe='')}/generate_stream", {
+        "text_input": text,
+        "sampling_parameters": json.dumps(dict(parameters)),
+        **{name: True for name in extras if name in inputs},
+    }
+
+
+def _pieces(model: str, line: str) -> Iterator[dict[str, Any]]:
+    """The JSON in a line of the stream, if there is one.
+
+    Raises:
+        RequestError: it is an error, which may come without the prefix of an event.
+    """
     text = line.removeprefix("data: ").strip()
-    return cast(dict[str, Any], json.loads(text)) if text else None
+    if not text:
+        return
+    found = cast(dict[str, Any], json.loads(text))
+    if "error" in found:
+        message = str(found["error"])
+        raise RequestError(f"{model} did not answer.", model=model, message=message)
+    yield found
 
 
-def _refused(model: str, message: str) -> RequestError:
-    return RequestError(f"{model} did not answer.", model=model, message=message)
+def _unreachable(server: Server, error: httpx.HTTPError) -> ServerError:
+    return ServerError(
+        f"The connection to the server failed: {error or type(error).__name__}.",
+        where=server.url,
+        todo="`workbook status` says whether it runs; its log says why it ended.",
+    )
 
 
 def _is_built(folder: Path) -> bool:

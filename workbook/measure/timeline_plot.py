@@ -36,7 +36,7 @@ def plot_timeline(
     Args:
         spans: a table of `traces` or of a `recording`. Requests without an id are drawn too.
         group: from a request's id to what it is coloured by, e.g. its sequence; by default the
-            requests of one execution have one colour (with several models: those of one model).
+            requests of one model have one colour.
         order: the models in the order of their lanes; by default as they were first used.
         only: the models to draw; by default all.
         until_ms: leave out requests that were computed after that; by default none.
@@ -126,8 +126,7 @@ def _colours(
 ) -> tuple[dict[int, str], dict[str, str]]:
     """A colour for each row of the table, and the legend's entries."""
     if group is None and len(models) == 1:
-        number = table["execution"].rank(method="dense").astype(int) - 1
-        return {i: style.COLOURS[n % len(style.COLOURS)] for i, n in number.items()}, {}
+        return dict.fromkeys(table.index, style.COLOURS[0]), {}
     keys = table["model"] if group is None else table["request"].map(group)
     names = models if group is None else list(dict.fromkeys(keys))
     entries = {name: style.COLOURS[i % len(style.COLOURS)] for i, name in enumerate(names)}

@@ -108,7 +108,8 @@ def executions(spans: pd.DataFrame) -> pd.DataFrame:
     )
     begin, length = ("start_ms", "compute_input"), ("ms", "compute_output")
     if wide.empty or begin not in wide or length not in wide:
-        return pd.DataFrame(columns=PLACES)
+        times = dict.fromkeys(("queued_ms", "start_ms", "end_ms"), float)
+        return pd.DataFrame(columns=PLACES).astype(times)
     table = wide.index.to_frame(index=False)
     table["queued_ms"] = wide["start_ms", "queue"].to_numpy()
     table["start_ms"] = wide[begin].to_numpy()

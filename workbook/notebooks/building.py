@@ -3,9 +3,9 @@
     for lecture in lectures():
         build(lecture)      # lectures/…/01__first_model.py → lectures/…/01__first_model.ipynb
 
-The source is `lectures/**/NN__topic.py`, and the notebook lies beside it. A notebook that was
-executed keeps the outputs of the cells whose source is the same, so building it again changes
-nothing. Assignments are built by `workbook.assignments`; `workbook build` calls both.
+The source is `lectures/**/NN__topic.py`, and the notebook lies beside it. It has no outputs, and of
+the questions of predictions only their keys: readers predict before they see what comes out.
+Assignments are built by `workbook.assignments`; `workbook build` calls both.
 """
 
 from __future__ import annotations
@@ -13,9 +13,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..common import paths
+from .questions import hidden
 from .source import notebook, read, text
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,20 @@ def lectures(home: Path | None = None) -> list[Lecture]:
     ]
 
 
+def page(source: Path) -> NotebookNode:
+    """The notebook of a lecture's source, as readers get it.
+
+        node = page(Path("lectures/1_architecture/01__first_model.py"))
+
+    Args:
+        source: the lecture's source.
+
+    Raises:
+        WorkbookError: the source is wrong.
+    """
+    return notebook(hidden(read(source)))
+
+
 def build(lecture: Lecture, *, dry: bool = False) -> list[Path]:
     """Build one lecture's notebook.
 
@@ -59,9 +78,9 @@ def build(lecture: Lecture, *, dry: bool = False) -> list[Path]:
         The file that was, or would be, changed; empty where the notebook is up to date.
 
     Raises:
-        WorkbookError: the source is wrong, or the notebook that is there cannot be read.
+        WorkbookError: the source is wrong.
     """
-    content = text(notebook(read(lecture.source), outputs_from=lecture.built))
+    content = text(page(lecture.source))
     if lecture.built.is_file() and lecture.built.read_bytes() == content.encode():
         return []
     if not dry:

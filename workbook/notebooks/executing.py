@@ -1,28 +1,39 @@
-"""Run a lecture's source in a kernel: for its built page, and in tests.
+"""Run a lecture in a kernel: for its page on the site, and in tests.
 
     node = run(Path("lectures/1_architecture/01__first_model.py"))
-    write(Path("lectures/1_architecture/01__first_model.py"), node)
 
 A server with the shared repository's models has to be running, or be named in `TRITON_URL`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
+from typing import Any, cast
 
 import nbclient
-import nbformat
+import psutil
 from nbformat import NotebookNode
 
 from ..common.errors import WorkbookError
 from ..common.unattended import UNATTENDED
-from .source import notebook, read, text
+from .building import page
 
 TIMEOUT = 180  # seconds for one cell; a lecture as a whole takes no longer on an idle machine
+
+#: Has the kernel write what each of its threads is doing to a file when it gets the signal.
+_ON_SIGNAL = """\
+import faulthandler, signal
+faulthandler.register(signal.SIGUSR1, open({file!r}, "w"))
+del faulthandler, signal
+"""
 
 
 class Session:
@@ -32,8 +43,9 @@ class Session:
         node: the notebook; its cells have outputs after `run`.
     """
 
-    def __init__(self, source: Path, client: nbclient.NotebookClient) -> None:
+    def __init__(self, source: Path, client: nbclient.NotebookClient, threads: Path) -> None:
         self.source = source
+        self._threads = threads  # where the kernel's fault handler writes
         self.node: NotebookNode = client.nb
         self._client = client
 
@@ -43,9 +55,20 @@ class Session:
         Raises:
             WorkbookError: a cell failed, or a claim did not hold.
         """
-        for place, cell in enumerate(self.node.cells):
-            self._execute(cell, place)
+        for place in range(len(self.node.cells)):
+            self.run_cell(place)
         return self.node
+
+    def run_cell(self, place: int) -> None:
+        """Run one cell; its outputs stay in the notebook.
+
+        Args:
+            place: the cell's place in the notebook, from 0.
+
+        Raises:
+            WorkbookError: the cell failed, or a claim in it did not hold.
+        """
+        self._execute(self.node.cells[place], place)
 
     def cell(self, place: int, code: str | None = None) -> NotebookNode:
         """Run one cell once more, and return a copy of it with the new outputs.
@@ -79,8 +102,30 @@ class Session:
             raise WorkbookError(
                 f"A cell of {self.source.stem} took longer than {TIMEOUT} s.",
                 where=str(self.source),
-                todo=f"Make it shorter, or find out what it waits for:\n{cell.source}",
+                todo=f"Make it shorter, or find out what it waits for:\n{cell.source}\n\n"
+                f"{self._stop_where_it_waits()}",
             ) from None
+
+    def _stop_where_it_waits(self) -> str:
+        """End the kernel, and tell what its processes were doing: one line per thread."""
+        assert self._client.km is not None
+        kernel = psutil.Process(cast(Any, self._client.km.provisioner).pid)
+        with contextlib.suppress(psutil.Error):
+            kernel.send_signal(signal.SIGUSR1)  # see `session`
+            time.sleep(1)
+        lines = ["What its threads were doing:", self._threads.read_text()]
+        lines.append("And the processes that it started (thread: the system's function):")
+        for process in [kernel, *kernel.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error, OSError):
+                words = " ".join(process.cmdline())[:120]
+                lines.append(f"{process.pid} {process.status()} {words}")
+                for thread in sorted(Path(f"/proc/{process.pid}/task").glob("*/")):
+                    what = [(thread / file).read_text().strip() for file in ("comm", "wchan")]
+                    lines.append(f"    {thread.name} {': '.join(what)}")
+        with contextlib.suppress(psutil.Error):
+            kernel.kill()
+            kernel.wait(5)
+        return "\n".join(lines)
 
 
 @contextmanager
@@ -96,14 +141,19 @@ def session(source: Path, environment: Mapping[str, str] | None = None) -> Itera
         environment: variables for the kernel, e.g. `TRITON_URL`, added to this process's own.
     """
     client = nbclient.NotebookClient(
-        notebook(read(source)),
+        page(source),
         timeout=TIMEOUT,
         kernel_name="python3",
         record_timing=False,
+        extra_arguments=["--log-level=ERROR"],  # no warning that TCP on this machine is readable
         resources={"metadata": {"path": str(source.parent)}},
     )
-    with client.setup_kernel(env={**os.environ, **(environment or {}), UNATTENDED: "1"}):
-        yield Session(source, client)
+    variables = {**os.environ, **(environment or {}), UNATTENDED: "1"}
+    with tempfile.TemporaryDirectory() as folder, client.setup_kernel(env=variables):
+        threads = Path(folder, "threads.txt")
+        assert client.kc is not None
+        client.kc.execute(_ON_SIGNAL.format(file=str(threads)), silent=True)
+        yield Session(source, client, threads)
 
 
 def run(source: Path, environment: Mapping[str, str] | None = None) -> NotebookNode:
@@ -121,11 +171,3 @@ def run(source: Path, environment: Mapping[str, str] | None = None) -> NotebookN
     """
     with session(source, environment) as lecture:
         return lecture.run()
-
-
-def write(source: Path, node: NotebookNode) -> Path:
-    """Write an executed notebook beside its source, as `workbook build` would; returns its path."""
-    target = source.with_suffix(".ipynb")
-    nbformat.write(node, target)  # type: ignore[no-untyped-call]
-    target.write_text(text(notebook(read(source), outputs_from=target)), "utf-8")
-    return target

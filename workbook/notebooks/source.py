@@ -162,15 +162,13 @@ def read(path: Path) -> Source:
     return Source(path, header, cells)
 
 
-def notebook(source: Source, *, outputs_from: Path | None = None) -> NotebookNode:
-    """The notebook of a source, with nbgrader's metadata on tagged cells.
+def notebook(source: Source) -> NotebookNode:
+    """The notebook of a source, without outputs, with nbgrader's metadata on tagged cells.
 
-        node = notebook(read(path), outputs_from=path.with_suffix(".ipynb"))
+        node = notebook(read(path))
 
     Args:
         source: what `read` returned.
-        outputs_from: an executed notebook; cells whose source is the same as there keep its
-            outputs and execution counts. A file that is not there keeps nothing.
     """
     repeats: Counter[str] = Counter()
     cells = []
@@ -187,8 +185,6 @@ def notebook(source: Source, *, outputs_from: Path | None = None) -> NotebookNod
         if cell.type == "code":
             node |= {"execution_count": None, "outputs": []}
         cells.append(node)
-    if outputs_from is not None and outputs_from.is_file():
-        _keep_outputs(cells, outputs_from)
     import nbformat
 
     return nbformat.from_dict(  # type: ignore[no-untyped-call,no-any-return]
@@ -479,23 +475,3 @@ def _metadata(cell: Cell) -> dict[str, Any]:
             "cell_type": cell.type,
         } | ({"points": cell.points} if cell.points else {})
     return metadata
-
-
-def _keep_outputs(cells: list[dict[str, Any]], executed: Path) -> None:
-    """Copy outputs from an executed notebook into the cells with the same id and source."""
-    try:
-        import nbformat
-
-        before_all = nbformat.read(executed, as_version=4).cells  # type: ignore[no-untyped-call]
-    except Exception as error:  # nbformat raises what its parsers raise
-        raise WorkbookError(
-            f"The notebook whose outputs are to be kept cannot be read: {error}".splitlines()[0],
-            where=str(executed),
-            todo="Delete it, or bring it back from git; then build again.",
-        ) from None
-    old = {cell.get("id"): cell for cell in before_all}
-    for cell in cells:
-        before = old.get(cell["id"])
-        if before and cell["cell_type"] == "code" and before.source == cell["source"]:
-            cell["outputs"] = before.outputs
-            cell["execution_count"] = before.execution_count

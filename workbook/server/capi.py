@@ -12,6 +12,9 @@
 The functions have the names of `tritonserver.h` (triton-inference-server/core, folder
 `include/triton/core`), without the prefix `TRITONSERVER_`. An error that a function returns is
 raised as a ServerError. The library is the one that `tritonserver` itself is linked to.
+
+A program that also uses gRPC must turn off gRPC's own preparation for forks before it imports it
+(`GRPC_ENABLE_FORK_SUPPORT=false`); this package does so when it is imported.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from typing import cast, get_args
 
 from ..common.errors import ServerError
 from . import run_folders, which_repository
-from .connection import Server
+from .connection import Control, Server
 
 
 def connect() -> Server:
@@ -18,7 +19,9 @@ def connect() -> Server:
     It is the first of these that exists:
 
     1. the server that `TRITON_URL` names (with `TRITON_GRPC_URL` and `TRITON_METRICS_URL` where
-       its ports are not the usual ones, and `TRITON_REPOSITORY` for the folder that it serves);
+       its ports are not the usual ones, `TRITON_REPOSITORY` for the folder that it serves, and
+       `TRITON_CONTROL` for its model control mode: no request tells it, and models are loaded for
+       the reader only where it is known to be `explicit`);
     2. the checkout's own server (`workbook serve`, `make lab`);
     3. a server on the default port that serves this checkout's model repository, for example
        NVIDIA's container. One that serves another folder is used only if `TRITON_URL` names it.
@@ -34,6 +37,7 @@ def connect() -> Server:
             url,
             grpc=os.environ.get("TRITON_GRPC_URL") or None,
             metrics=os.environ.get("TRITON_METRICS_URL") or None,
+            control=_control(),
         )
         if record is not None and record.url == named.url:
             return record.server()
@@ -59,3 +63,18 @@ def connect() -> Server:
         f"TRITON_URL={server.url}, and TRITON_REPOSITORY to the folder that it serves.",
     )
     return server
+
+
+def _control() -> Control | None:
+    """The model control mode that TRITON_CONTROL names; None where it is not set."""
+    value = os.environ.get("TRITON_CONTROL")
+    for mode in get_args(Control):
+        if value == mode:
+            return cast(Control, mode)
+    if value:
+        raise ServerError(
+            f"{value!r} is no model control mode.",
+            where="TRITON_CONTROL",
+            todo=f"Set it to one of {', '.join(get_args(Control))}, as the server was started.",
+        )
+    return None

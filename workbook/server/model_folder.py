@@ -237,7 +237,7 @@ def take_back(target: Path, former: Path | None, staging: Path) -> None:
 def remove(folder: Path, staging: Path) -> None:
     """Remove a model folder in one step: it is moved out of the repository, then deleted."""
     gone = staging / f"{folder.name}@{secrets.token_hex(4)}"
-    folder.rename(gone)
+    _move(folder, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 
@@ -256,6 +256,17 @@ def _exchange(one: Path, other: Path) -> None:
     done = libc.renameat2(at_fdcwd, os.fsencode(one), at_fdcwd, os.fsencode(other), exchange)
     if done != 0:  # a file system without it (NFS, some overlays): two renames, a gap between them
         aside = one.with_name(one.name + ".aside")
-        other.rename(aside)
+        _move(other, aside)
         one.rename(other)
         aside.rename(one)
+
+
+def _move(folder: Path, to: Path) -> None:
+    """Rename a folder. A container cannot rename one that came with its image: copy that one."""
+    try:
+        folder.rename(to)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copytree(folder, to, symlinks=True)
+        shutil.rmtree(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,6 +124,8 @@ def environment(settings: Settings, place: assemble.Installation) -> dict[str, s
             )
     for name in _PYTHON:
         variables.pop(name, None)
+    if "GRPC_ENABLE_FORK_SUPPORT" not in settings.environment:  # it is for this process
+        variables.pop("GRPC_ENABLE_FORK_SUPPORT", None)
     if settings.jail is not None:
         if place.preload is None:
             raise ServerError(
@@ -134,13 +137,37 @@ def environment(settings: Settings, place: assemble.Installation) -> dict[str, s
 
 
 def _tls(files: Mapping[str, Path | str]) -> list[str]:
+    """The options for gRPC over TLS.
+
+    The files are read here first: the server itself calls a file that it cannot read a port in use.
+
+    Raises:
+        ServerError: a file is not named, is no PEM file, or cert and key do not belong together.
+    """
     if not files:
         return []
+    for name in ("cert", "key"):
+        if name not in files:
+            raise ServerError(
+                f"gRPC over TLS needs a {name}.",
+                where="tls",
+                todo=f'Give tls["{name}"], a PEM file.',
+            )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     words = [
         "--grpc-use-ssl=true",
         f"--grpc-server-cert={files['cert']}",
         f"--grpc-server-key={files['key']}",
     ]
-    if "root" in files:
-        words += ["--grpc-use-ssl-mutual=true", f"--grpc-root-cert={files['root']}"]
+    try:
+        context.load_cert_chain(files["cert"], files["key"])
+        if "root" in files:
+            words += ["--grpc-use-ssl-mutual=true", f"--grpc-root-cert={files['root']}"]
+            context.load_verify_locations(files["root"])
+    except OSError as error:  # an ssl.SSLError is one
+        raise ServerError(
+            f"The TLS files cannot be used: {error.strerror or error}.",
+            where=", ".join(f"{name}={path}" for name, path in files.items()),
+            todo="Give PEM files that exist; cert and key must belong together.",
+        ) from None
     return words

@@ -13,10 +13,19 @@ Importing it costs nothing: frameworks are imported when something is built.
 
 from __future__ import annotations
 
-from . import data, repository
+from . import data, engines, repository
 from .builder import BuildError, build
 from .checkpoint import checkpoint
 from .progress import building
 from .registry import RECIPES
 
-__all__ = ["RECIPES", "BuildError", "build", "building", "checkpoint", "data", "repository"]
+__all__ = [
+    "RECIPES",
+    "BuildError",
+    "build",
+    "building",
+    "checkpoint",
+    "data",
+    "engines",
+    "repository",
+]

@@ -16,7 +16,7 @@ def load(name: str) -> Any:
     """A trained network, ready to predict.
 
     Args:
-        name: "digits_cnn", "eights_cnn" or "photo_cnn".
+        name: "digits_cnn", "eights_cnn", "photo_cnn" or "focus_cnn".
 
     Returns:
         A torch module in evaluation mode, with the weights of `zoo.checkpoint(name)`.
@@ -47,6 +47,7 @@ def _network(name: str) -> Any:
         "digits_cnn": nets.DigitsCNN,
         "eights_cnn": nets.EightsCNN,
         "photo_cnn": nets.PhotoCNN,
+        "focus_cnn": nets.PhotoCNN,
     }
     return classes[name]()
 
@@ -100,6 +101,12 @@ def photo_cnn(target: Path) -> None:
     _save(_trained("photo_cnn", x, split.y_train, epochs=2, batch=32), target)
 
 
+def focus_cnn(target: Path) -> None:
+    """Whether a piece of a photo (3, 64, 64) in -1..1 is sharp. Lecture 2 serves it."""
+    files, classes = data.focus_files("train")
+    _save(_trained("focus_cnn", data.pixels(files), classes, epochs=4, batch=32), target)
+
+
 _TORCH: dict[str, Any] = {"uses": ("data", "nets"), "packages": ("torch", "scikit-learn")}
 
 RECIPES = (
@@ -108,6 +115,13 @@ RECIPES = (
         "a CNN on 3 x 64 x 64 pixels: china or flower; 99 % of test pieces right",
         photo_cnn,
         "photo_cnn.pth",
+        **_TORCH,
+    ),
+    Recipe(
+        "focus_cnn",
+        "a CNN on 3 x 64 x 64 pixels: sharp or blurred; unsure, so the threshold matters",
+        focus_cnn,
+        "focus_cnn.pth",
         **_TORCH,
     ),
     Recipe(

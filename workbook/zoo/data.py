@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,6 +27,12 @@ LANGUAGES = (
 
 #: Side of a photo crop in pixels.
 CROP = 64
+
+#: The classes of `focus_files`, and of the network that it trains.
+FOCUS_LABELS = ("blurred", "sharp")
+#: `focus_files`: how wide a piece of a photo is, in pixels, and how much it is blurred: the radius
+#: of the Gaussian filter, in pixels of the picture that the network sees.
+FOCUS_SIDE, FOCUS_RADIUS = (96, 192), (0.8, 2.0)
 
 #: The camera of `noisy_eights`: the pixel value of black, and by how much white is above it.
 DARK, GAIN = 1000.0, 40.0
@@ -175,6 +181,65 @@ def photo_crops() -> Split:
         return np.stack(pieces), np.array(classes, np.int64)
 
     return Split(*cut(1024, 0.0, 0.6), *cut(256, 0.6, 1.0), ("china", "flower"))
+
+
+def focus_files(part: Literal["train", "test"]) -> tuple[list[bytes], Array]:
+    """JPEG files of square pieces of the two photographs; half of them were blurred. Which?
+
+    Pieces are turned, mirrored, made lighter or darker. Training pieces come from the left 60 % of
+    each photograph, test pieces from the rest. Where a piece shows sky or one smooth petal, nobody
+    can tell: verdicts are unsure, and depend on how a picture is made smaller.
+
+    Args:
+        part: "train", 2,048 files, or "test", 200.
+
+    Returns:
+        The bytes of each file, 96 to 192 pixels wide and high; and their classes, numbers of
+        `FOCUS_LABELS`, int64.
+    """
+    import numpy as np
+    from PIL import Image, ImageFilter
+
+    train = part == "train"
+    rng = np.random.default_rng(96 if train else 97)
+    photos = [Image.open(path).convert("RGB") for path in photo_files()]
+    files, classes = [], []
+    for number in range(2048 if train else 200):
+        photo = photos[number % len(photos)]
+        side = int(rng.integers(FOCUS_SIDE[0], FOCUS_SIDE[1] + 1))
+        left, right = (
+            (0, int(0.6 * photo.width)) if train else (int(0.6 * photo.width), photo.width)
+        )
+        x = int(rng.integers(left, right - side + 1))
+        y = int(rng.integers(0, photo.height - side + 1))
+        piece = photo.crop((x, y, x + side, y + side))
+        piece = piece.transpose(Image.Transpose(int(rng.integers(len(Image.Transpose)))))
+        lighter = np.asarray(piece, np.float32) * rng.uniform(0.6, 1.4)
+        piece = Image.fromarray(np.minimum(lighter, 255).astype(np.uint8))
+        radius, sharp = rng.uniform(*FOCUS_RADIUS) * side / CROP, int(rng.integers(2))
+        if not sharp:
+            piece = piece.filter(ImageFilter.GaussianBlur(radius))
+        files.append(encode(np.asarray(piece), "JPEG"))
+        classes.append(sharp)
+    return files, np.array(classes, np.int64)
+
+
+def pixels(files: list[bytes]) -> Array:
+    """Decode image files with Pillow, and make them `CROP` pixels wide and high.
+
+    Pillow's bilinear filter averages over all pixels that one pixel of the smaller picture covers.
+
+    Returns:
+        float32 (n, 3, 64, 64) in -1..1, as the photo networks take them.
+    """
+    import numpy as np
+    from PIL import Image
+
+    def small(file: bytes) -> Array:
+        picture = Image.open(io.BytesIO(file)).convert("RGB")
+        return np.asarray(picture.resize((CROP, CROP), Image.Resampling.BILINEAR))
+
+    return normalise(np.stack([small(file) for file in files]))
 
 
 def normalise(pixels: Array) -> Array:

@@ -61,6 +61,15 @@ LLAMAS: dict[str, dict[str, str]] = {
 #: The name that stands for all of LLAMAS.
 GROUP = "llama"
 
+#: TensorRT plans: they are built where TensorRT and a GPU are, and can be loaded there only.
+ENGINES: dict[str, dict[str, str]] = {
+    "digits_tensorrt": {
+        "1/model.plan": "digits_plan_fp32",
+        "2/model.plan": "digits_plan_fp16",
+        "3/model.plan": "digits_plan_int8",
+    },
+}
+
 
 def lacking(folder: Path) -> str:
     """The command that brings what one of the course's models still lacks; "" where it is complete.
@@ -72,6 +81,9 @@ def lacking(folder: Path) -> str:
     """
     if folder.name in MODELS and folder.parent.resolve() == paths.repository().resolve():
         built = all((folder / file).exists() for file in ("1", *MODELS[folder.name]))
+        return "" if built else f"workbook models {folder.name}"
+    if folder.name in ENGINES and folder.parent.resolve() == paths.repository().resolve():
+        built = all((folder / file).exists() for file in ENGINES[folder.name])
         return "" if built else f"workbook models {folder.name}"
     if folder.name not in LLAMAS:
         return ""

@@ -44,6 +44,8 @@ class Recipe:
         uses: modules of this package that its function relies on, beside its own.
         packages: distributions whose version matters.
         on_request: it takes minutes, or is for tests; built only where it is named.
+        fits: what the artefact fits, for its key, e.g. the GPU that it is built on and for. Only a
+            recipe with it sees GPUs while it runs; the others come out alike with and without.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Recipe:
     uses: tuple[str, ...] = ("data",)
     packages: tuple[str, ...] = ()
     on_request: bool = False
+    fits: Callable[[], str] | None = None
 
     def key(self, recipes: dict[str, Recipe]) -> str:
         """Sixteen hex digits that change whenever the artefact may come out differently."""
@@ -66,6 +69,7 @@ class Recipe:
             *(_digest(source, source.stat().st_mtime_ns) for source in sources),
             *(f"{package} {_version(package)}" for package in ("numpy", *self.packages)),
             *(recipes[need].key(recipes) for need in self.needs),
+            *(() if self.fits is None else (self.fits(),)),
         ]
         digest.update("\n".join(parts).encode())
         return digest.hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import classifiers, exports, forests, huggingface, llama, llama_onnx, llama_random
+from . import classifiers, engines, exports, forests, huggingface, llama, llama_onnx, llama_random
 from .recipe import RECIPES
 
 _ALL = (
@@ -13,6 +13,7 @@ _ALL = (
     *exports.RECIPES,
     *llama_random.RECIPES,
     *llama_onnx.RECIPES,
+    *engines.RECIPES,
 )
 RECIPES.update({recipe.name: recipe for recipe in _ALL})
 

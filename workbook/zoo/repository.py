@@ -14,15 +14,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ..common import paths
-from . import builder, progress
+from . import builder, engines, progress
 from .builder import BuildError
-from .demonstrations import GROUP, LLAMAS, MODELS, lacking
+from .demonstrations import ENGINES, GROUP, LLAMAS, MODELS, lacking
 from .recipe import place
 from .registry import RECIPES
 
-__all__ = ["LLAMAS", "LOADED_FIRST", "MODELS", "build", "lacking"]
+__all__ = ["ENGINES", "LLAMAS", "LOADED_FIRST", "MODELS", "build", "lacking"]
 
-_ALL = MODELS | LLAMAS
+_ALL = MODELS | LLAMAS | ENGINES
 #: Ensembles, which can be loaded when all of their models can.
 _STEPS = {
     "language": ("language_tokenizer", "language_onnx", "language_labels"),
@@ -61,7 +61,8 @@ def build(
     Args:
         target: the repository; by default the shared one. Models that it lacks are copied from
             the checkout's `model_repository/`.
-        only: names of models, or `llama` for all of LLAMAS; by default all of MODELS.
+        only: names of models, or `llama` for all of LLAMAS; by default all of MODELS, and ENGINES
+            where they can be built (`engines.lacking`).
         force: put weights in place again where they are there.
         hub: checkpoints of the Hugging Face hub to take for models that hold a whole one, e.g.
             `{"image_classifier": "microsoft/resnet-18", "llama_hf": "facebook/opt-125m"}`. They
@@ -73,11 +74,11 @@ def build(
         The models that were changed.
 
     Raises:
-        BuildError: no such model, or something could not be built.
+        BuildError: no such model, something could not be built, or this machine cannot build it.
     """
     target = (target or paths.repository()).resolve()
     hub = hub or {}
-    names = list(MODELS)
+    names = [*MODELS, *(() if engines.lacking() else ENGINES)]
     if only is not None:
         names = [name for given in only for name in (LLAMAS if given == GROUP else (given,))]
     for name in (*names, *hub):
@@ -86,6 +87,13 @@ def build(
                 f"There is no demonstration model called {name!r}.",
                 todo=f"Take one of: {', '.join([*_ALL, GROUP])}.",
             )
+    asked = [name for name in names if name in ENGINES]
+    if asked and (reason := engines.lacking()):
+        raise BuildError(
+            f"{asked[0]} cannot be built here: {reason}",
+            todo="On a machine with an NVIDIA GPU: `pip install -e '.[gpu]'`, or build it inside "
+            "NVIDIA's container (docker/gpu/README.md).",
+        )
     todo = [
         name for name in names if force or name in hub or not _complete(target / name, _ALL[name])
     ]

@@ -30,12 +30,13 @@ def main(name: str) -> None:
         "TF_NUM_INTRAOP_THREADS": "1",
         "TF_NUM_INTEROP_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "CUDA_VISIBLE_DEVICES": "",  # weights come out alike with and without a GPU
         "HF_HUB_OFFLINE": "1",
     }
     from .recipe import make
     from .registry import RECIPES
 
+    if RECIPES[name].fits is None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # weights come out alike with and without a GPU
     make(RECIPES[name], RECIPES)
 
 

@@ -13,28 +13,36 @@ from typing import Any
 import numpy as np
 
 from grader.checks import a2_facts as facts
-from grader.checks import require
+from grader.checks import own, require
 from grader.checks.define import hidden
 from grader.checks.failure import Failure
 from grader.checks.probe import Array, Probe
 
 
-@functools.cache
-def xgboost_model(trees: int = 60) -> Any:
-    """A model trained by the recipe of tasks 1 and 7."""
+def xgboost_model(me: str = own.DEFAULT, trees: int = 60) -> Any:
+    """A model trained by the recipe of tasks 1 and 7 on the student's training rows."""
+    return _xgboost(own.name(me), trees)
+
+
+def lightgbm_model(me: str = own.DEFAULT) -> Any:
+    """A model trained by the recipe of task 4 on the student's training rows."""
+    return _lightgbm(own.name(me))
+
+
+@functools.lru_cache(maxsize=8)
+def _xgboost(me: str, trees: int) -> Any:
     import xgboost
 
-    split = facts.cancer()
+    split = facts.own_rows(me)
     model = xgboost.XGBClassifier(**{**facts.RECIPE, "n_estimators": trees})
     return model.fit(split.x_train, split.y_train)
 
 
-@functools.cache
-def lightgbm_model() -> Any:
-    """A model trained by the recipe of task 4."""
+@functools.lru_cache(maxsize=8)
+def _lightgbm(me: str) -> Any:
     import lightgbm
 
-    split = facts.cancer()
+    split = facts.own_rows(me)
     return lightgbm.LGBMClassifier(**facts.RECIPE_LIGHTGBM).fit(split.x_train, split.y_train)
 
 
@@ -49,7 +57,7 @@ def secret_rows(server: Probe, count: int, *, missing: float = 0.0) -> Array:
     Returns:
         float32, shape (count, 30).
     """
-    split = facts.cancer()
+    split = facts.own_rows()
     known = np.concatenate([split.x_train, split.x_test])
     one, other = server.rng.integers(len(known), size=(2, count))
     share = server.rng.random((count, 1))
@@ -71,13 +79,13 @@ def other_shapes(server: Probe, model: str) -> None:
 
 
 @hidden("a2.probabilities")
-def secret_probabilities(server: Probe, model: str, library: Array, served: Array) -> None:
+def secret_probabilities(server: Probe, me: str, model: str, library: Array, served: Array) -> None:
     """The values in `library`, and the server's for new rows, are those of the recipe's model."""
-    reference = xgboost_model()
+    reference = xgboost_model(me)
     facts.agree(
         "the values in `library`",
         np.asarray(library),
-        reference.predict_proba(facts.cancer().x_test),
+        reference.predict_proba(facts.own_rows(me).x_test),
         "those of a model trained by RECIPE on the training rows",
     )
     for count, missing in ((1, 0.0), (7, 0.0), (100, 0.0), (50, 0.2)):
@@ -93,12 +101,12 @@ def secret_probabilities(server: Probe, model: str, library: Array, served: Arra
 
 
 @hidden("a2.labels")
-def secret_labels(server: Probe, model: str, answers: list[str]) -> None:
+def secret_labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
     """The labels of secret rows are those that the recipe's model gives."""
-    names = facts.cancer().labels
+    names = facts.LABELS
     # Most rows get the same label from every forest. For rows near 0.5 forests differ.
     rows = secret_rows(server, 5000)
-    p = xgboost_model().predict_proba(rows)[:, 1]
+    p = xgboost_model(me).predict_proba(rows)[:, 1]
     distance = np.abs(p - 0.5)
     near = np.argsort(distance)
     near = near[distance[near] > facts.probability_tolerance().allowed][:100]
@@ -113,13 +121,12 @@ def secret_labels(server: Probe, model: str, answers: list[str]) -> None:
 
 
 @hidden("a2.classes")
-def secret_classes(server: Probe, model: str, library: Array) -> None:
+def secret_classes(server: Probe, me: str, model: str, library: Array) -> None:
     """The values in `library`, and the classes of secret rows, are those of the recipe's model."""
-    reference = lightgbm_model()
-    table = np.asarray(library)
+    reference = lightgbm_model(me)
     require.close(
-        table[:, 1] if table.ndim == 2 else table,
-        reference.predict_proba(facts.cancer().x_test)[:, 1],
+        np.asarray(library),
+        reference.predict_proba(facts.own_rows(me).x_test)[:, 1],
         what="the values in `library`",
         tolerance=facts.probability_tolerance(leaf=facts.LEAF_LIGHTGBM),
         help="They are compared with those of a model trained by RECIPE_LIGHTGBM on the training "
@@ -133,11 +140,17 @@ def secret_classes(server: Probe, model: str, library: Array) -> None:
 
 @hidden("a2.threshold")
 def true_counts(
-    server: Probe, model: str, missed: list[int], alarms: list[int], threshold: float
+    server: Probe,
+    me: str,
+    model: str,
+    missed: list[int],
+    alarms: list[int],
+    rule: float,
+    threshold: float,
 ) -> None:
     """Both counts are those of the recipe's model."""
-    split = facts.cancer()
-    p = lightgbm_model().predict_proba(split.x_test)[:, 1]
+    split = facts.own_rows(me)
+    p = lightgbm_model(me).predict_proba(split.x_test)[:, 1]
     for name, given, kind, positive in (("missed", missed, 0, True), ("alarms", alarms, 1, False)):
         true = [int(((p > step) == positive)[split.y_test == kind].sum()) for step in facts.GRID]
         wrong = int((np.asarray(given, dtype=np.float64) != true).sum())
@@ -157,7 +170,7 @@ def secret_batches(server: Probe, model: str, requests: int, executions: int) ->
 
 @hidden("a2.shap")
 def secret_reasons(
-    server: Probe, model: str, patient: int, values: Array, reasons: list[str]
+    server: Probe, me: str, model: str, patient: int, values: Array, reasons: list[str]
 ) -> None:
     """The SHAP values of secret rows are those that XGBoost gives for the recipe's model."""
     import xgboost
@@ -165,7 +178,7 @@ def secret_reasons(
     rows = secret_rows(server, 20)
     require.close(
         facts.shares(server, model, rows),
-        xgboost_model().get_booster().predict(xgboost.DMatrix(rows), pred_contribs=True),
+        xgboost_model(me).get_booster().predict(xgboost.DMatrix(rows), pred_contribs=True),
         what="the SHAP values of other rows",
         tolerance=facts.share_tolerance(),
         help="Is the model that you deployed the one of the recipe?",
@@ -173,7 +186,9 @@ def secret_reasons(
 
 
 @hidden("a2.versions")
-def secret_versions(server: Probe, model: str, first: Array, third: Array, plain: Array) -> None:
+def secret_versions(
+    server: Probe, me: str, model: str, first: Array, third: Array, plain: Array
+) -> None:
     """Each version answers secret rows as the recipe's model of that size does."""
     for version, trees in (*facts.RELEASES.items(), (None, facts.RELEASES[3])):
         rows = secret_rows(server, 30)
@@ -182,7 +197,15 @@ def secret_versions(server: Probe, model: str, first: Array, third: Array, plain
         facts.agree(
             f"the answers {asked} for other rows",
             answer,
-            xgboost_model(trees).predict_proba(rows),
+            xgboost_model(me, trees).predict_proba(rows),
             f"those of a model of {trees} trees, trained by RECIPE on the training rows",
             trees=trees,
         )
+
+
+@hidden("a2.delays")
+def chosen_delay(
+    server: Probe, model: str, delays: list[int], runs: list[int], lonely: list[float]
+) -> None:
+    """With the delay that was chosen, secret rows still share batches."""
+    facts.batched(server, model, secret_rows(server, facts.TOGETHER))

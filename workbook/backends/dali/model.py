@@ -42,6 +42,7 @@ from workbook.backends.base import (
     Array,
     BadModel,
     BadRequest,
+    BrokenModel,
     Config,
     Signature,
     StandIn,
@@ -110,7 +111,7 @@ class TritonPythonModel(StandIn):
         self._check(pipeline)
         if self.device == "cpu" and pipeline.description.gpu_operators:
             operators = ", ".join(dict.fromkeys(pipeline.description.gpu_operators))
-            raise BadModel(
+            raise BrokenModel(
                 "Error while instantiating DALI pipeline: it has operators for a GPU and this "
                 f"instance has none: {operators}. For the CPU write device_id=None in "
                 'pipeline_def and device="cpu" in each operator ("cpu", not "mixed", for '
@@ -158,7 +159,7 @@ class TritonPythonModel(StandIn):
                 serialized_pipeline=self._content, **self._settings
             )
         except RuntimeError as error:
-            raise BadModel(f"Error while instantiating DALI pipeline: {error}") from None
+            raise BrokenModel(f"Error while instantiating DALI pipeline: {error}") from None
 
     # -- one batch ------------------------------------------------------------------------------
 
@@ -227,7 +228,7 @@ def _find(config: Config) -> bytes:
     why = " ".join(reasons) or "Neither file exists."
     if "CUDA is not available" in why:
         why += " For the CPU write device_id=None in pipeline_def."
-    raise BadModel(
+    raise BrokenModel(
         "DALI Backend error: Failed to load model file. The program looked in the following "
         f"locations: {given}, {fallback}. Please make sure that the model exists in any of the "
         f"locations and is properly serialized or can be properly serialized. {why}"

@@ -53,7 +53,7 @@ from typing import Any
 
 import numpy as np
 
-from workbook.backends.base import Array, BadModel, BadRequest, Config, StandIn, Tensor
+from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Config, StandIn, Tensor
 
 INPUT = "input__0"
 OUTPUT = "output__0"
@@ -326,7 +326,7 @@ def _read(path: Path, parameters: Parameters) -> Any:
     }
     written_as = _format(path)
     if written_as is not None and written_as != kind:
-        raise BadModel(
+        raise BrokenModel(
             f"Model failed to load into Treelite: model_type is {kind}, but {path.name} is written "
             f"as {written_as}. Set model_type to {written_as} and name the file "
             f"{FILES[written_as]}."
@@ -341,7 +341,9 @@ def _read(path: Path, parameters: Parameters) -> Any:
                 ". This is XGBoost's old binary format, which XGBoost dropped in 3.1: save the "
                 'model with save_model("xgboost.json") and set model_type to xgboost_json'
             )
-        raise BadModel(f"Model failed to load into Treelite with error: {message}{hint}") from None
+        raise BrokenModel(
+            f"Model failed to load into Treelite with error: {message}{hint}"
+        ) from None
 
 
 def _format(path: Path) -> str | None:

@@ -27,7 +27,9 @@ from workbook.backends.base import (
     Array,
     BadModel,
     BadRequest,
+    BrokenModel,
     Config,
+    MissingModel,
     Signature,
     StandIn,
     Tensor,
@@ -277,7 +279,7 @@ class TritonPythonModel(StandIn):
         check_allowed(kind, name, model)
         theirs = model[name]
         if tensor.data_type not in TYPES.values():
-            raise BadModel(
+            raise BrokenModel(
                 f"unsupported datatype {tensor.data_type} for {kind} '{name}' for model "
                 f"'{config.name}'"
             )
@@ -352,7 +354,7 @@ def _file(config: Config) -> Path:
         return path
     path /= "model.onnx"
     if not path.exists():
-        raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")
+        raise MissingModel(f"unable to find '{path}' for model instance '{config.name}'")
     return path
 
 
@@ -364,7 +366,7 @@ def _session(path: Path, options: Any, providers: list[Provider]) -> Any:
     try:
         return ort.InferenceSession(path, options, providers=providers)
     except Exception as error:
-        raise BadModel(_message(error)) from None
+        raise BrokenModel(_message(error)) from None
 
 
 def _register_operations(config: Config, options: Any) -> None:
@@ -373,7 +375,7 @@ def _register_operations(config: Config, options: Any) -> None:
         try:
             options.register_custom_ops_library(library)
         except Exception as error:
-            raise BadModel(_message(error)) from None
+            raise BrokenModel(_message(error)) from None
 
 
 def _tensors(nodes: Sequence[Any]) -> list[Tensor]:

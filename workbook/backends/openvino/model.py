@@ -29,7 +29,9 @@ from workbook.backends.base import (
     Array,
     BadModel,
     BadRequest,
+    BrokenModel,
     Config,
+    MissingModel,
     Signature,
     StandIn,
     Tensor,
@@ -178,7 +180,7 @@ def _openvino(doing: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, TypeError, ValueError) as error:
-        raise BadModel(f"openvino error in {doing} : {error}") from None
+        raise BrokenModel(f"openvino error in {doing} : {error}") from None
 
 
 def _read(config: Config, core: Any = None) -> Any:
@@ -186,7 +188,7 @@ def _read(config: Config, core: Any = None) -> Any:
 
     path = config.path("model.xml")
     if not path.exists():
-        raise BadModel(f"unable to find '{path}' for model '{config.name}'")
+        raise MissingModel(f"unable to find '{path}' for model '{config.name}'")
     with _openvino("reading model"):
         return (core or ov.Core()).read_model(path)
 
@@ -262,7 +264,7 @@ def _element(kind: str, config: Config, tensor: Tensor) -> Any:
     import openvino as ov
 
     if tensor.data_type not in ELEMENTS:
-        raise BadModel(
+        raise BrokenModel(
             f"unsupported datatype {tensor.data_type} for {kind} '{tensor.name}' for model "
             f"'{config.name}'"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from workbook.backends.base import BadModel, Config
+from workbook.backends.base import BadModel, BrokenModel, Config, MissingModel
 from workbook.backends.pytorch import names
 from workbook.backends.rules import sequence_controls
 
@@ -77,7 +77,7 @@ def model_file(config: Config) -> None:
     """
     path = config.path("model.pt")
     if not path.exists():
-        raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")
+        raise MissingModel(f"unable to find '{path}' for model instance '{config.name}'")
 
 
 def tensors(config: Config) -> None:
@@ -97,7 +97,7 @@ def tensors(config: Config) -> None:
     batched = 1 if config.max_batch_size > 0 else 0
     for kind, name, data_type, rank in _tensors(config):
         if data_type != "TYPE_STRING" and data_type not in KNOWN_TYPES:
-            raise BadModel(
+            raise BrokenModel(
                 f"unsupported datatype {data_type} for {kind} '{name}' for model '{config.name}'"
             )
         if data_type == "TYPE_STRING" and rank + batched > 1:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 import triton_python_backend_utils as pb_utils
 
-from workbook.backends.base import Array, BadModel, BadRequest, Config
+from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Config
 from workbook.backends.pytorch.options import Options
 from workbook.backends.pytorch.tensors import to_array, to_tensor
 
@@ -103,7 +103,7 @@ class Compiled:
             try:
                 return torch.jit.load(path, map_location=self._device).eval()
             except Exception as error:
-                raise BadModel(f"failed to load model '{self._config.name}': {error}") from None
+                raise BrokenModel(f"failed to load model '{self._config.name}': {error}") from None
 
 
 def _make(name: str, path: Path) -> Any:
@@ -115,7 +115,7 @@ def _make(name: str, path: Path) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise BadModel(f"{path} failed: {type(error).__name__}: {error}") from None
+        raise BrokenModel(f"{path} failed: {type(error).__name__}: {error}") from None
     for attribute in dir(module):
         found = getattr(module, attribute)
         if isinstance(found, type) and issubclass(found, torch.nn.Module):
@@ -125,7 +125,7 @@ def _make(name: str, path: Path) -> Any:
     try:
         return found()
     except Exception as error:
-        raise BadModel(
+        raise BrokenModel(
             f"{path}: {attribute}() failed: {type(error).__name__}: {error}. The first subclass "
             "of torch.nn.Module by name is taken; it must be made without arguments"
         ) from None
@@ -135,4 +135,4 @@ def _load_weights(model: Any, path: Path, device: str) -> None:
     try:
         model.load_state_dict(torch.load(path, map_location=device))
     except Exception as error:
-        raise BadModel(f"{path} is not this model's state dict: {error}") from None
+        raise BrokenModel(f"{path} is not this model's state dict: {error}") from None

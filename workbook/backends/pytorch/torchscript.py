@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import triton_python_backend_utils as pb_utils
 
-from workbook.backends.base import Array, BadModel, BadRequest, Config, to_text
+from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Config, to_text
 from workbook.backends.pytorch import checks, names
 from workbook.backends.pytorch.tensors import to_array, to_tensor, type_name
 from workbook.backends.rules import sequence_controls
@@ -84,7 +84,7 @@ class TorchScript:
                     config.path("model.pt"), map_location=None if leave else self._device
                 )
             except Exception as error:
-                raise BadModel(f"failed to load model '{config.name}': {error}") from None
+                raise BrokenModel(f"failed to load model '{config.name}': {error}") from None
 
     def _check_inputs(self) -> tuple[bool, dict[str, int]]:
         """Whether forward() takes one dict, and the position of each input among its arguments."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbook.backends.base import BadModel, Signature, Tensor
+from workbook.backends.base import BrokenModel, Signature, Tensor
 from workbook.backends.rules import sequence_controls
 
 
@@ -52,7 +52,7 @@ def _batching(raw: dict[str, Any], signature: Signature, default_size: int) -> b
         for tensor in (*signature.inputs, *signature.outputs)
     )
     if given > 0 and not able:
-        raise BadModel(
+        raise BrokenModel(
             f"unable to autofill for '{name}', configuration specified max-batch {given} "
             "but model signature does not support batching"
         )
@@ -87,7 +87,7 @@ def _hint(raw: Mapping[str, Any], signature: Signature) -> bool:
             continue
         batched = len(config.model_dims) == len(model.dims) - 1
         if explicit is not None and batched != explicit:
-            raise BadModel(
+            raise BrokenModel(
                 f"unable to autofill for '{raw['name']}', model tensor configurations are "
                 "contradicting each other in terms of whether batching is supported"
             )
@@ -106,7 +106,7 @@ def _fill(
         entry["data_type"] = model.data_type
     if not entry.get("dims"):
         if not model.dims:
-            raise BadModel(
+            raise BrokenModel(
                 f"Unable to autofill for '{raw['name']}': the rank of model tensor "
                 f"'{model.name}' is 0 and dimensions are not defined"
             )

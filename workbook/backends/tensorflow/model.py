@@ -26,11 +26,14 @@ from workbook.backends.base import (
     Array,
     BadModel,
     BadRequest,
+    BrokenModel,
     Config,
+    MissingModel,
     Signature,
     StandIn,
 )
 from workbook.backends.tensorflow import autofill, session, signature, validate
+from workbook.backends.tensorflow.runtime import module
 
 _DEFAULT_FILES = {
     "tensorflow_savedmodel": "model.savedmodel",
@@ -83,7 +86,7 @@ class TritonPythonModel(StandIn):
         validate.types(config)
         path = _path(config)
         if not path.exists():
-            raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")
+            raise MissingModel(f"unable to find '{path}' for model instance '{config.name}'")
         accelerators = validate.accelerators(config, self.device != "cpu")
         operations = session.initial_operations(config)
         share = config.fair_threads
@@ -160,7 +163,7 @@ def _graph(config: Config, path: Path) -> Any:
     try:
         graph = session.read_graph(path)
     except Exception as error:
-        raise BadModel(f"Can't parse {path} as binary proto: {error}") from None
+        raise BrokenModel(f"Can't parse {path} as binary proto: {error}") from None
     if not graph.node:
         raise BadModel(f"model {config.name} has an empty network")
     placeholders = {node.name for node in graph.node if node.op == "Placeholder"}
@@ -170,22 +173,26 @@ def _graph(config: Config, path: Path) -> Any:
 
 def _unloadable(config: Config, message: str) -> BadModel:
     """The error for a SavedModel; the real backend first loads it while completing its config."""
-    return BadModel(
+    return BrokenModel(
         f"unable to auto-complete model configuration for '{config.name}', "
         f"failed to load model: {message}"
     )
 
 
 def _refused(config: Config, message: str) -> BadModel:
-    return BadModel(message)
+    return BrokenModel(message)
 
 
 def _sentence(error: Exception) -> str:
-    """TensorFlow's message without what its Python layer adds.
+    """TensorFlow's status as the real backend reports it: `INVALID_ARGUMENT: indices[0] = 99 …`.
 
-    The exception's text is "Graph execution error:", sometimes where the node was defined, the
-    message, and the nodes that the error passed through.
+    Left out is what TensorFlow's Python layer adds: "Graph execution error:", sometimes where the
+    node was defined, and the nodes that the error passed through.
     """
     text = str(getattr(error, "message", None) or error).split("\n\t [[", 1)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    words = lines[-1] if lines else type(error).__name__
+    code = getattr(error, "error_code", None)
+    if code is None:
+        return words
+    return f"{module('core.protobuf.error_codes_pb2').Code.Name(code)}: {words}"

@@ -1,4 +1,4 @@
-"""A loaded model: a session, and one callable per set of requested outputs."""
+"""A loaded model: a session, called as the real backend calls it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbook.backends.base import Array, BadModel, Config
+from workbook.backends.base import Array, BrokenModel, Config
 from workbook.backends.tensorflow.runtime import module
 from workbook.backends.tensorflow.validate import Threads
 
@@ -22,13 +22,20 @@ class Session:
     def __init__(self, options: Any) -> None:
         self.graph = module("python.framework.ops").Graph()
         self._session = module("python.client.session").Session(graph=self.graph, config=options)
-        self._calls: dict[tuple[tuple[str, ...], tuple[str, ...]], Any] = {}
+        self._wrapper = module("python.client.pywrap_tf_session")
+        self._nodes: dict[str, Any] = {}  # tensors of the graph, as the C interface names them
 
     def load_saved_model(self, path: Path, tag: str) -> None:
-        """Load the graph, the weights and the tables of a SavedModel, and initialize them."""
+        """Load the graph, the weights and the tables of a SavedModel, and initialize them.
+
+        A SavedModel without a file of weights loads (tensorflow/cc/saved_model/loader.cc,
+        `RunRestore`). If its graph has variables, each request fails then.
+        """
         loader = module("python.saved_model.loader_impl").SavedModelLoader(str(path))
-        with self.graph.as_default():
-            loader.load(self._session, [tag])
+        saver, _ = loader.load_graph(self.graph, [tag])
+        if (path / "variables" / "variables.index").exists():
+            loader.restore_variables(self._session, saver)
+        loader.run_init_ops(self._session, [tag])
 
     def load_graph(self, definition: Any) -> None:
         """Load a graph, a tensorflow.GraphDef."""
@@ -36,13 +43,23 @@ class Session:
             module("python.framework.importer").import_graph_def(definition, name="")
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> list[Array]:
-        """Compute the tensors `fetches` from the tensors `feeds`, both by their graph names."""
-        key = (tuple(feeds), tuple(fetches))
-        call = self._calls.get(key)
-        if call is None:
-            call = self._session.make_callable(list(fetches), feed_list=list(feeds))
-            self._calls[key] = call
-        results: list[Array] = call(*feeds.values())
+        """Compute the tensors `fetches` from the tensors `feeds`, both by their graph names.
+
+        This is the call that the real backend makes. Python's `Session.run` would first compare
+        each array with the shape of its placeholder, and refuse what the C++ session computes.
+
+        Raises:
+            KeyError: the graph has no such tensor.
+            tensorflow.errors.OpError: TensorFlow cannot compute them.
+        """
+        results: list[Array] = self._wrapper.TF_SessionRun_wrapper(
+            self._session._session,
+            None,
+            {self._node(name): array for name, array in feeds.items()},
+            [self._node(name) for name in fetches],
+            [],
+            None,
+        )
         return results
 
     def initialize(self, operations: Sequence[str]) -> None:
@@ -51,8 +68,14 @@ class Session:
 
     def close(self) -> None:
         """Release the session's memory and threads."""
-        self._calls.clear()
+        self._nodes.clear()
         self._session.close()
+
+    def _node(self, name: str) -> Any:
+        if name not in self._nodes:
+            self._session._extend_graph()  # with what was loaded since the last call
+            self._nodes[name] = self.graph.get_tensor_by_name(name)._as_tf_output()
+        return self._nodes[name]
 
 
 def read_graph(path: Path) -> Any:
@@ -100,7 +123,7 @@ def register_operations(config: Config) -> None:
         try:
             module("python.framework.load_library").load_op_library(name)
         except Exception as error:
-            raise BadModel(str(error)) from None
+            raise BrokenModel(str(error)) from None
 
 
 def initial_operations(config: Config) -> list[str]:
@@ -118,7 +141,7 @@ def initial_operations(config: Config) -> list[str]:
     try:
         operations = json.loads(path.read_text(encoding="utf-8"))["init_ops"]
     except OSError as error:
-        raise BadModel(f"failed to open/read file '{path}': {error.strerror}") from None
+        raise BrokenModel(f"failed to open/read file '{path}': {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        raise BadModel(f'{path} is not of the form {{"init_ops": ["name"]}}') from None
+        raise BrokenModel(f'{path} is not of the form {{"init_ops": ["name"]}}') from None
     return [str(operation) for operation in operations]

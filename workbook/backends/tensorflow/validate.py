@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import triton_python_backend_utils as pb_utils
 
-from workbook.backends.base import BadModel, Config, Tensor, other_dims, shape_text
+from workbook.backends.base import BadModel, BrokenModel, Config, Tensor, other_dims, shape_text
 from workbook.backends.rules import check_allowed, sequence_controls
 from workbook.backends.tensorflow.signature import TYPES, Endpoint, ServingSignature
 
@@ -60,7 +60,7 @@ def types(config: Config) -> None:
     """Refuse data types that the TensorFlow backend does not support."""
     for tensor in (*config.inputs.values(), *config.outputs.values()):
         if tensor.data_type not in _KNOWN_TYPES:
-            raise BadModel(
+            raise BrokenModel(
                 f"unsupported datatype '{tensor.data_type}' for tensor '{tensor.name}' "
                 f"for model '{config.name}'"
             )
@@ -85,7 +85,7 @@ def saved_model(config: Config, signature: ServingSignature) -> None:
             )
     for name in config.inputs:
         check_allowed("input", name, signature.inputs)
-    given = len(config.inputs) + len(config.batch_inputs) + len(controls)
+    given = _listed_inputs(config) + len(config.batch_inputs) + len(controls)
     if given != len(signature.inputs):
         raise BadModel(
             f"unable to load model '{config.name}', configuration expects {given} inputs, "
@@ -105,9 +105,9 @@ def graph(config: Config, placeholders: Collection[str], others: Collection[str]
         placeholders: the nodes that can be inputs.
         others: the nodes that can be outputs.
     """
-    if len(placeholders) < len(config.inputs):
+    if len(placeholders) < _listed_inputs(config):
         raise BadModel(
-            f"unable to load model '{config.name}', configuration expects {len(config.inputs)} "
+            f"unable to load model '{config.name}', configuration expects {_listed_inputs(config)} "
             f"inputs, model provides at most {len(placeholders)}"
         )
     for control in sequence_controls(config.raw):
@@ -160,6 +160,11 @@ def _tensorrt(parameters: Mapping[str, str]) -> None:
         "TensorFlow has had no TensorRT since 2.18; take the tensorrt accelerator out, or serve "
         "this model in a container of 24.10 or before"
     )
+
+
+def _listed_inputs(config: Config) -> int:
+    """How many inputs the config lists; one that it lists twice counts twice."""
+    return len(config.raw.get("input", []))
 
 
 def _no_control(name: str) -> BadModel:

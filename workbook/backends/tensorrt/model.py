@@ -20,7 +20,9 @@ from workbook.backends.base import (
     Array,
     BadModel,
     BadRequest,
+    BrokenModel,
     Config,
+    MissingModel,
     Signature,
     StandIn,
     Tensor,
@@ -157,16 +159,16 @@ def _engine(config: Config) -> tuple[Any, list[Tensor], list[Tensor]]:
     """Deserialize the engine; return it with its inputs and outputs."""
     path = config.path("model.plan")
     if not path.exists():
-        raise BadModel(f"unable to find '{path}' for model instance '{config.name}'")
+        raise MissingModel(f"unable to find '{path}' for model instance '{config.name}'")
     try:
         tensorrt = importlib.import_module("tensorrt")  # on machines with a GPU only
     except ImportError as error:
-        raise BadModel(f"the tensorrt package cannot be imported: {error}. {NEEDED}") from None
+        raise BrokenModel(f"the tensorrt package cannot be imported: {error}. {NEEDED}") from None
     logger = tensorrt.Logger(tensorrt.Logger.WARNING)
     tensorrt.init_libnvinfer_plugins(logger, "")
     engine = tensorrt.Runtime(logger).deserialize_cuda_engine(path.read_bytes())
     if engine is None:
-        raise BadModel(f"unable to create TensorRT engine: {path} was built elsewhere. {NEEDED}")
+        raise BrokenModel(f"unable to create TensorRT engine: {path} was built elsewhere. {NEEDED}")
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
     for i in range(engine.num_io_tensors):

@@ -1,10 +1,21 @@
-"""The stand-in for Triton's TensorRT-LLM backend: every load fails and says what is needed."""
+"""The stand-in for Triton's TensorRT-LLM backend: every load fails and says what is needed.
+
+It stands in for the C++ backend that serves engines, which TensorRT-LLM has up to 1.2. Parameters
+without which that backend refuses a config are looked at as there (inflight_batcher_llm/src/
+model_instance_state.cc in triton-inference-server/tensorrtllm_backend), so that a config can be
+mended before a GPU is there. Since 1.3 there are no engines: NVIDIA's repository of models for
+TensorRT-LLM then has `backend: "python"`.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from workbook.backends.base import BadModel, Config, Signature, StandIn
+
+#: What gpt_model_type may be; V1, without in-flight batching, is v1 too.
+TYPES = ("v1", "inflight_batching", "inflight_fused_batching")
 
 
 class TritonPythonModel(StandIn):
@@ -23,9 +34,28 @@ class TritonPythonModel(StandIn):
 
 
 def _needed(config: Config) -> BadModel:
+    fault = refused_on_a_gpu(config)
+    also = f". There the backend would refuse this config: {fault}" if fault else ""
     return BadModel(
         f"unable to load model '{config.name}', TensorRT-LLM runs on NVIDIA GPUs only, in the "
-        "container tritonserver:<version>-trtllm-python-py3, with engines built there by "
-        "trtllm-build for that GPU model (parameter gpt_model_path). On this server serve a "
-        "language model with the vllm or python backend"
+        "container tritonserver:<version>-trtllm-python-py3; up to TensorRT-LLM 1.2 with engines "
+        "built there by trtllm-build for that GPU model (parameter gpt_model_path), later with its "
+        'LLM API and backend: "python". On this server serve a language model with the vllm or '
+        f"python backend{also}"
     )
+
+
+def refused_on_a_gpu(config: Config) -> str:
+    """What NVIDIA's backend says of a config that it refuses on a GPU as well; "" if it takes it.
+
+    Looked at are the parameters that have no default: how it batches, and where the engine is.
+    """
+    kind = config.parameters.get("gpt_model_type")
+    if kind is None:
+        return "Cannot find parameter with name: gpt_model_type"
+    if kind not in (*TYPES, "V1"):
+        return f"Invalid gpt_model_type. Must be {'/'.join(TYPES)}."
+    engines = [config.parameters.get(key, "") for key in ("gpt_model_path", "encoder_model_path")]
+    if not any(place and Path(place).exists() for place in engines):
+        return "Both encoder and decoder model paths are empty"
+    return ""

@@ -51,6 +51,9 @@ class TritonPythonModel(StandIn):
     """A language model on vLLM's asynchronous engine."""
 
     backend: ClassVar[str] = "vllm"
+    #: The package that generates, and whose engine it is in messages.
+    package: ClassVar[str] = "vllm"
+    whose: ClassVar[str] = "vLLM's"
 
     @classmethod
     def auto_complete_config(cls, auto: Any) -> Any:
@@ -71,7 +74,7 @@ class TritonPythonModel(StandIn):
     def load(self) -> None:
         """Start the engine, and wait until it can answer."""
         arguments = engine_arguments(self.config)
-        if importlib.util.find_spec("vllm") is None:
+        if importlib.util.find_spec(self.package) is None:
             raise BadModel(
                 f"unable to load model '{self.config.name}', vLLM is not installed here. To "
                 "install its CPU build and load the model, run `make vllm` in the course's folder"
@@ -94,7 +97,7 @@ class TritonPythonModel(StandIn):
         except Exception as error:
             self._end_loop()
             raise BadModel(
-                f"unable to load model '{self.config.name}', vLLM's engine did not start: "
+                f"unable to load model '{self.config.name}', {self.whose} engine did not start: "
                 f"{_message(error)}"
             ) from error
         self.log(f"engine ready, {arguments['model']}")
@@ -202,13 +205,8 @@ class TritonPythonModel(StandIn):
 
     async def _respond(self, request: Any, sender: Any) -> Any:
         """Send the engine's output as it comes; return the last response, not yet sent."""
-        from vllm.sampling_params import RequestOutputKind
-
         asked = tensors.Asked.read(request)
-        parameters = sampling.parameters(asked.parameters)
-        # Without streaming, one output at the end is enough; one per token would be wasted work.
-        kinds = RequestOutputKind
-        parameters.output_kind = kinds.CUMULATIVE if asked.stream else kinds.FINAL_ONLY
+        parameters = self._parameters(asked)
         state, last = tensors.Sent(), None
         async for output in self._engine.generate(
             {"prompt": asked.prompt}, parameters, str(uuid.uuid4())
@@ -217,6 +215,16 @@ class TritonPythonModel(StandIn):
                 sender.send(tensors.response(output, asked, state))
             last = output
         return tensors.response(last, asked, state)
+
+    def _parameters(self, asked: tensors.Asked) -> Any:
+        """The sampling parameters of a request, as the engine takes them."""
+        from vllm.sampling_params import RequestOutputKind
+
+        parameters = sampling.parameters(asked.parameters)
+        # Without streaming, one output at the end is enough; one per token would be wasted work.
+        kinds = RequestOutputKind
+        parameters.output_kind = kinds.CUMULATIVE if asked.stream else kinds.FINAL_ONLY
+        return parameters
 
 
 def engine_arguments(config: Config) -> dict[str, Any]:
@@ -227,7 +235,11 @@ def engine_arguments(config: Config) -> dict[str, Any]:
     Raises:
         BadModel: the file is missing, is not JSON, or names no model.
     """
-    file = config.file("model.json")
+    file = config.directory / config.version / "model.json"
+    if not file.is_file():  # upstream's message
+        raise BadModel(
+            f"'model.json' containing vllm engine args must be provided in '{file.parent}'"
+        )
     try:
         arguments = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -10,6 +10,7 @@ from .ensembles import ENSEMBLES
 from .evidence import Evidence
 from .failed_requests import REQUESTS, AskedServer, Question
 from .frameworks import FRAMEWORKS, OTHERS
+from .language_models import ENGINES
 from .model_files import FILES
 from .python_models import PYTHON
 from .server_start import STARTS
@@ -17,6 +18,6 @@ from .tensors import TENSORS
 from .unbuilt_models import WEIGHTS
 
 #: For models that do not load, in the order in which they are tried.
-LOADS = (TEXT, WEIGHTS, ENSEMBLES, FRAMEWORKS, PYTHON, CORE, TENSORS, FILES, OTHERS)
+LOADS = (TEXT, WEIGHTS, ENSEMBLES, ENGINES, FRAMEWORKS, PYTHON, CORE, TENSORS, FILES, OTHERS)
 
 __all__ = ["LOADS", "REQUESTS", "STARTS", "AskedServer", "Evidence", "Question"]

@@ -108,6 +108,12 @@ def section_names(path: str) -> list[str]:
     return list(message.fields_by_name) if message else []
 
 
+def is_list(path: str) -> bool:
+    """Whether a field may have several values: `is_list("input[0].dims")` is True."""
+    descriptor = _descriptor(path)
+    return descriptor is not None and descriptor.is_repeated
+
+
 def _message(message_type: str) -> Any:
     """The descriptor of a message; None where this tritonclient has none."""
     from tritonclient.grpc import model_config_pb2

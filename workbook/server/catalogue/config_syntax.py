@@ -126,6 +126,25 @@ def map_entry(evidence: Evidence, said: Said) -> Advice:
 
 
 @TEXT.rule(
+    "list-without-brackets",
+    "{line:int}:{column:int}: Expected identifier, got: {value:int}",
+    '{line:int}:{column:int}: Message type "inference.{in:word}" has no field named "{value:int}"',
+)
+def list_without_brackets(evidence: Evidence, said: Said) -> Advice | None:
+    """Write the values of a list in square brackets."""
+    line = "".join(evidence.config.lines[int(said["line"]) - 1 : int(said["line"])])
+    found = re.search(r"(\w+)\s*:\s*(-?\d+(?:[\s,]+-?\d+)+)", line)
+    if found is None:
+        return None
+    name, values = found.groups()
+    return Advice(
+        f"{name} has several values, and they stand without brackets.",
+        f"{CONFIG}, line {said['line']}, field {name}",
+        f"Write {name}: [ {', '.join(re.findall(r'-?[0-9]+', values))} ].",
+    )
+
+
+@TEXT.rule(
     "misspelt-field",
     '{line:int}:{column:int}: Message type "inference.{type:word}" has no field named "{field}"',
 )
@@ -213,6 +232,12 @@ def not_an_integer(evidence: Evidence, said: Said) -> Advice:
     bare = value.strip("\"'")
     if value == "(":
         todo = f"Write a list in square brackets, e.g. {name}: [ 4 ]."
+    elif field and config_schema.is_list(field.path) and not bare.lstrip("-").isdigit():
+        return Advice(
+            f"{name} is a list of whole numbers, and {value} is no number.",
+            evidence.at_position(said),
+            f"Write the numbers in square brackets, e.g. {name}: [ {_whole(bare)} ].",
+        )
     elif bare.lstrip("-").isdigit() and bare != value:
         todo = f"Write {name}: {bare}, without quotes."
     else:
@@ -397,6 +422,17 @@ TEXT.row(
 @TEXT.rule("section-expected", '{line:int}:{column:int}: Expected "{", found "{found:rest}"')
 def section_expected(evidence: Evidence, said: Said) -> Advice:
     """Write a section in braces, e.g. `value { string_value: "x" }`."""
+    place, found = evidence.place(said), said["found"].rstrip('".')
+    lines = evidence.config.lines
+    here = [line[: place.column - 1] for line in lines[place.line - 1 : place.line]]
+    before = [*lines[: place.line - 1], *here]
+    bare = re.search(r"(\w+)\s*:?\s*\[\s*\Z", "\n".join(before))
+    if bare and re.fullmatch(r"[A-Za-z_]\w*", found):
+        return Advice(
+            f"The elements of the list {bare[1]} stand without braces.",
+            evidence.at_position(said),
+            f"Write each in braces, and close the list: {bare[1]} [ {{ {found}: … }} ].",
+        )
     field = evidence.config.at(evidence.place(said))
     name, path = (field.name, field.path) if field else ("the field", "")
     raw = field.value.raw if field and isinstance(field.value, Scalar) else '"…"'
@@ -422,7 +458,7 @@ def section_expected(evidence: Evidence, said: Said) -> Advice:
 def _version_policy(evidence: Evidence, said: Said, raw: str) -> Advice:
     fields = evidence.config.root.all("version_policy")
     values = [f.value.text for f in fields if isinstance(f.value, Scalar)]
-    numbers = [value for value in values if value.isdigit()] or ["1", "3"]
+    numbers = [value for value in values if value.isdigit()] or ["2", "4"]
     given = f"[ {', '.join(values)} ]" if fields and fields[0].listed else raw
     return Advice(
         f"version_policy is a section in braces, and {given} is a plain value.",

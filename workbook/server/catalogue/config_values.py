@@ -76,7 +76,7 @@ def backend_near(name: str) -> str:
     return known or near(lower, BACKENDS, cutoff=0.7)
 
 
-def _backend_of(files: list[str]) -> str:
+def backend_of(files: list[str]) -> str:
     """The backend for the first of these files whose ending is known; "" where none is."""
     return next((b for f in files for end, b in _ENDINGS.items() if f.endswith(end)), "")
 
@@ -126,6 +126,13 @@ def unknown_platform(evidence: Evidence, said: Said) -> Advice:
     return Advice(what, evidence.at("platform"), todo)
 
 
+#: Backends that NVIDIA's newer containers do not have → what to do.
+_GONE = {
+    "tensorflow": "NVIDIA's containers have it up to release 25.02. Leave the model out, or "
+    "convert it, e.g. to ONNX.",
+}
+
+
 @CORE.rule("unknown-backend", "unable to find backend library for backend '{backend}'")
 def unknown_backend(evidence: Evidence, said: Said) -> Advice:
     """Write the backend's name as Triton has it, or use a server that has this backend."""
@@ -137,7 +144,10 @@ def unknown_backend(evidence: Evidence, said: Said) -> Advice:
         what, todo = "The config names no backend.", 'Write e.g. backend: "python".'
     elif name in BACKENDS:
         what = f'This server has no backend "{name}".'
-        todo = "Serve the model where it is installed (NVIDIA has several images), or convert it."
+        todo = _GONE.get(
+            name,
+            "Serve the model where it is installed (NVIDIA has several images), or convert it.",
+        )
     elif platform:
         what = f'"{platform}" is a platform, and the field backend has "{name}".'
         todo = f'Write platform: "{platform}".'
@@ -169,7 +179,7 @@ def no_backend(evidence: Evidence, said: Said) -> Advice:
     """Write `backend:` into config.pbtxt, or name the model's file as the backend expects."""
     stray = [n for n in evidence.entries() if n.startswith("config") and n != CONFIG]
     files = evidence.files()
-    guess = _backend_of(files)
+    guess = backend_of(files)
     held = f"{evidence.version}/ holds {listed(files)}" if files else "there is no model file"
     has = evidence.config_bytes.strip()
     if stray and not has:

@@ -295,6 +295,14 @@ REQUESTS.row(
     todo="Write FP32, INT64, BYTES, …: without TYPE_, which belongs into config.pbtxt.",
 )
 REQUESTS.row(
+    "dali-string",
+    "{input:word} is TYPE_STRING, of which DALI reads one byte per string only",
+    what='The config declares "{input}" as TYPE_STRING, and DALI takes bytes.',
+    where="config.pbtxt, input.data_type",
+    todo="Write data_type: TYPE_UINT8 and dims: [ -1 ], and send np.frombuffer(file, np.uint8), "
+    "with a batch dimension.",
+)
+REQUESTS.row(
     "batch-too-large",
     "inference request batch-size must be <= {limit:int} for '{model}'",
     what="{asked} takes at most {limit} rows in a request.",
@@ -576,6 +584,14 @@ REQUESTS.row(
     where="max_batch_size in config.pbtxt",
     todo="The model does not batch: write max_batch_size: 0, or export it with a batch dimension, "
     "the first of its outputs.",
+)
+REQUESTS.row(
+    "batch-not-full",
+    "expected requests with batch size '{size:int}', got '{given:int}'",
+    what="{asked} was compiled for {size} rows, and this request has {given}.",
+    where="max_batch_size and ENABLE_BATCH_PADDING in config.pbtxt",
+    todo="Send {size} rows; or set ENABLE_BATCH_PADDING to YES (each request then takes as long as "
+    "{size} rows); or write max_batch_size: 0, with the batch in dims as -1.",
 )
 REQUESTS.row(
     "framework-refused",

@@ -159,6 +159,21 @@ FRAMEWORKS.row(
     todo='Write an input with name: "{name}".',
 )
 FRAMEWORKS.row(
+    "no-savedmodel",
+    "Could not find SavedModel .pb or .pbtxt at supplied export directory path: {path:word}",
+    what="The SavedModel's folder has no saved_model.pb.",
+    where="{version}/model.savedmodel/",
+    todo="Let saved_model.pb and the folder variables/ lie directly in this folder.",
+)
+FRAMEWORKS.row(
+    "broken-pipeline",
+    "{file:word} is not a serialized pipeline: {words:rest}",
+    what="{file} is no whole serialized pipeline: {words}",
+    where="{version}/{file}",
+    todo="Serialize the pipeline again: pipeline().serialize(filename=…). Look at the file's size: "
+    "a copy may be cut off.",
+)
+FRAMEWORKS.row(
     "number-of-tensors",
     "The number of outputs specified in the DALI pipeline and the configuration file do not match",
     what="The config and the pipeline have different numbers of outputs.",
@@ -269,6 +284,19 @@ def fil_output_dims(evidence: Evidence, said: Said) -> Advice:
         evidence.at_tensor("output", name, "dims"),
         f"Write dims: [ {n} ]"
         + ('; for probabilities set predict_proba to "true".' if said["proba"] == "false" else "."),
+    )
+
+
+@FRAMEWORKS.rule(
+    "fil-shap-dims",
+    "treeshap_output has dims [{dims:dims}], but it holds {held}: write dims: [{right:dims}]",
+)
+def fil_shap_dims(evidence: Evidence, said: Said) -> Advice:
+    """Write one value per feature and one for the bias."""
+    return Advice(
+        f"treeshap_output has dims [ {said['dims']} ], and it holds {said['held']}.",
+        evidence.at_tensor("output", "treeshap_output", "dims"),
+        f"Write dims: [ {said['right']} ].",
     )
 
 
@@ -437,6 +465,47 @@ FRAMEWORKS.row(
 )
 
 
+FRAMEWORKS.row(
+    "no-torchscript",
+    "PytorchStreamReader failed locating file constants.pkl{words:rest}",
+    what="The model's file is no TorchScript: torch.save or torch.export wrote it.",
+    where="{version}/",
+    todo="Make the module in Python, load its weights, and save "
+    'torch.jit.script(module.eval()).save("model.pt").',
+)
+FRAMEWORKS.row(
+    "no-openvino-weights",
+    "Empty weights data in bin file or bin file cannot be found",
+    what="OpenVINO's weights are missing: model.bin is not there, or empty.",
+    where="{version}/",
+    todo="Copy model.bin, which ov.save_model wrote beside model.xml, into the version folder.",
+)
+FRAMEWORKS.row(
+    "no-forward",
+    "Method 'forward' is not defined",
+    what="The TorchScript module has no forward().",
+    where="{version}/",
+    todo="Look whether forward is indented as a method of the class; script the module again.",
+)
+FRAMEWORKS.row(
+    "onnx-format-too-new",
+    "Unsupported model IR version: {given:int}, max supported IR version: {most:int}",
+    what="The model's file has version {given} of the ONNX format. This ONNX Runtime reads up to "
+    "version {most}.",
+    where="{version}/",
+    todo="Set ir_version of the loaded model to {most}, save it, and compare the answers. Or take "
+    "a server with a newer ONNX Runtime.",
+)
+FRAMEWORKS.row(
+    "onnx-operators-too-new",
+    "Opset {given:int} is under development and support for this is limited.",
+    what="The model's operators are of opset {given}, which this ONNX Runtime does not have yet.",
+    where="{version}/",
+    todo="Export it again with an older one: torch.onnx.export(…, opset_version=18). Or take a "
+    "server with a newer ONNX Runtime.",
+)
+
+
 @FRAMEWORKS.rule(
     "broken-weights",
     "onnx runtime error {code:int}: {words:rest}",
@@ -480,12 +549,20 @@ OTHERS.row(
 
 @OTHERS.rule(
     "backend-refused",
-    "Internal: BadModel: {words:rest}",
+    "is at UNAVAILABLE state: Invalid argument: {words:rest}",
+    "is at UNAVAILABLE state: Unavailable: {words:rest}",
+    "Internal: BadModel: {words:rest}",  # so a server without the compiled helpers says it
+    "Internal: MissingModel: {words:rest}",
+    "Internal: BrokenModel: {words:rest}",
     "unable to load model '{model}', {words:rest}",
 )
 def backend_refused(evidence: Evidence, said: Said) -> Advice:
     """Correct what the backend's own sentence names."""
     words = said["words"].rstrip('"; ')
+    reason, _, todo = words.rpartition(": write ")  # a stand-in says what to write
+    words, todo = (
+        (reason, f"Write {todo}.") if reason else (words, "Mend what this sentence names.")
+    )
     named = re.findall(r"\w+", words)
     for kind in ("input", "output"):
         for name in evidence.tensor_names(kind):
@@ -493,14 +570,14 @@ def backend_refused(evidence: Evidence, said: Said) -> Advice:
                 return Advice(
                     f"The backend refused it: {words}.",
                     evidence.at_tensor(kind, name),
-                    "Mend what this sentence names.",
+                    todo,
                 )
     keys = [s.text("key") for _, s in evidence.sections("parameters")]
     found = next((key for key in keys if key in named), "")
     return Advice(
         f"The backend refused it: {words}.",
         evidence.at_parameter(found) if found else evidence.at("backend", "platform"),
-        "Mend what this sentence names.",
+        todo,
     )
 
 

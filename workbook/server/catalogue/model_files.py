@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from ..pbtxt import Message, Scalar
+from .config_values import PLATFORMS, backend_of
 from .evidence import CONFIG, Evidence, at_parameter, show
 from .rules import Advice, Catalogue, Said, fill, listed, near
 
@@ -131,6 +132,8 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
         meant = _FIL_TYPES.get(files[0].rpartition(".")[2], "")
         if meant and meant != _parameter(evidence, "model_type"):
             return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
+    if (other := _other_backend(evidence, files)) is not None:
+        return other
     return Advice(
         f"The model's file {version}/{name} is missing"
         + (f"; {version}/ holds {listed(files)}." if files else f": {version}/ is empty."),
@@ -143,6 +146,23 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
     )
 
 
+def _other_backend(evidence: Evidence, files: list[str]) -> Advice | None:
+    """What to do about the one file of another backend than the config's; None where it is not."""
+    named = evidence.value("backend") or PLATFORMS.get(evidence.value("platform") or "", "")
+    meant = backend_of(files) if len(files) == 1 else ""
+    reads_it = (named, meant) in _ALSO or meant == "python"
+    if not named or not meant or named == meant or reads_it:
+        return None
+    return Advice(
+        f"{evidence.version}/ holds {listed(files)}, a file for the backend {meant}; the config "
+        f"names {named}.",
+        evidence.at("backend") if evidence.value("backend") else evidence.at("platform"),
+        f'Write backend: "{meant}" there, or put a model for {named} into {evidence.version}/.',
+    )
+
+
+#: Backends that read another one's files, where default_model_filename names them.
+_ALSO = {("openvino", "onnxruntime"), ("openvino", "tensorflow")}
 #: The ending of a forest's file → the `model_type` of such files.
 _FIL_TYPES = {
     "json": "xgboost_json",
@@ -166,6 +186,15 @@ def _other_model_type(evidence: Evidence, wanted: str, file: str, meant: str) ->
     )
 
 
+FILES.row(
+    "environment-one-dollar",
+    "Failed to get the canonical path for ${name:word}",
+    what="EXECUTION_ENV_PATH begins with one dollar sign.",
+    where=at_parameter("EXECUTION_ENV_PATH"),
+    todo="Write two: $$TRITON_MODEL_DIRECTORY/…",
+)
+
+
 @FILES.rule(
     "no-environment",
     "Failed to get the canonical path for {path:word}",
@@ -174,15 +203,31 @@ def _other_model_type(evidence: Evidence, wanted: str, file: str, meant: str) ->
 def no_environment(evidence: Evidence, said: Said) -> Advice:
     """Put the packed environment where EXECUTION_ENV_PATH says."""
     path = said["path"].rstrip(".")
+    where = evidence.at_parameter("EXECUTION_ENV_PATH")
+    if path.endswith("/bin/activate"):
+        return Advice(
+            "The environment of EXECUTION_ENV_PATH has no file bin/activate.",
+            where,
+            "bin must be at the top of the archive or folder, with no other folder around it: pack "
+            "with venv-pack or conda-pack, or with `tar -czf env.tar.gz -C ENVIRONMENT .`",
+        )
     name = path.rpartition(f"/{evidence.model}/")[2]
     return Advice(
         f"EXECUTION_ENV_PATH names an environment that is not there: {name}.",
-        evidence.at_parameter("EXECUTION_ENV_PATH"),
+        where,
         f"Pack one (`venv-pack -o {name.rpartition('/')[2]}`) into the model's folder, and write "
         "$$TRITON_MODEL_DIRECTORY/ before its name.",
     )
 
 
+FILES.row(
+    "environment-not-unpacked",
+    "Failed to create environment directory for '{path}'",
+    what="The server cannot unpack another environment: an archive before it could not be read.",
+    where=at_parameter("EXECUTION_ENV_PATH"),
+    todo="Mend or remove the broken archive, and start the server again. Or unpack the environment "
+    "yourself, and name the folder.",
+)
 FILES.row(
     "broken-environment",
     "archive_read_open_filename() failed",

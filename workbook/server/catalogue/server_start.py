@@ -36,22 +36,41 @@ STARTS.row(
 )
 
 
+_GPU_AND_BYTES = "GPU:BYTES, e.g. 0:67108864"
+_RESTRICTED = "PROTOCOLS:HEADER=VALUE, e.g. model-repository,shared-memory:admin-key=a-secret"
+#: What the options of tritonserver 24.10 may have that are neither bools nor numbers.
+_FORMS = {
+    "backend-config": "NAME,SETTING=VALUE, e.g. python,shm-default-byte-size=1048576",
+    "cache-config": "NAME,SETTING=VALUE, e.g. local,size=67108864",
+    "cuda-memory-pool-byte-size": _GPU_AND_BYTES,
+    "cuda-virtual-address-size": _GPU_AND_BYTES,
+    "grpc-infer-response-compression-level": "none, low, medium or high",
+    "grpc-restricted-protocol": _RESTRICTED,
+    "host-policy": "POLICY,SETTING=VALUE, e.g. gpu_0,numa-node=0",
+    "http-restricted-api": _RESTRICTED.replace("PROTOCOLS", "APIS"),
+    "log-format": "default or ISO8601",
+    "metrics-config": "SETTING=VALUE, e.g. summary_latencies=true",
+    "model-control-mode": "none, poll or explicit",
+    "model-load-gpu-limit": "GPU:FRACTION, e.g. 0:0.8",
+    "rate-limit": "off or execution_count",
+    "rate-limit-resource": "NAME:COUNT or NAME:COUNT:DEVICE, e.g. R1:2",
+    "sagemaker-safe-port-range": "FIRST-LAST, e.g. 8100-8200",
+    "trace-config": "SETTING=VALUE or MODE,SETTING=VALUE, e.g. rate=100 or triton,file=trace.json",
+    "trace-config level": "OFF, TIMESTAMPS or TENSORS",
+    "trace-config mode": "triton or opentelemetry",
+    "trace-level": "OFF, TIMESTAMPS or TENSORS",
+}
+
+
 @STARTS.rule("bad-option-value", 'Bad option: "--{option}".\n{words:rest}')
 def bad_option_value(log: str, said: Said) -> Advice:
     """Write a value that the option may have."""
     option = said["option"]
-    forms = {
-        "model-control-mode": "Write none, poll or explicit.",
-        "backend-config": "Write NAME,SETTING=VALUE, e.g. python,shm-default-byte-size=1048576.",
-        "trace-config level": "Write OFF, TIMESTAMPS or TENSORS.",
-        "rate-limit-resource": "Write NAME:COUNT, e.g. R1:2.",
-    }
     words = said["words"].strip().rstrip(".")
-    other = "Write true or false." if "bool" in words else "Write a whole number."
+    # Where only the number in a value is wrong, the whole form says where it stands.
+    form = "true or false" if "bool" in words else _FORMS.get(option, "a whole number")
     return Advice(
-        f"The option --{option} cannot have this value: {words}.",
-        f"--{option}",
-        forms.get(option, other),
+        f"The option --{option} cannot have this value: {words}.", f"--{option}", f"Write {form}."
     )
 
 
@@ -65,14 +84,23 @@ STARTS.row(
 )
 
 
-@STARTS.rule("bad-certificate", "Invalid cert chain file", "Invalid private key")
+@STARTS.rule(
+    "bad-certificate",
+    "Invalid cert chain file",
+    "Invalid private key",
+    "Socket '{address:word}:0' already in use",  # port 0 is any free port, so it is the TLS files
+)
 def bad_certificate(log: str, said: Said) -> Advice:
     """Give PEM files that exist and belong together."""
-    which = "cert" if "Invalid cert chain file" in log else "key"
+    files = [
+        file
+        for file, words in {"cert": "Invalid cert chain", "key": "Invalid private key"}.items()
+        if words in log
+    ] or ["cert", "key"]  # the server may end before gRPC has written which file it is
     return Advice(
-        f"The TLS {'certificate' if which == 'cert' else 'key'} cannot be read (the log then "
-        "speaks of a port in use, which is not the reason).",
-        f"tls={{{which!r}: …}}, --grpc-server-{which}",
+        f"The TLS {' or '.join(files)} cannot be read (a log that speaks of a port in use does not "
+        "give the reason).",
+        ", ".join(f"--grpc-server-{file}" for file in files),
         "Give PEM files that exist; cert and key must belong together.",
     )
 

@@ -70,13 +70,20 @@ TENSORS.row(
 
 # -- instances -------------------------------------------------------------------------------------
 
-TENSORS.row(
-    "no-gpu",
-    "has kind KIND_GPU but no GPUs are available",
-    what="The config asks for a GPU, and this server has none.",
-    where=at_field("instance_group.kind", "instance_group"),
-    todo="Leave kind out (a GPU is used where there is one), or write KIND_CPU.",
-)
+
+@TENSORS.rule("no-gpu", "has kind KIND_GPU but no GPUs are available")
+def no_gpu(evidence: Evidence, said: Said) -> Advice:
+    """Leave kind out (a GPU is used where there is one), or write KIND_CPU; TensorRT has no CPU."""
+    names = (evidence.value("backend"), evidence.value("platform"))
+    engine = any(name.startswith("tensorrt") for name in names)
+    return Advice(
+        "The config asks for a GPU, and this server has none.",
+        evidence.at("instance_group.kind", "instance_group"),
+        "An engine runs on GPUs only: serve it on a machine with one. Here, serve the model from "
+        "which it was built."
+        if engine
+        else "Leave kind out (a GPU is used where there is one), or write KIND_CPU.",
+    )
 
 
 @TENSORS.rule("unknown-gpu", "specifies invalid or unsupported gpu id {gpu:int}")

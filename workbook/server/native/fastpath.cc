@@ -32,6 +32,7 @@
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 // -- Triton -----------------------------------------------------------------------------------
@@ -78,6 +79,8 @@ API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSE
 namespace {
 
 constexpr int kInternal = 1;           // TRITONSERVER_ERROR_INTERNAL
+constexpr int kInvalidArgument = 3;    // TRITONSERVER_ERROR_INVALID_ARG
+constexpr int kUnavailable = 4;        // TRITONSERVER_ERROR_UNAVAILABLE
 constexpr int kOnGpu = 2;              // TRITONSERVER_MEMORY_GPU; 0 and 1 are the CPU's
 constexpr uint32_t kReleaseAll = 1;    // TRITONSERVER_REQUEST_RELEASE_ALL
 constexpr uint32_t kFinal = 1;         // TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -575,6 +578,26 @@ void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     table[handle] = std::move(instance);
 }
 
+/* The error of a model that did not load, as the real backend reports it. Triton's Python backend
+   makes each exception an internal error, and adds the exception's name and the places that it came
+   through: "BadModel: WORDS\n\nAt:\n  FILE(LINE): FUNCTION". A stand-in's errors, which come through
+   workbook/backends/base.py, keep their words only, and get the code that belongs to the name. */
+TRITONSERVER_Error* AsTheRealBackend(TRITONSERVER_Error* error) {
+    static const std::pair<std::string, int> kinds[] = {{"BadModel: ", kInvalidArgument},
+        {"MissingModel: ", kUnavailable}, {"BrokenModel: ", kInternal}};
+    if (error == nullptr) return nullptr;
+    const std::string text = TRITONSERVER_ErrorMessage(error);
+    const size_t places = text.rfind("\n\nAt:\n");
+    if (places == std::string::npos) return error;
+    if (text.find("/workbook/backends/base.py(", places) == std::string::npos) return error;
+    for (const auto& [name, code] : kinds) {
+        if (text.compare(0, name.size(), name) != 0) continue;
+        TRITONSERVER_ErrorDelete(error);
+        return TRITONSERVER_ErrorNew(code, text.substr(name.size(), places - name.size()).c_str());
+    }
+    return error;
+}
+
 /* A function of Triton's own Python backend; null if its library, beside this one, is missing. */
 template <class... Arguments>
 auto Theirs(const char* name, TRITONSERVER_Error* (*)(Arguments...)) {
@@ -621,7 +644,7 @@ ENTRY TRITONBACKEND_GetBackendAttribute(
 }
 
 ENTRY TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
-    return PASS_ON(TRITONBACKEND_ModelInitialize, model);
+    return AsTheRealBackend(PASS_ON(TRITONBACKEND_ModelInitialize, model));
 }
 
 ENTRY TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
@@ -644,7 +667,7 @@ ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance)
 ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
     const off_t from = EndOfOffers();
     TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
-    if (error != nullptr) return error;
+    if (error != nullptr) return AsTheRealBackend(error);
     try {
         Take(instance, from);
         return nullptr;

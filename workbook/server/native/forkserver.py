@@ -39,6 +39,7 @@ IMPORTS = {
     # Without triton_python_backend_utils: it checks the model that imports it (answer_checks.py).
     "stub": ("numpy", "numpy.random", "ast", "asyncio", "inspect", "json", "pathlib"),
     "stand_in": ("triton_python_backend_utils", "workbook.backends.rules"),
+    "fil": ("treelite",),
     "torch": ("torch",),
     "transformers": (
         "transformers.generation",
@@ -49,12 +50,12 @@ IMPORTS = {
 }
 #: For an import statement in a model's file, and for a stand-in: the fork servers after "stub".
 PACKAGES = {"torch": ("torch",), "transformers": ("torch", "transformers")}
-STAND_INS = {"pytorch": ("torch",)}
+STAND_INS = {"pytorch": ("torch",), "fil": ("stand_in", "fil")}
 #: These stand-ins set variables before they import anything, and start programs.
 PLAIN = ("vllm", "tensorrtllm")
-#: transformers imports these where they are installed: a second and 100 MB that few models need. A
-#: model that needs them imports them itself.
-LEFT_OUT = ("sklearn", "scipy")
+#: A fork server that imports packages which import these where they are installed: a second and
+#: 100 MB that few models need. A model that needs them imports them itself.
+LEFT_OUT = {"transformers": ("sklearn", "scipy")}
 
 _IMPORT = re.compile(rb"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 #: A model that sets variables may set them for the packages that it imports afterwards.
@@ -324,7 +325,7 @@ class _ForkServer:
             return
         self._prepared = True
         sys.path.append(self._folder)
-        absent = [name for name in LEFT_OUT if name not in sys.modules]
+        absent = [name for name in LEFT_OUT.get(self._name, ()) if name not in sys.modules]
         for name in absent:
             sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
         for name in IMPORTS[self._name]:

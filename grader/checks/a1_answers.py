@@ -1,0 +1,261 @@
+"""How checks of a1__classifier look at the student's checkpoint, and ask the student's model.
+
+Students get this file: it holds nothing that a task asks for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbook.common import bounded_json
+from workbook.zoo import data
+
+from . import a1_facts as facts
+from . import require
+from .failure import Failure
+from .probe import Array, Inputs, Probe
+from .tolerance import Tolerance, float_sum, logistic
+
+_MOST_BYTES = 100 << 20
+_MOST_CODE = 64 << 10
+
+
+# -- the checkpoint --------------------------------------------------------------------------------
+
+
+def checkpoint(server: Probe, model: str) -> Path:
+    """The folder of a deployed model's checkpoint; fails unless it holds data and no code.
+
+    Raises:
+        Failure: a file is missing or too large, or one is there that is code, or may be.
+    """
+    server.require(model)
+    folder = server.server.repository / model / facts.CHECKPOINT
+    name = f"The checkpoint of {model}"
+    bring = 'fetch_checkpoint(me, "models/classifier/1/checkpoint"), then deploy again.'
+    if not folder.is_dir():
+        raise Failure(f"{name} is missing: there is no folder {facts.CHECKPOINT}.", help=bring)
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name == "__pycache__":  # of the code beside it
+            continue
+        if path.name not in (*facts.DATA, facts.ORIGIN) or path.is_symlink() or not path.is_file():
+            raise Failure(
+                f"{name} holds {path.name[:60]!r}.",
+                help="A checkpoint is data: configs, a tokenizer and safetensors. Take out what is "
+                f"neither, or fetch it anew: {bring}",
+            )
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        if not (folder / file).is_file():
+            raise Failure(f"{name} has no {file}.", help=bring)
+    if sum(path.stat().st_size for path in folder.iterdir()) > _MOST_BYTES:
+        raise Failure(
+            f"{name} is larger than {_MOST_BYTES >> 20} MB.", help="Take a smaller model."
+        )
+    for file in ("config.json", "tokenizer_config.json"):
+        if "auto_map" in settings(folder / file):
+            raise Failure(
+                f"{name} names code of its own: {file} has an auto_map.",
+                help="Take a classifier that transformers knows without trust_remote_code.",
+            )
+    return folder
+
+
+def digest(folder: Path) -> str:
+    """The hash of a checkpoint's files."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        total.update(path.name.encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
+
+
+def labels(folder: Path) -> list[str]:
+    """The labels of a checkpoint, in the order of its classes, as its config.json has them.
+
+    Raises:
+        Failure: it has none.
+    """
+    named = settings(folder / "config.json").get("id2label")
+    by_key: dict[str, Any] = named if isinstance(named, dict) else {}
+    found = [by_key.get(str(place)) for place in range(len(by_key))]
+    if len(found) < 2 or not all(isinstance(text, str) for text in found):
+        raise Failure(
+            "The checkpoint's config.json names no classes: its id2label is to have two or more.",
+            help="Take a checkpoint of a classifier.",
+        )
+    return [str(text) for text in found]
+
+
+def settings(path: Path) -> dict[str, Any]:
+    """A checkpoint's JSON file; empty where there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        content = bounded_json.loads(path.read_bytes())
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise Failure(
+            f"The checkpoint's {path.name} cannot be read.", help="Fetch the checkpoint anew."
+        )
+    return content
+
+
+# -- asking the model ------------------------------------------------------------------------------
+
+
+def column(texts: Sequence[str | bytes]) -> Inputs:
+    """Texts as the input of a request: an object array of bytes, one row per text."""
+    rows = [text.encode() if isinstance(text, str) else text for text in texts]
+    return {facts.INPUT: np.array(rows, dtype=object).reshape(-1, 1)}
+
+
+class Answers:
+    """What the model answers to texts, one row per text.
+
+    Attributes:
+        labels: the label of each row.
+        scores: float32, shape (rows,).
+        table: the probability of each class; float32, shape (rows, classes).
+    """
+
+    def __init__(self, labels: list[str], scores: Array, table: Array) -> None:
+        self.labels, self.scores, self.table = labels, scores, table
+
+
+def ask(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str]) -> Answers:
+    """Send texts as one request; fails unless each gets a label, its score, and all probabilities.
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        texts: the rows.
+        classes: the labels of the classes, in their order.
+    """
+    return read(
+        model, server.infer(model, column(texts), outputs=[*facts.OUTPUTS]), len(texts), classes
+    )
+
+
+def read(model: str, answer: dict[str, Array], rows: int, classes: Sequence[str]) -> Answers:
+    """An answer of the model; fails unless label, score and probabilities belong together."""
+    one = "One row per text, one number per row: np.expand_dims or keepdims=True keep the column."
+    require.shape(model, answer[facts.LABEL], (rows, 1), help="One label per row, as a column.")
+    require.shape(model, answer[facts.SCORE], (rows, 1), help=one)
+    require.shape(
+        model,
+        answer[facts.TABLE],
+        (rows, len(classes)),
+        help=f"{facts.TABLE} holds a number for each class of the checkpoint.",
+    )
+    scores, table = answer[facts.SCORE][:, 0], answer[facts.TABLE]
+    allowed = tolerance().allowed
+    if not (np.isfinite(table).all() and (table >= 0).all()):
+        raise Failure(
+            f"{facts.TABLE} of {model} holds values that are no probabilities.", help=_SOFTMAX
+        )
+    if not (np.abs(table.sum(axis=1) - 1) < allowed).all():
+        raise Failure(f"The rows of {facts.TABLE} of {model} do not add up to 1.", help=_SOFTMAX)
+    if not (np.abs(scores - table.max(axis=1)) < allowed).all():
+        raise Failure(
+            f"{facts.SCORE} of {model} is not the largest of the row's {facts.TABLE}.",
+            help="The score is the probability of the class that the label names.",
+        )
+    named = [
+        value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        for value in answer[facts.LABEL][:, 0]
+    ]
+    wrong = sum(name != classes[best] for name, best in zip(named, table.argmax(1), strict=True))
+    if wrong:
+        raise Failure(
+            f"{wrong} of {rows} labels of {model} are not those of the class with the largest "
+            "probability.",
+            help="id2label in the checkpoint's config.json names the classes, in their order.",
+        )
+    return Answers(named, scores, table)
+
+
+_SOFTMAX = "The network answers logits; softmax over the classes makes probabilities of them."
+
+
+def tolerance() -> Tolerance:
+    """How far two probabilities of one text may be apart, computed in batches of other sizes.
+
+    A logit of the zoo's network comes from six matrix products, one after the other, of at most 128
+    terms each, and is below 20.
+    """
+    return logistic(float_sum(6 * 128, 20.0, over="six products of 128 terms"))
+
+
+def same_alone(
+    server: Probe, model: str, texts: Sequence[str], whole: Answers, classes: Sequence[str]
+) -> None:
+    """Fail unless the shortest and the longest text get alone what they got in a batch.
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        texts: what was asked in one request.
+        whole: the answers to it.
+        classes: the labels of the checkpoint.
+    """
+    by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+    allowed = tolerance()
+    for place in (by_length[0], by_length[-1]):
+        alone = ask(server, model, [texts[place]], classes)
+        off = float(np.abs(alone.table[0] - whole.table[place]).max())
+        if not off <= allowed.allowed:
+            raise Failure(
+                f"Alone, the {'shortest' if place == by_length[0] else 'longest'} of {len(texts)} "
+                f"texts gets probabilities that differ by {off:.2g} from those it gets beside the "
+                f"others. Allowed is {allowed.allowed:.1g}: {allowed.because}.",
+                help="In a batch short texts are padded. The attention mask says which tokens are "
+                "padding; does the network get it? And is the network in evaluation mode?",
+            )
+
+
+def of_the_zoo(classes: Sequence[str]) -> bool:
+    """Whether a checkpoint's labels are those of the zoo's languages."""
+    return set(classes) <= set(data.LANGUAGES)
+
+
+def is_own(classes: Sequence[str], me: str) -> None:
+    """Fail if the checkpoint is the zoo's, but another student's."""
+    if of_the_zoo(classes) and tuple(classes) != facts.own_languages(me):
+        raise Failure(
+            "The checkpoint's classes are not those that are drawn for your id.",
+            help='Run fetch_checkpoint(me, "models/classifier/1/checkpoint") with your id as `me`, '
+            "and deploy the folder again.",
+        )
+
+
+def source(server: Probe, model: str) -> str:
+    """The deployed model.py; fails where it is missing, too large, or not the only code."""
+    server.require(model)
+    folder = server.server.repository / model
+    path = folder / "1" / "model.py"
+    others = sorted(
+        str(other.relative_to(folder))
+        for other in folder.rglob("*.py")
+        if other != path and "__pycache__" not in other.parts
+    )
+    if others:
+        raise Failure(
+            f"{model} holds other code beside 1/model.py: {others[0][:80]!r}.",
+            help="All of the model's code is to be in 1/model.py, where a person reads it.",
+        )
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_CODE + 1)
+    except OSError:
+        raise Failure(f"{model} has no 1/model.py.", help="Deploy the folder again.") from None
+    if len(text) > _MOST_CODE:
+        raise Failure(
+            f"1/model.py of {model} is larger than {_MOST_CODE >> 10} KiB.",
+            help="It holds code, and no data.",
+        )
+    return text.decode("utf-8", "replace")

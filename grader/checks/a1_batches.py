@@ -1,0 +1,165 @@
+"""Whether the model of a1__classifier answers a batch by one call of its network."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from . import a1_facts as facts
+from .a1_answers import ask, column, read, tolerance
+from .failure import Failure
+from .probe import Probe
+
+#: How often the times of a batch and of a single text are taken; the shortest of each counts. A
+#: busy machine needs more rounds until one of each is undisturbed: so many, in so many seconds.
+_ROUNDS, _MOST_ROUNDS, _SECONDS = 5, 60, 10.0
+#: A text in a batch of 32 may take at most this share of the time of a text alone. By one call of
+#: the network it takes a tenth, by a call for each text about as long as alone.
+_SHARE = 0.6
+_CHARACTERS = 40
+
+
+def mixed_sizes(
+    server: Probe,
+    model: str,
+    texts: Sequence[str],
+    sizes: Sequence[int],
+    classes: Sequence[str],
+) -> None:
+    """Send requests of several sizes at once; fail unless each gets the answers to its own texts.
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        texts: as many as all requests hold together, at most `ROWS`.
+        sizes: how many texts each request holds.
+        classes: the labels of the checkpoint.
+
+    Raises:
+        Failure: an answer is another one than that to the same texts in one request; or no
+            request shared an execution with another one.
+    """
+    whole = ask(server, model, texts, classes)
+    ends = list(itertools.accumulate(sizes))
+    places = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    before = server.counts(model)
+    answers = server.together(
+        model, [column(texts[place]) for place in places], outputs=[*facts.OUTPUTS]
+    )
+    change = server.counts(model) - before
+    if change.executions >= change.requests:
+        raise Failure(
+            f"{change.requests} requests at once took {change.executions} executions: none was "
+            "batched with another.",
+            help="Is dynamic_batching in the config, and is max_batch_size large enough?",
+        )
+    allowed = tolerance()
+    wrong = 0
+    for place, size, answer in zip(places, sizes, answers, strict=True):
+        if answer[facts.LABEL].shape[:1] != (size,):  # another request's
+            wrong += 1
+            continue
+        got = read(model, answer, size, classes)
+        off = np.abs(got.table - whole.table[place]).max()
+        wrong += not off <= allowed.allowed
+    if wrong:
+        raise Failure(
+            f"{len(sizes)} requests with {', '.join(map(str, sizes))} texts were sent at once. "
+            f"{wrong} of them got other answers than the same texts get in one request. Allowed "
+            f"are differences of {allowed.allowed:.1g}: {allowed.because}.",
+            help="execute gets a list of requests and returns a response for each, in their order: "
+            "cut the batch's answers where the requests were joined. Does the network get the "
+            "attention mask, so that padding changes nothing?",
+        )
+
+
+def one_call(
+    server: Probe,
+    model: str,
+    texts: Sequence[str],
+    classes: Sequence[str],
+    *,
+    elsewhere: Callable[[str], object] | None = None,
+) -> float:
+    """Fail unless the network is called once for a whole batch.
+
+    The server counts the time of each execution by its batch size. A call of a network costs about
+    as much for one short text as for a few, so one call for 32 texts takes far less time per text
+    than 32 calls.
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        texts: `ROWS` texts.
+        classes: the labels of the checkpoint.
+        elsewhere: asks the same network for one text, in this process. Its time counts in place of
+            the server's, so that a model cannot rest when a text comes alone.
+
+    Returns:
+        The time of a text in a batch, as a share of the time of a text alone.
+
+    Raises:
+        Failure: a text in a batch takes nearly as long as one alone.
+    """
+    short = [text[:_CHARACTERS] for text in texts]
+    ask(server, model, short, classes)
+    server.counts(model)  # when it returns, all that was sent before is counted
+    alone, batched = [], []
+    share, deadline = 1.0, time.monotonic() + _SECONDS
+    for number in range(_MOST_ROUNDS):
+        one = short[number % len(short)]
+        if elsewhere is None:
+            alone.append(_seconds(server, model, [[one]]))
+        else:
+            began = time.perf_counter()
+            elsewhere(one)
+            alone.append(time.perf_counter() - began)
+        batched.append(_seconds(server, model, [[text] for text in short]))
+        share = min(batched) / max(min(alone), 1e-9)
+        if number + 1 >= _ROUNDS and (share <= _SHARE or time.monotonic() > deadline):
+            break
+    if not share <= _SHARE:
+        raise Failure(
+            f"{len(short)} texts at once took {1000 * min(batched):.3g} ms per text, and a text "
+            f"alone {1000 * min(alone):.3g} ms: a batch saves nothing.",
+            help="Collect the texts of all requests in one list, and call tokenizer and network "
+            "once for the whole list: no loop may call them.",
+        )
+    return share
+
+
+def _seconds(server: Probe, model: str, requests: Sequence[Sequence[str]]) -> float:
+    """The time in `execute` per text, for requests that are sent at once."""
+    sent = sum(map(len, requests))
+    before = _spent(server, model)
+    server.together(model, [column(texts) for texts in requests], outputs=[facts.LABEL])
+    deadline = time.monotonic() + 5
+    while True:  # the server counts an execution a moment after it has answered
+        after = _spent(server, model)
+        rows = sum(
+            size * (count - before.get(size, (0, 0))[0]) for size, (count, _) in after.items()
+        )
+        if rows >= sent or time.monotonic() > deadline:
+            break
+        time.sleep(0.005)
+    if rows != sent:
+        raise Failure(
+            f"The check has sent {sent} texts, and the server has counted {rows}.",
+            help="Nobody else may send requests to the model meanwhile, nor may the model itself.",
+        )
+    nanoseconds = sum(spent - before.get(size, (0, 0))[1] for size, (_, spent) in after.items())
+    return nanoseconds / 1e9 / sent
+
+
+def _spent(server: Probe, model: str) -> dict[int, tuple[int, int]]:
+    """By batch size: the executions so far, and the nanoseconds that they took in the model."""
+    spent: dict[int, tuple[int, int]] = {}
+    for record in server.server.statistics(model):
+        for batch in record.get("batch_stats", ()):
+            size, took = int(batch["batch_size"]), batch["compute_infer"]
+            count, nanoseconds = spent.get(size, (0, 0))
+            spent[size] = count + int(took["count"]), nanoseconds + int(took["ns"])
+    return spent

@@ -1,0 +1,278 @@
+"""How the checks of a3__torchscript ask its models, and say what is wrong with their answers.
+
+Students get this file: it holds no expected answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import a3_facts as facts
+from . import require
+from .failure import Failure
+from .probe import Array, Probe, Refusal
+from .tolerance import Tolerance
+
+
+def ask_reader(
+    server: Probe, model: str, ids: Array, mask: Array, version: int | None = None
+) -> Array:
+    """The scores of rows, float32 of shape (rows, 5); fails if they are something else."""
+    tensors = {"INPUT__0": ids, "INPUT__1": mask}
+    answer = server.infer(model, tensors, outputs=["OUTPUT__0"], version=version)["OUTPUT__0"]
+    require.shape(model, answer, (len(ids), facts.LANGUAGES), help="One score per language.")
+    return answer
+
+
+def ask_letters(server: Probe, model: str, texts: Sequence[str]) -> tuple[Array, Array]:
+    """Numbers and mask of texts, sent as one request; fails if the two differ in their shape."""
+    answer = server.infer(model, {"TEXT": facts.as_text(texts)}, outputs=["IDS", "MASK"])
+    ids, mask = answer["IDS"], answer["MASK"]
+    if ids.ndim != 2 or len(ids) != len(texts) or mask.shape != ids.shape:
+        raise Failure(
+            f"To {len(texts)} texts {model} answers IDS of the shape {list(ids.shape)} and MASK of "
+            f"the shape {list(mask.shape)}.",
+            help="Both are tables of one shape: a row per text, a column per letter.",
+        )
+    return ids, mask
+
+
+def ask_text(server: Probe, model: str, texts: Sequence[str]) -> Array:
+    """The scores of texts, sent as one request; float32 of shape (texts, 5)."""
+    answer = server.infer(model, {"TEXT": facts.as_text(texts)}, outputs=["SCORES"])["SCORES"]
+    require.shape(model, answer, (len(texts), facts.LANGUAGES), help="One score per language.")
+    return answer
+
+
+def by_hand(server: Probe, texts: Sequence[str]) -> Array:
+    """What letters and reader answer, asked one after the other for one table of texts."""
+    return ask_reader(server, facts.READER, *ask_letters(server, facts.LETTERS, texts))
+
+
+def reads(
+    server: Probe,
+    me: str,
+    model: str,
+    version: int | None = None,
+    rows: Sequence[Sequence[int]] | None = None,
+) -> None:
+    """Fail unless a version of reader answers rows of any length as its network does.
+
+    Each row is sent alone, so that tables of many widths are read; and all of them as one table.
+
+    Args:
+        server: the check's probe.
+        me: the student's id.
+        model: the name of the model.
+        version: 2 or 3; None: none is named, so that the newest must answer.
+        rows: by default practice rows.
+    """
+    size = facts.VERSIONS[version or max(facts.VERSIONS)]
+    weights = facts.network(me, size)
+    rows = facts.own_texts(me).rows[:8] if rows is None else rows
+    tables = [facts.table([row]) for row in rows]
+    requests = [{"INPUT__0": ids, "INPUT__1": mask} for ids, mask in tables]
+    which = f"version {version} of {model}" if version else model
+    outcomes = server.outcomes(model, requests, outputs=["OUTPUT__0"], version=version)
+    refused = [place for place, one in enumerate(outcomes) if isinstance(one, Refusal)]
+    if refused and len(refused) < len(rows):
+        lost = max(len(rows[place]) for place in refused)
+        raise Failure(
+            f"Of {len(rows)} rows, each sent alone, {which} refuses {len(refused)}: those of up to "
+            f"{lost} letters.",
+            help="It should read a row of any length. How was the file made, from the code or from "
+            "an example?",
+        )
+    alone = []
+    for one in outcomes:
+        if isinstance(one, Refusal):
+            raise one.failure(model)
+        require.shape(which, one["OUTPUT__0"], (1, facts.LANGUAGES), help="Look at dims.")
+        alone.append(one["OUTPUT__0"])
+    answers = np.concatenate(alone)
+    ids, mask = facts.table(rows)
+    again = np.stack([ask_reader(server, model, ids, mask, version) for _ in range(2)])
+    allowed = facts.tolerance(weights)  # TorchScript compiles anew after its first calls
+    if np.abs(again[0] - again[1]).max() > allowed.allowed:
+        raise Failure(
+            f"Asked the same twice, {which} gives other scores.",
+            help="Something in the network is random. Dropout is, as long as a module is in "
+            "training mode; a script keeps the mode in which it was made.",
+        )
+    right = np.concatenate([facts.scores(weights, *one) for one in tables])
+    off = np.abs(answers - right).max(axis=1) > allowed.allowed
+    sizes = np.array([len(row) for row in rows])
+    if off.any() and not off.all() and sizes[off].min() > sizes[~off].max():
+        raise Failure(
+            f"The scores that {which} gives to rows of up to {sizes[~off].max()} letters are "
+            "right; those of longer rows are not.",
+            help="A trace repeats the steps of its example, and no more. Make the file from the "
+            "code: torch.jit.script.",
+        )
+    network = f"They are compared with those of facts.network(me, {size!r})."
+    for got, how in ((answers, "each sent alone"), (again[0], "sent as one table")):
+        what = f"the scores of {which} for rows, {how},"
+        require.close(got, right, what=what, tolerance=allowed, help=network)
+
+
+def same_numbers(
+    server: Probe, model: str, texts: Sequence[str], rows: Sequence[Sequence[int]], what: str
+) -> None:
+    """Fail unless letters turns texts into these numbers, whatever it fills them up to."""
+    (outcome,) = server.outcomes(model, [{"TEXT": facts.as_text(texts)}])
+    if isinstance(outcome, Refusal):
+        raise Failure(
+            f"{model} refuses {what}. Its message: {outcome.message[:300]}",
+            help="Only a text of which nothing is left is refused. Go through the rule's steps, in "
+            "their order.",
+            unquoted=f"{model} refuses {what}.",
+        )
+    ids, mask = ask_letters(server, model, texts)
+    for got, row, ones in zip(ids, rows, mask, strict=True):
+        size = len(row)
+        if not set(np.unique(ones)) <= {0, 1} or (np.diff(ones) > 0).any():
+            raise Failure(
+                f"MASK is wrong for {what}.", help="It is 1 for each letter, and 0 after them."
+            )
+        if ones.sum() != size:
+            raise Failure(
+                f"For {what}, MASK counts {ones.sum()} letters, and not {size}.",
+                help="Go through the rule step by step.",
+            )
+        if wrong := int((got[:size] != row).sum()):
+            raise Failure(
+                f"For {what}, {wrong} of {size} numbers in IDS are not those of the rule.",
+                help="Go through the rule step by step, in its order.",
+            )
+        if (got[size:] != facts.PADDING).any():
+            raise Failure(
+                f"For {what}, IDS holds something else than 0 after the last letter.",
+                help="table(rows) fills texts up.",
+            )
+
+
+def each_its_own(server: Probe, model: str, texts: Sequence[str]) -> None:
+    """Fail unless texts that are sent at once get the numbers that each gets alone in a table."""
+    ids, mask = ask_letters(server, model, texts)
+    requests = [{"TEXT": facts.as_text([text])} for text in texts]
+    for place, answer in enumerate(server.together(model, requests, outputs=["IDS", "MASK"])):
+        got, ones = answer["IDS"].ravel(), answer["MASK"].ravel()
+        kept, right = got[ones == 1] if ones.shape == got.shape else None, ids[place]
+        if kept is None or not np.array_equal(kept, right[mask[place] == 1]):
+            raise Failure(
+                f"Of {len(texts)} texts sent at once, text {place} gets other numbers than in one "
+                "table.",
+                help="Requests of several clients come to execute as one list. Each needs its own "
+                "response, in the list's order.",
+            )
+
+
+def refuses_empty(server: Probe, model: str) -> None:
+    """Fail unless a text without a letter is refused, and nobody else's request suffers from it."""
+    require.refuses(
+        server,
+        model,
+        {"TEXT": facts.as_text(["  \n"])},
+        "a text of nothing but spaces",
+        good={"TEXT": facts.as_text(["abc"])},
+        naming=("empty",),
+    )
+
+
+def wired(config: dict[str, Any]) -> None:
+    """Fail unless an ensemble's config leads TEXT through letters and reader to SCORES."""
+    steps = {
+        str(step["model_name"]): step
+        for step in config.get("ensemble_scheduling", {}).get("step", ())
+    }
+    name = config.get("name")
+    if not steps:
+        raise Failure(
+            f"The config of {name} has no ensemble_scheduling with steps.",
+            help='An ensemble has platform: "ensemble", and its steps in ensemble_scheduling.',
+        )
+    if {*steps} != {facts.LETTERS, facts.READER}:
+        raise Failure(
+            f"The steps of {name} are {', '.join(steps)}.",
+            help=f"They should be {facts.LETTERS} and {facts.READER}.",
+        )
+    first, second = steps[facts.LETTERS], steps[facts.READER]
+    gives = {value: key for key, value in first["output_map"].items()}
+    if second["output_map"].get("OUTPUT__0") != "SCORES":
+        raise Failure(
+            f"SCORES of {name} does not come from OUTPUT__0 of {facts.READER}.",
+            help="The network's scores are to be the ensemble's answer.",
+        )
+    for tensor, wanted in (("INPUT__0", "IDS"), ("INPUT__1", "MASK")):
+        found = gives.get(second["input_map"].get(tensor))
+        if found != wanted:
+            raise Failure(
+                f"{tensor} of {facts.READER} gets {found or 'nothing'} of {facts.LETTERS}.",
+                help="forward(ids, mask): which of the two is which?",
+            )
+
+
+def equals_parts(server: Probe, model: str, texts: Sequence[str], allowed: Tolerance) -> None:
+    """Fail unless texts sent at once get the scores of the parts, and reader was asked for each."""
+    before = server.counts(facts.READER)
+    requests = [{"TEXT": facts.as_text([text])} for text in texts]
+    require.ensemble_equals_parts(
+        server, model, requests, uses=(facts.LETTERS, facts.READER), tolerance=allowed
+    )
+    asked = (server.counts(facts.READER) - before).inferences
+    if asked != 2 * len(texts):
+        raise Failure(
+            f"{facts.READER} was asked for {asked} texts, where {len(texts)} were sent to {model} "
+            f"and {len(texts)} to its parts.",
+            help="The ensemble's scores are to be those of reader, and nobody else may ask it now.",
+        )
+
+
+def calls_the_steps(server: Probe, model: str, texts: Sequence[str], allowed: Tolerance) -> None:
+    """Fail unless texts sent to the program at once go to both steps, and share executions."""
+    names = (facts.LETTERS, facts.READER)
+    with_ensemble = server.server.ready(facts.ENSEMBLE)
+    before = [server.counts(name) for name in names]
+    others = server.counts(facts.ENSEMBLE) if with_ensemble else None
+    requests = [{"TEXT": facts.as_text([text])} for text in texts]
+    alone = ask_text(server, model, texts)
+    answers = server.together(model, requests, outputs=["SCORES"])
+    asked, read = (server.counts(name) - was for name, was in zip(names, before, strict=True))
+    got = np.concatenate([answer["SCORES"].reshape(1, -1) for answer in answers])
+    what = f"the scores of {model} for texts sent at once"
+    where = "They are compared with those of the same texts in one request."
+    require.close(got, alone, what=what, tolerance=allowed, help=where)
+    sent = 2 * len(texts)
+    for name, change in zip(names, (asked, read), strict=True):
+        if change.inferences < sent:
+            raise Failure(
+                f"{sent} texts were sent to {model}, and {name} was asked for {change.inferences}.",
+                help="The program is to ask letters, and then reader.",
+            )
+    if others is not None and (server.counts(facts.ENSEMBLE) - others).requests:
+        raise Failure(
+            f"{model} asks {facts.ENSEMBLE}.", help="It is to ask letters, and then reader."
+        )
+    if 2 * (read.executions - 1) > len(texts):
+        raise Failure(
+            f"{len(texts)} texts sent at once to {model} took {read.executions - 1} executions of "
+            f"{facts.READER}.",
+            help="One call of execute gets a list of requests. Put the texts of all of them into "
+            "one call of each step.",
+        )
+
+
+def pads(server: Probe, model: str, texts: Sequence[str], width: int) -> None:
+    """Fail unless letters fills each text up to a multiple of the width, also one sent alone."""
+    requests = [{"TEXT": facts.as_text([text])} for text in texts]
+    for text, answer in zip(texts, server.together(model, requests, outputs=["IDS"]), strict=True):
+        (expected,) = facts.lengths([text], width)
+        if answer["IDS"].shape != (1, expected):
+            raise Failure(
+                f"With PAD_TO {width}, a text of {len(text)} letters comes back from {model} with "
+                f"the shape {list(answer['IDS'].shape)}.",
+                help="table(rows) fills up to a multiple of self.pad_to.",
+            )

@@ -1,0 +1,440 @@
+"""The checks of a4__production: one network as pth, ONNX in fp32 and in fp16, up to a verdict.
+
+Students get this file, so it holds no expected answer. A public check computes each figure anew,
+from the weights that the student handed over and from what the served models answer. The hidden
+checks ask the models for other pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from grader.checks import a4_facts as facts
+from grader.checks import a4_files as files
+from grader.checks import a4_models as models
+from grader.checks import figures, require
+from grader.checks.define import define
+from grader.checks.failure import Failure
+from grader.checks.probe import Array, Probe
+from grader.checks.values import array, number, whole
+
+#: The judge loads models of these backends only. Their models are data. No engine is loaded without
+#: a GPU, and the judge's sandbox has none.
+BACKENDS = ("onnxruntime", "tensorrt")
+#: A table earns something if this share of its figures is right: the deviations alone are not.
+_MOSTLY = 0.7
+
+
+@define(
+    "a4.weights",
+    hints=(
+        "The network takes brightness, and the camera gives counts. Write down what the first "
+        "layer computes from (counts - black) / gain, and sort it: what is multiplied by the "
+        "counts, and what is left over?",
+        "w * (x - black) / gain + b is (w / gain) * x + (b - black * sum(w) / gain): each of the "
+        "16 filters has a sum of its own. net.features[0] has weight, (16, 1, 3, 3), and bias.",
+        "with torch.no_grad(): first.weight /= camera.gain; then first.bias -= camera.black * "
+        'first.weight.sum((1, 2, 3)). At the end torch.save(net.state_dict(), "eights.pth").',
+    ),
+    read="Read on: PyTorch's documentation, `torch.save` and `state_dict`.",
+)
+def weights(server: Probe, me: str, pth: Array) -> None:
+    """eights.pth holds the state dict of a network that finds eights in your camera's counts."""
+    models.known(me, pth)
+
+
+@define(
+    "a4.fp32",
+    needs=("a4.weights",),
+    hints=(
+        "Three things must fit together: the names and the free batch of the export, the config, "
+        "and the network that you have folded.",
+        'torch.onnx.export takes input_names=["image"], output_names=["logits"], and '
+        "dynamic_shapes for a batch that is free. The config's dims leave the batch out: one "
+        "picture has 1 x 8 x 8 numbers, one answer 2.",
+        "program = torch.onnx.export(net, (torch.zeros(2, 1, 8, 8),), input_names=[…], "
+        'output_names=[…], dynamic_shapes=({0: torch.export.Dim("batch")},), verbose=False); '
+        'program.save("models/eights_fp32/1/model.onnx", external_data=False). In the config: '
+        "max_batch_size: 1000, dims: [ 1, 8, 8 ] and dims: [ 2 ].",
+    ),
+    read="Read on: lecture 2, notebook 05, exports a network and serves it.",
+)
+def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
+    """The server answers with your network in fp32: counts in, two logits out."""
+    known = models.known(me, pth)
+    _is_served(server, model, f"Mend models/{model}/config.pbtxt, and deploy the folder again.")
+    files.same(server, model, known.network, "FLOAT")
+    models.answers(server, model, known, known.pictures[:200], "your pictures")
+
+
+@define(
+    "a4.fp16",
+    needs=("a4.fp32",),
+    hints=(
+        "Convert the fp32 file, not the network: onnxconverter_common.float16 has one function "
+        "for it. What should become of the input and the output?",
+        "Clients must not notice: with keep_io_types=True the model takes and gives fp32, and the "
+        "config stays as it is. Delete the shapes that the export wrote down before you convert: "
+        "del model.graph.value_info[:].",
+        'model = onnx.load("models/eights_fp32/1/model.onnx"); del model.graph.value_info[:]; '
+        "half = float16.convert_float_to_float16(model, keep_io_types=True); onnx.save(half, "
+        '"models/eights_fp16/1/model.onnx"). The config is that of eights_fp32.',
+    ),
+    read="Read on: lecture 2, notebook 13, section fp16.",
+)
+def fp16(server: Probe, me: str, pth: Array, model: str) -> None:
+    """The server answers with your network in fp16, and clients need not know."""
+    known = models.known(me, pth)
+    keep = "keep_io_types=True keeps FP32 outside. The rest is as in eights_fp32's config."
+    _is_served(server, model, keep)
+    files.same(server, model, known.network, "FLOAT16")
+    models.answers_in_half(server, model, known, known.pictures[:200], "your pictures")
+
+
+def _is_served(server: Probe, model: str, help: str) -> None:
+    """Fail unless a config has the network's tensors; without room for a request, half is lost."""
+    config = require.backend(server, model, "onnxruntime")
+    require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS, help=help)
+    with require.all_of(partial=0.5, help=help):
+        require.batch_size(config, facts.REQUEST, because="a request has up to 1,000 pictures")
+
+
+@define(
+    "a4.logits",
+    needs=("a4.fp16",),
+    hints=(
+        "A logit is what the last layer gives, before any softmax. Which of the two columns "
+        "belongs to an eight?",
+        "camera.pictures has 6,000 pictures; a request takes 1,000 of them. Send six, and join the "
+        "answers in their order: np.concatenate. Column 1 is the logit of class 1, eight.",
+        "logits_fp32 = ask(fp32, camera.pictures)[:, 1], the same with fp16, and for PyTorch "
+        "net(torch.from_numpy(camera.pictures))[:, 1].numpy() within torch.inference_mode().",
+    ),
+    read="Read on: Triton's client examples, `InferInput` and `infer`.",
+)
+def logits(
+    server: Probe,
+    me: str,
+    pth: Array,
+    model_fp32: str,
+    model_fp16: str,
+    logits_pth: Array,
+    logits_fp32: Array,
+    logits_fp16: Array,
+) -> None:
+    """Each of the three models gives 6,000 logits of the class eight, one per picture."""
+    known = models.known(me, pth)
+    models.of_pth(known, logits_pth)
+    for name, given, model in (
+        ("logits_fp32", logits_fp32, model_fp32),
+        ("logits_fp16", logits_fp16, model_fp16),
+    ):
+        served = facts.ask(server, model, known.pictures)
+        models.one_per_picture(name, given, served)
+        again = f"{name} = ask({model!r}, camera.pictures)[:, 1], after the last deploy."
+        require.same_answer(name, given, served[:, facts.EIGHT], help=again)
+
+
+@define(
+    "a4.threshold",
+    needs=("a4.weights",),
+    hints=(
+        "Only the order of the pictures by their logits matters. Sort them, the highest first: "
+        "which of the first k are eights, for k = 1, 2, 3 …?",
+        "np.cumsum(is_eight[order]) / np.arange(1, 6001) is the precision if the first k are "
+        "called eights. It goes up and down, so take the last k at which it is at least 0.9.",
+        "order = np.argsort(-logits_pth); k = np.flatnonzero(precision >= 0.9)[-1], counted from "
+        "0. The threshold lies between two pictures: the mean of logits_pth[order[k]] and "
+        "logits_pth[order[k + 1]].",
+    ),
+    read="Read on: scikit-learn's documentation, `precision_recall_curve`; it calls rows positive "
+    "at or above a threshold.",
+)
+def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: float) -> None:
+    """At your threshold the precision is at least 0.9, and no other such one finds more eights."""
+    known = models.known(me, pth)
+    scores, limit = models.of_pth(known, logits_pth), number("threshold", threshold)
+    is_eight = known.camera.is_eight
+    called = scores > limit
+    if not called.any():
+        raise Failure(
+            f"No picture has a logit above {limit:g}, so nothing is called an eight.",
+            help=f"Your logits go from {scores.min():.1f} to {scores.max():.1f}.",
+        )
+    precision = is_eight[called].mean()
+    if precision < facts.PRECISION:
+        raise Failure(
+            f"Above {limit:.4g} there are {called.sum()} pictures, and {is_eight[called].sum()} of "
+            f"them are eights: a precision of {precision:.4f}.",
+            help=f"It should be at least {facts.PRECISION}.",
+        )
+    order = np.argsort(-scores, kind="stable")
+    at_least = np.cumsum(is_eight[order]) / np.arange(1, len(order) + 1) >= facts.PRECISION
+    most = int(np.flatnonzero(at_least)[-1]) + 1
+    found = is_eight[called].sum() / is_eight.sum()
+    if most > called.sum():
+        best = is_eight[order[:most]].sum() / is_eight.sum()
+        raise Failure(
+            f"Above {limit:.4g} the precision is {precision:.4f} and {found:.1%} of the eights are "
+            "found. A lower threshold has a precision of at least 0.9, too, and finds more.",
+            help="A picture is called an eight where its logit is above the threshold: at the "
+            "threshold itself it is not. The precision goes up and down: look at all thresholds.",
+            credit=0.5 if found >= 0.8 * best else 0.0,
+        )
+    if models.is_on_a_logit(scores, limit, known.rounding):
+        raise Failure(
+            f"{limit:.7g} is the logit of a picture, or almost: in another format rounding alone "
+            "decides about this picture.",
+            help="Any number between two neighbouring logits gives the same verdicts. Take one in "
+            "the middle.",
+            credit=0.5,
+        )
+
+
+@define(
+    "a4.changed",
+    needs=("a4.logits", "a4.threshold"),
+    hints=(
+        "Compare two columns of true and false: the verdicts of PyTorch and those of a model, both "
+        "at the same threshold.",
+        "logits_fp16 > threshold are the verdicts of fp16. Where do they differ from logits_pth > "
+        "threshold? np.flatnonzero gives the numbers of the pictures.",
+        'changed = {"fp32": np.flatnonzero((logits_fp32 > threshold) != (logits_pth > '
+        'threshold)), "fp16": the same with logits_fp16}.',
+    ),
+    read="Read on: `help(np.flatnonzero)`.",
+)
+def changed(
+    server: Probe,
+    me: str,
+    pth: Array,
+    model_fp32: str,
+    model_fp16: str,
+    logits_pth: Array,
+    threshold: float,
+    changed: dict[str, Any],
+) -> None:
+    """You know each picture whose verdict the served models change."""
+    known = models.known(me, pth)
+    scores, limit = models.of_pth(known, logits_pth), number("threshold", threshold)
+    for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
+        listed = _pictures(f"changed[{name!r}]", _part("changed", changed, name), len(scores))
+        served = facts.ask(server, model, known.pictures)[:, facts.EIGHT]
+        differ = (served > limit) != (scores > limit)
+        sure = np.abs(served - limit) > known.rounding.allowed
+        if wrong := int((differ != listed)[sure].sum()):
+            raise Failure(
+                f"`changed[{name!r}]` has {listed.sum()} pictures. For {wrong} pictures, listed or "
+                f"not, it does not say what {model} does at the threshold {limit:.4g}.",
+                help="Both verdicts are taken at the same threshold, on the logits of the models "
+                "that are deployed now. The pictures are counted from 0.",
+            )
+
+
+@define(
+    "a4.figures",
+    needs=("a4.logits", "a4.threshold"),
+    hints=(
+        "PyTorch's verdicts are the truth here, not the digits themselves: a true positive is a "
+        "picture that both call an eight.",
+        "The deviations are those of the logits, picture by picture, without their sign: "
+        "np.abs(logits_fp16 - logits_pth), and of that the mean, the largest, the smallest.",
+        "truth = logits_pth > threshold; called = logits_fp16 > threshold; true positive: "
+        "(called & truth).sum(); false positive: (called & ~truth).sum(). precision = TP / (TP + "
+        "FP), recall = TP / (TP + FN), accuracy = (TP + TN) / 6000.",
+    ),
+    read="Read on: scikit-learn's documentation, `confusion_matrix` and `precision_score`.",
+)
+def table(
+    server: Probe,
+    me: str,
+    pth: Array,
+    model_fp32: str,
+    model_fp16: str,
+    engine: str,
+    logits_pth: Array,
+    threshold: float,
+    table: dict[str, dict[str, float]],
+) -> None:
+    """Your table holds the figures of the models that are served."""
+    known = models.known(me, pth)
+    scores, limit = models.of_pth(known, logits_pth), number("threshold", threshold)
+    served = {"fp32": model_fp32, "fp16": model_fp16}
+    if models.engine(server, engine):
+        served["tensorrt"] = engine
+    truth = scores > limit
+    wanted = {
+        "mean deviation": figures.deviation(scores, "mean"),
+        "largest deviation": figures.deviation(scores, "largest"),
+        "smallest deviation": figures.deviation(scores, "smallest"),
+        "true positive": figures.count(truth, limit, "true positive"),
+        "false positive": figures.count(truth, limit, "false positive"),
+        "false negative": figures.count(truth, limit, "false negative"),
+        "true negative": figures.count(truth, limit, "true negative"),
+        "accuracy": figures.accuracy(truth, limit),
+        "precision": figures.precision(truth, limit),
+        "recall": figures.recall(truth, limit),
+    }
+    try:
+        require.metrics_table(
+            "table",
+            table,
+            served,
+            lambda model: facts.ask(server, model, known.pictures)[:, facts.EIGHT],
+            wanted,
+            tolerance=known.rounding,
+            places=4,
+            partial=0.5,
+            help="What is true is what PyTorch says at your threshold. Deviations are those of "
+            "logits, without their sign.",
+        )
+    except Failure as failure:
+        if failure.credit >= 0.5 * _MOSTLY:
+            raise
+        raise Failure(failure.rationale, help=failure.help) from None
+
+
+@define(
+    "a4.closest",
+    needs=("a4.logits", "a4.threshold"),
+    hints=(
+        "For one model: how many verdicts differ from PyTorch's, if its threshold is moved a "
+        "little? Draw that number against the threshold, near the one you have.",
+        "It changes only where the threshold passes a logit of this model. So it is enough to try "
+        "one threshold between each two neighbouring logits. PyTorch's own threshold stays.",
+        "s = np.unique(logits_fp16); tries = (s[1:] + s[:-1]) / 2; count = [((logits_fp16 > t) != "
+        "(logits_pth > threshold)).sum() for t in tries[abs(tries - threshold) < 1]]; take the t "
+        "with the smallest count.",
+    ),
+    read="Read on: lecture 2, notebook 13, section Another threshold.",
+)
+def closest(
+    server: Probe,
+    me: str,
+    pth: Array,
+    model_fp32: str,
+    model_fp16: str,
+    logits_pth: Array,
+    threshold: float,
+    nearest: dict[str, float],
+    left: dict[str, int],
+) -> None:
+    """Each model has the threshold that brings its verdicts closest to PyTorch's."""
+    known = models.known(me, pth)
+    scores, limit = models.of_pth(known, logits_pth), number("threshold", threshold)
+    truth = scores > limit
+    for name, model in (("fp32", model_fp32), ("fp16", model_fp16)):
+        own = number(f"nearest[{name!r}]", _part("nearest", nearest, name))
+        said = whole(f"left[{name!r}]", _part("left", left, name), least=0, most=len(scores))
+        served = facts.ask(server, model, known.pictures)[:, facts.EIGHT]
+        differ = ((served > own) != truth).sum()
+        unsure = int((np.abs(served - own) <= known.rounding.allowed).sum())
+        best = models.fewest(served, truth)
+        if differ - unsure > best:
+            raise Failure(
+                f"With its threshold {own:.5g}, {differ} verdicts of {model} differ from "
+                f"PyTorch's; with another one, fewer do.",
+                help="PyTorch keeps the threshold of task 6, and only this model's moves. Have you "
+                "tried each place between two neighbouring logits of this model?",
+                credit=0.5 if name == "fp16" and differ < ((served > limit) != truth).sum() else 0,
+            )
+        if abs(said - differ) > unsure:
+            raise Failure(
+                f"`left[{name!r}]` is {said}; at {own:.5g}, {differ} verdicts of {model} differ "
+                "from PyTorch's.",
+                help="Count them at the threshold that you hand over.",
+            )
+
+
+@define(
+    "a4.mended",
+    hints=(
+        "Where does the deviation come from? A weight of 0.005 is rounded to 11 bits, and then "
+        "multiplied by 12,000 counts. What would the first layer have to see instead?",
+        "The network of the training took brightness, and had weights of the size of 1. Let the "
+        "model itself turn counts into brightness first. In which type must that be computed?",
+        "A torch module whose forward returns inside((image - camera.black) / camera.gain), where "
+        "inside is trained(me); exported as before. Then convert with an op_block_list that keeps "
+        "these two operators in fp32: print the op_type of each model.graph.node. Black must stay "
+        "fp32 in the file, too: the converter cuts numbers above 10,000.",
+    ),
+    read="Read on: onnxconverter_common's README, `op_block_list` and `node_block_list`.",
+)
+def mended(server: Probe, me: str, pth: Array, model: str) -> None:
+    """All weights are fp16, and the logits deviate by a tenth as much as before, or less."""
+    config = require.backend(server, model, "onnxruntime")
+    known = models.known(me, pth)
+    require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS)
+    files.all_in_half(server, model)
+    models.deviates_less(server, model, known, known.pictures, "your pictures")
+
+
+@define(
+    "a4.production",
+    needs=("a4.weights",),
+    hints=(
+        "A verdict is a second output of the file. PyTorch can export a module that returns two "
+        "things: the logits, and a comparison of one of them with a number.",
+        "class Decider(torch.nn.Module) with forward(self, image): logits = self.net(image); "
+        "return logits, logits[:, 1:] > self.limit. output_names has two names then, and the "
+        "config two outputs: the second is TYPE_BOOL with dims: [ 1 ].",
+        'program = torch.onnx.export(Decider(), …, output_names=["logits", "verdict"], …); save it '
+        "as models/eights/1/model.onnx. In the config: backend, max_batch_size 1000, the input, "
+        "both outputs, and dynamic_batching { }.",
+    ),
+    read="Read on: lecture 1, notebook 02, for the config; lecture 2, notebook 05, for the file.",
+)
+def production(
+    server: Probe,
+    me: str,
+    pth: Array,
+    logits_pth: Array,
+    threshold: float,
+    model: str,
+    chosen: float,
+) -> None:
+    """The model in production decides itself, and at most one verdict in 1,000 is another one."""
+    known = models.known(me, pth)
+    scores, limit = models.of_pth(known, logits_pth), number("threshold", threshold)
+    own = number("chosen", chosen)
+    config = require.backend(server, model, "onnxruntime")
+    mend = f"Complete models/{model}/config.pbtxt, and deploy the folder again."
+    outputs = {**facts.OUTPUTS, facts.VERDICT: ("BOOL", [1])}
+    require.tensors(config, inputs=facts.INPUTS, outputs=outputs, help=mend)
+    with require.all_of(partial=0.5, help=mend):
+        require.batch_size(config, facts.REQUEST, because="a request has up to 1,000 pictures")
+        require.setting(config, "dynamic_batching")
+    verdicts = models.decided(server, model, known, known.pictures, own)
+    differ = int((verdicts != (scores > limit)).sum())
+    allowed = facts.ALLOWED * len(scores) // 1_000
+    if differ > allowed:
+        raise Failure(
+            f"{differ} of {len(scores):,} verdicts differ from PyTorch's at the threshold of task "
+            f"6; the customer bears {allowed}.",
+            help="Which file, and which threshold, came closest to PyTorch?",
+        )
+
+
+def _part(name: str, value: Any, key: str) -> Any:
+    """One entry of a dict that was handed over."""
+    if not isinstance(value, Mapping) or key not in value:
+        raise Failure(
+            f"`{name}` has no entry {key!r}.",
+            help=f"It is a dict with an entry for each model: {name}[{key!r}].",
+        )
+    return value[key]
+
+
+def _pictures(name: str, value: Any, count: int) -> Array:
+    """Which pictures a list names: bool, (count,)."""
+    listed = np.zeros(count, bool)
+    if np.size(value) == 0 if isinstance(value, np.ndarray) else value in ([], ()):
+        return listed
+    places = array(name, value, whole=True, help="It holds the numbers of pictures.").reshape(-1)
+    if places.min() < 0 or places.max() >= count:
+        raise Failure(f"`{name}` holds numbers that no picture has: they go from 0 to {count - 1}.")
+    listed[places.astype(int)] = True
+    return listed

@@ -1,0 +1,262 @@
+"""What the checks of a4__production ask of the weights and of the served models."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+
+from . import a4_facts as facts
+from . import collect, own, require
+from .a4_network import Network
+from .failure import Failure
+from .probe import Array, Probe
+from .tolerance import Tolerance
+from .values import array
+
+#: At a precision of 0.9 the network of the recipe finds more than this share of the eights. One for
+#: another camera, or one that gets counts where it wants brightness, finds hardly any.
+LEAST_FOUND = 0.3
+#: On so many pictures a mean deviation is taken.
+_TELLING = 1_500
+#: Task 10: the mean deviation is at most this share of that of plain fp16.
+SHARE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What the grader knows of a student's network.
+
+    Attributes:
+        camera: the student's.
+        network: with the weights of the student's file.
+        logits: without rounding, of the camera's pictures: float64, (6000, 2).
+        rounding: how far those of a float32 program may be from them.
+    """
+
+    camera: facts.Camera
+    network: Network
+    logits: Array
+    rounding: Tolerance
+
+    @property
+    def pictures(self) -> Array:
+        """The camera's pictures: float32 counts, (6000, 1, 8, 8)."""
+        return self.camera.pictures
+
+
+def known(me: str, pth: Any) -> Known:
+    """The network in a student's file; fails unless it finds eights in this student's pictures.
+
+    Args:
+        me: the student's id.
+        pth: the bytes of the file, as the notebook handed them over.
+    """
+    camera = facts.own_camera(me)
+    network = Network.read("pth", pth)
+    found = _known(own.name(me), pth.tobytes())
+    if found_at(found.logits, camera.is_eight) >= LEAST_FOUND:
+        return found
+    brightness = (camera.pictures - camera.black) / camera.gain
+    if found_at(network.logits(brightness), camera.is_eight) >= LEAST_FOUND:
+        raise Failure(
+            "The network of `pth` finds eights if it gets brightness. Your camera gives counts, "
+            "and in these it finds hardly any.",
+            help="Fold black and gain into the first layer, and save the network after that.",
+        )
+    raise Failure(
+        "The network of `pth` finds hardly any eights in your camera's counts.",
+        help="Is it trained(me), with your id? Compare net(counts) with what the network answered "
+        "to (counts - camera.black) / camera.gain before you changed it.",
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _known(me: str, weights: bytes) -> Known:
+    camera = facts.own_camera(me)
+    network = Network.read("pth", np.frombuffer(weights, np.uint8))
+    logits = network.logits(camera.pictures)
+    return Known(camera, network, logits, network.rounding(camera.pictures))
+
+
+def found_at(logits: Array, is_eight: Array) -> float:
+    """The largest share of the eights that is found at the precision of task 6."""
+    order = np.argsort(-logits[:, facts.EIGHT], kind="stable")
+    hits = np.cumsum(is_eight[order])
+    enough = hits / np.arange(1, len(order) + 1) >= facts.PRECISION
+    return float((hits * enough).max() / is_eight.sum())
+
+
+def answers(server: Probe, model: str, known: Known, pictures: Array, whose: str) -> None:
+    """Fail unless an fp32 model answers what the network answers, one picture or many."""
+    require.close(
+        _in_parts(server, model, pictures),
+        known.network.logits(pictures),
+        what=f"the logits of {model} for {whose}",
+        tolerance=known.rounding,
+        help="They are compared with those of the network in eights.pth. Was the file exported "
+        "from it, and deployed after that?",
+    )
+
+
+def answers_in_half(server: Probe, model: str, known: Known, pictures: Array, whose: str) -> None:
+    """Fail unless an fp16 model answers what the network does with its weights in fp16.
+
+    Where the server's hardware has fp16 arithmetic, counts and results are rounded, too. Then the
+    answers are nearer to that than to the network with fp16 weights alone.
+    """
+    served = _in_parts(server, model, pictures)
+    expected = known.network.in_half(pictures)
+    everything = known.network.in_half(pictures, everything=True)
+    if np.abs(served - everything).mean() < 0.5 * np.abs(expected - everything).mean():
+        return
+    require.close(
+        served,
+        expected,
+        what=f"the logits of {model} for {whose}",
+        tolerance=known.rounding,
+        help="They are compared with those of the network in eights.pth, with its weights in fp16. "
+        "Does the file compute anything else?",
+    )
+
+
+def _in_parts(server: Probe, model: str, pictures: Array) -> Array:
+    """The logits of pictures that are sent one alone, seven together, and the rest."""
+    parts = np.split(pictures, [1, 8])
+    return np.concatenate([facts.ask(server, model, part) for part in parts])
+
+
+def of_pth(known: Known, value: Any) -> Array:
+    """The logits of PyTorch that a student handed over; fails unless they are the network's."""
+    given = one_per_picture("logits_pth", value, known.logits)
+    require.close(
+        given,
+        known.logits[:, facts.EIGHT],
+        what="the values in `logits_pth`",
+        tolerance=known.rounding,
+        help="They are compared with those of the network in eights.pth, for your pictures in "
+        "their order.",
+    )
+    return given
+
+
+def one_per_picture(name: str, value: Any, logits: Array) -> Array:
+    """One number per picture; fails where they are probabilities, or of another class.
+
+    Args:
+        name: the parameter's name, for messages.
+        value: what was handed over.
+        logits: both logits of each picture, as they should be about.
+    """
+    column = f"the logit of class {facts.EIGHT} for each picture"
+    given = array(name, value, (len(logits),), because=column)
+    if given.min() >= 0 and given.max() <= 1:
+        raise Failure(
+            f"All values in `{name}` lie between 0 and 1: these are probabilities.",
+            help="A logit is what the network answers. Nothing is done to it.",
+        )
+    other, eight = logits[:, 1 - facts.EIGHT], logits[:, facts.EIGHT]
+    off = {
+        "": np.abs(given - eight).mean(),
+        "those of the other class": np.abs(given - other).mean(),
+        "the differences of both logits": np.abs(given - (eight - other)).mean(),
+    }
+    if like := min(off, key=lambda what: off[what]):
+        raise Failure(
+            f"The values in `{name}` look like {like}.",
+            help=f"The logit of {facts.LABELS[facts.EIGHT]} stands in column {facts.EIGHT} of the "
+            "answer.",
+        )
+    return given
+
+
+def is_on_a_logit(scores: Array, limit: float, rounding: Tolerance) -> bool:
+    """Whether a threshold is so near to a score that rounding could change the verdict."""
+    above, below = scores[scores > limit], scores[scores <= limit]
+    up = above.min() - limit if above.size else np.inf
+    down = limit - below.max() if below.size else np.inf
+    return bool(min(up, down) < min(rounding.allowed, 0.05 * (up + down)))
+
+
+def fewest(scores: Array, truth: Array) -> int:
+    """How many verdicts differ from others at least, whatever the threshold is.
+
+    Args:
+        scores: of a model.
+        truth: the other verdicts; bool, of the same shape.
+    """
+    order = np.argsort(scores, kind="stable")
+    ascending, positive = scores[order], truth[order]
+    # The first k are at most as large as the threshold: those of them that are true differ, and
+    # those after them that are not.
+    differ = np.concatenate([[0], np.cumsum(positive)]) + (~positive).sum()
+    differ -= np.concatenate([[0], np.cumsum(~positive)])
+    is_between = np.concatenate([[True], ascending[1:] > ascending[:-1], [True]])
+    return int(differ[is_between].min())
+
+
+def deviates_less(server: Probe, model: str, known: Known, pictures: Array, whose: str) -> None:
+    """Fail unless a model's logits are much nearer to PyTorch's than those of plain fp16."""
+    pictures = pictures[:_TELLING]
+    exact = known.network.logits(pictures)
+    plain = np.abs(known.network.in_half(pictures) - exact)[:, facts.EIGHT].mean()
+    off = np.abs(facts.ask(server, model, pictures) - exact)[:, facts.EIGHT].mean()
+    if off > SHARE * plain:
+        raise Failure(
+            f"On {whose} the logits of {model} deviate by {off:.2g} on average: {off / plain:.2f} "
+            f"times as much as with all weights in fp16 as they are. At most {SHARE:g} is wanted.",
+            help="Which numbers are multiplied with which in the first layer, and of what size are "
+            "they?",
+        )
+
+
+def decided(server: Probe, model: str, known: Known, pictures: Array, limit: float) -> Array:
+    """The verdicts that a model answers; fails unless they follow from its logits and a limit."""
+    logits, verdicts = facts.decide(server, model, pictures)
+    scores = logits[:, facts.EIGHT]
+    wrong = (verdicts != (scores > limit)) & (np.abs(scores - limit) > known.rounding.allowed)
+    if wrong.all() or wrong.sum() > 0.5 * len(wrong):
+        raise Failure(
+            f"Most verdicts of {model} are the opposite of `logit > {limit:.5g}`.",
+            help="The verdict is true where the picture shows an eight.",
+        )
+    if wrong.any():
+        what = (
+            f"{wrong.sum()} of {len(wrong):,} verdicts of {model} are not `logit > {limit:.5g}`, "
+            f"where the logit is that of {facts.LABELS[facts.EIGHT]} as the model answers it."
+        )
+        raise Failure(
+            f"{what} These logits go from {scores[wrong].min():.5g} to {scores[wrong].max():.5g}.",
+            help="Which number does the file compare with? In fp16 a threshold is rounded, too.",
+            unquoted=what,
+        )
+    return verdicts
+
+
+def engine(server: Probe, value: Any) -> bool:
+    """Whether a TensorRT engine can be asked. Where none can, a note says that it is not attempted.
+
+    Raises:
+        Failure: the value is neither `NOT_ATTEMPTED` nor the engine's name; or another backend
+            serves a model of this name.
+    """
+    if not isinstance(value, str) or value not in (facts.NOT_ATTEMPTED, facts.ENGINE):
+        raise Failure(
+            f"`engine` is neither {facts.NOT_ATTEMPTED!r} nor {facts.ENGINE!r}.",
+            help="Without a GPU leave it as it is: this task is a bonus.",
+        )
+    if value == facts.NOT_ATTEMPTED:
+        collect.note("TensorRT: not attempted. Not verified on a GPU.")
+        return False
+    try:
+        server.require(value)
+    except Failure:
+        collect.note(
+            "TensorRT: not attempted here, since this server has no engine that runs. Not verified "
+            "on a GPU."
+        )
+        return False
+    require.backend(server, value, "tensorrt")
+    return True

@@ -1,0 +1,248 @@
+"""The hidden checks of a1__classifier.
+
+They load the student's checkpoint themselves, and compare its answers with those of the student's
+model, on texts that no student has seen: pieces of two texts of the zoo's test data, put together
+at random. A checkpoint is loaded as data: no code of its own, no pickles, no network. The messages
+contain no text and no expected value.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grader.checks import a1_answers as answers_of
+from grader.checks import a1_facts as facts
+from grader.checks import require
+from grader.checks.a1_batches import mixed_sizes, one_call
+from grader.checks.a1_examples import compare_examples, read_examples
+from grader.checks.a1_refusals import crowd, refuses_each
+from grader.checks.a1_unsure import compare_counts, read_counts
+from grader.checks.define import hidden
+from grader.checks.failure import Failure
+from grader.checks.probe import Array, Probe
+
+#: What a served checkpoint is, beside the sizes that its config states.
+_FAMILIES = (
+    "albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "mobilebert",
+    "mpnet", "roberta", "squeezebert", "xlm-roberta",
+)  # fmt: skip
+
+
+#: No number in a checkpoint's config may be above the first; of layers it may have the second.
+_LARGEST, _LAYERS = 1_000_000, 64
+
+
+class Reference:
+    """The network and the tokenizer of a student's checkpoint, asked one text at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        import torch
+        from tokenizers import Tokenizer
+        from transformers.models.auto.modeling_auto import AutoModelForSequenceClassification
+        from transformers.models.bert import modeling_bert  # noqa: F401  # before any fork
+
+        torch.set_num_threads(1)
+        self._torch = torch
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        network, found = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+        if found["missing_keys"]:  # they would be drawn at random
+            raise ValueError("the file lacks weights that the config names")
+        self._network = network.eval()
+        stated = answers_of.settings(folder / "tokenizer_config.json").get("model_max_length")
+        config = self._network.config
+        limits = [limit for limit in (stated, getattr(config, "max_position_embeddings", None))
+                  if isinstance(limit, int)]  # fmt: skip
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(min([*limits, 512]))
+
+    def __call__(self, texts: Sequence[str]) -> Array:
+        """The probability of each class: float64, shape (texts, classes)."""
+        rows = []
+        with self._torch.inference_mode():
+            for text in texts:
+                ids = self._torch.tensor([self._tokenizer.encode(text).ids])
+                logits = self._network(input_ids=ids, attention_mask=ids * 0 + 1).logits
+                rows.append(logits.double().softmax(-1)[0].numpy())
+        return np.stack(rows)
+
+
+def reference(server: Probe, model: str) -> Reference:
+    """The student's checkpoint, loaded as data; fails where it is no classifier.
+
+    Raises:
+        Failure: it cannot be loaded, or is of a family that is not admitted.
+    """
+    folder = answers_of.checkpoint(server, model)
+    settings = answers_of.settings(folder / "config.json")
+    family = settings.get("model_type")
+    if family not in _FAMILIES:
+        raise Failure(
+            f"The checkpoint's model_type is {str(family)[:40]!r}.",
+            help=f"The grader loads text classifiers of these families: {', '.join(_FAMILIES)}.",
+        )
+    for name, number in settings.items():
+        most = _LAYERS if "layers" in name or "groups" in name else _LARGEST
+        if isinstance(number, int) and number > most:
+            raise Failure(
+                f"The checkpoint cannot be loaded as data: its config says {name[:40]} = {number}.",
+                help=f"At most {most} is loaded here.",
+            )
+    return _loaded(folder, answers_of.digest(folder))
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(folder: Path, digest: str) -> Reference:
+    try:
+        return Reference(folder)
+    except Exception as error:
+        raise Failure(
+            f"The checkpoint cannot be loaded as data: {type(error).__name__}.",
+            help="It is loaded with local_files_only=True, use_safetensors=True and "
+            "trust_remote_code=False. Fetch it anew.",
+        ) from None
+
+
+def secret_texts(server: Probe, count: int, languages: Sequence[str]) -> list[str]:
+    """New texts, each a piece of one test text and a piece of another of the same language.
+
+    Args:
+        server: the random numbers come from its `rng`.
+        count: the number of texts.
+        languages: those that they are in.
+    """
+    unseen, found = facts.unseen_texts(), []
+    for number in range(count):
+        mine = unseen[languages[number % len(languages)]]
+        one, other = (mine[place] for place in server.rng.integers(len(mine), size=2))
+        at = int(server.rng.integers(3, max(4, len(one))))
+        found.append(f"{one[:at].strip()} {other[: int(server.rng.integers(4, 60))].strip()}")
+    return [found[place] for place in server.rng.permutation(count)]
+
+
+def known(server: Probe, model: str, me: str | None = None) -> tuple[list[str], tuple[str, ...]]:
+    """The classes of the checkpoint, and languages for texts."""
+    classes = answers_of.labels(answers_of.checkpoint(server, model))
+    if answers_of.of_the_zoo(classes):
+        return classes, tuple(classes)
+    return classes, facts.own_languages(me) if me else facts.own_languages()
+
+
+@hidden("a1.config")
+def only_texts(server: Probe, model: str) -> None:
+    """Numbers in place of texts are refused."""
+    if not server.refusal(model, {facts.INPUT: np.zeros((2, 1), np.float32)}):
+        raise Failure(f"{model} answers numbers in place of texts.", help="Look at TEXT's type.")
+
+
+@hidden("a1.answers")
+def secret_answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) -> None:
+    """Other texts get the probabilities that the checkpoint gives, in batches of any size."""
+    network = reference(server, model)
+    classes, languages = known(server, model, me)
+    for count in (1, 7, facts.ROWS):
+        texts = secret_texts(server, count, languages)
+        if count == facts.ROWS:
+            texts[3] = " ".join(texts)[:300]  # more than the network reads
+        require.close(
+            answers_of.ask(server, model, texts, classes).table,
+            network(texts),
+            what=f"the probabilities of {count} other texts",
+            tolerance=answers_of.tolerance(),
+            help="They are compared with those of your checkpoint. Does the network get the whole "
+            "text as the client sent it, with the attention mask, and are the logits turned into "
+            "probabilities by softmax?",
+        )
+
+
+@hidden("a1.batches")
+def secret_batches(server: Probe, me: str, model: str) -> None:
+    """Other texts, in requests of other sizes."""
+    classes, languages = known(server, model, me)
+    texts = secret_texts(server, facts.ROWS, languages)
+    sizes = [*server.rng.permutation([1, 2, 3, 4, 6, 7, 9]).tolist()]
+    mixed_sizes(server, model, texts, sizes, classes)
+    network = reference(server, model)
+    one_call(server, model, texts, classes, elsewhere=lambda text: network([text]))
+
+
+@hidden("a1.refusals")
+def secret_refusals(server: Probe, me: str, model: str) -> None:
+    """Other bad texts of the same four kinds; and good texts that look unusual are answered."""
+    classes, languages = known(server, model, me)
+    texts = secret_texts(server, 16, languages)
+    spaces = ["\u00a0", " ", "\t", "\n", "\u2003", "\u3000"]
+    blank = "".join(server.rng.choice(spaces, size=int(server.rng.integers(1, 9))))
+    cut = texts[0].encode() + "ё".encode()[:1]
+    longer = facts.LONGEST + int(server.rng.integers(1, 40))
+    bad = {
+        "an empty text": b"",
+        "a blank text": blank.encode(),
+        "a text that is not UTF-8": cut,
+        "a text that is too long": ("ю" * longer).encode(),
+    }
+    refuses_each(server, model, bad, good=texts[1])
+    crowd(server, model, texts, bad, classes)
+    unusual = [texts[2] + " 🙂", f"\n{texts[3]}\n", "ю " * (facts.LONGEST // 2)]
+    require.close(
+        answers_of.ask(server, model, unusual, classes).table,
+        reference(server, model)(unusual),
+        what="the probabilities of unusual texts",
+        tolerance=answers_of.tolerance(),
+        help="Texts with signs that no language has, with line ends, and of exactly "
+        f"{facts.LONGEST} characters are good texts.",
+    )
+
+
+@hidden("a1.examples")
+def true_examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
+    """The examples hold what the checkpoint answers."""
+    network = reference(server, model)
+    classes = answers_of.labels(answers_of.checkpoint(server, model))
+    given = read_examples(examples)
+    tables = [network(one.texts) for one in given]
+    answered = [
+        ([classes[best] for best in table.argmax(1)], table.max(axis=1)) for table in tables
+    ]
+    compare_examples(given, answered, "your checkpoint")
+
+
+@hidden("a1.code")
+def no_state(server: Probe, model: str) -> None:
+    """Requests leave nothing behind: the same texts get the same answers after others."""
+    classes, languages = known(server, model)
+    texts, others = (secret_texts(server, 8, languages) for _ in range(2))
+    first = answers_of.ask(server, model, texts, classes)
+    answers_of.ask(server, model, others, classes)
+    server.outcomes(model, [answers_of.column([b"\xff"]), answers_of.column([""])])
+    again = answers_of.ask(server, model, texts, classes)
+    require.close(
+        again.table,
+        first.table,
+        what="the probabilities of texts that were asked a second time",
+        tolerance=answers_of.tolerance(),
+        help="What execute keeps in self is still there at the next batch.",
+    )
+
+
+@hidden("a1.unsure")
+def true_counts(
+    server: Probe, me: str, model: str, thresholds: Any, kept: Any, caught: Any, chosen: float
+) -> None:
+    """The counts are those of the checkpoint's scores."""
+    network = reference(server, model)
+    scores = [
+        network(texts).max(axis=1) for texts, _ in (facts.own_texts(me), facts.foreign_texts(me))
+    ]
+    counts = read_counts(thresholds, kept, caught, chosen)
+    compare_counts(counts, scores[0], scores[1], "your checkpoint")

@@ -1,0 +1,136 @@
+"""Look into the ONNX file that a model is served from: which numbers it holds, and in which type.
+
+    for held in onnx_file.numbers(server, "eights_fp16"):
+        held.type, held.values.size         # "FLOAT16", 144
+
+The file is read as data; nothing in it runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import require
+from .failure import Failure
+from .probe import Array, Probe
+
+#: The most bytes of a file that is read.
+LARGEST = 64 << 20
+_NAME = "model.onnx"
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """A tensor that a file holds: a weight, or any other constant.
+
+    Attributes:
+        type: the type in which it is stored, as ONNX calls it: "FLOAT", "FLOAT16", "INT64".
+        values: its numbers, one after the other: float64.
+    """
+
+    type: str
+    values: Array
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether its type has fractions."""
+        return "FLOAT" in self.type or self.type == "DOUBLE"
+
+
+def numbers(server: Probe, model: str, *, help: str = "") -> list[Numbers]:
+    """Every tensor in the file that a model is served from, wherever in the graph it stands.
+
+    Args:
+        server: the check's probe.
+        model: the model's name; one version of it is served, from `1/model.onnx`.
+        help: what to look at.
+
+    Raises:
+        Failure: another backend, version or file is served; or the file cannot be read, or keeps
+            its weights in a second file.
+    """
+    config = require.backend(server, model, "onnxruntime")
+    require.versions(server, model, (1,), help="One version is looked at: the folder 1.")
+    where = f"{model}/1/{_NAME}"
+    if config.get("default_model_filename", _NAME) != _NAME:
+        raise Failure(
+            f"{model} is served from {str(config['default_model_filename'])[:80]!r}.",
+            help=f"This task is about 1/{_NAME}: take default_model_filename out of the config.",
+        )
+    path = server.server.repository / model / "1" / _NAME
+    try:
+        if path.is_symlink() or path.stat().st_size > LARGEST:
+            raise OSError
+        data = path.read_bytes()
+    except OSError:
+        raise Failure(f"{where} is no file that can be read.", help=help) from None
+    import onnx
+
+    try:
+        graph = onnx.load_from_string(data)
+    except Exception:  # whatever a file of a student's makes protobuf raise
+        raise Failure(f"{where} is no ONNX file.", help=help) from None
+    return [_read(tensor, where) for tensor in _tensors(graph)]
+
+
+def count(held: Sequence[Numbers], *types: str) -> int:
+    """How many numbers there are, in these types or in all."""
+    return sum(one.values.size for one in held if not types or one.type in types)
+
+
+def holds(held: Sequence[Numbers], type: str, tensor: Array, *, apart: float) -> bool:
+    """Whether one of the tensors has the numbers of an array, in whatever order.
+
+    An exporter may turn a matrix around, so only the sorted numbers are compared.
+
+    Args:
+        held: the tensors.
+        type: the type in which it must be stored.
+        tensor: the array.
+        apart: how far two numbers may be apart, as a share of the larger one; and at most a
+            ten-millionth, since converters replace smaller numbers.
+    """
+    wanted = np.sort(tensor, axis=None).astype(np.float64)
+    return any(
+        one.type == type
+        and one.values.size == wanted.size
+        and np.allclose(np.sort(one.values), wanted, rtol=apart, atol=1.2e-7)
+        for one in held
+    )
+
+
+def _tensors(message: Any) -> Iterator[Any]:
+    """All `TensorProto` in a message of protobuf, and lists of floats as such."""
+    import onnx
+
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.name == "floats":
+            yield onnx.helper.make_tensor("floats", onnx.TensorProto.FLOAT, [len(value)], value)
+        elif field.message_type is not None:
+            for part in value if isinstance(value, Sequence) else [value]:
+                yield from _tensors(part)
+
+
+def _read(tensor: Any, where: str) -> Numbers:
+    import onnx
+
+    kind = onnx.TensorProto.DataType.Name(tensor.data_type)
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise Failure(
+            f"{where} keeps weights in a second file.",
+            help="Save it with external_data=False: so small a network needs one file.",
+        )
+    try:
+        values = onnx.numpy_helper.to_array(tensor)
+        if values.dtype.kind not in "fiub":
+            values = np.zeros(values.size)
+    except Exception:
+        raise Failure(f"{where} holds a tensor that cannot be read.") from None
+    return Numbers(kind, values.astype(np.float64).ravel())

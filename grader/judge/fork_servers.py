@@ -1,0 +1,57 @@
+"""The fork servers of this process: one for notebooks and one for judges, per assignment.
+
+Both import, before anything of a submission is read, what the assignment's own notebook or its own
+checks import. They are two processes, so that a notebook's process shows nothing of a judge's: not
+even where in memory its modules lie.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+
+from workbook.assignments import Assignment, cells
+
+from ..sandbox import ForkServer
+from ..sandbox.mounts import course
+from .course_files import parsed
+
+#: Notebooks are drawn in with this; matplotlib reads it when it is imported.
+_BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+_HIDDEN = "grader.checks.hidden"
+
+
+@functools.cache
+def for_notebooks(assignment: Assignment) -> ForkServer:
+    """The fork server for the program that runs a notebook, and for the notebook's kernel."""
+    notebook = cells.read(assignment.release)
+    code = ("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code")
+    modules = ["grader.judge.imported", f"grader.checks.{assignment.short}", *_imported(code)]
+    _, environment = course()
+    return ForkServer(modules, environment | _BACKEND)
+
+
+@functools.cache
+def for_judges(assignment: Assignment) -> ForkServer:
+    """The fork server for judges. It does not import the hidden checks, but what these import."""
+    checks = assignment.home / "grader" / "checks"
+    sources = [checks / f"{assignment.short}.py", checks / "hidden" / f"{assignment.short}.py"]
+    code = (path.read_text("utf-8") for path in sources if path.is_file())
+    modules = ["grader.judge.judge", f"grader.checks.{assignment.short}", *_imported(code)]
+    _, environment = course(hidden=True)
+    return ForkServer(modules, environment)
+
+
+def _imported(sources: Iterable[str]) -> Iterator[str]:
+    """The modules that programs import, wherever in them the statement stands. Names that are no
+    module are among them: `from a import b` gives `a` and `a.b`."""
+    for source in sources:
+        for node in ast.walk(ast.Module(parsed(source), [])):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            yield from (name for name in names if not name.startswith(_HIDDEN))

@@ -1,0 +1,27 @@
+"""What the program that runs a notebook needs beside the notebook's own imports.
+
+A fork server imports this module (fork_servers.py). Importing it also does once what takes long
+when it is done for the first time: it makes the validator of notebooks.
+"""
+
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+import concurrent.futures.thread
+import tarfile
+
+import ipykernel.ipkernel
+import ipykernel.kernelapp
+import IPython.core.completer
+import jupyter_client.asynchronous
+import matplotlib_inline.backend_inline
+import nbclient
+import nbformat
+import zmq.asyncio
+
+from workbook.server import Triton
+
+from . import kernel_provisioner, notebook_program
+
+nbformat.validate(nbformat.v4.new_notebook())  # type: ignore[no-untyped-call]

@@ -1,0 +1,370 @@
+# ---
+# title: The Python backend
+# minutes: 17
+# ---
+
+# %% [markdown]
+# # The Python backend
+#
+# **Question.** Your logic fits no model format: it reads labels, refuses bad requests, asks other models. What do you write, what does Triton do with it, and what does each copy cost?
+#
+# The Python backend runs on CPU and GPU. A plain network is faster in a C++ backend: no other process.
+
+# %%
+import numpy as np
+
+from workbook.lessons import claim, compare, folder, formats, laboratory, predict, write
+from workbook.lessons.setups import python_models as setup
+from workbook.lessons.tasks import python as own
+
+models = folder("python")
+setup.repository(models)
+code = models / "python_model/1/model.py"
+lab = laboratory(models, only=["first", "second", "countdown"])
+print((models / "python_model/config.pbtxt").read_text())
+
+# %% [markdown]
+# ## The example of document 000
+#
+# The config above is document 000's, with the braces and names that its printout lost. Its code adds and subtracts. This is it, shortened, with `initialize` as printed:
+
+# %%
+write(code, """import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.model_config = json.loads(args["model_config"])
+        output0_config = pb.get_output_config_by_name(model_config, "OUTPUT_0")
+        self.output0_dtype = pb.triton_string_to_numpy(output0_config["data_type"])
+
+    def execute(self, requests):
+        both = [[pb.Tensor("OUTPUT_0", (a + b).astype(self.output0_dtype)), pb.Tensor("OUTPUT_1", a - b)] for a, b in [[x.as_numpy() for x in r.inputs()] for r in requests]]
+        return [pb.InferenceResponse(tensors) for tensors in both]
+
+    def finalize(self):
+        print("model unloaded, goodbye")
+""")  # fmt: skip
+
+# %%
+steps = {"": "", "import triton": "import json\nimport triton", "(model_": "(self.model_"}
+refused = [setup.change(lab, code, old, new) for old, new in steps.items()]
+one = np.array([[1, 2]], "f4")
+sums = setup.infer(lab, "python_model", INPUT_0=one, INPUT_1=one)
+printed = setup.unload(lab, "python_model", "goodbye")
+claim(
+    all(refused[:2]) and not refused[2] and sums["OUTPUT_0"].sum() == 6 and len(printed) == 1,
+    "Two mistakes stop initialize. Mended, the model adds; what finalize prints is in the log.",
+    "Run the two cells again.",
+    id="python.example",
+)
+print(*refused[:2], sep="\n")
+
+# %% [markdown]
+# > **Errata.** The printed `initialize` does not import `json`, and reads `model_config` where it stored `self.model_config`.
+#
+# ## The classifier
+#
+# `focus_python` says whether a piece of a photo is sharp. Beside model.py lie `weights.pth` and `network.py`, a module of its own. The version folder is on Python's path.
+
+# %%
+# %%writefile {models}/focus_python/1/model.py
+import network  # network.py, beside this file
+import torch
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        version = "{model_repository}/{model_version}".format(**args)
+        self.net = network.load(version + "/weights.pth")
+
+    def execute(self, requests):
+        x = [torch.from_numpy(pb.get_input_tensor_by_name(r, "image").as_numpy()) for r in requests]
+        logits = self.net(torch.cat(x)).split([len(rows) for rows in x])
+        return [pb.InferenceResponse([pb.Tensor("logits", y.numpy())]) for y in logits]
+
+
+# %%
+lab.load("focus_python")
+apart = np.abs(formats.ask(lab, "focus_python") - formats.reference()).max()
+claim(
+    apart < 1e-4,
+    f"Served and in the notebook, the 200 answers differ by {apart:.0e} at most.",
+    "Run the two cells again.",
+    id="python.classifier",
+)
+print((models / "focus_python/config.pbtxt").read_text())
+
+# %% [markdown]
+# `initialize` loads once per instance. `execute` joins the rows of *all* requests: a loop over the requests would compute them one by one.
+#
+# ## Without a config
+#
+# `auto_complete_config` fills the config in, before any instance starts:
+#
+# ```python
+#     @staticmethod
+#     def auto_complete_config(config):
+#         config.add_input({"name": "image", "data_type": "TYPE_FP32", "dims": [3, 64, 64]})
+#         config.add_output({"name": "logits", "data_type": "TYPE_FP32", "dims": [2]})
+#         config.set_max_batch_size(32)
+#         return config
+# ```
+
+# %%
+predict(
+    "python.conflict",
+    "config.pbtxt says dims: [ 3, 32, 32 ]. The code adds the same input with [3, 64, 64]. Then?",
+    {
+        "the code wins: it is asked later": "add_input adds what is missing. An input that is "
+        "there already is compared with it.",
+        "the file wins: somebody wrote it on purpose": "The file is not overruled, and the code "
+        "is not ignored either. Read the server's words below.",
+        "the model is refused": None,
+    },
+)
+
+# %%
+home = setup.without_config(models, "focus_python", "focus_auto")
+bare = setup.loaded(lab, "focus_auto")
+setup.add_method(home)  # the function above
+filled = setup.loaded(lab, "focus_auto")
+wrong = 'input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 32, 32 ] } ]'
+(home / "config.pbtxt").write_text('backend: "python" ' + wrong)
+conflict = setup.refusal(lab, "focus_auto")
+seen = "the model is refused" if conflict else "the code wins: it is asked later"
+compare("python.conflict", seen, premise=setup.completed(filled))
+claim(
+    "image" in conflict and filled["input"] and not bare["input"],
+    f"The function fills an empty config. A file that differs is refused: {conflict}",
+    "Run the cells of this section again.",
+    id="python.auto",
+)
+print("without the function:", bare["input"], bare["max_batch_size"])
+
+# %% [markdown]
+# The option `--disable-auto-complete-config` turns this off. Each load costs one more start of Python.
+#
+# ## One bad request among four
+#
+# `checked` has two ways to fail: it answers a negative place with an error, and it has a bug, an `IndexError` for places above 2. Four clients ask at once; their requests share one execution.
+
+# %%
+# %%writefile {models}/checked/1/model.py
+import numpy as np
+import triton_python_backend_utils as pb
+
+WEIGHTS = np.array([0.2, 0.5, 0.3], np.float32)
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(pb.get_input_tensor_by_name(r, "place").as_numpy()) for r in requests]
+
+    def answer(self, place):
+        if (place < 0).any():
+            return pb.InferenceResponse(error=pb.TritonError("place is negative"))
+        return pb.InferenceResponse([pb.Tensor("weight", WEIGHTS[place])])
+
+
+# %%
+predict(
+    "python.errors",
+    "The places are 0, 1, 7, 2. The third makes the code raise. Who gets an error?",
+    {
+        "the third client only": "That is what InferenceResponse(error=…) does. An exception "
+        "leaves execute as a whole: there is no list of responses.",
+        "the third and the fourth": "The list is returned at the end. Before the exception, no "
+        "answer had left the model.",
+        "all four": None,
+    },
+)
+
+# %%
+lab.load("checked")
+raised = setup.at_once(lab, "checked", [0, 1, 7, 2])
+answered = setup.at_once(lab, "checked", [0, 1, -1, 2])
+failed = {"raised": len(raised.refused), "answered": len(answered.refused)}
+together = setup.in_one(raised, answered)
+who = {1: "the third client only", 2: "the third and the fourth"}
+compare("python.errors", who.get(failed["raised"], "all four"), premise=together)
+claim(
+    failed == {"raised": 4, "answered": 1},
+    "An exception fails every request of the execution; an error response fails its own.",
+    "Run this cell again.",
+    premise=together,
+    id="python.errors",
+)
+answered.answers[["id", "error"]]
+
+# %% [markdown]
+# ## Ask other models, and count
+#
+# `exec()` waits for another model's answer ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). A [custom metric](https://github.com/triton-inference-server/python_backend#custom-metrics) joins those of the server. With `async_exec`, a model asks several at once: here `first` and `second`, which sleep 150 ms each. `exec(decoupled=True)` returns an iterator over [streamed answers](https://github.com/triton-inference-server/python_backend#using-bls-with-decoupled-models).
+
+# %%
+# %%writefile {models}/tally/1/model.py
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.family = pb.MetricFamily("sharp_total", "Sharp so far", pb.MetricFamily.COUNTER)
+        self.sharp = self.family.Metric(labels={"model": args["model_name"]})
+
+    def execute(self, requests):
+        given = {"model_name": "focus_python", "requested_output_names": ["logits"]}
+        answers = [pb.InferenceRequest(inputs=r.inputs(), **given).exec() for r in requests]
+        logits = [answer.output_tensors()[0].as_numpy() for answer in answers]
+        self.sharp.increment(sum(int((y[:, 1] > y[:, 0]).sum()) for y in logits))
+        return [pb.InferenceResponse(answer.output_tensors()) for answer in answers]
+
+
+# %%
+# %%writefile {models}/panel/1/model.py
+import asyncio
+
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    async def execute(self, requests):
+        return [await self.ask(request) for request in requests]
+
+    async def ask(self, request):
+        given = {"inputs": request.inputs(), "requested_output_names": ["Y"]}
+        asks = [pb.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
+        answers = await asyncio.gather(*[ask.async_exec() for ask in asks])
+        return pb.InferenceResponse(answers[0].output_tensors())
+
+
+# %%
+for name in ("tally", "panel", "in_turn", "collected", "ibuddha_chitchat_bls"):
+    lab.load(name)
+sharp = int((formats.score(formats.ask(lab, "tally")) > 0).sum())
+ms = {name: 1000 * setup.seconds(lab, name, X=one[:, :1]) for name in ("in_turn", "panel")}
+counts = setup.infer(lab, "collected", start=np.array([4], "i4"))["counts"]
+claim(
+    setup.metric(lab, "sharp_total") % sharp == 0 and counts.tolist() == [4, 3, 2, 1],
+    f"The counter has grown by {sharp}. One after the other: {ms['in_turn']:.0f} ms; at once: "
+    f"{ms['panel']:.0f} ms. Four streamed answers became one.",
+    "Run this cell again.",
+    id="python.bls",
+)
+
+# %% [markdown]
+# ## Document 003: whose memory?
+#
+# Its model asks a GPT in a loop (assignment a6). The code is on the CPU (`KIND_CPU`), the GPT on a GPU. Its config loads as printed. It says: the answer lies on the GPU, only `to_dlpack` can read it, and DLPack costs less than `as_numpy`. We measure the last on this CPU, with 40 MB.
+
+# %%
+# %%writefile {models}/handover/1/model.py
+import clock  # clock.py, beside this file: the fastest of 20 calls
+import triton_python_backend_utils as pb
+from torch import from_numpy
+from torch.utils.dlpack import from_dlpack
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        x = pb.get_input_tensor_by_name(requests[0], "x")
+        ms = clock.ms(
+            x.as_numpy().copy, lambda: from_numpy(x.as_numpy()), lambda: from_dlpack(x.to_dlpack())
+        )
+        return [pb.InferenceResponse([pb.Tensor("ms", ms)])]
+
+
+# %%
+lab.load("handover")
+copy, numpy, dlpack = setup.infer(lab, "handover", x=np.ones(10_000_000, "f4"))["ms"]
+print(f"a copy {copy:.1f} ms, as_numpy {numpy:.4f} ms, to_dlpack {dlpack:.4f} ms")
+chat = setup.chat(lab)
+claim(
+    max(numpy, dlpack) < copy / 20 and "ibuddha_chitchat" in chat,
+    f"Neither copies 40 MB: a copy takes {copy / max(numpy, dlpack):.0f} times as long. Without its GPT, document 003's model says: {chat}",
+    "Run this cell again.",
+    id="python.dlpack",
+)
+
+# %% [markdown]
+# > **Errata.** On a GPU, `preferred_memory` brings an answer [to the CPU](https://github.com/triton-inference-server/python_backend#business-logic-scripting). Its comment `InferenceResponse(output_tensors=…, TritonError(…))` is no Python: write `error=`. Its `raise` fails the whole batch.
+#
+# ## Copies, and the other formats
+#
+# Each instance is a process. Here processes share imported packages (a fork server); a *plain* server, like the container's, imports torch in each.
+
+# %%
+costs = setup.instances(lab, "focus_python", (1, 4))
+with laboratory(models, only=[], plain=True) as plain:
+    alone = setup.instances(plain, "focus_python", (1, 4))
+net = setup.in_process(models / "focus_python")
+row = formats.add(lab, "focus_python", "Python", net)
+both = costs.join(alone, rsuffix=", plain").round(2)
+claim(
+    costs.processes.tolist() == [1, 4] and row.changed == 0,
+    f"One process per instance. Eight under way: {row.ratio:.0%} of the in-process speed.",
+    "Close other programs, and run this cell again.",
+    premise=row.repeated,
+    id="python.instances",
+)
+print(both)
+formats.table()
+
+# %% [markdown]
+# ## Five mistakes
+#
+# A `KIND_GPU` group loads on a laptop: it only tells the code where to compute. The code moves its own network. Not verified on a GPU.
+
+# %%
+from workbook.lessons import mistakes, task
+
+edit = setup.rewrite
+made = mistakes.provoke(lab, "focus_python", {
+    "a typo in an import": edit("import torch", "import troch"),
+    "another class": edit("TritonPythonModel", "Model"),
+    "a method without args": edit("(self, args)", "(self)"),
+    "a path from the working directory": edit('version + "/', '"'),
+    "an unknown key": mistakes.config("max_batch_size", "max_batchsize"),
+})  # fmt: skip
+claim(len(made.refused) == 5, "The server refuses all five.", "Run it again.", id="python.mistakes")
+made
+
+# %% [markdown]
+# ## Your turn
+#
+# Write the three methods of `verdict`, in a new cell that begins with `%%writefile {models}/verdict/1/model.py`. The input is two logits; the config below has a threshold. The words lie in `labels.txt`, beside model.py. `finalize` logs `verdicts: N`, the number of rows that were answered.
+
+# %%
+print((own.add(models) / "config.pbtxt").read_text())
+lab.load("verdict")
+task("python.verdict", server=lab)
+
+# %% [markdown]
+# ## What to remember
+#
+# - `initialize` loads, once per instance and process. `execute` gets a list of requests: join their rows. `finalize` runs at the unload.
+# - Return an error response for a bad request. An exception fails its neighbours as well.
+# - Ask other models with `exec` or `async_exec`. Neither numpy nor DLPack copies an input on the CPU.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A model with one instance asks itself by BLS. What happens?</summary>
+#
+# It waits for ever: its only instance is busy waiting. So does a circle of models ([limitation](https://github.com/triton-inference-server/python_backend#limitation)).
+#
+# </details>
+#
+# <details><summary>The dynamic batcher forms batches of eight, and the throughput does not grow. Where do you look?</summary>
+#
+# At `execute`: a loop that computes one request after the other undoes the batch.
+#
+# </details>
+#
+# <details><summary>A class keeps <code>x.as_numpy()</code> of a request in <code>self</code>. Why is that wrong?</summary>
+#
+# The array looks at shared memory that the next requests overwrite. Keep a copy.
+#
+# </details>
+#
+# Next: [Python environments](03__python_environments.ipynb).

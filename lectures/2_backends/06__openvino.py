@@ -1,0 +1,327 @@
+# ---
+# title: The OpenVINO backend
+# minutes: 16
+# ---
+
+# %% [markdown]
+# # The OpenVINO backend
+#
+# **Question.** The server has no GPU. OpenVINO is made for processors by Intel and runs on others, too. Does it answer faster than ONNX Runtime on the same cores, and what does it change?
+#
+# In Triton it serves on [CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices).
+
+# %%
+import numpy as np
+import openvino as ov
+import torch
+
+from workbook import lessons
+from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, task, write
+from workbook.lessons.setups import documented, variants
+from workbook.lessons.setups import openvino as setup
+
+setup.hide_warnings()
+models = setup.models()
+lab = lessons.laboratory(models, only=[])
+
+# %% [markdown]
+# ## Three ways in
+#
+# OpenVINO converts PyTorch, TensorFlow, TensorFlow Lite, ONNX, PaddlePaddle and JAX, and reads its own format, IR. The same network, from three of them:
+
+# %%
+net, pictures = formats.network(), formats.pictures()
+example, onnx_file = torch.from_numpy(pictures[:2]), models / "from_onnx/1/model.onnx"
+free = ({0: torch.export.Dim("batch")},)
+named = {"input_names": ["image"], "output_names": ["logits"], "verbose": False}
+program = torch.onnx.export(net, (example,), dynamic_shapes=free, **named)
+program.save(onnx_file, external_data=False)
+saved = setup.save_tensorflow(models)
+found = {
+    "PyTorch": ov.convert_model(net, example_input=example, input=[-1, 3, 64, 64]),
+    "ONNX": ov.convert_model(onnx_file),
+    "TensorFlow": ov.convert_model(saved),
+}
+
+# %%
+away = {}
+for source, model in found.items():
+    print(source, model.inputs, model.outputs)
+    away[source] = np.abs(setup.logits(model, "f32") - formats.reference()).max()
+claim(
+    max(away.values()) < 1e-3,
+    f"In fp32 all three answer like PyTorch: logits differ by {max(away.values()):.0e} at most.",
+    "Run this cell and the one before it again.",
+    id="openvino.ways",
+)
+
+# %% [markdown]
+# From PyTorch, tensors may come without names. A config needs some, so we give them, and save the model: `model.xml` is the graph, `model.bin` the weights.
+
+# %%
+predict(
+    "openvino.bin",
+    "The weights have 4 bytes each. `ov.save_model(model, file)`: how large is model.bin?",
+    {
+        "4 bytes per weight": "That would be compress_to_fp16=False.",
+        "2 bytes per weight": None,
+        "less: it is compressed like a zip file": "Weights look like noise and hardly shrink. "
+        "What is compressed is their number of bits.",
+    },
+)
+
+# %%
+converted = found["PyTorch"]
+converted.inputs[0].get_tensor().set_names({"image"})
+converted.outputs[0].get_tensor().set_names({"logits"})
+ir = models / "focus_openvino/1/model.xml"
+ov.save_model(converted, ir)
+weights = sum(parameter.numel() for parameter in net.parameters())
+each = ir.with_suffix(".bin").stat().st_size / weights
+half = setup.logits(ov.Core().read_model(ir), "f32")
+small = np.abs(half - formats.reference()).max()
+size = "2 bytes per weight" if each < 3 else "4 bytes per weight"
+compare("openvino.bin", size, premise=Premise(weights > 100_000, "the network is too small"))
+claim(
+    each < 2.2 and formats.changed(half) <= 2,
+    f"{weights:,} weights, {each:.1f} bytes each. Logits differ by {small:.0e}, "
+    f"{formats.changed(half)} of 200 verdicts changed.",
+    "Run the cell before this one again.",
+    id="openvino.half",
+)
+
+# %% [markdown]
+# The *file* has half-precision weights, unless `compress_to_fp16=False`. What it *computes* in is another choice:
+
+# %%
+core = ov.Core()
+compiled_anyhow = core.compile_model(converted, "CPU")
+chosen = compiled_anyhow.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+table = {kind: setup.logits(converted, kind) for kind in ("f32", chosen, "")}
+for kind, logits in table.items():
+    apart = np.abs(logits - formats.reference()).max()
+    verdicts = formats.changed(logits)
+    print(f"{kind or 'default'}: logits differ by {apart:.0e}, {verdicts} verdicts changed")
+claim(
+    np.abs(table[""] - table[chosen]).max() < 1e-3,
+    f"By default, OpenVINO computes in {chosen} on this processor.",
+    "Run this cell again.",
+    id="openvino.precision",
+)
+
+# %% [markdown]
+# A processor with bfloat16 instructions gets bf16 by default: faster, and less exact. Triton's backend can ask for it (`HINT_BF16`), and not for fp32.
+#
+# ## The platform
+#
+# Document 000 names the platform `openvino_ir`. As it is, then with a backend in its place:
+
+# %%
+backend = documented.put('platform: "openvino_ir"', 'backend: "openvino"')
+config = """
+platform: "openvino_ir"
+max_batch_size: 8
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+dynamic_batching { }
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
+parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
+"""
+printed = documented.mend(lab, "focus_openvino", config, {"with a backend": backend})
+
+# %%
+claim(
+    printed.refused == [documented.PRINTED],
+    "The server has no platform openvino_ir; it has a backend openvino.",
+    "Run the cell before this one again, then this one.",
+    id="openvino.platform",
+)
+printed
+
+# %% [markdown]
+# > **Erratum.** `openvino_ir` is not a platform. Write `backend: "openvino"`.
+#
+# ## A lone picture
+#
+# The config above has padding (`ENABLE_BATCH_PADDING`). What if it is left out? A third config has `max_batch_size: 0`, and the batch in dims.
+
+# %%
+predict(
+    "openvino.lone",
+    "max_batch_size is 8, and padding is off. A client sends one picture. What does it get?",
+    {
+        "its answer": "So it is with ONNX Runtime. OpenVINO compiles the model for exactly eight "
+        "rows.",
+        "its answer, when seven others have come": "The batcher waits only if it was told to. And "
+        "then, too, the batch may stay too small.",
+        "an error": None,
+    },
+)
+
+# %%
+for name, changed in setup.batches(models / "focus_openvino").items():
+    write(models / name / "config.pbtxt", changed)
+    lab.load(name)
+alone, whole = (mistakes.asked(lab, "exact", image=pictures[:rows]) for rows in (1, 8))
+print(alone)
+eight = Premise("answers" in whole, "eight pictures were refused, too")
+compare("openvino.lone", "its answer" if "answers" in alone else "an error", premise=eight)
+claim(
+    "answers" not in alone,
+    "Without padding, one picture is refused, and eight are answered.",
+    "Run this cell again.",
+    premise=eight,
+    id="openvino.lone",
+)
+costs = setup.lone_costs(lab, {"padding": "focus_openvino", "any batch": "any_batch"})
+claim(
+    costs["padding"] > 0.7 and costs["any batch"] < 0.5,
+    f"A lone picture takes {costs['padding']:.0%} of the time of eight with padding, "
+    f"{costs['any batch']:.0%} with max_batch_size: 0.",
+    "Close other programs, and run this cell again.",
+    id="openvino.padding",
+)
+
+# %% [markdown]
+# With `max_batch_size: 0` clients may send any batch, but Triton joins no requests. Padding pays where most batches are nearly full.
+#
+# ## Settings
+#
+# Streams share the threads: each computes a request of its own, with one thread at least.
+
+# %%
+hints = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 2, "INFERENCE_NUM_THREADS": 2}
+throughput = variants.each({"PERFORMANCE_HINT": "THROUGHPUT"})
+settings = {"1 thread": "", **variants.each(hints), **throughput}
+variant = variants.add(models, "focus_openvino", settings)
+times = variants.measure(lab, variant, pictures[:8])
+print(*setup.said(lab, variant), sep="\n")
+times.round(1)
+
+# %% [markdown]
+# The lines are the server's log: what OpenVINO uses. An instance computes one request at a time, so streams want as many instances. In NVIDIA's backend these share one compiled model; here each is a process.
+#
+# ## The same cores
+#
+# OpenVINO reads ONNX files as well (`default_model_filename`). So three ways to serve one network, with one thread each:
+
+# %%
+config_of_onnx = """
+backend: "openvino"
+default_model_filename: "model.onnx"
+max_batch_size: 8
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
+parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
+"""
+write(models / "from_onnx/config.pbtxt", config_of_onnx)
+write(models / "focus_onnx/config.pbtxt", setup.ONNXRUNTIME)
+
+# %%
+predict(
+    "openvino.faster",
+    "Batches of eight: how many times as many pictures per second does OpenVINO answer as ONNX "
+    "Runtime?",
+    unit="×",
+)
+
+# %%
+(models / "focus_onnx/1/model.onnx").write_bytes(onnx_file.read_bytes())
+ways = {"OpenVINO, IR": "focus_openvino", "OpenVINO, ONNX": "from_onnx"}
+ways["ONNX Runtime"] = "focus_onnx"
+speed = variants.measure(lab, ways, pictures[:8])
+faster = speed["ms"]["ONNX Runtime"] / speed["ms"]["OpenVINO, IR"]
+compare("openvino.faster", faster, premise=variants.repeated(speed))
+speed.round(1)
+
+# %%
+compiled = ov.Core().compile_model(ov.Core().read_model(ir), "CPU", {"INFERENCE_NUM_THREADS": 1})
+request = compiled.create_infer_request()
+
+
+def in_process(rows):
+    return request.infer({"image": rows})["logits"]
+
+
+def measured():
+    return formats.add(lab, fours, "OpenVINO", in_process)
+
+
+fours = setup.batches_of_four(models / "focus_openvino")
+lab.load(fours)
+
+row = lessons.attempt(measured, lambda found: found.repeated)
+claim(
+    row.busy > 0.3 and row.changed == 0,
+    f"No verdict changed. {row.served}",
+    "Close other programs, and run this cell again.",
+    premise=row.repeated,
+    id="openvino.served",
+)
+formats.table()
+
+# %% [markdown]
+# The table's model takes batches of four: while one is computed, the next four come. In-process, nothing is copied between processes, and no load generator shares the cores.
+#
+# The table counts verdicts, too. Whether it matters that they change, and what to do, is the subject of [13](13__does_it_still_answer_the_same.ipynb).
+#
+# ## Five mistakes
+
+# %%
+made = mistakes.provoke(lab, "focus_openvino", {
+    "no weights": lambda home: (home / "1/model.bin").unlink(),
+    "another name": mistakes.config('"logits"', '"scores"'),
+    "other dims": mistakes.config("[ 3, 64, 64 ]", "[ 64, 64, 3 ]"),
+    "a GPU": mistakes.config("KIND_CPU", "KIND_GPU"),
+    "a word for a number": mistakes.config('string_value: "1"', 'string_value: "all"'),
+})  # fmt: skip
+claim(
+    len(made.refused) == 5,
+    "The server refuses all five.",
+    "Read below what it loads.",
+    id="openvino.mistakes",
+)
+made
+
+# %% [markdown]
+# On a GPU machine nothing changes: NVIDIA's GPUs are not OpenVINO's. There it keeps small models off the GPU.
+#
+# ## Your turn
+#
+# `lone` is asked for one picture at a time, rarely for eight, and pads each. Mend its config, so that a lone picture takes less than half of the time of eight.
+
+# %%
+setup.lone(models, "focus_openvino")
+lab.load("lone")
+task("openvino.lone", server=lab, models=models)
+
+# %% [markdown]
+# ## What to remember
+#
+# - `backend: "openvino"`, with `model.xml` and `model.bin`; ONNX files work as well.
+# - With a `max_batch_size`, each batch is as large as that: pad, or refuse, or set 0 and do without Triton's batcher.
+# - Saved weights are fp16 by default, and computing may be in bf16: compare the verdicts.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>The same config and files answer with other logits on another machine. Why may that be?</summary>
+#
+# Its processor has bfloat16 instructions, or lacks them. OpenVINO chooses the precision by the processor.
+#
+# </details>
+#
+# <details><summary>Requests come one by one, far apart. max_batch_size is 32, padding is on. What does each request pay?</summary>
+#
+# The time of 32 rows. Nobody fills the batch.
+#
+# </details>
+#
+# <details><summary>OpenVINO was faster than ONNX Runtime here. Which two things differ besides the framework?</summary>
+#
+# Perhaps the precision it computes in, and the weights of the file. Compare in fp32 before you decide.
+#
+# </details>
+#
+# Next: [TensorFlow](07__tensorflow.ipynb).

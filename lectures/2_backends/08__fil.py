@@ -1,0 +1,307 @@
+# ---
+# title: "FIL: forests"
+# minutes: 17
+# ---
+
+# %% [markdown]
+# # FIL: forests
+#
+# **Question.** Much of what banks and hospitals serve is hundreds of decision trees. How does Triton serve them, and what does one answer hold?
+#
+# The *Forest Inference Library* serves tree ensembles of XGBoost, LightGBM, scikit-learn and cuML. It knows no layers: this lecture's photo network does not fit. Here the data are digits, rows of 64 pixels.
+
+# %%
+import lightgbm
+import pandas as pd
+import treelite
+import tritonclient.grpc as grpc
+import xgboost
+from sklearn.ensemble import RandomForestClassifier
+
+from workbook import zoo
+from workbook.lessons import claim, compare, folder, laboratory, predict, task, write
+from workbook.lessons.setups import fil as setup
+from workbook.zoo.forests import save_xgboost
+
+models = folder("fil")
+lab = laboratory(models, only=[])
+
+# %% [markdown]
+# ## A program from a slide
+#
+# It trains on two rows and saves `model.xgboost`. First as the slide has it, then with the word that XGBoost asks for:
+
+# %%
+dtrain = xgboost.DMatrix(data=[[1, 2], [3, 4]], label=[0, 1])
+params = {"objective": "binary:logistic", "max_depth": 2, "eta": 1, "tree_method": "gpu_hist"}
+try:
+    xgboost.train(params, dtrain, num_boost_round=10)
+except xgboost.core.XGBoostError as error:
+    print(error)
+bst = xgboost.train({**params, "tree_method": "hist"}, dtrain, num_boost_round=10)
+version = setup.version(models, "fil_model")
+setup.heard(bst.save_model, version / "model.xgboost")
+
+# %%
+config = """
+name: "fil_model"
+backend: "fil"
+max_batch_size: 64
+input [ { name: "input__0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "output__0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+parameters: { key: "model_type" value: { string_value: "xgboost_json" } }
+parameters: { key: "output_class" value: { string_value: "true" } }
+parameters: { key: "threshold" value: { string_value: "0.5" } }
+"""
+write(models / "fil_model/config.pbtxt", config)
+setup.tried(lab, "fil_model")
+
+# %% [markdown]
+# > **Erratum.** XGBoost 3.1 [removed](https://github.com/dmlc/xgboost/blob/master/doc/changes/v3.1.0.rst) `gpu_hist` (on a GPU, add `"device": "cuda"`) and its binary file format. FIL has [one default file name](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#model-filenames) per type: here `xgboost.json`, in a version folder. `treelite_json` is no type.
+
+# %%
+predict(
+    "fil.rows",
+    "The model was trained with [1, 2] as class 0 and [3, 4] as class 1. How does FIL answer "
+    "these two rows?",
+    {
+        "0 and 1": "That is what it should have learned. Look at its trees below: they have no "
+        "split, and both rows get the same number.",
+        "0 and 0": None,
+        "1 and 1": "Both rows get the same probability, 0.5. But class 1 begins above the "
+        "threshold, not at it.",
+    },
+)
+
+# %%
+from workbook.lessons import Premise
+
+save_xgboost(bst, version / "xgboost.json")
+lab.load("fil_model")
+rows = dtrain.get_data().toarray()  # float32
+tensor = grpc.InferInput("input__0", rows.shape, "FP32").set_data_from_numpy(rows)
+with lab.grpc_client() as client:
+    answers = client.infer("fil_model", [tensor]).as_numpy("output__0")
+both = f"{answers[0]:.0f} and {answers[1]:.0f}"
+trees = {tree.strip() for tree in bst.get_dump()}
+print(trees, bst.predict(dtrain), answers)
+compare("fil.rows", both, premise=Premise(len(trees) == 1, "the trees are not alike"))
+claim(
+    both == "0 and 0" and len(trees) == 1,
+    "With so few rows XGBoost splits nothing: by default a leaf has to weigh more "
+    "(min_child_weight). Each probability is 0.5, and 0.5 is not above the threshold.",
+    "Run this cell again.",
+    id="fil.document",
+)
+
+# %% [markdown]
+# ## Files
+#
+# Now ten digits: 1,437 rows to train, 360 to test. Three libraries, and four of FIL's five formats. FIL fills in nothing: each config needs input, output and `max_batch_size`.
+
+# %%
+digits = zoo.data.digit_rows()
+train, x = (digits.x_train, digits.y_train), digits.x_test
+boosted = xgboost.XGBClassifier(n_estimators=20, max_depth=4, base_score=0.5, n_jobs=1).fit(*train)
+light = lightgbm.LGBMClassifier(n_estimators=20, n_jobs=1, verbose=-1).fit(*train)
+forest = RandomForestClassifier(n_estimators=60, max_depth=10, random_state=0).fit(*train)
+
+# %%
+libraries = {"xgboost_json": boosted, "xgboost_ubj": boosted, "lightgbm": light}
+libraries["treelite_checkpoint"] = forest
+ten = {"output_class": "true", "predict_proba": "true"}
+home = {
+    kind: setup.write_config(models, kind, {"output__0": 10}, model_type=kind, **ten)
+    for kind in libraries
+}
+save_xgboost(boosted, home["xgboost_json"] / "xgboost.json")
+boosted.save_model(home["xgboost_ubj"] / "xgboost.ubj")
+light.booster_.save_model(home["lightgbm"] / "model.txt")
+treelite.sklearn.import_model(forest).serialize(home["treelite_checkpoint"] / "checkpoint.tl")
+
+# %%
+own = {kind: library.predict_proba(x) for kind, library in libraries.items()}
+table = setup.load_all(lab, x, own)
+claim(
+    table["classes changed"].sum() == 0 and table["largest difference"].astype(float).max() < 1e-5,
+    "The server gives the libraries' probabilities; they differ by rounding only.",
+    "Run the three cells above again.",
+    id="fil.formats",
+)
+print((models / "lightgbm/config.pbtxt").read_text())
+table
+
+# %% [markdown]
+# The fifth type, `xgboost`, is the old binary, `xgboost.model`. A pickle is no format of FIL. Which release reads which files: [compatibility](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_support.md#version-compatibility).
+#
+# ## What an answer holds
+#
+# A question with two classes: is it an 8? Three configs of the same trees differ in two parameters.
+
+# %%
+predict(
+    "fil.score",
+    "With `output_class` set to false, and without `predict_proba`: what does a two-class XGBoost "
+    "model answer for a row?",
+    {
+        "the sum of its leaves": "The file says that a logistic function follows the sum, and FIL "
+        "applies it.",
+        "the probability of class 1": None,
+        "the probabilities of both classes": "That takes predict_proba, and two values per row. "
+        "Look at the shapes in the table.",
+        "class 0 or 1": "That is what output_class is for: it asks for a class.",
+    },
+)
+
+# %%
+eights = xgboost.XGBClassifier(n_estimators=20, max_depth=3, base_score=0.5, n_jobs=1)
+eights.fit(digits.x_train, digits.y_train == 8)
+kinds = {"score": {"output_class": "false"}, "verdict": {"output_class": "true"}, "both": ten}
+for name, given in kinds.items():
+    values = {"output__0": 2 if name == "both" else 1}
+    place = setup.write_config(models, name, values, model_type="xgboost_json", **given)
+    save_xgboost(eights, place / "xgboost.json")
+    lab.load(name)
+
+# %%
+score, verdict, pair = (setup.ask(lab, name, x) for name in kinds)
+likely = eights.predict_proba(x)[:, 1]
+seen = "the probability of class 1" if abs(score - likely).max() < 1e-5 else "the sum of its leaves"
+unsure = setup.sure(likely)
+compare("fil.score", seen, premise=unsure)
+first = (digits.y_test == 8).argmax()
+found = [(name, answer.shape, answer[first]) for name, answer in zip(kinds, (score, verdict, pair))]
+pd.DataFrame(found, columns=["config", "shape of 360 answers", "the first 8"])
+
+# %%
+counts = {}
+for limit in ("0.5", "0.95"):
+    choice = {**kinds["verdict"], "threshold": limit, "model_type": "xgboost_json"}
+    setup.write_config(models, "verdict", {"output__0": 1}, **choice)
+    lab.load("verdict")
+    counts[limit] = int(setup.ask(lab, "verdict", x).sum())
+few = counts["0.95"] == (likely > 0.95).sum() < counts["0.5"] == (likely > 0.5).sum()
+claim(few, f"Called an 8, by threshold: {counts}.", "Run this cell again.", id="fil.threshold")
+
+# %% [markdown]
+# A dimension of 1 is left out of the shape. With ten classes no threshold counts: the highest score wins.
+#
+# > **Erratum.** The guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has none where `output_class` is true: write it. From 25.09 on, `output_class` is also called `is_classifier`; both work.
+
+# %% [markdown]
+# ## Which pixels decide?
+#
+# A second output, `treeshap_output`, splits the score into a share for each pixel, and a bias (*SHAP values*). In the container, the guide says, [only on a GPU](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md); this course's stand-in computes it on the CPU.
+
+# %%
+both_outputs = {"output__0": 1, "treeshap_output": 65}
+number = {**kinds["score"], "model_type": "xgboost_json"}
+home_2 = setup.write_config(models, "shares", both_outputs, **number)
+save_xgboost(eights, home_2 / "xgboost.json")
+lab.load("shares")
+shares = setup.ask(lab, "shares", x, "treeshap_output")
+off = abs(shares.sum(axis=1) - eights.predict(x, output_margin=True)).max()
+claim(
+    off < 1e-3,
+    f"65 shares add up to the sum of the leaves, within {off:.0e}.",
+    "Run this cell again.",
+    id="fil.shap",
+)
+setup.plot_shares(x, shares, score, digits.y_test)
+
+# %% [markdown]
+# ## One row, many rows
+#
+# 200 small trees in `xgboost_json`. A request has 1, 16 or 256 rows; one request is under way at a time.
+
+# %%
+predict(
+    "fil.batch",
+    "With 256 rows per request: how many times more rows per second than with one row?",
+    unit="×",
+)
+
+
+# %%
+from workbook.lessons import attempt
+
+
+def measured():
+    library = boosted.get_booster()
+    return setup.speeds(lab, "xgboost_json", library.inplace_predict, x)
+
+
+speeds = attempt(measured, setup.agreed)
+setup.plot_speeds(speeds)
+
+# %%
+gains = speeds.loc[256] / speeds.loc[1]
+compare("fil.batch", round(float(gains["served"])), unit="×", premise=setup.agreed(speeds))
+claim(
+    gains["served"] > 10 and gains["in-process"] > 5,
+    f"A request with 256 rows takes {256 / gains['served']:.0f} times as long as one with a "
+    "single row: there, most of the time is the call. In-process, too.",
+    "Close other programs, and run the two cells above again.",
+    premise=setup.agreed(speeds),
+    id="fil.batch",
+)
+speeds.round(1)
+
+# %% [markdown]
+# So batch: rows in one request, or `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. For 256 rows XGBoost itself is faster than this stand-in, which computes with Treelite.
+#
+# On a GPU (not verified here) `algo`, `storage_type`, `threads_per_tree` and `blocks_per_sm` tune the speed; from 25.09 on `layout` and `chunk_size`.
+#
+# ## Typical mistakes
+
+# %%
+from workbook.lessons import mistakes
+
+change, last = mistakes.config, 'key: "cpu_nthread" value { string_value: "1"'
+several = {
+    "one underscore": change("output__0", "output_0"),
+    "a pixel is missing": change("dims: [ 64 ]", "dims: [ 63 ]"),
+    "no threshold": change('key: "threshold"', 'key: "treshold"'),
+    "two values, dims of one": change(last, 'key: "predict_proba" value { string_value: "true"'),
+    "another format": change('"xgboost_json"', '"xgboost_ubj"'),
+}
+mistakes.provoke(lab, "verdict", several)
+
+# %% [markdown]
+# ## Your turn
+#
+# Somebody put a scikit-learn forest into `models/pickled`, as a pickle. Make the server answer with its probabilities: write your commands in a cell above the task, and load it with `lab.load("pickled")`.
+
+# %%
+setup.pickled(models)
+task("fil.pickled", server=lab, models=models)
+
+# %% [markdown]
+# ## What to remember
+#
+# - FIL reads files of trees. `model_type` names the format, and with it the file's default name; nothing is filled in.
+# - `output_class`, `predict_proba` and `threshold` decide what an answer holds; `dims` of `output__0` must fit them.
+# - A forest is fast for one row, and the request is not: send many rows together.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A colleague trained with XGBoost 3.2 and saved "model.xgboost" for model_type xgboost. What happens?</summary>
+#
+# The file is UBJSON, and FIL expects the old binary. Save it as `xgboost.json` or `xgboost.ubj`, and name that type.
+#
+# </details>
+#
+# <details><summary>A forest of scikit-learn with two classes ignores your threshold. Why?</summary>
+#
+# It has a probability for each class, and the class with the higher one wins. A threshold counts where a model has one score, as boosted trees with two classes have.
+#
+# </details>
+#
+# <details><summary>Thousands of clients send one row each. What makes the server compute many together?</summary>
+#
+# Dynamic batching: requests that wait are joined. The clients stay as they are.
+#
+# </details>
+#
+# Next: [DALI](09__dali.ipynb).

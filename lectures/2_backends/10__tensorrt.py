@@ -1,0 +1,290 @@
+# ---
+# title: TensorRT
+# minutes: 17
+# ---
+
+# %% [markdown]
+# # TensorRT
+#
+# **Question.** TensorRT compiles a network for one GPU. The result, an *engine*, is often the fastest way to run it there. How is it built, and what can you prepare and check where no GPU is?
+#
+# Here, everything that needs no GPU runs. What needs one is shown, and marked "not verified on a GPU".
+
+# %%
+import onnx
+import torch
+
+from workbook import zoo
+from workbook.lessons import claim, folder, formats, laboratory, mistakes, predict, task, write
+from workbook.lessons.setups import same_answers
+from workbook.lessons.setups import tensorrt as setup
+from workbook.zoo import engines
+
+models = folder("tensorrt")
+same_answers.hide_warnings()
+print(engines.lacking() or "This machine can build engines.")
+
+# %% [markdown]
+# ## Files and names
+#
+# Triton wants `1/model.plan` and `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The types and dims are those of the engine, without the batch. `max_batch_size` is at most the engine's largest batch.
+
+# %%
+from workbook.lessons import Premise, compare
+
+config = """\
+platform: "tensorrt_plan"
+max_batch_size: 32
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_GPU } ]
+dynamic_batching { }
+"""
+write(models / "focus_tensorrt/config.pbtxt", config)
+write(models / "focus_tensorrt/1/model.plan", "built on a GPU machine")
+
+# %%
+predict(
+    "tensorrt.cpu",
+    "Somebody writes KIND_CPU in place of KIND_GPU, so that the model loads on a laptop. What happens?",
+    {
+        "it runs, slowly": "An engine is machine code for a GPU. No CPU can run it.",
+        "it loads, and requests fail": "The backend looks at the kind of each instance when the "
+        "model is loaded.",
+        "it is refused": None,
+    },
+)
+
+# %%
+lab = laboratory(models, only=[])
+tries = {
+    "as it is, without a GPU": lambda home: None,
+    "on the CPU": mistakes.config("KIND_GPU", "KIND_CPU"),
+    "another platform": mistakes.config('"tensorrt_plan"', '"tensorrt"'),
+    "another name of a type": mistakes.config("TYPE_FP32 dims: [ 2 ]", "FP32 dims: [ 2 ]"),
+    "another spelling": mistakes.config("max_batch_size", "max_batchsize"),
+}
+made = mistakes.provoke(lab, "focus_tensorrt", tries)
+made
+
+# %%
+on_cpu = made.refused.get("on the CPU")
+answer = "it is refused" if on_cpu is not None else "it loads, and requests fail"
+tried = len(made.changes) == 5
+compare("tensorrt.cpu", answer, premise=Premise(tried, "not all were tried"))
+claim(
+    on_cpu is not None and "supports only GPU device" in on_cpu.message,
+    "The backend takes instances on GPUs alone, and says so when the model is loaded.",
+    "Run the cell before this one again.",
+    id="tensorrt.kind",
+)
+
+# %% [markdown]
+# ## A command line
+#
+# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is a command that circulates, option by option:
+
+# %%
+options = setup.explain(setup.COMMAND)
+options
+
+# %% [markdown]
+# > **Errata.** TensorRT 11 has [no options for types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, the ONNX file says in which type each layer computes. And before: with `--int8`, trtexec [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, and its answers mean nothing.
+
+# %%
+gone = list(options.index[options["in TensorRT 11"] == "gone"])
+claim(
+    gone == ["--int8", "--best"] and "?" not in set(options["for"]),
+    f"Of its {len(options)} options, TensorRT 11 has lost {' and '.join(gone)}.",
+    "Run the cells of this section again.",
+    id="tensorrt.options",
+)
+
+# %%
+raw = models / "focus.onnx"
+program = torch.onnx.export(
+    formats.network(),
+    (torch.zeros(2, 3, 64, 64),),
+    input_names=["image"],
+    output_names=["logits"],
+    dynamic_shapes=({0: torch.export.Dim("batch")},),
+    verbose=False,
+)
+program.save(raw, external_data=False)
+inputs = {"image": (3, 64, 64)}
+print(setup.inputs(raw), *engines.trtexec_command(raw, models / "model.plan", inputs), sep="\n  ")
+
+# %% [markdown]
+# Above is the form of today for our network. `-1` is a dimension that may vary: the batch.
+#
+# ## Profiles
+#
+# Three shapes make an *optimization profile*: the engine takes what lies between the smallest and the largest. It was timed at the middle one, so it is fastest there.
+
+# %%
+predict(
+    "tensorrt.profile",
+    "The command builds for 1, 16 and 32 pictures. Which batches does the engine take?",
+    {
+        "1, 16 and 32": "These are the ends of a range, and the size for which kernels are chosen.",
+        "all from 1 to 32": None,
+        "any: the batch is dynamic": "Memory is planned, and kernels are chosen, for the shapes of "
+        "the profile. A larger one is refused.",
+    },
+)
+
+# %%
+taken = [n for n in range(65) if setup.takes(setup.COMMAND, "input", (n, 3, 224, 224))]
+answers = {32: "all from 1 to 32", 3: "1, 16 and 32"}
+seen = answers.get(len(taken), "any: the batch is dynamic")
+compare("tensorrt.profile", seen, premise=Premise(taken != [], "no shape fits"))
+line = setup.COMMAND.replace("/models/onnx_model/1/model.onnx", "focus.onnx")
+untyped = line.replace("--int8\n", "").replace("--best\n", "")
+renamed = untyped.replace("input:", "image:")
+lines = [line, untyped, renamed, renamed.replace("224", "64")]
+wrong = [setup.check(each, models) for each in lines]
+print(*wrong, sep="\n")
+claim(
+    wrong[-1] == "" and all(wrong[:-1]),
+    "Names, dimensions and their order can be compared with the ONNX file before a GPU is there.",
+    "Run this cell again.",
+    id="tensorrt.profile",
+)
+
+# %% [markdown]
+# ## The builder in Python
+#
+# A document builds the engine so:
+#
+# ```python
+# with trt.Builder(TRT_LOGGER) as builder:
+#     network = builder.create_network()
+#     parser = trt.OnnxParser(network, TRT_LOGGER)
+# with open("model.onnx", "rb") as model_file:
+#     parser.parse(model_file.read())
+# engine = builder.build_cuda_engine(network)
+# ```
+
+# %% [markdown]
+# > **Erratum.** `build_cuda_engine` is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html). There is no profile for the dynamic batch either, and nobody looks whether the parser understood the file. Today:
+#
+# ```python
+# builder = trt.Builder(logger)
+# network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+# parser = trt.OnnxParser(network, logger)
+# if not parser.parse_from_file("model.onnx"):
+#     raise RuntimeError(parser.get_error(0).desc())
+# profile = builder.create_optimization_profile()
+# profile.set_shape("image", (1, 3, 64, 64), (16, 3, 64, 64), (32, 3, 64, 64))
+# config = builder.create_builder_config()
+# config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, 1 << 30)
+# config.add_optimization_profile(profile)
+# plan = builder.build_serialized_network(network, config)
+# ```
+
+# %% [markdown]
+# The names were looked up in NVIDIA's bindings 10.4 and 11.4; the program was not verified on a GPU. `workbook/zoo/engines.py` works in this way.
+#
+# ## fp16 and int8 in the file
+#
+# Strong typing moves the choice into the file. fp16: as in [a later notebook](13__does_it_still_answer_the_same.ipynb). int8: pairs of *QuantizeLinear* and *DequantizeLinear*, with calibrated scales.
+
+# %%
+from onnxconverter_common import float16
+
+fresh = onnx.load(raw)
+del fresh.graph.value_info[:]  # shapes of the export, which the tools would take for true
+onnx.save(fresh, raw)
+half = float16.convert_float_to_float16(onnx.load(raw), keep_io_types=True)
+onnx.save(half, models / "focus_fp16.onnx")
+examples = zoo.data.pixels(zoo.data.focus_files("train")[0][:256])
+setup.quantize(raw, models / "focus_int8.onnx", examples)
+for name in ("focus", "focus_fp16", "focus_int8"):
+    print(name, setup.graph(models / f"{name}.onnx")["nodes"])
+
+# %% [markdown]
+# TensorRT wants [symmetric scales](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their zero points are 0. Here biases stay in fp32, and outputs of layers are not quantized again. ONNX Runtime's defaults do otherwise.
+
+# %%
+predict(
+    "tensorrt.int8",
+    "Scales are calibrated on 256 training pictures. How many of the 200 verdicts change in int8, "
+    "computed by ONNX Runtime?",
+    unit="verdicts",
+)
+
+# %%
+changed = {}
+for name in ("focus", "focus_fp16", "focus_int8"):
+    run = same_answers.in_process(models / f"{name}.onnx")
+    changed[name] = formats.changed(run(formats.pictures()))
+    print(f"{name}: {changed[name]} verdicts changed")
+inside = setup.graph(models / "focus_int8.onnx")
+int8, exact = changed["focus_int8"], changed["focus"] == 0
+as_wanted = inside["nodes"]["QuantizeLinear"] == 5 and inside["zero_points"] == 0
+compare("tensorrt.int8", int8, premise=Premise(exact, "the fp32 file differs already"))
+claim(
+    as_wanted and int8 < 20,
+    f"All zero points are 0, the inputs of five layers are quantized; {int8} verdicts changed.",
+    "Run the cells of this section again.",
+    id="tensorrt.int8",
+)
+
+# %% [markdown]
+# So an int8 network can be judged before it is an engine. Compare again on the GPU, which rounds elsewhere.
+#
+# ## One engine, one GPU
+#
+# The builder times many kernels per layer on its GPU, and keeps the fastest. So an engine fits that architecture and version. [Compatibility modes](https://docs.nvidia.com/deeplearning/tensorrt/11.1.0/inference-library/engine-compatibility.html) may cost speed. Build it in the container that serves it.
+
+# %% [markdown]
+# ## Layers and times
+#
+# On a GPU machine, `--exportLayerInfo`, `--exportProfile` and `--exportTimes` write what was fused, the time of each layer, and of each run. No such run is recorded in this course yet. When one is, it will be shown here with its date, GPU and versions.
+
+# %%
+recorded = models.parent / "trtprofile"
+setup.plot_profile(recorded)
+
+# %% [markdown]
+# To make one: run the command in the container, put its folder `trtprofile` into `.workbook/lectures`, and run the cell again.
+#
+# ## Your turn
+#
+# `digits.onnx` is the digit classifier. Write `build.sh` beside it (a cell with `%%writefile {models}/build.sh`): the command that builds its engine with TensorRT 11, as the task says.
+
+# %%
+from workbook.lessons.tasks.tensorrt import digits
+
+print(setup.inputs(digits(models)))
+task("tensorrt.build", server=lab)
+
+# %% [markdown]
+# ## What to remember
+#
+# - An engine is compiled for one GPU and one TensorRT. Without a GPU it can be neither built nor run.
+# - A profile says which shapes an engine takes; it is fastest at the middle one.
+# - Types belong into the ONNX file: fp16, or Q/DQ pairs with calibrated scales. Compare verdicts before the build.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary><code>max_batch_size: 64</code>, and the engine's largest batch is 32. What will Triton do?</summary>
+#
+# It refuses the model when it loads it: the config promises batches that the profile does not take. Not verified on a GPU.
+#
+# </details>
+#
+# <details><summary>A team builds engines in its pipeline on an A100, and serves on an L4. What goes wrong?</summary>
+#
+# The load fails, since the architectures differ. Build on an L4, or with hardware compatibility, and measure what that costs.
+#
+# </details>
+#
+# <details><summary>An engine was built with <code>--int8</code> from an fp32 ONNX file. It is twice as fast. May it be served?</summary>
+#
+# No. Nobody calibrated it, so its scales are made up, and so are its answers. Put Q/DQ pairs with calibrated scales into the file first.
+#
+# </details>
+#
+# Next: [LLM backends](11__llm_backends.ipynb).

@@ -1,0 +1,299 @@
+# ---
+# title: LLM backends
+# minutes: 17
+# ---
+
+# %% [markdown]
+# # LLM backends
+#
+# **Question.** A language model writes token by token, and its answers differ in length. Which backends of Triton are made for that, what do they want, and what do they give over Transformers in a Python model?
+
+# %%
+import time
+
+from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, task
+from workbook.lessons.setups import documented, llm_documents, llm_measured
+from workbook.lessons.setups import llm_backends as setup
+
+models = folder("llm_backends")
+lab = laboratory(models, only=[])
+print(setup.engine())
+
+# %% [markdown]
+# | backend | fits | does not fit |
+# |---|---|---|
+# | vLLM | Hugging Face weights, many clients | classifiers, one client alone |
+# | TensorRT-LLM | the same, on NVIDIA's GPUs | CPUs |
+# | Python | a loop of your own | many clients |
+#
+# ## A config from a slide
+#
+# Document 000's config for vLLM:
+
+# %%
+print(llm_documents.VLLM)
+predict(
+    "llm.parameters",
+    "It has three parameters: model_checkpoint, max_input_length, max_output_length. What does "
+    "the backend make of them?",
+    {
+        "it obeys them": "Then an answer would end after 128 tokens. Which keys are read is up to "
+        "the backend's own program.",
+        "it refuses them": "Parameters are any pairs of texts. The core passes them on, and does "
+        "not know which keys a backend reads.",
+        "it ignores them": None,
+    },
+)
+
+# %%
+began = time.perf_counter()
+steps = llm_documents.steps(models)
+mended = documented.mend(lab, "vllm_model", llm_documents.VLLM, steps)
+load_s = time.perf_counter() - began
+mended
+
+# %% [markdown]
+# > **Errata.** Engine arguments are in `1/model.json`. Tensors have [names of the backend's own](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), and it fills them in. The engine makes the batches. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`. vLLM runs on CPUs, too.
+
+# %%
+from workbook.lessons import Premise, attempt
+
+filled = lab.config("vllm_model")
+inputs = [each["name"] for each in filled["input"]]
+print((models / "vllm_model/1/model.json").read_text(), inputs, sep="\n")
+longer = setup.ask(lab, "vllm_model", "A list", max_tokens=140, temperature=0, ignore_eos=True)
+made = "it ignores them" if longer["out"] == 140 else "it obeys them"
+compare("llm.parameters", made, premise=Premise("out" in longer, "the model did not answer"))
+batches, policy = filled["max_batch_size"], filled["model_transaction_policy"]
+claim(
+    made == "it ignores them" and batches == 0 and policy["decoupled"],
+    f"After {len(mended.refused)} refusals it is loaded: {len(inputs)} inputs, no batches, "
+    f"decoupled. An answer of {longer['out']} tokens came.",
+    "Run the cells of this section again.",
+    id="llm.document",
+)
+
+# %% [markdown]
+# Only `text_input` is needed. `infer` cannot ask a decoupled model; `generate`, `generate_stream` and gRPC's stream can ([generate](../1_architecture/11__generate.ipynb)).
+#
+# ## Sampling, and streams
+#
+# `sampling_parameters` is a text with JSON. Its names are those of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.15.0/api/vllm/sampling_params/).
+
+# %%
+prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
+likeliest = setup.ask(lab, "vllm_model", prompt, max_tokens=16, temperature=0)["text"]
+asked = setup.answers(lab, "vllm_model", prompt, {
+    "temperature 0": {"max_tokens": 16, "temperature": 0},
+    "top_k 1": {**drawn, "top_k": 1},
+    "seed 1": {**drawn, "seed": 1},
+    "seed 1 again": {**drawn, "seed": 1},
+    "seed 2": {**drawn, "seed": 2},
+    "stop": {"max_tokens": 16, "temperature": 0, "stop": [likeliest[5:8]]},
+})  # fmt: skip
+asked
+
+# %%
+pieces = setup.stream(lab, "vllm_model", prompt, max_tokens=16, temperature=0)
+text = asked["text"]
+same = text["temperature 0"] == text["top_k 1"] == "".join(pieces["text"])
+repeated = text["seed 1"] == text["seed 1 again"]
+claim(
+    same and repeated and asked.loc["stop", "reason"] == "stop",
+    f"The likeliest tokens are the same whole and in {len(pieces)} pieces; a seed repeats a draw.",
+    "Run the cell above again.",
+    id="llm.sampling",
+)
+pieces.round(1).head()
+
+# %% [markdown]
+# ## Engine arguments
+#
+# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.28.0/configuration/engine_args/) may stand in model.json. The table has those that decide most. Two are tried first, in a second model:
+
+# %%
+setup.write_model(models, "narrow", max_model_len=64, max_num_seqs=1)
+lab.load("narrow")
+for name in ("vllm_model", "narrow"):
+    print(name, setup.ask(lab, name, setup.long_prompt(100), max_tokens=4))
+at_once = {name: llm_measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
+claim(
+    at_once["narrow"] == 1 < at_once["vllm_model"],
+    f"8 clients ask: {at_once['vllm_model']} requests are under way, with max_num_seqs 1 only one.",
+    "Run this cell again.",
+    id="llm.arguments",
+)
+llm_documents.arguments()
+
+# %% [markdown]
+# ## Typical mistakes
+#
+# Five in the files, then in requests:
+
+# %%
+tries = {
+    "no model.json": lambda home: (home / "1/model.json").unlink(),
+    "a comma too many": setup.comma,
+    "an older name": setup.argument("disable_log_requests", True),
+    "too long a context": setup.argument("max_model_len", 4096),
+    "a GPU that is not there": mistakes.config("KIND_MODEL", "KIND_GPU"),
+}
+broken = mistakes.provoke(lab, "narrow", tries)
+broken
+
+# %%
+wrong = {"max_token": 8}, {"max_tokens": 8, "temperature": "hot"}
+said = [setup.explained(lab, "vllm_model", "A list is", **sampling) for sampling in wrong]
+said.append(setup.explained(lab, "vllm_model", setup.long_prompt(600)))
+print(*said, sep="\n\n")
+rules = {error.rule for error in broken.refused.values()}
+helped = all("to do" in each for each in said)
+claim(
+    len(rules) == 5 and "" not in rules and helped,
+    "All five folders and all three requests are refused, each for a reason of its own.",
+    "Run both cells again.",
+    id="llm.mistakes",
+)
+
+# %% [markdown]
+# ## Eight clients
+#
+# In a static batch, as `generate` of Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens.
+
+# %%
+predict(
+    "llm.together",
+    "8 clients at once: how many times the tokens per second of one client alone?",
+    unit="×",
+)
+
+# %%
+speeds = attempt(lambda: llm_measured.speeds(lab, "vllm_model"), llm_measured.repeated)
+rate = speeds["tokens per s"]
+gain = rate["served, 8 clients"] / rate["served, 1 client"]
+beside = rate["served, 8 clients"] / rate["in-process, batches of 8"]
+compare("llm.together", gain, unit="×", premise=llm_measured.repeated(speeds))
+claim(
+    llm_measured.as_expected(gain),
+    f"8 clients get {gain:.1f} times the tokens per second of one; that is {beside:.1f} times "
+    "Transformers in this process, in static batches.",
+    "Close other programs, and run this cell again.",
+    id="llm.together",
+)
+speeds.round(1)
+
+# %% [markdown]
+# So small a network computes next to nothing: the overhead of each step decides. With 40 million parameters vLLM makes four times as many tokens as static batches (`BENCHMARKS.md`). Document 004 measured 363 against 66.5 per second, with Llama 2 7B on an A10G.
+#
+# ## Metrics
+#
+# Triton counts requests. The engine counts tokens, on the same [port](../1_architecture/08__metrics.ipynb):
+
+# %%
+before = llm_measured.count(lab, "vllm_model", "generation_tokens_total")
+inside = setup.ask(lab, "vllm_model", "def f(x):", max_tokens=24, temperature=0, ignore_eos=True)
+after = llm_measured.count(lab, "vllm_model", "generation_tokens_total", least=before + 24)
+print(f"mended and loaded in {load_s:.0f} s, {llm_measured.memory_mb(lab, 'vllm_model'):.0f} MB")
+alike = inside["text"] == llm_measured.generate(["def f(x):"], 24)[0]
+claim(
+    after - before == 24 and alike,
+    "The engine counted 24 tokens more. Transformers in this process writes the same ones.",
+    "Run this cell again.",
+    id="llm.metrics",
+)
+llm_measured.counts(lab, "vllm_model").round(3)
+
+# %% [markdown]
+# On a GPU, leave `dtype` and `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory at once, 92 % by default: two models on one GPU need smaller shares. A model that is too large for one GPU takes `tensor_parallel_size`. Not verified on a GPU.
+#
+# ## TensorRT-LLM
+#
+# Document 000 builds an engine so:
+
+# %%
+options = llm_documents.build()
+print(llm_documents.BUILD)
+options
+
+# %%
+steps = llm_documents.engine_steps(models)
+engine = documented.mend(lab, "trt_llm_model", llm_documents.TRTLLM, steps)
+llm_documents.llm_api(models)
+package = llm_documents.refusal(lab, "tensorrt_llm")
+never = set(options["trtllm-build 0.14 has it"]) == {"no"}
+gpu_alone = "would refuse this config" not in engine.words("where the engine is")
+claim(
+    never and gpu_alone and "tensorrt_llm" in package.message,
+    "trtllm-build 0.14 has none of these options. The mended config lacks a GPU alone.",
+    "Run both cells again.",
+    id="llm.engine",
+)
+engine
+
+# %% [markdown]
+# > **Errata.** Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights, and [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. The server above has read such a folder as far as `import tensorrt_llm`:
+#
+# ```yaml
+# model: facebook/opt-125m
+# max_seq_len: 512
+# max_batch_size: 8
+# dtype: float16
+# kv_cache_config:
+#   free_gpu_memory_fraction: 0.7
+# triton_config:
+#   max_batch_size: 0
+#   decoupled: False
+# ```
+
+# %% [markdown]
+# Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. To stream, set `decoupled: True`. Not verified on a GPU.
+#
+# ## TensorRT or TensorRT-LLM?
+#
+# Document 000's table, with what is to be corrected:
+
+# %%
+llm_documents.compared()
+
+# %% [markdown]
+# Which when? For the document vLLM is simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights without a build: measure both on your GPU.
+#
+# ## Your turn
+#
+# Somebody wrote a folder `assistant` from several sources. Mend it.
+
+# %%
+from workbook.lessons.tasks.llm import assistant
+
+assistant(models)
+task("llm.assistant", server=lab)
+
+# %% [markdown]
+# ## What to remember
+#
+# - vLLM: two small files. `model.json` has the engine's arguments; tensors, decoupled and batch size are filled in.
+# - Continuous batching gains with many clients and answers of different lengths.
+# - TensorRT-LLM builds no engines any more. Look at the version in your container.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>Two vLLM models shall share one GPU. The second one does not load. Why?</summary>
+#
+# The first one has reserved 92 % of the memory, mostly for keys and values. Give both a `gpu_memory_utilization`, together below 1.
+#
+# </details>
+#
+# <details><summary>A team puts <code>dynamic_batching</code> into the config of its vLLM model, to make it faster. What does it gain?</summary>
+#
+# Nothing. The backend takes requests as they come, and the engine batches per token. Dynamic batching needs a max_batch_size above 0, which the backend refuses.
+#
+# </details>
+#
+# <details><summary>A service has one user at a time, and short answers. Is vLLM worth it?</summary>
+#
+# Measure. There is nothing to batch, and the engine costs memory and a long start. A Python model may do; vLLM's gain comes with the second client.
+#
+# </details>
+#
+# Next: [ensembles](12__ensembles.ipynb).

@@ -1,0 +1,208 @@
+# ---
+# title: Images
+# minutes: 14
+# ---
+
+# %% [markdown]
+# # Images
+#
+# **Question.** Your models run on the laptop server. On the machine with the GPU runs a container of NVIDIA's. Which one, and how much of it do you need?
+#
+# Nothing in this notebook needs Docker. The commands that do were not run here: they are marked.
+
+# %%
+from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
+from workbook.lessons.mistakes import provoke
+from workbook.lessons.setups import images
+
+models = images.repository(folder("images"))
+lab = laboratory(models)
+for ready in lab.index(ready_only=True):
+    print(ready["name"], ready["version"], ready["state"])
+
+# %% [markdown]
+# ## Which one to take
+#
+# An image's name is `nvcr.io/nvidia/tritonserver:RELEASE-KIND`. A release is a year and a month.
+
+# %% [markdown]
+# | kind | holds |
+# |---|---|
+# | `py3` | the server with most backends |
+# | `py3-min` | the base for an image of your own |
+# | `py3-sdk` | clients and perf_analyzer, no server |
+# | `vllm-python-py3` | the server with vLLM and Python |
+# | `trtllm-python-py3` | the server with TensorRT-LLM and Python |
+
+# %%
+version = lab.metadata()["version"]
+print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
+images.releases()[["ONNX Runtime", "vLLM"]].T
+
+# %% [markdown]
+# The table is from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. NVIDIA's [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) names `py3` the *full* image, and `py3-min` the base.
+#
+# Document 000 takes `23.10-py3`, and warns that not every release has every backend. TensorFlow is gone since 25.03. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
+
+# %%
+table = images.releases()
+vllm = table["with vLLM, GB"]
+smallest, largest = vllm.idxmin(), vllm.idxmax()
+print(f"with vLLM: {largest} has {vllm[largest]} GB")
+print(f"with vLLM: {smallest} has {vllm[smallest]} GB")
+images.plot_sizes()
+
+# %% [markdown]
+# From 25.03 to 25.04 the image with vLLM shrank to less than a half. Look the size up before you plan for it, and before an upgrade.
+#
+# ## What takes the space
+#
+# Here each framework is a Python package. How much of this disk does each take?
+
+# %%
+predict(
+    "images.framework",
+    "Which framework takes most of the disk in this course's environment?",
+    {
+        "PyTorch": "Its build for the CPU has 0.7 GB. With CUDA it would have several times that.",
+        "TensorFlow": None,
+        "DALI": "It brings code for GPUs, video and audio, and is second or third here.",
+        "ONNX Runtime": "Its package has the code for GPUs, too, and still is one of the small ones.",
+        "OpenVINO": "It holds code for Intel's CPUs and GPUs, and is one of the smallest.",
+    },
+)
+
+# %%
+sizes = images.frameworks()
+print(sizes.round().astype(int).to_string())
+all_there = Premise(sizes.min() > 0, f"{sizes.idxmin()} is not installed")
+compare("images.framework", str(sizes.idxmax()), premise=all_there)
+few = sizes[["Triton", "ONNX Runtime"]].sum() / sizes.sum()
+claim(
+    few < 0.5,
+    f"Triton and ONNX Runtime together are {few:.0%} of what all frameworks take.",
+    "An installation without some frameworks is smaller: look at the bars.",
+    premise=all_there,
+    id="images.few",
+)
+images.plot_frameworks(sizes)
+
+# %% [markdown]
+# A server for ONNX models carries the rest for nothing. The same holds for NVIDIA's full image.
+#
+# ## Which backends does a repository need?
+#
+# Ask the server, not the files: it has completed each config.
+
+# %%
+for ready in lab.index(ready_only=True):
+    config = lab.config(ready["name"])
+    runtime = config.get("runtime", "")
+    print(f"{config['name']:14} backend {config['backend']!r:14} runtime {runtime!r}", end=" ")
+    print("cache:", config.get("response_cache", {}).get("enable", False))
+
+# %% [markdown]
+# ## A smaller image
+#
+# `compose.py`, of the [server's repository](https://github.com/triton-inference-server/server/blob/main/compose.py), takes the base and copies parts of the full image into it. This command needs Docker, and was not run here:
+#
+# ```sh
+# python3 compose.py --backend pytorch --repoagent checksum \
+#     --container-version 24.10 --output-name tritonserver-torch
+# ```
+#
+# With `--dry-run` it writes `Dockerfile.compose` only, for you to change.
+
+# %% [markdown]
+# `--backend`, `--cache` and `--repoagent` may be given several times. vLLM and TensorRT-LLM cannot be composed: take their image as the base.
+#
+# Does your Python model import something? Add one layer to the image:
+#
+# ```dockerfile
+# FROM nvcr.io/nvidia/tritonserver:24.10-py3
+# RUN pip install --no-cache-dir tokenizers==0.23.3
+# ```
+#
+# Or pack an environment beside the model, as in notebook 03. Then the image stays as it is.
+
+# %% [markdown]
+# ## A model that is too new
+#
+# An image also fixes the versions of the frameworks. An ONNX file says which version of the format it has; each ONNX Runtime reads formats up to one. Which one has ours?
+
+# %%
+import onnx
+
+model = onnx.load(models / "digits_onnx/1/model.onnx")
+opsets = {part.domain or "ai.onnx": part.version for part in model.opset_import}
+print("format:", model.ir_version, "operators:", opsets, "made by:", model.producer_name)
+
+# %% [markdown]
+# Now somebody exports it with the tools of the next decade:
+
+# %%
+made = provoke(
+    lab,
+    "digits_onnx",
+    {
+        "a format of the future": lambda home: images.newer(home, 99),
+        "the format of 2020": lambda home: images.newer(home, 7),
+    },
+)
+made
+
+# %%
+refused = "a format of the future" in made.refused and "the format of 2020" in made.loaded
+claim(
+    refused,
+    "A format that is too new is refused, an old one is read.",
+    "Run the cell before this one again.",
+    id="images.format",
+)
+
+# %% [markdown]
+# So export for the server that you have. Release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one: a file that loads here may be refused there. TorchScript and OpenVINO files have the same direction. A TensorRT plan fits one version only, and one kind of GPU.
+
+# %% [markdown]
+# ## Your turn
+#
+# Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache.
+
+# %%
+write(
+    models / "compose.sh",
+    "python3 compose.py --container-version 24.10 --backend pytorch",
+)
+
+# %%
+task("images.compose", server=lab, models=models)
+
+# %% [markdown]
+# ## What to remember
+#
+# - `py3` for most backends, an image of its own for each engine of language models.
+# - Ask the server which backends a repository needs. Ensembles need none: they are part of the core.
+# - Release, driver and model files fit together or they do not: read the matrix before an upgrade.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A team upgrades from 24.10 to 25.04, and one model is missing. Which one is it likely to be?</summary>
+#
+# One on the TensorFlow backend, which is gone since 25.03. Its weights can be served as ONNX or by OpenVINO: notebook 07.
+#
+# </details>
+#
+# <details><summary>Why can a composed image serve ensembles, though no --backend names them?</summary>
+#
+# The scheduler of ensembles is part of the core. The backends of their steps must be there.
+#
+# </details>
+#
+# <details><summary>The image is small, but the first start takes minutes. What else is loaded?</summary>
+#
+# The weights. Keep them out of the image: in a volume or a bucket. Then a new version of a model needs no new image, and a new image does not carry old weights.
+#
+# </details>
+#
+# Next: [the start](../00__start.ipynb).

@@ -1,0 +1,214 @@
+"""What is particular to a1__classifier. What holds for every assignment: test_assignments.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from grader.authoring import mutants
+from grader.checks import a1_answers, a1_facts, own, python_style
+from grader.checks.a1_examples import read_examples
+from grader.checks.a1_unsure import Counts, compare_counts
+from grader.checks.failure import Failure
+from grader.checks.hidden import a1 as secret
+from grader.checks.probe import Probe
+from workbook import assignments
+from workbook.zoo import data
+
+ASSIGNMENT = assignments.named("a1")
+SOLUTION = ASSIGNMENT.solution / "models/classifier/1/model.py"
+
+
+def test_mutants_are_many() -> None:
+    assert len(mutants.load(ASSIGNMENT)) >= 30
+
+
+# -- what is drawn for a student -------------------------------------------------------------------
+
+
+def test_each_student_has_languages_and_texts_of_their_own() -> None:
+    """The same for the same id, in whatever case; others for another; the unknown ones are rest."""
+    anna, berta = a1_facts.own_languages("anna"), a1_facts.own_languages("berta")
+    assert anna == a1_facts.own_languages(" Anna ") != berta
+    for me in ("anna", "berta", own.DEFAULT):
+        known, (texts, truth) = a1_facts.own_languages(me), a1_facts.own_texts(me)
+        others, theirs = a1_facts.foreign_texts(me)
+        assert len(set(known)) == a1_facts.CLASSES
+        assert len(set(texts)) == len(set(others)) == len(texts) == a1_facts.ROWS
+        assert sorted(truth) == sorted(known * a1_facts.TEXTS)
+        assert set(theirs) == set(data.LANGUAGES) - set(known)
+        assert all(len(text) <= a1_facts.LONGEST for text in (*texts, *others))
+    assert a1_facts.own_texts("anna") != a1_facts.own_texts("berta")
+    for wrong in ("", 7, None):
+        with pytest.raises(Failure, match="no student's id"):
+            a1_facts.own_texts(wrong)  # type: ignore[arg-type]
+    assert sum(a1_facts.SIZES) == a1_facts.ROWS
+
+
+# -- the checkpoint --------------------------------------------------------------------------------
+
+
+def probe_of(repository: Path) -> Probe:
+    """A probe of a server that serves whatever is in a folder."""
+    found = SimpleNamespace(
+        server=SimpleNamespace(repository=repository), require=lambda name: None
+    )
+    return cast(Probe, found)
+
+
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return a1_facts.fetch_checkpoint("anna", tmp_path_factory.mktemp("a1") / "checkpoint")
+
+
+@pytest.fixture
+def deployed(fetched: Path, tmp_path: Path) -> Path:
+    """The checkpoint in a repository; returns its folder there."""
+    folder = tmp_path / "classifier" / a1_facts.CHECKPOINT
+    folder.mkdir(parents=True)
+    for path in fetched.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_the_checkpoint_has_the_student_s_classes(deployed: Path, tmp_path: Path) -> None:
+    """It names most texts' languages, as the zoo's does; a second call changes nothing."""
+    probe = probe_of(tmp_path)
+    assert a1_answers.checkpoint(probe, "classifier") == deployed
+    labels = a1_answers.labels(deployed)
+    assert tuple(labels) == a1_facts.own_languages("anna")
+    texts, truth = a1_facts.own_texts("anna")
+    table = secret.reference(probe, "classifier")(texts)
+    named = [labels[best] for best in table.argmax(axis=1)]
+    right = sum(one == other for one, other in zip(named, truth, strict=True))
+    assert right >= a1_facts.RIGHT * len(texts)
+    before = a1_answers.digest(deployed)
+    a1_facts.fetch_checkpoint(" Anna", deployed)
+    assert a1_answers.digest(deployed) == before
+    a1_facts.fetch_checkpoint("berta", deployed)
+    with pytest.raises(Failure, match="not those that are drawn"):
+        a1_answers.is_own(a1_answers.labels(deployed), "anna")
+
+
+def change(path: Path, **settings: Any) -> None:
+    """Set fields of a JSON file."""
+    content = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**content, **settings}), "utf-8")
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "modeling_own.py", "tf_model.h5"])
+def test_a_checkpoint_holds_data_only(name: str, deployed: Path, tmp_path: Path) -> None:
+    (deployed / name).write_bytes(b"")
+    with pytest.raises(Failure, match=f"holds '{name}'"):
+        a1_answers.checkpoint(probe_of(tmp_path), "classifier")
+
+
+def test_a_checkpoint_is_a_folder_of_files(deployed: Path, tmp_path: Path) -> None:
+    (deployed / "vocab.txt").symlink_to("/etc/passwd")
+    with pytest.raises(Failure, match=r"holds 'vocab\.txt'"):
+        a1_answers.checkpoint(probe_of(tmp_path), "classifier")
+    with pytest.raises(Failure, match="is missing"):
+        a1_answers.checkpoint(probe_of(tmp_path), "other")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"auto_map": {"AutoConfig": "own.Config"}}, "has an auto_map"),
+        ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
+        ({"num_hidden_layers": 10_000_000}, "num_hidden_layers = 10000000"),
+        ({"num_hidden_layers": 3}, "cannot be loaded as data|differ"),
+        ({"hidden_size": 4_000_000}, "hidden_size = 4000000"),
+        ({"hidden_size": 128}, "cannot be loaded as data"),
+        ({"hidden_act": "os.system"}, "cannot be loaded as data"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_config_that_is_not_of_these_weights(
+    settings: dict[str, Any], words: str, deployed: Path, tmp_path: Path
+) -> None:
+    change(deployed / "config.json", **settings)
+    with pytest.raises(Failure, match=words):
+        secret.reference(probe_of(tmp_path), "classifier")
+
+
+@pytest.mark.parametrize("named", [None, {}, {"0": "a"}, {"0": "a", "2": "b"}, {"0": 1, "1": 2}])
+def test_labels_of_a_checkpoint_that_names_no_classes(named: Any, deployed: Path) -> None:
+    change(deployed / "config.json", id2label=named)
+    with pytest.raises(Failure, match="names no classes"):
+        a1_answers.labels(deployed)
+
+
+# -- what tools say of model.py --------------------------------------------------------------------
+
+
+def test_nothing_is_found_in_the_solution() -> None:
+    assert python_style.faults(SOLUTION.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("import numpy as np\n", "import os\nimport numpy as np  # noqa\n", "`os` imported but"),
+        ('"""Make the response that carries an error and no tensors."""', "pass", "Missing docstr"),
+        ("class Reading", "class reading", "CapWords"),
+        ("LONGEST = 1000", "# LONGEST = 1000\nLONGEST = 1000", "commented-out code"),
+        ("        return responses\n", "        print(1)\n        return responses\n", "`print`"),
+        ("except BadTextError as error:", "except:", "bare `except`"),
+        ("        del self.network", "        exec('')\n        del self.network", "`exec`"),
+        (
+            "        return responses\n",
+            "        a = 1\n" * 40 + "        return responses\n",
+            "lines",
+        ),
+    ],
+    ids=lambda value: value[:25],
+)
+def test_findings_name_the_line(old: str, new: str, words: str) -> None:
+    source = SOLUTION.read_text("utf-8")
+    assert old in source
+    found = python_style.faults(source.replace(old, new))
+    assert any(words in one and one.startswith("line ") for one in found), found
+
+
+@pytest.mark.parametrize("source", ["def", "\0", "(" * 500])
+def test_what_is_no_python(source: str) -> None:
+    with pytest.raises(Failure, match="not Python"):
+        python_style.faults(source)
+
+
+# -- examples and counts ---------------------------------------------------------------------------
+
+
+def example(*texts: str) -> dict[str, Any]:
+    return {"texts": [*texts], "labels": ["a"] * len(texts), "scores": [0.5] * len(texts)}
+
+
+def test_examples_are_different_requests() -> None:
+    five = [example("a"), example("b"), example("c"), example("d"), example("e", "f")]
+    assert len(read_examples(five)) == 5
+    for wrong, words in (
+        ([*five[1:], example(" B ")], "4 of your examples are different"),
+        ([*five[:4], example("f")], "holds one text"),
+        ([*five[:4], {"texts": []}], "has no 'labels'"),
+        ([*five[:4], {**example("a"), "scores": [1, 2]}], "1 texts, 1 labels and 2 scores"),
+        ([*five[:4], 7], "no list of dicts"),
+    ):
+        with pytest.raises(Failure, match=words):
+            read_examples(wrong)
+
+
+def test_a_score_at_the_threshold_may_count_on_either_side() -> None:
+    known, foreign = np.array([0.2, 0.5, 0.9]), np.array([0.5, 0.6])
+    for kept, caught in ((2, 0), (1, 1), (2, 1), (1, 0)):
+        counts = Counts(np.array([0.5]), np.array([kept]), np.array([caught]))
+        compare_counts(counts, known, foreign, "the scores")
+    for kept, caught, name in ((3, 0, "kept"), (0, 0, "kept"), (2, 2, "caught")):
+        counts = Counts(np.array([0.5]), np.array([kept]), np.array([caught]))
+        with pytest.raises(Failure, match=f"in `{name}`"):
+            compare_counts(counts, known, foreign, "the scores")

@@ -1,0 +1,128 @@
+"""What is particular to a3__torchscript. What holds for every assignment: test_assignments.py."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib.pyplot
+import numpy as np
+import pytest
+
+from grader.authoring import mutants
+from grader.checks import a3_facts as facts
+from grader.checks import own
+from grader.checks.failure import Failure
+from grader.checks.hidden import a3 as secret
+from grader.checks.tolerance import UNIT
+from tests.assignment_runs import as_the_students
+from workbook import assignments, notebooks
+from workbook.server import Triton
+
+ASSIGNMENT = assignments.named("a3")
+STUDENTS = (own.DEFAULT, "anna", "berta", "çetin")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def notebooks_find_the_server(server: Triton) -> Iterator[None]:
+    with as_the_students(server):
+        yield
+
+
+def test_mutants_are_many() -> None:
+    assert len(mutants.load(ASSIGNMENT)) >= 20
+
+
+def test_each_student_has_texts_of_their_own() -> None:
+    """The same for the same id, in whatever case; others for another, with another network."""
+    anna, berta = facts.own_texts("anna"), facts.own_texts("berta")
+    assert facts.own_texts(" Anna ") is anna
+    assert anna.test != berta.test
+    assert anna.alphabet != berta.alphabet
+    assert not np.array_equal(facts.network("anna").memory, facts.network("berta").memory)
+    for wrong in ("", "  ", 7, None, "x" * 201):
+        with pytest.raises(Failure, match="no student's id"):
+            facts.own_texts(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("me", STUDENTS)
+def test_the_tasks_hold_for_everybody(me: str) -> None:
+    """The trace refuses and changes some rows; lengths differ; the large network is the better."""
+    texts = facts.own_texts(me)
+    assert len(texts.test) == len(texts.rows) == facts.TEXTS
+    refuses, surely, perhaps = secret.of_the_trace(me)
+    assert min(len(refuses), len(surely)) >= 5
+    assert surely <= perhaps
+    crowd = texts.test[: facts.CROWD]
+    kinds = [len({*facts.lengths(crowd, width)}) for width in (1, 32, 128)]
+    assert kinds[0] > facts.CROWD / 2 > kinds[1] > kinds[2] == 1
+    for text in texts.test:
+        assert unicodedata.normalize("NFC", text) == text.strip()
+        assert len(secret.numbers(me, text)) == facts.lengths([text])[0]
+    table = facts.table([secret.numbers(me, text) for text in texts.test])
+    right = {
+        size: (facts.scores(facts.network(me, size), *table).argmax(1) == texts.truth).mean()
+        for size in facts.STATES
+    }
+    assert right["large"] > 0.8
+    assert right["large"] > right["small"] > 0.5
+
+
+@pytest.mark.parametrize("size", facts.STATES)
+def test_tolerance(size: str) -> None:
+    """float32 stays within what is allowed, and a wrong letter or a shorter text does not."""
+    me = own.DEFAULT
+    weights, rows = facts.network(me, size), facts.own_texts(me).rows
+    ids, mask = facts.table(rows)
+    right, allowed = facts.scores(weights, ids, mask), facts.tolerance(weights).allowed
+    state = total = np.zeros((len(rows), facts.STATES[size]), np.float32)
+    for step in range(ids.shape[1]):
+        state = np.tanh(weights.letter[ids[:, step]] + state @ weights.memory)
+        total = total + state * mask[:, step, None].astype(np.float32)
+    mean = total / mask.sum(axis=1, keepdims=True).astype(np.float32)
+    off = np.abs(mean @ weights.verdict + weights.bias - right).max()
+    assert UNIT < off < allowed
+    changed = ids.copy()
+    changed[:, 3] = changed[:, 4]
+    differs = (changed != ids).any(axis=1)
+    for other in (
+        facts.scores(weights, changed, mask)[differs],
+        facts.scores(weights, ids, mask, steps=9)[differs],
+    ):
+        assert (np.abs(other - right[differs]).max(axis=1) > 3 * allowed).mean() > 0.9
+
+
+def test_the_memory_forgets() -> None:
+    """What the tolerance is derived from: weights per state, and their sum."""
+    for me in STUDENTS:
+        memory = facts.network(me).memory
+        assert ((memory != 0).sum(axis=0) == 4).all()
+        assert np.abs(memory).sum(axis=0).max() <= 0.8 + 1e-6
+
+
+PARTS = [..., None, "text", [], [[1], [1, 2]], np.float32([0.5]), np.zeros(120), 0.5]
+
+
+@pytest.mark.parametrize("value", PARTS, ids=repr)
+def test_cells_that_show(value: Any) -> None:
+    """The given cells that show what was found run whatever is there."""
+    source = notebooks.read(ASSIGNMENT.source)
+    me = own.DEFAULT
+    space: dict[str, Any] = {"me": me, "texts": facts.own_texts(me), "ask": None}
+    exec("import numpy as np, torch\nfrom grader.checks import a3_facts as facts", space)
+    space["large"] = lambda *tensors: _Answer()
+    cells = [c for c in source.cells if c.id in ("a3.difference", "a3.right", "a3.first_numbers")]
+    assert len(cells) == 3
+    good = {"served": np.zeros((120, 5)), "scores": np.zeros((120, 5)), "letters": ...}
+    for name in good:
+        for cell in cells:
+            exec(compile(cell.source, cell.id, "exec"), {**space, **good, name: value})
+    matplotlib.pyplot.close("all")
+
+
+class _Answer:
+    """What the network answers in the cell that shows a difference."""
+
+    def numpy(self) -> Any:
+        return np.zeros((120, 5))

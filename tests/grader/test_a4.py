@@ -1,0 +1,224 @@
+"""What is particular to a4__production. What holds for every assignment: test_assignments.py."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot
+import numpy as np
+import pytest
+import torch
+
+from grader.authoring import mutants
+from grader.checks import a4_facts as facts
+from grader.checks import a4_models as models
+from grader.checks import a4_network, collect, state_dict
+from grader.checks.a4_network import Network
+from grader.checks.failure import Failure
+from grader.checks.probe import Probe
+from tests.assignment_runs import as_the_students
+from workbook import assignments, notebooks
+from workbook.server import Triton
+from workbook.zoo import nets
+
+ASSIGNMENT = assignments.named("a4")
+STUDENTS = ("self-study", "anna", "çetin")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def notebooks_find_the_server(server: Triton) -> Iterator[None]:
+    with as_the_students(server):
+        yield
+
+
+def file(value: Any, **how: Any) -> np.ndarray[Any, Any]:
+    """What `torch.save` writes, as a check takes it."""
+    target = io.BytesIO()
+    torch.save(value, target, **how)
+    return np.frombuffer(target.getvalue(), np.uint8)
+
+
+def folded(me: str) -> tuple[facts.Camera, nets.EightsCNN]:
+    camera, network = facts.own_camera(me), facts.trained(me)
+    network.fold(camera.black, camera.gain)
+    return camera, network
+
+
+def test_mutants_are_many() -> None:
+    assert len([one for one in mutants.load(ASSIGNMENT) if not one.right]) >= 20
+
+
+def test_each_student_has_a_camera_of_their_own() -> None:
+    """The same for the same id, in whatever case; another one for another."""
+    anna, berta = facts.own_camera("anna"), facts.own_camera("berta")
+    assert facts.own_camera(" Anna ") is anna
+    assert (anna.black, anna.gain) != (berta.black, berta.gain)
+    assert anna.pictures.shape == (facts.PICTURES, 1, 8, 8)
+    assert 0.08 < anna.is_eight.mean() < 0.12
+    for wrong in ("", 7, None):
+        with pytest.raises(Failure, match="no student's id"):
+            facts.own_camera(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("me", STUDENTS)
+def test_the_task_is_interesting_for_everybody(me: str) -> None:
+    """fp16 changes verdicts, a threshold restores some and not all, and fp32 changes none."""
+    camera, network = folded(me)
+    known = models.known(me, file(network.state_dict()))
+    scores = nets.predict(network, camera.pictures)[:, facts.EIGHT].astype(float)
+    order = np.argsort(-scores)
+    precision = np.cumsum(camera.is_eight[order]) / np.arange(1, len(order) + 1)
+    last = np.flatnonzero(precision >= facts.PRECISION)[-1]
+    limit = scores[order[last : last + 2]].mean()
+    half = known.network.in_half(camera.pictures)[:, facts.EIGHT]
+    changed, left = ((half > limit) != (scores > limit)).sum(), models.fewest(half, scores > limit)
+    allowed = facts.ALLOWED * facts.PICTURES / 1_000
+    assert changed > left > allowed
+    assert models.found_at(known.logits, camera.is_eight) > 1.3 * models.LEAST_FOUND
+
+
+@pytest.mark.parametrize("me", STUDENTS)
+def test_numpy_computes_what_torch_does(me: str) -> None:
+    """Within a tolerance that is small beside what fp16 changes."""
+    camera, network = folded(me)
+    known = models.known(me, file(network.state_dict()))
+    off = np.abs(nets.predict(network, camera.pictures) - known.logits).max()
+    assert off < known.rounding.allowed < 2e-3
+    change = np.abs(known.network.in_half(camera.pictures) - known.logits).mean()
+    assert known.rounding.allowed < 0.05 * change
+
+
+def test_networks_that_do_not_fit() -> None:
+    """Not folded; folded for another camera; another network; no state dict."""
+    _, network = folded("anna")
+    for wrong, words in (
+        (facts.trained("anna").state_dict(), "if it gets brightness"),
+        (folded("berta")[1].state_dict(), "hardly any eights"),
+        (nets.DigitsCNN().state_dict(), "head.weight in `pth` is float32 of shape"),
+        (network, "it holds workbook.zoo.nets.EightsCNN"),
+        (list(network.parameters()), "it holds a list"),
+        ({"epoch": 1} | network.state_dict(), "holds epoch"),
+        (network.half().state_dict(), "is float16"),
+    ):
+        with pytest.raises(Failure, match=words):
+            models.known("anna", file(wrong))
+
+
+class Program:
+    """Runs a program when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.path}",)
+
+
+def test_nothing_in_a_pth_file_runs(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    weights = nets.EightsCNN().state_dict()
+    for value in (Program(mark), {**weights, "head.bias": Program(mark)}, [Program(mark)]):
+        with pytest.raises(Failure, match=r"posix\.system"):
+            state_dict.read("pth", file(value), a4_network.SHAPES)
+    assert not mark.exists()
+
+
+def test_files_that_are_too_much() -> None:
+    """Compressed, huge by its strides, in the former format, cut off, none at all."""
+    weights = nets.EightsCNN().state_dict()
+    good = file(weights)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(good.tobytes())) as old, zipfile.ZipFile(packed, "w") as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, old.read(entry), zipfile.ZIP_DEFLATED)
+    huge = {**weights, "head.bias": torch.zeros(1).expand(10**9)}
+    for value in (
+        np.frombuffer(packed.getvalue(), np.uint8),
+        file(huge),
+        file(weights, _use_new_zipfile_serialization=False),
+        good[:-100],
+        np.zeros(0, np.uint8),
+    ):
+        with pytest.raises(Failure, match=r"not a file that torch\.save writes"):
+            state_dict.read("pth", value, a4_network.SHAPES)
+    for odd in ("text", [1, 2], np.zeros(4), np.zeros((2, 2), np.uint8)):
+        with pytest.raises(Failure, match="not the content of a file"):
+            state_dict.read("pth", odd, a4_network.SHAPES)
+    found = state_dict.read("pth", good, a4_network.SHAPES)
+    for name, tensor in weights.items():
+        np.testing.assert_array_equal(found[name], tensor.numpy())
+
+
+def test_the_fewest_differing_verdicts() -> None:
+    """As many as by trying every threshold, also where scores are equal."""
+    random = np.random.default_rng(3)
+    for _ in range(50):
+        scores = random.integers(0, 9, size=30).astype(float)
+        truth = random.random(30) < 0.4
+        tried = [((scores > limit) != truth).sum() for limit in np.arange(-1, 10) + 0.5]
+        assert models.fewest(scores, truth) == min(tried)
+
+
+def test_layers_in_half() -> None:
+    """Weights of fp16 change the logits; results of fp16 change them again."""
+    camera, network = folded("anna")
+    exact = Network({name: t.numpy() for name, t in network.state_dict().items()})
+    some = camera.pictures[:50]
+    answers = [exact.logits(some), exact.in_half(some), exact.in_half(some, everything=True)]
+    assert len({round(float(np.abs(one).sum()), 6) for one in answers}) == 3
+    assert exact.logits(some[:0]).shape == (0, 2)
+
+
+def test_without_a_gpu_there_is_no_engine(server: Triton) -> None:
+    """TensorRT is not attempted then, and never passed."""
+    probe = Probe(server)
+    for value in (facts.NOT_ATTEMPTED, facts.ENGINE):
+        with collect.noted() as notes:
+            assert not models.engine(probe, value)
+        assert "not attempted" in notes[0]
+        assert "Not verified on a GPU" in notes[0]
+    for odd in ("", "eights_fp16", None, 3, ["eights_tensorrt"]):
+        with pytest.raises(Failure, match="neither"):
+            models.engine(probe, odd)
+    probe.close()
+
+
+PARTS: list[Any] = [
+    ...,
+    None,
+    "text",
+    [],
+    [[1], [1, 2]],
+    np.array([0.5], np.float32),
+    np.zeros(6000),
+    0.5,
+]
+
+
+@pytest.mark.parametrize("value", PARTS, ids=repr)
+def test_plots_of_part_answers(value: Any) -> None:
+    """The cells that show what was found run whatever is there, and whatever is still to come."""
+    cells = notebooks.read(ASSIGNMENT.source).cells
+    space: dict[str, Any] = {}
+    for cell in cells:
+        if cell.id in ("a4.setup", "a4.numbers") or cell.source.startswith("me = "):
+            exec(compile(cell.source, cell.id, "exec"), space)
+    random = np.random.default_rng(0)
+    good = {
+        "logits_pth": random.normal(size=6000).astype(np.float32),
+        "logits_fp16": random.normal(size=6000).astype(np.float32),
+        "threshold": 0.5,
+    }
+    plots = [
+        cell for cell in cells if cell.type == "code" and not cell.kind and "plt." in cell.source
+    ]
+    assert len(plots) == 3
+    for name in good:
+        for cell in plots:
+            exec(compile(cell.source, "plot", "exec"), space | good | {name: value})
+    matplotlib.pyplot.close("all")

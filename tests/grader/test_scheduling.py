@@ -1,0 +1,34 @@
+"""Each assignment's tests are a worker's own (tests/scheduling.py)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests import scheduling
+from workbook import assignments
+from workbook.common import paths
+
+FILE = scheduling.PER_ASSIGNMENT
+
+
+def test_tests_of_other_files_are_shared_by_file() -> None:
+    other = "tests/zoo/test_zoo_recipes.py"
+    for test in ("test_iris", "test_named[a2__forest]"):
+        assert scheduling.group(f"{other}::{test}") == other
+
+
+def test_tests_of_assignments_are_shared_by_assignment() -> None:
+    """Of the tests that there are, only the one about all assignments belongs to none."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", FILE, "--collect-only", "--numprocesses=0"],
+        cwd=paths.root(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith(f"{FILE}::")]
+    alone = {id for id in found if scheduling.group(id) == FILE}
+    assert alone == {f"{FILE}::test_there_are_assignments"}
+    named = {scheduling.group(id) for id in found} - {FILE}
+    assert named == {f"{FILE}::{assignment.name}" for assignment in assignments.find()}

@@ -1,0 +1,31 @@
+"""Numbers that a reader may change before running a cell of a lecture again."""
+
+from __future__ import annotations
+
+#: Lecture → (text in a cell, what replaces it).
+CHANGES: dict[str, list[tuple[str, str]]] = {
+    "00__start": [("numbers = [1, 2, 3]", "numbers = [1, 2, 3, 4]")],
+    "01__first_model": [("setup.time_each(ways)", "setup.time_each(ways, 20)")],
+    "01__map_of_backends": [("[:120]", "[:90]")],
+    "02__inside_the_server": [("range(25)", "range(20)")],
+    "02__python": [("[0, 1, 7, 2]", "[1, 1, 9, 0]")],
+    "03__python_environments": [("power=1)", "power=2)")],
+    "04__sequences": [("default_rng(2)", "default_rng(3)")],
+    "04__pytorch": [("setup.sentence(tokens=9)", "setup.sentence(tokens=7)")],
+    "05__dynamic_batcher": [("measure.every(5, 32)", "measure.every(5, 40)")],
+    "05__onnxruntime": [("range(30)", "range(20)")],
+    "06__queue_policies": [("setup.rushes(rush_once, 10)", "setup.rushes(rush_once, 8)")],
+    "07__model_repository_manager": [('"count": 3', '"count": 2')],
+    "07__tensorflow": [("Conv2D(32, (3, 3)", "Conv2D(16, (3, 3)")],
+    "08__fil": [("n_estimators=60", "n_estimators=40")],
+    "08__metrics": [("[2] * 9 + [100]", "[2] * 9 + [150]")],
+    "09__dali": [("formats.files()[0]", "formats.files()[1]")],
+    "09__wire": [("wire.pictures()[:64]", "wire.pictures()[:48]")],
+    "11__generate": [('"max_tokens": 48', '"max_tokens": 40')],
+    "10__tensorrt": [("[0][:256]", "[0][:224]")],
+    "11__llm_backends": [("max_model_len=64", "max_model_len=48")],
+    "12__ensembles": [("setup.texts(32)", "setup.texts(36)")],
+    "13__does_it_still_answer_the_same": [("[0][:256]", "[0][:224]")],
+    "12__in_process": [("ThreadPoolExecutor(16)", "ThreadPoolExecutor(12)")],
+    "14__images": [("images.newer(home, 99)", "images.newer(home, 90)")],
+}

@@ -1,0 +1,90 @@
+"""What the lectures cover: every row's section is there, and what it says was run was run.
+
+Rows of `lectures/coverage/<lecture>.md`: where in the source document | item | section | depth |
+proof. The depth is one of
+
+- run: a claim or a task of this notebook proves it; the proof is its id. That it ran is tested
+  where the lectures run (test_lectures_run.py: no claim and no task of a notebook is passed over);
+- shown: the section has code or a picture of it;
+- mentioned: the section speaks of it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.lectures.course import HOME, TOPICS, codes, headings, proofs, source
+
+ROW = re.compile(
+    r"^\| ([^|]+) \| ([^|]+) \| \[([^\]]+)\]\(([^)#]+)\)"
+    r" \| (run|shown|mentioned) \| (?:`([^`]+)`|–) \|$"
+)
+TABLES = sorted((HOME / "coverage").glob("*.md"))
+
+
+def rows() -> list[tuple[Path, tuple[str, ...]]]:
+    found = []
+    for table in TABLES:
+        lines = [line for line in table.read_text("utf-8").splitlines() if line.startswith("| ")]
+        for line in lines:
+            if line.startswith(("| where in", "| ---")):
+                continue
+            match = ROW.match(line)
+            assert match, line
+            found.append((table, match.groups(default="")))
+    return found
+
+
+def name(value: Path | tuple[str, ...]) -> str:
+    return value.stem if isinstance(value, Path) else f"{value[0]}: {value[1]}"[:60]
+
+
+each_row = pytest.mark.parametrize(("table", "row"), rows(), ids=name)
+
+
+def cells_of(path: Path, heading: str) -> list[str]:
+    """The cells of a section, as `type\\ntext`, from its heading to the next one."""
+    found: list[str] = []
+    inside = False
+    for cell in source(path).cells:
+        parts = [cell.source]
+        if cell.type == "markdown":
+            parts = re.split(r"(?m)^(?=#+ )", cell.source)
+        for part in parts:
+            if cell.type == "markdown" and re.match(r"#+ ", part):
+                inside = part.splitlines()[0].lstrip("# ").strip() == heading
+            if inside and part.strip():
+                found.append(f"{cell.type}\n{part}")
+    return found
+
+
+def test_every_lecture_has_its_table() -> None:
+    folders = {path.parent.name for path in TOPICS}
+    assert {table.stem for table in TABLES} == folders
+
+
+@each_row
+def test_a_row_names_a_section_and_its_proof(table: Path, row: tuple[str, ...]) -> None:
+    _, item, heading, notebook, depth, proof = row
+    path = (table.parent / notebook).resolve().with_suffix(".py")
+    assert heading in headings(path), f"{path.stem} has no heading {heading!r}"
+    assert bool(proof) == (depth == "run"), item
+    if depth == "run":
+        assert proof in proofs(path), f"{path.stem} has no claim and no task {proof!r}"
+    if depth == "shown":
+        cells = cells_of(path, heading)
+        assert any(cell.startswith("code") or "![" in cell or "```" in cell for cell in cells), item
+
+
+def test_a_proof_is_not_used_for_everything() -> None:
+    """One claim proves three items at most."""
+    used = [row[5] for _, row in rows() if row[5]]
+    assert not [proof for proof in set(used) if used.count(proof) > 3]
+
+
+def test_every_notebook_with_code_proves_something() -> None:
+    named = {(table.parent / row[3]).resolve().stem for table, row in rows() if row[5]}
+    assert {path.stem for path in TOPICS if codes(path)} <= named

@@ -1,0 +1,209 @@
+"""Every lecture runs on a real server, and its cells run again."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lectures.changes import CHANGES
+from tests.lectures.course import LECTURES, each_lecture, proofs
+from tests.lectures.site_links import broken
+from workbook import site
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.notebooks import building, counting, executing
+from workbook.server import Server
+from workbook.site import executed
+
+#: Cells that take longer are not run twice in a row.
+SHORT_SECONDS = 1.5
+#: How far `minutes:` in a header may be from what is counted, with this machine's time.
+MINUTES = 3
+
+#: What a busy machine does to a lecture: it is tried again, and the reason is among the warnings.
+SPOILT = re.compile(f"{executed.MEASURED.pattern}|took longer than")
+
+#: Lecture → seconds of its first run.
+seconds: dict[str, float] = {}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[dict[str, str]]:
+    """A server on the shared repository, with the models that a lecture names."""
+    with executed.shared_server(LECTURES) as environment:
+        yield environment
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(1_800)
+@each_lecture
+def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, str]) -> None:
+    """A lecture runs from top to bottom; then a reader goes back to its start and plays with it.
+
+    First run: every cell runs, every claim holds, and the shared server serves what it served
+    before. Cells that take less than `SHORT_SECONDS` run twice in a row.
+
+    Second run, in the same kernel, so with all that the first one left behind: every code cell
+    runs, with another number where `CHANGES` has one. At the end of each section (a heading of
+    the second level), the cells of the section that only look at results run once more, in reverse
+    order. No cell may raise, so no claim may fail either.
+
+    Lectures measure. Where a claim or a premise is false in one try, or a cell takes minutes, the
+    lecture is tried again.
+    """
+    served = serves(shared["TRITON_URL"])
+    for left in reversed(range(executed.TRIES)):
+        try:
+            play(path, shared)
+            break
+        except WorkbookError as error:
+            # Other programs on this machine can spoil a measurement, or take the processor for
+            # minutes. Anything else is a mistake.
+            if not left or not SPOILT.search(str(error)):
+                raise
+            warnings.warn(str(error), stacklevel=1)
+    assert serves(shared["TRITON_URL"]) == served
+
+
+def play(path: Path, shared: dict[str, str]) -> None:
+    """The two runs of `test_a_lecture_runs_and_its_cells_run_again`.
+
+    Raises:
+        WorkbookError: a cell failed.
+    """
+    with executing.session(path, shared) as lecture:
+        first_run(path, lecture)
+        second_run(path, lecture)
+
+
+def first_run(path: Path, lecture: executing.Session) -> None:
+    """Run it from top to bottom, keep the executed copy, and look at what was proved."""
+    total = 0.0
+    for place, cell in enumerate(lecture.node.cells):
+        began = time.monotonic()
+        lecture.run_cell(place)
+        took = time.monotonic() - began
+        total += took
+        if cell.cell_type == "code" and took < SHORT_SECONDS:
+            lecture.cell(place)
+    seconds[path.stem] = total
+    executed.keep(path, lecture.node)
+    assert all(c.execution_count for c in lecture.node.cells if c.cell_type == "code")
+    missing = set(proofs(path)) - shown(lecture.node)
+    assert not missing, f"claims and tasks that did not run: {sorted(missing)}"
+
+
+def second_run(path: Path, lecture: executing.Session) -> None:
+    """Run it once more in the same kernel, with other numbers, and look back in each section."""
+    changes = list(CHANGES.get(path.stem, ()))
+    for section in sections(lecture.node):
+        looking = []
+        for place in section:
+            code = lecture.node.cells[place].source
+            for text, other in [pair for pair in changes if pair[0] in code]:
+                code = code.replace(text, other)
+                changes.remove((text, other))
+            lecture.cell(place, code)
+            if only_looks(code):
+                looking.append(place)
+        for place in reversed(looking):
+            lecture.cell(place)
+    assert not changes, f"no cell holds {changes}"
+
+
+def shown(node: Any) -> set[str]:
+    """The ids of the claims that held, and of the tasks that were shown, in an executed lecture."""
+    cards = [
+        output.get("metadata", {}).get("workbook", {})
+        for cell in node.cells
+        for output in cell.get("outputs", ())
+    ]
+    return {card[kind] for card in cards for kind in ("claim", "task") if kind in card}
+
+
+@pytest.mark.alone
+def test_the_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints what each notebook costs its reader, and compares `minutes:` with it.
+
+    It is the last test here: the machine's time is that of the runs above. Without them, it is 0.
+    """
+    lines = [
+        "",
+        "notebook                      cells code text harness words tasks machine minutes",
+    ]
+    wrong = []
+    for path in LECTURES:
+        counts = counting.count(building.page(path))
+        machine = seconds.get(path.stem, 0.0)
+        minutes = counts.minutes + machine / 60
+        lines.append(
+            f"{path.stem:28} {counts.cells:6} {counts.longest_code:4} {counts.longest_text:4} "
+            f"{counts.harness:7.0%} {counts.words:5} {counts.tasks:5} {machine:5.0f} s "
+            f"{minutes:7.1f}"
+        )
+        header = building.page(path).metadata.workbook["minutes"]
+        if path.stem in seconds and abs(header - minutes) > MINUTES:
+            wrong.append(f"{path.stem}: its header says {header}, it is {minutes:.0f}")
+    with capsys.disabled():
+        print("\n".join(lines))
+    assert not wrong
+
+
+@pytest.mark.alone
+def test_the_site_of_what_ran(tmp_path: Path) -> None:
+    """Executed copies become pages, without a broken link and without this machine's paths."""
+    nodes = {path: node for path in LECTURES if (node := executed.kept(path)) is not None}
+    for path, node in nodes.items():
+        outputs = str([cell.outputs for cell in node.cells if cell.cell_type == "code"])
+        for private in (f"{paths.root()}/", f"{Path.home()}/"):
+            assert private not in outputs, path.stem
+    index = site.build(nodes, tmp_path / "site")
+    assert broken(index.parent) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lost", "needed"),
+    [("00__start", ["square"], "square")],
+)
+def test_the_first_cell_loads_what_the_server_has_lost(
+    shared: dict[str, str], name: str, lost: list[str], needed: str
+) -> None:
+    with Server(shared["TRITON_URL"]) as server:
+        served = serves(shared["TRITON_URL"])
+        for model in lost:
+            server.unload(model)
+        assert serves(shared["TRITON_URL"]) != served
+        path = next(path for path in LECTURES if path.stem == name)
+        with executing.session(path, shared) as lecture:
+            first = next(i for i, c in enumerate(lecture.node.cells) if c.cell_type == "code")
+            lecture.cell(first)
+        assert server.ready(needed)
+        assert serves(shared["TRITON_URL"]) == served
+
+
+def sections(node: Any) -> list[list[int]]:
+    """The places of the code cells of each section, from one heading `## …` to the next."""
+    found: list[list[int]] = [[]]
+    for place, cell in enumerate(node.cells):
+        if cell.cell_type == "code":
+            found[-1].append(place)
+        elif cell.source.startswith("## "):
+            found.append([])
+    return found
+
+
+def only_looks(code: str) -> bool:
+    """Whether a cell compares and claims, and asks no server anything."""
+    asks = r"\b(lab|server|poller|client|openai|core|connect|attempt|ask|httpx|started)\b"
+    return bool(re.search(r"\b(compare|claim)\(", code)) and not re.search(asks, code)
+
+
+def serves(url: str) -> list[tuple[str, str]]:
+    with Server(url) as server:
+        return sorted((m["name"], str(m.get("version"))) for m in server.index(ready_only=True))

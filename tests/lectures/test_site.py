@@ -1,0 +1,143 @@
+"""The site: it builds, every link in it leads somewhere, and answers and solutions are folded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.lectures.site_links import Page, broken
+from workbook import lessons, site
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons import tasks
+from workbook.notebooks import building, executing
+from workbook.site import executed, pages
+
+
+def test_every_link_of_the_site_leads_somewhere(tmp_path: Path) -> None:
+    """Of all lectures, without outputs where they did not run since they were changed."""
+    nodes = {
+        lecture.source: executed.kept(lecture.source) or building.page(lecture.source)
+        for lecture in building.lectures()
+    }
+    index = site.build(nodes, tmp_path / "site")
+    assert broken(index.parent) == []
+    menu = Page(index).links
+    for source in nodes:
+        within = source.relative_to(paths.root() / "lectures").with_suffix(".html")
+        assert str(within) in menu
+    assert (index.parent / "search.html").is_file()
+    first = next(page for page in index.parent.rglob("01__first_model.html"))
+    assert "theme-switch" in first.read_text("utf-8")
+    assert {"Previous", "Next"} <= set(Page(first).open.title().split())
+
+
+LECTURE = """\
+# ---
+# title: Sky
+# minutes: 10
+# ---
+
+# %% [markdown]
+# # Sky
+#
+# See [another](02__sea.ipynb#The-salt), [this heading](#Colours), [homework](../../assignments/a.ipynb).
+
+# %% [markdown]
+# ## Colours
+
+# %%
+from workbook.lessons import Premise, claim, compare, predict
+predict("sky.colour", "Which colour?", {"blue": None, "green": "You thought of grass."})
+
+# %%
+print("The spectrum: mostly 450 nm.")
+
+# %%
+compare("sky.colour", "blue", premise=Premise(True, ""))
+claim(True, "It is the air.", "Look up.", id="sky.air")
+
+# %%
+print("And at night?")
+"""  # noqa: E501
+OTHER = "# %% [markdown]\n# # Sea\n#\n# ## The salt\n"
+
+
+@pytest.fixture
+def course(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A checkout with two lectures, of which one has run."""
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    home = tmp_path / "lectures"
+    (home / "images").mkdir(parents=True)
+    for name, text in (
+        ("00__start", "# %% [markdown]\n# # Start\n"),
+        ("1_architecture/01__sky", LECTURE),
+        ("1_architecture/02__sea", OTHER),
+    ):
+        lessons.write(home / f"{name}.py", text)
+    return home
+
+
+def test_an_answer_is_folded_and_its_code_with_it(course: Path, tmp_path: Path) -> None:
+    source = course / "1_architecture/01__sky.py"
+    executed.keep(source, executing.run(source, {"WORKBOOK_HOME": str(tmp_path)}))
+    nodes = {
+        lecture.source: executed.kept(lecture.source) or building.page(lecture.source)
+        for lecture in building.lectures()
+    }
+    index = site.build(nodes, tmp_path / "site")
+    assert broken(index.parent) == []
+    page = Page(index.parent / "1_architecture/01__sky.html")
+    for text in ("Which colour?", "green", "And at night?", "homework"):
+        assert text in page.open
+    for text in ("mostly 450 nm.\n", "measured here", "You thought of grass", "It is the air"):
+        assert text in (index.parent / "1_architecture/01__sky.html").read_text("utf-8")
+        assert text not in page.open.replace('print("The spectrum: mostly 450 nm.', "")
+    assert not any("assignments" in link for link in page.links)
+
+
+def test_a_copy_of_an_older_source_does_not_count(course: Path, tmp_path: Path) -> None:
+    source = course / "1_architecture/01__sky.py"
+    assert executed.kept(source) is None
+    executed.keep(source, executing.run(source, {"WORKBOOK_HOME": str(tmp_path)}))
+    assert executed.kept(source) is not None
+    source.write_text(LECTURE.replace("And at night?", "And at noon?"))
+    assert executed.kept(source) is None
+
+
+def test_a_link_that_leads_nowhere_is_an_error(course: Path, tmp_path: Path) -> None:
+    lessons.write(course / "1_architecture/02__sea.py", OTHER + "# [no](01__sky.ipynb#Nowhere)\n")
+    nodes = {lecture.source: building.page(lecture.source) for lecture in building.lectures()}
+    with pytest.raises(WorkbookError, match="Sphinx found mistakes") as caught:
+        site.build(nodes, tmp_path / "site")
+    assert "Nowhere" in caught.value.todo
+    assert "02__sea" in caught.value.todo
+
+
+@pytest.mark.parametrize(
+    ("solution", "code"),
+    [({"cube/config.pbtxt": "max_batch_size: 8"}, "```text\nmax_batch_size: 8"),
+     ("\n    lab.load('cube')\n", "```python\nlab.load('cube')")],
+)  # fmt: skip
+def test_a_solution_follows_its_task_behind_a_fold(
+    monkeypatch: pytest.MonkeyPatch, solution: Any, code: str
+) -> None:
+    monkeypatch.setattr(tasks, "_tasks", {})
+
+    @tasks.define("made_up.cube", hints=("a", "b"), solution=solution)
+    def cube(server: Any) -> None:
+        """Make it."""
+
+    card = nbformat.v4.new_output(  # type: ignore[no-untyped-call]
+        "display_data", data={"text/plain": "☐"}, metadata={"workbook": {"task": "made_up.cube"}}
+    )
+    cell = nbformat.v4.new_code_cell('task("made_up.cube", server=lab)', outputs=[card])  # type: ignore[no-untyped-call]
+    node = nbformat.v4.new_notebook(cells=[cell], metadata={"language_info": {"name": "python"}})  # type: ignore[no-untyped-call]
+    made = pages.page(node, Path("01__sky.ipynb"), [])
+    assert made.cells[0].metadata.tags == ["remove-input"]
+    assert made.cells[1].source.startswith("<details><summary>A solution</summary>")
+    assert code in made.cells[1].source
+    assert len(node.cells) == 1

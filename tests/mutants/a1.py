@@ -1,0 +1,333 @@
+"""Wrong answers to a1__classifier. An edit replaces text in a model file or in a solution cell."""
+
+from __future__ import annotations
+
+from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
+
+CONFIG = "models/classifier/config.pbtxt"
+MODEL = "models/classifier/1/model.py"
+#: The checks that need answers, and those that nothing is handed to when a cell before them stops.
+LATER = ("a1.batches", "a1.refusals", "a1.examples", "a1.code", "a1.unsure")
+WAITING = dict.fromkeys(LATER, WAITS)
+PREDICT = """\
+        tokens = self.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+        with torch.inference_mode():
+            return self.network(**tokens).logits.softmax(-1).numpy()
+"""
+LOOP = """\
+        tables = []
+        for text in texts:
+            tokens = self.tokenizer([text], padding=True, truncation=True, return_tensors="pt")
+            with torch.inference_mode():
+                tables.append(self.network(**tokens).logits.softmax(-1).numpy())
+        return np.concatenate(tables)
+"""
+SPLIT = """\
+        readings = [read_texts(request) for request in requests]
+        table = self.predict([text for reading in readings for text in reading.texts])
+"""
+
+
+def predicts(name: str, old: str, new: str, fails: dict[str, str], stops: str = "") -> Mutant:
+    """A mutant of one place in model.py."""
+    return Mutant(name, (Edit(MODEL, old, new),), fails, stops=stops)
+
+
+MUTANTS = (
+    # -- the config --------------------------------------------------------------------------------
+    Mutant(
+        "config: no probabilities",
+        (
+            Edit(CONFIG, 'name: "PROBABILITIES"', 'name: "LOGITS"'),
+            Edit(MODEL, '"PROBABILITIES"', '"LOGITS"'),
+        ),
+        {
+            "a1.config": "It has no output 'PROBABILITIES'",
+            "a1.answers": WAITS,
+            **WAITING,
+        },
+    ),
+    Mutant(
+        "config: a text per request",
+        (Edit(CONFIG, "max_batch_size: 32", "max_batch_size: 1"),),
+        {
+            "a1.config": "max_batch_size is 1",
+            **{**WAITING, "a1.answers": NOTHING, "a1.unsure": NOTHING},
+        },
+        stops="batch",
+    ),
+    Mutant(
+        "config: nothing is batched",
+        (Edit(CONFIG, "dynamic_batching { max_queue_delay_microseconds: 20000 }", ""),),
+        {"a1.config": "has no dynamic_batching", "a1.answers": WAITS, **WAITING},
+    ),
+    Mutant(
+        "config: no delay",
+        (Edit(CONFIG, "max_queue_delay_microseconds: 20000", ""),),
+        {"a1.config": "a max_queue_delay_microseconds of 0"},
+    ),
+    Mutant(
+        "config: one probability",
+        (Edit(CONFIG, "dims: [ -1 ]", "dims: [ 1 ]"),),
+        {"a1.config": "PROBABILITIES has dims [1]"},
+    ),
+    # -- from text to label ------------------------------------------------------------------------
+    predicts(
+        "answers: logits",
+        ".logits.softmax(-1)",
+        ".logits",
+        {"a1.answers": "no probabilities", **WAITING},
+    ),
+    predicts(
+        "answers: sigmoid",
+        ".logits.softmax(-1)",
+        ".logits.sigmoid()",
+        {"a1.answers": "do not add up to 1", **WAITING},
+    ),
+    predicts(
+        "answers: no attention mask",
+        "self.network(**tokens)",
+        'self.network(tokens["input_ids"])',
+        {"a1.answers": "the shortest of 32 texts gets probabilities that differ", **WAITING},
+    ),
+    predicts(
+        "answers: in training mode",
+        "from_pretrained(folder).eval()",
+        "from_pretrained(folder).train()",
+        {"a1.answers": "differ", **WAITING},
+    ),
+    predicts(
+        "answers: the languages in the alphabet's order",
+        "names[place].encode() for place in range(len(names))",
+        "name.encode() for name in sorted(names.values())",
+        {"a1.answers": "labels of classifier are not those of the class", **WAITING},
+    ),
+    predicts(
+        "answers: bytes as text",
+        'text.decode("utf-8")',
+        "str(text)",
+        {"a1.answers": "get the label of their language", **WAITING},
+    ),
+    predicts(
+        "answers: float64",
+        'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1))',
+        'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1).astype(np.float64))',
+        {**WAITING, "a1.answers": NOTHING, "a1.unsure": NOTHING},
+        stops="float64",
+    ),
+    predicts(
+        "answers: scores without a column",
+        'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1))',
+        'pb_utils.Tensor("SCORE", table.max(1))',
+        {"a1.answers": "[32]", **WAITING},
+    ),
+    predicts(
+        "answers: half of each text",
+        "return decoded\n",
+        "return decoded[:45]\n",
+        {
+            "a1.answers": "other texts differ",
+            **WAITING,
+        },
+    ),
+    Mutant(
+        "answers: the scores of another run",
+        (Edit("a1.ask", "= ask(texts)", "= ask(texts[::-1])"),),
+        {"a1.answers": "of the 32 texts that the server answers"},
+    ),
+    Mutant(
+        "answers: the texts of another student",
+        (Edit("a1.ask", "labels, scores", 'me = "berta"\nlabels, scores'),),
+        {
+            "a1.answers": "not those that are drawn for your id",
+            **dict.fromkeys(("a1.batches", "a1.refusals", "a1.examples", "a1.code"), WAITS),
+            "a1.unsure": WAITS,
+        },
+    ),
+    # -- batches -----------------------------------------------------------------------------------
+    Mutant(
+        "batches: a call for each text",
+        (Edit(MODEL, PREDICT, LOOP),),
+        {"a1.batches": "a batch saves nothing"},
+    ),
+    Mutant(
+        "batches: a call for each request",
+        (
+            Edit(MODEL, SPLIT, SPLIT.splitlines(keepends=True)[0]),
+            Edit(
+                MODEL,
+                "            end = start + len(reading.texts)\n"
+                "            responses.append(self.answer(table[start:end]))\n"
+                "            start = end\n",
+                "            responses.append(self.answer(self.predict(reading.texts)))\n",
+            ),
+            Edit(MODEL, "responses, start = [], 0", "responses = []"),
+        ),
+        {"a1.batches": "a batch saves nothing"},
+    ),
+    predicts(
+        "batches: one text per request",
+        "            start = end\n",
+        "            start += 1\n",
+        {
+            "a1.batches": "got other answers than the same texts get in one request",
+        },
+    ),
+    predicts(
+        "batches: answers sorted by length",
+        "        readings = [read_texts(request) for request in requests]\n",
+        "        readings = [read_texts(request) for request in requests]\n"
+        '        readings.sort(key=lambda reading: len("".join(reading.texts)))\n',
+        {
+            "a1.batches": "got other answers than the same texts get in one request",
+            "a1.refusals": "classifier answers an empty text",
+        },
+    ),
+    # -- bad input ---------------------------------------------------------------------------------
+    predicts(
+        "refusals: an exception",
+        'raise BadTextError(f"Text {row} is empty',
+        'raise ValueError(f"Text {row} is empty',
+        {"a1.refusals": "Beside an empty text, classifier refuses a right request too"},
+    ),
+    predicts(
+        "refusals: bytes that are not UTF-8 are replaced",
+        'text.decode("utf-8")',
+        'text.decode("utf-8", errors="replace")',
+        {"a1.refusals": "answers a text that is not UTF-8"},
+    ),
+    predicts(
+        "refusals: only empty texts",
+        "if not decoded.strip():",
+        "if not decoded:",
+        {"a1.refusals": "answers a blank text"},
+    ),
+    predicts(
+        "refusals: long texts are cut",
+        "if len(decoded) > LONGEST:",
+        "if len(decoded) > 100 * LONGEST:",
+        {"a1.refusals": "answers a text that is too long"},
+    ),
+    predicts(
+        "refusals: bytes are counted",
+        "if len(decoded) > LONGEST:",
+        "if len(text) > LONGEST:",
+        {"a1.refusals": "is too long"},
+    ),
+    predicts(
+        "refusals: a message that says nothing",
+        'f"Text {row} is empty or blank; send at least one word."',
+        '"Bad request."',
+        {"a1.refusals": "the message does not say why"},
+    ),
+    predicts(
+        "refusals: the network gets an empty list",
+        "        if not texts:\n            return np.empty((0, len(self.labels)), np.float32)\n",
+        "",
+        {"a1.refusals": "with a message that does not say why"},
+    ),
+    predicts(
+        "refusals: a label in place of an error",
+        "                responses.append(refusal(reading.error))\n",
+        "                responses.append(self.answer(np.eye(1, 8, dtype=np.float32)))\n",
+        {"a1.refusals": "classifier answers an empty text"},
+    ),
+    # -- examples ----------------------------------------------------------------------------------
+    Mutant(
+        "examples: the same five times",
+        (Edit("a1.show", "for request in requests:", "for request in [requests[2]] * 5:"),),
+        {"a1.examples": "1 of your examples are different requests"},
+    ),
+    Mutant(
+        "examples: one text each",
+        (Edit("a1.show", '["Berlin", "Paris", "Roma"]', '["Berlin"]'),),
+        {"a1.examples": "Each of your examples holds one text"},
+    ),
+    Mutant(
+        "examples: rounded",
+        (Edit("a1.show", "sure.tolist()", "sure.round(1).tolist()"),),
+        {"a1.examples": "do not hold what the server answers"},
+    ),
+    # -- code --------------------------------------------------------------------------------------
+    Mutant(
+        "code: the checkpoint is loaded for every batch",
+        (
+            Edit(
+                MODEL,
+                "        torch.set_num_threads(1)",
+                "        self.args = args\n        torch.set_num_threads(1)",
+            ),
+            Edit(
+                MODEL,
+                "        readings = [read",
+                "        self.initialize(self.args)\n        readings = [read",
+            ),
+        ),
+        {"a1.code": "execute loads the checkpoint", "a1.batches": "a batch saves nothing"},
+    ),
+    Mutant(
+        "code: no docstrings, and imports that nothing uses",
+        (
+            Edit(
+                MODEL,
+                '        """Give the network\'s memory back when the model is unloaded."""\n',
+                "",
+            ),
+            Edit(MODEL, '    """Make the response that carries an error and no tensors."""\n', ""),
+            Edit(MODEL, "from pathlib import Path\n", "import json\nfrom pathlib import Path\n"),
+            Edit(MODEL, "class Reading:", "class reading:"),
+            Edit(MODEL, "Reading([", "reading(["),
+            Edit(MODEL, "Reading(error", "reading(error"),
+        ),
+        {"a1.code": "`json` imported but unused"},
+    ),
+    predicts(
+        "code: one thing left to do",
+        "        torch.set_num_threads(1)",
+        "        # TODO: how many threads?\n        torch.set_num_threads(1)",
+        {"a1.code": "Line contains TODO"},
+    ),
+    # -- when is it unsure? ------------------------------------------------------------------------
+    Mutant(
+        "unsure: kept and caught exchanged",
+        (
+            Edit("a1.measure", "kept = [int((known >= limit)", "kept = [int((known < limit)"),
+            Edit("a1.measure", "caught = [int((strange <", "caught = [int((strange >="),
+        ),
+        {"a1.unsure": "Are the two exchanged?"},
+    ),
+    Mutant(
+        "unsure: the own texts counted twice",
+        (Edit("a1.measure", "= ask(others)", "= ask(texts)"),),
+        {"a1.unsure": "counts in `caught` are not those of your server's scores"},
+    ),
+    Mutant(
+        "unsure: two thresholds",
+        (Edit("a1.measure", "[0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99]", "[0.5, 0.95]"),),
+        {"a1.unsure": "`thresholds` has 2 different values"},
+    ),
+    # -- right in another form ---------------------------------------------------------------------
+    Mutant(
+        "right: labels as str, tokens one by one, no_grad",
+        (
+            Edit(MODEL, "names[place].encode()", "names[place]"),
+            Edit(MODEL, "torch.inference_mode()", "torch.no_grad()"),
+            Edit(
+                "a1.ask",
+                "labels, scores, table = ask(texts)",
+                "labels, scores, table = ask(texts)\nlabels = np.array(labels)\n"
+                "scores = scores.reshape(-1, 1)",
+            ),
+        ),
+        right=True,
+    ),
+    Mutant(
+        "right: dims of eight, padding to the longest possible",
+        (
+            Edit(CONFIG, "dims: [ -1 ]", "dims: [ 8 ]"),
+            Edit(CONFIG, "20000", "30000"),
+            Edit(MODEL, "padding=True", 'padding="max_length"'),
+        ),
+        right=True,
+    ),
+)

@@ -1,0 +1,481 @@
+"""Wrong answers to a4__production. An edit replaces text in a model file or in a solution cell."""
+
+from __future__ import annotations
+
+from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
+
+FP32 = "models/eights_fp32/config.pbtxt"
+FP16 = "models/eights_fp16/config.pbtxt"
+EIGHTS = "models/eights/config.pbtxt"
+FIGURES = ("a4.logits", "a4.changed", "a4.figures", "a4.closest")
+AFTER_FP16 = dict.fromkeys(FIGURES, WAITS)
+AFTER_FP32 = {"a4.fp16": WAITS, **AFTER_FP16}
+AFTER_WEIGHTS = {
+    "a4.fp32": WAITS,
+    **AFTER_FP32,
+    **dict.fromkeys(("a4.threshold", "a4.production"), WAITS),
+    "a4.mended": "`pth`",
+}
+#: The network finds no eights, and so no threshold has the precision.
+NO_EIGHTS = {
+    **dict.fromkeys(("a4.fp32", "a4.fp16", "a4.logits"), WAITS),
+    "a4.mended": "`pth`",
+    **dict.fromkeys(
+        ("a4.threshold", "a4.changed", "a4.figures", "a4.closest", "a4.production"), NOTHING
+    ),
+}
+#: fp32 was not deployed, so its cell hands nothing over, and the cells after it stop as well.
+NO_FP32 = dict.fromkeys(("a4.fp32", *FIGURES), NOTHING)
+#: The logits of a served model are missing, so the cells that compare them stop.
+NO_LOGITS = {"a4.changed": NOTHING, "a4.figures": NOTHING, "a4.closest": WAITS}
+AFTER_THRESHOLD = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
+
+_EXPORT_FP32 = 'export(net, "models/eights_fp32/1/model.onnx")'
+_HALVE = 'halve("models/eights_fp32/1/model.onnx", "models/eights_fp16/1/model.onnx")'
+_FROM_FP32 = (
+    'Path("models/eights_fp16/1/model.onnx").write_bytes('
+    'Path("models/eights_fp32/1/model.onnx").read_bytes())'
+)
+
+MUTANTS = (
+    # -- weights -----------------------------------------------------------------------------------
+    Mutant(
+        "weights: not folded",
+        (
+            Edit(
+                "a4.fold",
+                "with torch.no_grad():",
+                "with torch.no_grad():\n    first = EightsCNN().features[0]",
+            ),
+        ),
+        {"a4.weights": "if it gets brightness", **AFTER_WEIGHTS},
+    ),
+    Mutant(
+        "weights: the bias forgotten",
+        (Edit("a4.fold", "first.bias -= ", "0 * "),),
+        {"a4.weights": "hardly any eights in your camera's counts", **AFTER_WEIGHTS},
+    ),
+    Mutant(
+        "weights: the whole module",
+        (Edit("a4.fold", "net.state_dict()", "net"),),
+        {"a4.weights": "it holds workbook.zoo.nets.EightsCNN", **AFTER_WEIGHTS},
+        stops="Weights only load failed",
+    ),
+    Mutant(
+        "weights: a checkpoint with more in it",
+        (Edit("a4.fold", "net.state_dict()", '{"epoch": 5, "net": net.state_dict()}'),),
+        {"a4.weights": "holds epoch", **AFTER_WEIGHTS},
+        stops="Missing key",
+    ),
+    Mutant(
+        "weights: for another student's camera",
+        (Edit("a4.fold", "first = net", 'camera = own_camera("berta")\nfirst = net'),),
+        {"a4.weights": "hardly any eights", **AFTER_WEIGHTS},
+    ),
+    # -- fp32 --------------------------------------------------------------------------------------
+    Mutant(
+        "fp32: a fixed batch",
+        (Edit("a4.export", 'dynamic_shapes=({0: torch.export.Dim("batch")},),', ""),),
+        {**NO_FP32, **dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)},
+        stops="batch",
+    ),
+    Mutant(
+        "fp32: the exporter's own names",
+        (Edit("a4.export", "output_names=list(outputs),", ""),),
+        {**NO_FP32, **dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)},
+        stops="logits",
+    ),
+    Mutant(
+        "fp32: small batches",
+        (Edit(FP32, "max_batch_size: 1000", "max_batch_size: 64"),),
+        {"a4.fp32": "max_batch_size is 64", "a4.logits": NOTHING, **NO_LOGITS},
+        stops="batch",
+    ),
+    Mutant(
+        "fp32: exported before it was folded",
+        (Edit("a4.export", _EXPORT_FP32, _EXPORT_FP32.replace("(net", "(trained(me)")),),
+        {"a4.fp32": "does not hold features.0.weight", "a4.fp16": WAITS, **AFTER_FP16},
+    ),
+    Mutant(
+        "fp32: weights in a second file",
+        (Edit("a4.export", "external_data=False", "external_data=True"),),
+        {
+            "a4.fp32": "keeps weights in a second file",
+            **AFTER_FP32,
+        },
+    ),
+    Mutant(
+        "fp32: a softmax at the end",
+        (
+            Edit(
+                "a4.export",
+                _EXPORT_FP32,
+                _EXPORT_FP32.replace("net", "torch.nn.Sequential(net, torch.nn.Softmax(1))"),
+            ),
+        ),
+        {"a4.fp32": "The logits of eights_fp32", **AFTER_FP32},
+    ),
+    # -- fp16 --------------------------------------------------------------------------------------
+    Mutant(
+        "fp16: the fp32 file",
+        (Edit("a4.convert", _HALVE, _FROM_FP32),),
+        {"a4.fp16": "5,376 numbers as FLOAT; its weights should be FLOAT16", **AFTER_FP16},
+    ),
+    Mutant(
+        "fp16: the first layer left in fp32",
+        (
+            Edit(
+                "a4.convert",
+                'eights_fp16/1/model.onnx")',
+                'eights_fp16/1/model.onnx", node_block_list=['
+                'onnx.load("models/eights_fp32/1/model.onnx").graph.node[0].name])',
+            ),
+        ),
+        {"a4.fp16": "its weights should be FLOAT16", **AFTER_FP16},
+    ),
+    Mutant(
+        "fp16: input and output in fp16 as well",
+        (
+            Edit("a4.convert", "keep_io_types=True", "keep_io_types=False"),
+            Edit(FP16, "TYPE_FP32", "TYPE_FP16"),
+        ),
+        {
+            "a4.fp16": "image is TYPE_FP16",
+            "a4.logits": NOTHING,
+            **NO_LOGITS,
+            "a4.mended": NOTHING,
+        },
+        stops="FP16",
+    ),
+    # -- logits ------------------------------------------------------------------------------------
+    Mutant(
+        "logits: probabilities",
+        (
+            Edit(
+                "a4.ask",
+                "return np.concatenate(parts)[:, 1]",
+                "e = np.exp(np.concatenate(parts))\n    return e[:, 1] / e.sum(axis=1)",
+            ),
+        ),
+        {
+            "a4.logits": "`logits_fp32` lie between 0 and 1",
+            **dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS),
+        },
+    ),
+    Mutant(
+        "logits: of the other class",
+        (Edit("a4.ask", "[:, 1]", "[:, 0]"),),
+        {
+            "a4.logits": "look like those of the other class",
+            **dict.fromkeys(("a4.threshold", "a4.changed", "a4.figures", "a4.closest"), NOTHING),
+            "a4.production": NOTHING,
+        },
+        stops="out of bounds",
+    ),
+    Mutant(
+        "logits: both columns",
+        (
+            Edit("a4.ask", "return np.concatenate(parts)[:, 1]", "return np.concatenate(parts)"),
+            Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp32), logits(fp16)[:, 1]"),
+        ),
+        {"a4.logits": "`logits_fp32` has the shape [6000, 2]", **NO_LOGITS},
+        stops="could not be broadcast",
+    ),
+    Mutant(
+        "logits: both from fp32",
+        (Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp32), logits(fp32)"),),
+        {
+            "a4.logits": "The values in `logits_fp16` differ",
+            **dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS),
+        },
+    ),
+    # -- threshold ---------------------------------------------------------------------------------
+    Mutant(
+        "threshold: the highest accuracy",
+        (
+            Edit(
+                "a4.choose",
+                "last = np.flatnonzero(precision >= 0.9)[-1]",
+                "hits = np.cumsum(camera.is_eight[order])\n"
+                "last = np.argmax(2 * hits - np.arange(1, len(order) + 1))",
+            ),
+        ),
+        {"a4.threshold": "It should be at least 0.9", **AFTER_THRESHOLD},
+    ),
+    Mutant(
+        "threshold: the first place where the precision is 0.9",
+        (Edit("a4.choose", "[-1]", "[0]"),),
+        {"a4.threshold": "A lower threshold", **AFTER_THRESHOLD},
+    ),
+    Mutant(
+        "threshold: that of >=, a picture's own logit",
+        (
+            Edit(
+                "a4.choose",
+                "float(logits_pth[order[last : last + 2]].astype(float).mean())",
+                "float(logits_pth[order[last]])",
+            ),
+        ),
+        {"a4.threshold": "A lower threshold"},
+    ),
+    Mutant(
+        "threshold: on the logit of the next picture",
+        (
+            Edit(
+                "a4.choose",
+                "float(logits_pth[order[last : last + 2]].astype(float).mean())",
+                "float(logits_pth[order[last + 1]])",
+            ),
+        ),
+        {"a4.threshold": "is the logit of a picture"},
+    ),
+    # -- changed -----------------------------------------------------------------------------------
+    Mutant(
+        "changed: wrong pictures, not changed ones",
+        (Edit("a4.compare", "!= truth", "!= camera.is_eight"),),
+        {"a4.changed": "`changed['fp32']` has"},
+    ),
+    Mutant(
+        "changed: counts in place of numbers",
+        (
+            Edit(
+                "a4.compare",
+                '"fp16": np.flatnonzero((logits_fp16 > threshold) != truth)',
+                '"fp16": int(((logits_fp16 > threshold) != truth).sum())',
+            ),
+        ),
+        {"a4.changed": "`changed['fp16']` has 1 pictures"},
+        stops="has no len()",
+    ),
+    Mutant(
+        "changed: counted from 1",
+        (
+            Edit(
+                "a4.compare",
+                "np.flatnonzero((logits_fp16 > threshold) != truth)",
+                "1 + np.flatnonzero((logits_fp16 > threshold) != truth)",
+            ),
+        ),
+        {"a4.changed": "counted from 0"},
+    ),
+    # -- figures -----------------------------------------------------------------------------------
+    Mutant(
+        "figures: false positives and false negatives exchanged",
+        (
+            Edit(
+                "a4.count",
+                "hits, misses = (called & truth).sum(), (~called & truth).sum()",
+                "hits, alarms = (called & truth).sum(), (~called & truth).sum()",
+            ),
+            Edit("a4.count", "alarms, rest = (called", "misses, rest = (called"),
+        ),
+        {"a4.figures": "false positive of fp16"},
+    ),
+    Mutant(
+        "figures: the digits as the truth",
+        (
+            Edit(
+                "a4.count",
+                "def figures(scores):",
+                "truth = camera.is_eight\n\n\ndef figures(scores):",
+            ),
+            Edit("a4.move", "def differing", "truth = logits_pth > threshold\n\n\ndef differing"),
+        ),
+        {"a4.figures": "true positive of fp32"},
+    ),
+    Mutant(
+        "figures: deviations of probabilities",
+        (
+            Edit(
+                "a4.count",
+                "np.abs(scores - logits_pth)",
+                "np.abs(1 / (1 + np.exp(-scores)) - 1 / (1 + np.exp(-logits_pth)))",
+            ),
+        ),
+        {"a4.figures": "mean deviation of fp16"},
+    ),
+    Mutant(
+        "figures: deviations with their sign",
+        (Edit("a4.count", "np.abs(scores - logits_pth)", "scores - logits_pth"),),
+        {"a4.figures": "deviation of fp16"},
+    ),
+    Mutant(
+        "figures: one model's in both rows",
+        (Edit("a4.count", '"fp16": figures(logits_fp16)', '"fp16": figures(logits_fp32)'),),
+        {"a4.figures": "mean deviation of fp16"},
+    ),
+    # -- closest -----------------------------------------------------------------------------------
+    Mutant(
+        "closest: PyTorch's own threshold",
+        (
+            Edit(
+                "a4.move",
+                "tries = [threshold, *between[np.abs(between - threshold) < 1]]",
+                "tries = [threshold]",
+            ),
+        ),
+        {"a4.closest": "with another one, fewer do"},
+    ),
+    Mutant(
+        "closest: a precision of 0.9 for each model",
+        (
+            Edit(
+                "a4.move",
+                "min(tries, key=lambda limit: differing(scores, limit))",
+                "min(t for t in tries if camera.is_eight[scores > t].mean() >= 0.9)",
+            ),
+        ),
+        {"a4.closest": "with another one, fewer do"},
+    ),
+    Mutant(
+        "closest: the former count",
+        (
+            Edit(
+                "a4.move",
+                "left[name] = differing(scores, nearest[name])",
+                "left[name] = differing(scores, threshold)",
+            ),
+        ),
+        {"a4.closest": "`left['fp16']` is"},
+    ),
+    # -- mended ------------------------------------------------------------------------------------
+    Mutant(
+        "mended: as plain fp16",
+        (Edit("a4.mend", "export(OnCounts().eval()", "export(net"),),
+        {"a4.mended": "deviate by"},
+    ),
+    Mutant(
+        "mended: one layer in fp32, as in lecture 2",
+        (
+            Edit("a4.mend", "export(OnCounts().eval()", "export(net"),
+            Edit("a4.mend", 'op_block_list=["Sub", "Div"]', 'op_block_list=["Conv"]'),
+        ),
+        {"a4.mended": "as FLOAT; at most 8 may be"},
+    ),
+    Mutant(
+        "mended: brightness computed in fp16, too",
+        (Edit("a4.mend", ', op_block_list=["Sub", "Div"]', ""),),
+        {"a4.mended": "deviate by"},
+    ),
+    # -- production --------------------------------------------------------------------------------
+    Mutant(
+        "production: no batching",
+        (Edit(EIGHTS, "dynamic_batching { }\n", ""),),
+        {"a4.production": "has no dynamic_batching"},
+    ),
+    Mutant(
+        "production: at or above the threshold of another model",
+        (
+            Edit("a4.decide", "chosen = threshold", 'chosen = nearest["fp16"]\nlimit = threshold'),
+            Edit("a4.decide", "Decider(net, chosen)", "Decider(net, threshold)"),
+        ),
+        {"a4.production": "verdicts of eights are not `logit >"},
+    ),
+    Mutant(
+        "production: the verdict is the larger logit",
+        (Edit("a4.decide", "logits[:, 1:] > self.limit", "logits[:, 1:] > logits[:, :1]"),),
+        {"a4.production": "verdicts of eights are not"},
+    ),
+    Mutant(
+        "production: plain fp16 with PyTorch's threshold",
+        (
+            Edit(
+                "a4.decide",
+                "eights = deploy(",
+                'file = "models/eights/1/model.onnx"\n'
+                'halve(file, file, op_block_list=["Slice", "Greater"])\neights = deploy(',
+            ),
+        ),
+        {"a4.production": "of 6,000 verdicts differ from PyTorch's"},
+    ),
+    Mutant(
+        "production: the threshold stays in the notebook",
+        (
+            Edit("a4.decide", ', outputs=["logits", "verdict"]', ""),
+            Edit("a4.decide", "return logits, logits[:, 1:] > self.limit", "return logits"),
+            Edit(
+                EIGHTS,
+                'output {\n  name: "verdict"\n  data_type: TYPE_BOOL\n  dims: [ 1 ]\n}\n',
+                "",
+            ),
+        ),
+        {"a4.production": "no output 'verdict'"},
+    ),
+    # -- right answers in another form -------------------------------------------------------------
+    Mutant(
+        "right: the older exporter",
+        (
+            Edit(
+                "a4.export",
+                'dynamic_shapes=({0: torch.export.Dim("batch")},),\n        verbose=False,\n    )\n'
+                "    program.save(path, external_data=False)",
+                'dynamic_axes={name: {0: "batch"} for name in ("image", *outputs)},\n'
+                "        dynamo=False,\n    )",
+            ),
+            Edit(
+                "a4.export",
+                "program = torch.onnx.export(\n        network,\n",
+                "torch.onnx.export(\n        network,\n        f=path,\n        args=",
+            ),
+            Edit(
+                "a4.mend",
+                "self.inside = trained(me)",
+                'self.inside = trained(me)\n        self.register_buffer("black", '
+                "torch.tensor(camera.black))",
+            ),
+            Edit("a4.mend", "image - camera.black", "image - self.black"),
+        ),
+        right=True,
+    ),
+    Mutant(
+        "right: lists, a table by figures, brightness by a sum and a product",
+        (
+            Edit(
+                "a4.ask",
+                "return np.concatenate(parts)[:, 1]",
+                "return np.concatenate(parts)[:, 1].tolist()",
+            ),
+            Edit(
+                "a4.ask",
+                "logits_fp32, logits_fp16 = logits(fp32), logits(fp16)",
+                "logits_fp32, logits_fp16 = map(np.array, (logits(fp32), logits(fp16)))",
+            ),
+            Edit(
+                "a4.compare",
+                "print(",
+                "changed = {k: list(map(int, v)) for k, v in changed.items()}\nprint(",
+            ),
+            Edit(
+                "a4.count",
+                "if engine",
+                "table = {f: {m: round(float(row[f]), 4) for m, row in table.items()} "
+                "for f in FIGURES}\nif engine",
+            ),
+            Edit(
+                "a4.mend",
+                "(image - camera.black) / camera.gain",
+                "(image + -camera.black) * (1 / camera.gain)",
+            ),
+            Edit("a4.mend", '"Sub", "Div"', '"Add", "Mul"'),
+        ),
+        right=True,
+    ),
+    Mutant(
+        "right: the mended network in production",
+        (
+            Edit(
+                "a4.decide",
+                "decider = Decider(net, chosen).eval()",
+                "decider = Decider(OnCounts(), chosen).eval()",
+            ),
+            Edit(
+                "a4.decide",
+                "eights = deploy(",
+                'file = "models/eights/1/model.onnx"\n'
+                'halve(file, file, op_block_list=["Sub", "Div", "Slice", "Greater"])\n'
+                "eights = deploy(",
+            ),
+        ),
+        right=True,
+    ),
+)

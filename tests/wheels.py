@@ -1,0 +1,37 @@
+"""Wheels that a test reads files from, without installing them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+
+def unpack(requirement: str, hashes: tuple[str, ...], folder: Path) -> Path:
+    """Download one wheel, compare its SHA-256, and unpack it; skip the test where it cannot be had.
+
+        unpack("check-jsonschema==0.39.0", ("3c23…",), tmp_path)
+
+    Args:
+        hashes: of the wheels that are this version, e.g. one for each version of Python.
+    """
+    wanted = folder / "wanted.txt"
+    wanted.write_text(requirement + "".join(f" --hash=sha256:{value}" for value in hashes) + "\n")
+    options = ("--no-deps", "--only-binary=:all:", "--quiet", "-r", wanted.name)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "download", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "DO NOT MATCH" in done.stderr:
+        pytest.fail(done.stderr)
+    if done.returncode:
+        pytest.skip(f"needs a package index that has {requirement}: {done.stderr.strip()}")
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(folder)
+    return folder

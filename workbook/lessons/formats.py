@@ -1,0 +1,328 @@
+"""Lecture 2's classifier in every format: its 200 pictures, its answers, and a table that grows.
+
+Each notebook serves the same network, "is this piece of a photo sharp?", in one more format:
+
+    net, pictures = formats.network(), formats.pictures()           # torch module; (200, 3, 64, 64)
+    …                                                               # export it, write config.pbtxt
+    lab.load("focus_onnx")
+    formats.add(lab, "focus_onnx", "ONNX", in_process)              # measure it; a row of the table
+    formats.table()                                                 # all formats measured so far
+
+The rows are kept in `.workbook/lectures/formats.json`, so that a later notebook shows them, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from .. import measure, zoo
+from ..common import paths
+from ..common.errors import WorkbookError
+from ..server import Triton
+from ..server.explain import explain
+from .premises import Premise, steady
+
+Array = npt.NDArray[Any]
+
+#: How many pictures are under way at the two loads, and how many the in-process call gets.
+LOADS = (1, 8)
+_INTERVAL_MS = 400
+_IN_PROCESS_SECONDS = 0.5
+_ROUNDS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One format's line of the table; each figure was measured on this machine.
+
+    Attributes:
+        format: e.g. "ONNX".
+        backend: Triton's backend that served it.
+        size_mb: the files of its version folder, in megabytes.
+        load_s: from the load command until the model was ready, in seconds; the faster of two.
+        memory_mb: what the model's processes have after the 200 answers, and what the server's own
+            process has more than before the load; in megabytes that no other process shares.
+        at_1, at_8: pictures per second, with 1 and with 8 requests of one picture under way.
+        in_process: pictures per second of the framework in the notebook's own process, in batches
+            of 8, one thread.
+        infer_ms: how long the framework computed per picture in the server, with 8 requests under
+            way, in milliseconds: `compute_infer` of the statistics.
+        difference: the largest difference of a logit from the PyTorch network in fp32.
+        changed: how many of the 200 verdicts are not those of the PyTorch network.
+        spread: by what factor repeated measurements of the same throughput differed at most.
+    """
+
+    format: str
+    backend: str
+    size_mb: float
+    load_s: float
+    memory_mb: float
+    at_1: float
+    at_8: float
+    in_process: float
+    infer_ms: float
+    difference: float
+    changed: int
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        """Throughput of the server with 8 requests under way, over that in-process."""
+        return self.at_8 / self.in_process
+
+    @property
+    def busy(self) -> float:
+        """The share of its time in which the framework computed, with 8 requests under way."""
+        return self.at_8 * self.infer_ms / 1000
+
+    @property
+    def served(self) -> str:
+        """How fast the server is beside the framework in-process, and where the rest goes."""
+        return (
+            f"Served: {self.ratio:.0%} of the pictures per second in-process. The framework "
+            f"computes {self.busy:.0%} of the time, {self.infer_ms:.1f} ms per picture; in-process "
+            f"it needs {1000 / self.in_process:.1f} ms, with no client beside it."
+        )
+
+    @property
+    def repeated(self) -> Premise:
+        """Premise: repeated measurements of the same throughput agreed."""
+        return steady([1.0, self.spread], 1.5)
+
+
+def network() -> Any:
+    """The trained network, a torch module in evaluation mode: (n, 3, 64, 64) → logits (n, 2)."""
+    from ..zoo import classifiers
+
+    return classifiers.load("focus_cnn")
+
+
+@functools.cache
+def files() -> list[bytes]:
+    """The 200 pictures as JPEG files, 96 to 192 pixels wide."""
+    return zoo.data.focus_files("test")[0]
+
+
+@functools.cache
+def pictures() -> Array:
+    """The 200 pictures as the network takes them: float32 (200, 3, 64, 64) in -1..1."""
+    found: Array = zoo.data.pixels(files())
+    return found
+
+
+@functools.cache
+def reference() -> Array:
+    """What the PyTorch network answers in this process: logits (200, 2), float32."""
+    from ..zoo import nets
+
+    logits: Array = nets.predict(network(), pictures())
+    return logits
+
+
+def score(logits: Array) -> Array:
+    """The logit of "sharp" less that of "blurred"; "sharp" is the verdict where it is above 0."""
+    scores: Array = logits[:, 1] - logits[:, 0]
+    return scores
+
+
+def changed(logits: Array, threshold: float = 0.0) -> int:
+    """How many of the 200 verdicts differ from those of the PyTorch network at threshold 0."""
+    return int(((score(logits) > threshold) != (score(reference()) > 0)).sum())
+
+
+def ask(server: Triton, model: str, inputs: Array | None = None) -> Array:
+    """The model's logits for the 200 pictures, sent in batches that its config allows.
+
+    Args:
+        inputs: other inputs, their first dimension the example.
+
+    Returns:
+        float32 (n, 2).
+
+    Raises:
+        RequestError: the server answered with an error.
+        WorkbookError: it answered with another shape.
+    """
+    from tritonclient import grpc
+    from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+    config = server.config(model)
+    name, output = config["input"][0]["name"], config["output"][0]["name"]
+    given = pictures() if inputs is None else inputs
+    step = int(config.get("max_batch_size", 0)) or 1
+    found = []
+    with server.grpc_client() as client:
+        for batch in (given[start : start + step] for start in range(0, len(given), step)):
+            tensor = grpc.InferInput(name, batch.shape, np_to_triton_dtype(batch.dtype))
+            tensor.set_data_from_numpy(batch)
+            try:
+                found.append(client.infer(model, [tensor]).as_numpy(output))
+            except InferenceServerException as error:
+                raise explain(error, server, model) from None
+    logits = np.concatenate(found)
+    if logits.shape != (len(given), 2):
+        raise WorkbookError(
+            f"The answers have the shape {list(logits.shape)}, not [{len(given)}, 2].", where=model
+        )
+    answers: Array = logits.astype(np.float32)
+    return answers
+
+
+def add(
+    server: Triton,
+    model: str,
+    format: str,
+    in_process: Callable[[Array], Array],
+    *,
+    rounds: int = _ROUNDS,
+) -> Row:
+    """Measure one format, and add it to the table; a row of the same format is replaced.
+
+    The server and the process take turns, so that other programs disturb both alike.
+
+    Args:
+        server: of `laboratory`; the model is loaded anew.
+        model: its name. One input of 3 × 64 × 64 numbers, one output of two logits.
+        format: how the table calls it.
+        in_process: the framework, called in this process with one thread: pictures (8, 3, 64, 64)
+            → logits (8, 2).
+        rounds: how many turns each has. With one turn, the row's `spread` says nothing.
+
+    Returns:
+        The row.
+
+    Raises:
+        WorkbookError: the server refused the model or a request, or the logits in-process are
+            not those of the served model.
+    """
+    loads, memory = [], []
+    for _ in range(2):
+        server.unload(model)
+        memory.append(_memory(server, model)[1])
+        began = time.perf_counter()
+        server.load(model)
+        loads.append(time.perf_counter() - began)
+    logits = ask(server, model)
+    own, rest = _memory(server, model)
+    used = own + max(rest - min(memory), 0.0)
+    batch = np.ascontiguousarray(pictures()[: LOADS[-1]])
+    apart = float(np.abs(in_process(batch) - logits[: LOADS[-1]]).max())
+    if apart > 0.1:
+        raise WorkbookError(
+            f"The served logits differ by {apart:.2g} from those of the same format in-process.",
+            where=model,
+            todo="Check that both are made from the same file.",
+        )
+    served: dict[int, list[float]] = {load: [] for load in LOADS}
+    inside, infer_ms = [], []
+    for _ in range(rounds):
+        for load in LOADS:
+            before = _computed(server, model)
+            served[load].append(_throughput(server, model, load))
+        after = _computed(server, model)
+        infer_ms.append((after[0] - before[0]) / 1e6 / (after[1] - before[1]))
+        inside.append(_repeat(in_process, batch))
+    spread = max(max(figures) / min(figures) for figures in (*served.values(), inside))
+    version = max((server.repository / model).glob("[0-9]*"), key=lambda path: int(path.name))
+    row = Row(
+        format=format,
+        backend=server.config(model)["backend"],
+        size_mb=size_mb(version),
+        load_s=min(loads),
+        memory_mb=used,
+        at_1=max(served[LOADS[0]]),
+        at_8=max(served[LOADS[1]]),
+        in_process=max(inside),
+        infer_ms=min(infer_ms),
+        difference=float(np.abs(logits - reference()).max()),
+        changed=changed(logits),
+        spread=spread,
+    )
+    _keep(row)
+    return row
+
+
+def rows() -> list[Row]:
+    """The formats measured on this machine so far, in the order in which they were first added."""
+    if not _file().exists():
+        return []
+    fields = {field.name for field in dataclasses.fields(Row)}
+    kept = json.loads(_file().read_text("utf-8"))
+    return [Row(**row) for row in kept if set(row) == fields]
+
+
+def table() -> pd.DataFrame:
+    """The table of lecture 2: one row per format, with units in the column heads."""
+    found = [
+        {
+            "format": row.format,
+            "backend": row.backend,
+            "size, MB": round(row.size_mb, 2),
+            "load, s": round(row.load_s, 2),
+            "memory, MB": round(row.memory_mb),
+            "per s, 1 under way": round(row.at_1),
+            "per s, 8 under way": round(row.at_8),
+            "in-process, batch 8": round(row.in_process),
+            "largest difference": f"{row.difference:.1e}",
+            "verdicts changed": row.changed,
+        }
+        for row in rows()
+    ]
+    return pd.DataFrame(found).set_index("format") if found else pd.DataFrame()
+
+
+def size_mb(path: Path) -> float:
+    """The size of a file, or of all files in a folder, in megabytes."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files) / 1e6
+
+
+def _throughput(server: Triton, model: str, load: int) -> float:
+    found = measure.perf(
+        server, model, concurrency=load, interval_ms=_INTERVAL_MS, stability=1e6, trials=3
+    )
+    return float(found["throughput"].item())
+
+
+def _computed(server: Triton, model: str) -> tuple[int, int]:
+    """Nanoseconds in which the framework has computed for a model, and for how many pictures."""
+    found = server.statistics(model)
+    sizes = [size for version in found for size in version.get("batch_stats", ())]
+    pictures = sum(int(version["inference_count"]) for version in found)
+    return sum(int(size["compute_infer"]["ns"]) for size in sizes), pictures
+
+
+def _repeat(in_process: Callable[[Array], Array], batch: Array) -> float:
+    """Pictures per second of a function, called without a pause."""
+    done, began = 0, time.perf_counter()
+    while (passed := time.perf_counter() - began) < _IN_PROCESS_SECONDS:
+        in_process(batch)
+        done += len(batch)
+    return done / passed
+
+
+def _memory(server: Triton, model: str) -> tuple[float, float]:
+    """Memory of a model's own processes, and of the server's process, in megabytes."""
+    found = measure.processes(server)
+    own, rest = found["model"] == model, found["process"] == "tritonserver"
+    return float(found.loc[own, "memory_mb"].sum()), float(found.loc[rest, "memory_mb"].sum())
+
+
+def _file() -> Path:
+    return paths.state("lectures") / "formats.json"
+
+
+def _keep(row: Row) -> None:
+    kept = {each.format: each for each in rows()}
+    kept[row.format] = row
+    _file().write_text(json.dumps([dataclasses.asdict(each) for each in kept.values()], indent=1))

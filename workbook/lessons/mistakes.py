@@ -1,0 +1,169 @@
+"""Typical mistakes, made on purpose: what the server says of each, and what it means.
+
+    from workbook.lessons import mistakes
+
+    made = mistakes.provoke(lab, "focus_onnx", {
+        "another name": mistakes.config('"image"', '"pixels"'),
+        "no weights": lambda home: (home / "1/model.onnx").unlink(),
+    })
+    made                        # in a notebook: one card per mistake
+
+A mistake is a change to a copy of a model folder; the model itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..common import paths
+from ..common.errors import Refusal, WorkbookError
+from ..server import Server, Triton
+from ..server.explain import explain
+from . import cards
+from .cards import FAILS, HOLDS, Card
+
+if TYPE_CHECKING:
+    from tritonclient.utils import InferenceServerException
+
+#: What a mistake does to a copy of a model folder. It may return what it changed, in words.
+Change = Callable[[Path], str | None]
+#: What a copied model is called while its mistake is tried.
+NAME = "mistake"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of the mistakes, by their names in the notebook.
+
+    Attributes:
+        refused: mistake → the refusal, of the load or of a request.
+        loaded: the mistakes that were not refused.
+    """
+
+    refused: Mapping[str, Refusal]
+    loaded: tuple[str, ...]
+    changes: Mapping[str, str]
+
+    def _ipython_display_(self) -> None:
+        for name, change in self.changes.items():
+            cards.show(self._card(name, change))
+
+    def _card(self, name: str, change: str) -> Card:
+        lines = [change] if change else []
+        if name in self.loaded:
+            return Card(HOLDS, name, "The server loads it.", lines)
+        error = self.refused[name]
+        where = [f"where: {error.where}"] if error.where else []
+        todo = [f"to do: {error.todo}"] if error.todo else []
+        return Card(FAILS, name, shown(error.what), [*lines, *where, *todo],
+                    folds={"Triton's own words": words(error)})  # fmt: skip
+
+    def __str__(self) -> str:
+        return "\n".join(str(self._card(name, change)) for name, change in self.changes.items())
+
+
+def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
+    """Make each mistake in a copy of the model's folder, load it, and keep the refusal.
+
+    Args:
+        server: of `laboratory`, in mode explicit. The copies are removed from it again.
+        model: the model whose folder is copied; its newest version alone.
+        mistakes: what the notebook calls a mistake → the change, e.g. of `config`.
+
+    Returns:
+        What the server refused, and what it loaded.
+    """
+    home = server.repository / NAME
+    refused, loaded, changes = {}, [], {}
+    for name, change in mistakes.items():
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(server.repository / model, home)
+        try:
+            changes[name] = change(home) or ""
+            server.load(NAME)
+            loaded.append(name)
+            server.unload(NAME)
+        except Refusal as error:
+            refused[name] = error
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+    return Made(refused, tuple(loaded), changes)
+
+
+def words(error: Refusal) -> str:
+    """The server's own words, with files named from the checkout on: pages show them."""
+    return shown(error.message)
+
+
+def shown(text: str) -> str:
+    """A text that names files from the checkout on."""
+    return text.replace(f"{paths.root()}/", "")
+
+
+def config(old: str, new: str) -> Change:
+    """A mistake in config.pbtxt: one text is replaced by another.
+
+        config("dims: [ 3, 64, 64 ]", "dims: [ 64, 64, 3 ]")
+
+    Raises:
+        WorkbookError: (when it is made) the config does not have the old text.
+    """
+
+    def change(home: Path) -> str:
+        file = home / "config.pbtxt"
+        text = file.read_text("utf-8")
+        if old not in text:
+            raise WorkbookError(
+                f"The config of {home.name} does not have {old!r}.", where=str(file)
+            )
+        file.write_text(text.replace(old, new), "utf-8")
+        if not old.strip():
+            return f"Added: `{new}`"
+        return f"In place of `{old}`: `{new}`" if new.strip() else f"Without `{old}`"
+
+    return change
+
+
+def asked(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str:
+    """Send a request that the server refuses, and return the course's explanation of it.
+
+        print(mistakes.asked(lab, "focus_onnx", pixels=np.ones((1, 3, 64, 64), "f4")))
+
+    Args:
+        tensors: arrays by the inputs' names; what these are for the model is the mistake.
+
+    Returns:
+        The explanation; "The server answers." where it was no mistake.
+    """
+    error = refused_request(server, model, **tensors)
+    return "The server answers." if error is None else str(explain(error, server, model))
+
+
+def refused_request(
+    server: Server, model: str, **tensors: npt.NDArray[np.generic]
+) -> InferenceServerException | None:
+    """Send a request over gRPC; returns the client's error, or None where the server answers.
+
+    Args:
+        tensors: arrays by the inputs' names.
+    """
+    from tritonclient import grpc
+    from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+
+    inputs = []
+    for name, array in tensors.items():
+        tensor = grpc.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
+        inputs.append(tensor.set_data_from_numpy(array))
+    try:
+        with server.grpc_client() as client:
+            client.infer(model, inputs)
+    except InferenceServerException as error:
+        return error
+    return None

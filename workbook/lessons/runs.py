@@ -1,0 +1,82 @@
+"""One run of a plan on a server that traces: the answers, the executions, and the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from .. import measure
+from ..server import Server
+from .premises import Premise, arrived_together, attempt
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of a plan.
+
+    Attributes:
+        answers: of `measure.send`, one row per request, with `error` where it was refused.
+        places: of `measure.executions`, one row per request that was computed.
+        counts: what the statistics endpoint counted meanwhile, of `measure.difference`.
+        spans: of `measure.traces`, for `measure.plot_timeline`.
+    """
+
+    answers: pd.DataFrame
+    places: pd.DataFrame
+    counts: pd.DataFrame
+    spans: pd.DataFrame
+
+    @property
+    def refused(self) -> pd.DataFrame:
+        """The answers that are errors."""
+        return self.answers[self.answers["error"] != ""]
+
+    @property
+    def sizes(self) -> list[int]:
+        """The number of requests of each execution, in the order in which they began."""
+        first = self.places.drop_duplicates("execution").sort_values("start_ms")
+        return [int(size) for size in first["size"]]
+
+    @property
+    def together(self) -> Premise:
+        """Premise: all requests had come before the first one was done, in their first model."""
+        return arrived_together(self.places[self.places["model"] == self.places["model"].iloc[0]])
+
+    def count(self, name: str) -> float:
+        """One of the counts, e.g. "executions", "inferences", or "batch_size", their ratio."""
+        return float(self.counts[name].item())
+
+
+def record(server: Server, model: str, plan: Iterable[measure.Request]) -> Run:
+    """Send a plan to a server that was started by `laboratory`, and record what it does.
+
+    Example:
+        run = record(lab, "eager", measure.every(5, 40))
+        run.count("executions"), run.sizes
+
+    Raises:
+        WorkbookError: the plan is empty, or the server has no trace file.
+        ServerError: no server, or no such model.
+    """
+    before = measure.statistics(server, model)
+    with measure.recording(server) as seen:
+        answers = measure.send(server, model, plan)
+    counts = measure.difference(before, measure.statistics(server, model))
+    return Run(answers, measure.executions(seen.spans), counts, seen.spans)
+
+
+def record_together(server: Server, model: str, plan: Iterable[measure.Request]) -> Run:
+    """As `record`; where the requests did not all come in time, the plan is sent again.
+
+    Example:
+        run = record_together(lab, "single", measure.every(1, 6))
+        run.together                    # the premise of what the run shows
+
+    Raises:
+        WorkbookError: the plan is empty, or the server has no trace file.
+        ServerError: no server, or no such model.
+    """
+    requests = list(plan)
+    return attempt(lambda: record(server, model, requests), lambda run: run.together)

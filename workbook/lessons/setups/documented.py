@@ -1,0 +1,133 @@
+"""A config that a source document prints, tried as it is and mended step by step.
+
+(models / "onnx_model/config.pbtxt").write_text(printed)
+documented.mend(lab, "onnx_model", {
+    "with braces": documented.braces,
+    "on the CPU": documented.put("KIND_GPU", "KIND_CPU"),
+})                                  # in a notebook: one card per step, with the server's words
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ...common.errors import LoadError, WorkbookError
+from ...server import Triton
+from .. import cards
+from ..cards import FAILS, HOLDS, Card
+from ..mistakes import shown, words
+
+#: From the text of a config to the text of the next one.
+Mend = Callable[[str], str]
+#: What the first step is called.
+PRINTED = "as the document prints it"
+_LIST = re.compile(r"(?m)^(input|output|instance_group) \[\n((?:[ \t]+[^{}\n]+(?:\n|\Z))+)")
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What the server said of each step.
+
+    Attributes:
+        said: step → the refusal; None where the model was loaded.
+    """
+
+    said: Mapping[str, LoadError | None]
+
+    @property
+    def refused(self) -> list[str]:
+        """The steps that the server refused, in their order."""
+        return [step for step, error in self.said.items() if error is not None]
+
+    def words(self, step: str) -> str:
+        """The server's own words on a step; "" where it loaded the model."""
+        error = self.said[step]
+        return "" if error is None else words(error)
+
+    def _ipython_display_(self) -> None:
+        for step in self.said:
+            cards.show(self._card(step))
+
+    def _card(self, step: str) -> Card:
+        error = self.said[step]
+        if error is None:
+            return Card(HOLDS, step, "The server loads it.")
+        lines = [f"to do: {error.todo}"] if error.todo else []
+        return Card(
+            FAILS, step, shown(error.what), lines, folds={"Triton's own words": words(error)}
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(str(self._card(step)) for step in self.said)
+
+
+def mend(server: Triton, model: str, text: str, steps: Mapping[str, Mend]) -> Mended:
+    """Load a model with a config as it is printed, then with each change on top of those before.
+
+    The last config stays in the model's folder, and the model stays loaded if it was not refused.
+
+    Args:
+        server: of `laboratory`, in mode explicit.
+        model: its folder lies in the server's repository.
+        text: the config.
+        steps: what a step is called → what it changes in the config's text.
+
+    Raises:
+        WorkbookError: a change does not find its text.
+    """
+    file = server.repository / model / "config.pbtxt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+    said = {PRINTED: _load(server, model)}
+    for step, change in steps.items():
+        file.write_text(change(file.read_text("utf-8")), "utf-8")
+        said[step] = _load(server, model)
+    return Mended(said)
+
+
+def braces(text: str) -> str:
+    """Put each tensor and each instance group of a config into the braces that a printout lost.
+
+    >>> print(braces('input [\\n  name: "x"\\noutput [\\n  name: "y"'))
+    input [ {
+      name: "x"
+    } ]
+    output [ {
+      name: "y"
+    } ]
+    """
+    return _LIST.sub(lambda found: f"{found[1]} [ {{\n{found[2].rstrip()}\n}} ]\n", text).rstrip()
+
+
+def put(old: str, new: str) -> Mend:
+    """A change: one text in place of another.
+
+    Raises:
+        WorkbookError: (when it is made) the config does not have the old text.
+    """
+
+    def change(text: str) -> str:
+        if old not in text:
+            raise WorkbookError(f"The config does not have {old!r}.")
+        return text.replace(old, new)
+
+    return change
+
+
+def on_cpu(text: str) -> str:
+    """Put instances on the CPU, and take the list of GPUs out.
+
+    >>> on_cpu("kind: KIND_GPU\\n gpus: [ 0 ]")
+    'kind: KIND_CPU'
+    """
+    return re.sub(r"\s*gpus: \[[^\]]*\]", "", put("KIND_GPU", "KIND_CPU")(text))
+
+
+def _load(server: Triton, model: str) -> LoadError | None:
+    try:
+        server.load(model)
+    except LoadError as error:
+        return error
+    return None

@@ -1,0 +1,274 @@
+"""For 08__fil: configs of forests, what each file format costs, their speed, and two pictures."""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from tritonclient import grpc
+from tritonclient.utils import InferenceServerException
+
+from ... import measure, zoo
+from ...common.errors import Refusal
+from ...measure import style
+from ...server import Server, Triton
+from ...server.explain import explain
+from ..formats import size_mb
+from ..mistakes import shown
+from ..premises import Premise, steady
+from ..workspace import version
+
+Array = npt.NDArray[np.float32]
+
+PIXELS = 64
+#: Rows in one request, in `speeds`.
+SIZES = (1, 16, 256)
+_SECONDS = 0.25  # how long a library is called, and a window of perf_analyzer
+_CONFIG = """\
+backend: "fil"
+max_batch_size: 1024
+input [ {{ name: "input__0" data_type: TYPE_FP32 dims: [ {features} ] }} ]
+output [
+{outputs}
+]
+instance_group [ {{ count: 1 }} ]
+"""
+_OUTPUT = '  {{ name: "{name}" data_type: TYPE_FP32 dims: [ {dims} ] }}'
+_PARAMETER = 'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+
+
+def write_config(
+    models: Path, name: str, outputs: Mapping[str, int], features: int = PIXELS, **parameters: str
+) -> Path:
+    """Write the config.pbtxt of a forest into a repository.
+
+    Args:
+        models: the repository.
+        name: the model's name.
+        outputs: by name, how many values per row each has.
+        features: how many numbers a row has.
+        parameters: FIL's own, as texts; one thread (`cpu_nthread`) and a threshold of 0.5 unless
+            given.
+
+    Returns:
+        The folder of version 1, which exists then, for the model's file.
+
+    Example:
+        version = write_config(models, "eight", {"output__0": 1}, model_type="xgboost_json")
+    """
+    home = version(models, name)
+    lines = ",\n".join(_OUTPUT.format(name=key, dims=dims) for key, dims in outputs.items())
+    text = _CONFIG.format(features=features, outputs=lines)
+    for key, value in {"threshold": "0.5", "cpu_nthread": "1", **parameters}.items():
+        text += _PARAMETER.format(key=key, value=value)
+    (models / name / "config.pbtxt").write_text(text, "utf-8")
+    return home
+
+
+def heard(save: Callable[[Path], object], file: Path) -> None:
+    """Call a function that saves a model, and print what it warns of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        save(file)
+    for warning in said:
+        print(str(warning.message).partition("c_api.cc")[2].partition(": ")[2] or warning.message)
+
+
+def tried(server: Triton, model: str) -> None:
+    """Load a model, and print the refusal, if it is one."""
+    try:
+        server.load(model)
+    except Refusal as error:
+        print(shown(str(error)))
+    else:
+        print(f"{model} is loaded.")
+
+
+def ask(server: Server, model: str, rows: Array, output: str = "output__0") -> Array:
+    """Send rows to a forest in one request, and return one of its outputs.
+
+    Args:
+        rows: float32 (n, features).
+
+    Raises:
+        WorkbookError: the server answered with an error.
+    """
+    tensor = grpc.InferInput("input__0", rows.shape, "FP32")
+    tensor.set_data_from_numpy(np.ascontiguousarray(rows))
+    try:
+        with server.grpc_client() as client:
+            wanted = [grpc.InferRequestedOutput(output)]
+            answer: Array = client.infer(model, [tensor], outputs=wanted).as_numpy(output)
+    except InferenceServerException as error:
+        raise explain(error, server, model) from None
+    return answer
+
+
+def load_all(server: Triton, rows: Array, expected: Mapping[str, Array]) -> pd.DataFrame:
+    """Load models that answer with probabilities, and compare these with the libraries' own.
+
+    Args:
+        rows: float32 (n, features).
+        expected: by model, the probabilities (n, classes) of its library.
+
+    Returns:
+        One row per model; columns `file`, `MB`, `load, s`, `largest
+        difference` of a probability, as a text, and `classes changed`.
+    """
+    found = {}
+    for name, own in expected.items():
+        began = time.perf_counter()
+        server.load(name)
+        took = time.perf_counter() - began
+        served = ask(server, name, rows)
+        (file,) = (server.repository / name / "1").iterdir()
+        found[name] = {
+            "file": file.name,
+            "MB": round(size_mb(file), 2),
+            "load, s": round(took, 2),
+            "largest difference": f"{np.abs(served - own).max():.0e}",
+            "classes changed": int((served.argmax(axis=1) != own.argmax(axis=1)).sum()),
+        }
+    return pd.DataFrame(found).T
+
+
+def speeds(
+    server: Triton, model: str, in_process: Callable[[Array], object], rows: Array
+) -> pd.DataFrame:
+    """Rows per second with 1 to 256 rows per request, one request after the other; twice in turn.
+
+    Args:
+        in_process: the library, called in this process with one thread.
+        rows: the data, float32 (n, features), n at least the largest of `SIZES`.
+
+    Returns:
+        One row per size; columns `served` and `in-process`, rows per second, the better of two,
+        and `spread`, by what factor the gain over one row differed between the rounds at most.
+    """
+    served, inside = [], []
+    for _ in range(2):
+        served.append([_served(server, model, size) for size in SIZES])
+        inside.append([_rate(in_process, rows[:size]) for size in SIZES])
+    both = np.array([served, inside])  # (2, rounds, sizes)
+    best = both.max(axis=1)
+    gains = both / both[:, :, :1]  # over one row, in the same round
+    spread = (gains.max(axis=1) / gains.min(axis=1)).max(axis=0)
+    columns = {"served": best[0], "in-process": best[1], "spread": spread}
+    return pd.DataFrame(columns, index=pd.Index(SIZES, name="rows per request"))
+
+
+def agreed(table: pd.DataFrame) -> Premise:
+    """Premise: in both rounds many rows gained about as much."""
+    return steady([1.0, table["spread"].max()], 3)
+
+
+def _served(server: Triton, model: str, size: int) -> float:
+    interval = round(_SECONDS * 1000)
+    table = measure.perf(
+        server, model, batch_size=size, interval_ms=interval, stability=1e6, trials=3
+    )
+    return float(table["throughput"].item())
+
+
+def _rate(predict: Callable[[Array], object], rows: Array) -> float:
+    predict(rows)
+    done, began = 0, time.perf_counter()
+    while (passed := time.perf_counter() - began) < _SECONDS:
+        predict(rows)
+        done += len(rows)
+    return done / passed
+
+
+def sure(likely: Array) -> Premise:
+    """Premise: the model is sure of at least one row."""
+    return Premise(float(likely.max()) > 0.9, "the model is sure of no row")
+
+
+def plot_speeds(table: pd.DataFrame) -> style.Picture:
+    """Milliseconds per request, and rows per second, against the rows per request."""
+    sizes = [int(size) for size in table.index]
+    figure = style.Picture(8.6, 2.6, f"Rows per second: {table['served'].round().to_dict()}")
+    for axes, title, unit in zip(
+        figure.subplots(1, 2), ("Rows per second", "Milliseconds per request"), (1, 0), strict=True
+    ):
+        style.panel(axes, title, below="rows per request")
+        for name, colour, mark in zip(
+            ("served", "in-process"), style.COLOURS, style.MARKS, strict=False
+        ):
+            rates = table[name].to_numpy(float)
+            values = rates if unit else 1000 * np.array(sizes) / rates
+            axes.plot(sizes, values, color=colour, marker=mark, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        style.legend(axes)
+    return figure
+
+
+def plot_shares(rows: Array, shares: Array, scores: Array, digits: Array) -> style.Picture:
+    """Three digits, and below each one what each of its pixels contributed to the score "an 8".
+
+    Shown are the 8 with the highest score, the 8 with the lowest, and the other digit with the
+    highest.
+
+    Args:
+        rows: pixels (n, 64) in 0..1.
+        shares: SHAP values (n, 65); the last is the bias.
+        scores: probabilities of an 8, (n,).
+        digits: which digit each row shows, (n,).
+    """
+    eight = digits == 8
+    chosen = [np.where(eight, scores, -1).argmax(), np.where(eight, scores, 2).argmin(),
+              np.where(eight, -1, scores).argmax()]  # fmt: skip
+    most = float(np.abs(shares[chosen, :PIXELS]).max())
+    figure = style.Picture(8.6, 3.6, "Pixels that speak for an 8 and against it, of three digits")
+    panels = figure.subplots(2, len(chosen))
+    for place, row in enumerate(chosen):
+        above, below = panels[0][place], panels[1][place]
+        above.imshow(rows[row].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
+        title = f"a {digits[row]}: {scores[row]:.2f} that it is an 8"
+        above.set_title(title, color=style.GREY, fontsize=10)
+        drawn = below.imshow(shares[row, :PIXELS].reshape(8, 8), cmap="PuOr", vmin=-most, vmax=most)
+        for axes in (above, below):
+            axes.set_xticks([])
+            axes.set_yticks([])
+    bar = figure.colorbar(drawn, ax=list(panels[1]), shrink=0.9)
+    bar.set_label("against    for", color=style.GREY)
+    bar.ax.tick_params(colors=style.GREY)
+    return figure
+
+
+@functools.cache
+def forest() -> Any:
+    """The forest of the task: scikit-learn, ten digits, 60 trees."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    digits = zoo.data.digit_rows()
+    trees = RandomForestClassifier(n_estimators=60, max_depth=8, n_jobs=1, random_state=1)
+    return trees.fit(digits.x_train, digits.y_train)
+
+
+def pickled(models: Path) -> None:
+    """The model of the task: somebody put a scikit-learn forest into the repository as a pickle.
+
+    Args:
+        models: the repository.
+    """
+    import joblib  # type: ignore[import-untyped]
+
+    home = write_config(
+        models,
+        "pickled",
+        {"output__0": 10},
+        model_type="sklearn",
+        output_class="true",
+        predict_proba="true",
+    )
+    joblib.dump(forest(), home / "forest.joblib")

@@ -1,0 +1,430 @@
+"""For 02__python: the models around those that the reader writes, and what they cost.
+
+setup.classifier(models)                            # focus_python without its model.py
+setup.instances(lab, "focus_python", (1, 2, 4))     # a table: processes, memory, seconds
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ... import measure, zoo
+from ...common import paths
+from ...common.errors import LoadError, RequestError, WorkbookError
+from ...server import Server, Triton
+from .. import mistakes
+from ..premises import Premise
+from ..runs import Run, record
+from . import sleeper
+
+Array = npt.NDArray[Any]
+
+#: Document 000's config of a Python model; a printout lost its braces and the tensors' names.
+DOCUMENT_000 = """\
+name: "python_model"
+backend: "python"
+max_batch_size: 1
+input [
+  { name: "INPUT_0" data_type: TYPE_FP32 dims: [ -1 ] },
+  { name: "INPUT_1" data_type: TYPE_FP32 dims: [ -1 ] }
+]
+output [
+  { name: "OUTPUT_0" data_type: TYPE_FP32 dims: [ -1 ] },
+  { name: "OUTPUT_1" data_type: TYPE_FP32 dims: [ -1 ] }
+]
+"""
+#: Document 003's config of the model that writes a chat, one tensor per line.
+DOCUMENT_003 = """\
+name: "ibuddha_chitchat_bls"
+backend: "python"
+max_batch_size: 64
+input [ { name: "INPUT__0" data_type: TYPE_INT64 dims: [ -1 ] } ]
+input [ { name: "INPUT__1" data_type: TYPE_INT64 dims: [ -1 ] } ]
+input [ { name: "INPUT__2" data_type: TYPE_INT64 dims: [ -1 ] } ]
+output [ { name: "OUTPUT__0" data_type: TYPE_INT32 dims: [ -1 ] } ]
+output [ { name: "OUTPUT__1" data_type: TYPE_FP32 dims: [ -1 ] } ]
+instance_group [{ kind: KIND_CPU }]
+dynamic_batching {
+}
+"""
+#: Its program without the loop, which assignment a6 builds: types from the config, one question.
+_CHITCHAT = """\
+import json
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        config = json.loads(args["model_config"])
+        output = pb_utils.get_output_config_by_name(config, "OUTPUT__0")
+        self.type = pb_utils.triton_string_to_numpy(output["data_type"])
+
+    def execute(self, requests):
+        return [self.ask(request) for request in requests]
+
+    def ask(self, request):
+        ask = pb_utils.InferenceRequest(
+            model_name="ibuddha_chitchat",
+            requested_output_names=["OUTPUT__0"],
+            inputs=request.inputs(),
+        )
+        answer = ask.exec()
+        if answer.has_error():
+            raise pb_utils.TritonModelException(answer.error().message())
+        logits = pb_utils.get_output_tensor_by_name(answer, "OUTPUT__0").as_numpy()
+        best = logits.argmax(1)[:, None].astype(self.type)
+        likely = logits.max(1)[:, None]
+        outputs = [pb_utils.Tensor("OUTPUT__0", best), pb_utils.Tensor("OUTPUT__1", likely)]
+        return pb_utils.InferenceResponse(outputs)
+"""
+CONFIG = """\
+backend: "python"
+max_batch_size: 32
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+dynamic_batching { }
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+#: The function that the notebook shows.
+AUTO = """\
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "image", "data_type": "TYPE_FP32", "dims": [3, 64, 64]})
+        config.add_output({"name": "logits", "data_type": "TYPE_FP32", "dims": [2]})
+        config.set_max_batch_size(32)
+        return config
+"""
+_NETWORK = '''\
+"""The network of focus_python, and how it is called from numpy."""
+
+import torch
+from torch import nn
+
+
+{network}
+
+def load(path):
+    """The network with its weights: (n, 3, 64, 64) to logits (n, 2)."""
+    torch.set_num_threads(1)
+    net = PhotoCNN().eval().requires_grad_(False)
+    net.load_state_dict(torch.load(path, weights_only=True))
+    return net
+'''
+_CHECKED = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "place" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "weight" data_type: TYPE_FP32 dims: [ 1 ] } ]
+dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 400000 }
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+_NUMBERS = """\
+backend: "python"
+max_batch_size: 0
+input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "ms" data_type: TYPE_FP32 dims: [ 3 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+_CLOCK = '''\
+"""How long functions take."""
+
+import timeit
+
+import numpy as np
+
+
+def ms(*functions):
+    """The milliseconds of one call of each function, the fastest of 20: float32 (n,)."""
+    times = [1000 * min(timeit.repeat(each, number=1, repeat=20)) for each in functions]
+    return np.array(times, np.float32)
+'''
+_ONE = 'input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]'
+_PANEL = f"""\
+backend: "python"
+max_batch_size: 8
+{_ONE}
+output [ {{ name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+instance_group [ {{ kind: KIND_CPU count: 1 }} ]
+"""
+_IN_TURN = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.ask(request) for request in requests]
+
+    def ask(self, request):
+        given = {"inputs": request.inputs(), "requested_output_names": ["Y"]}
+        asks = [pb_utils.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
+        answers = [ask.exec() for ask in asks]
+        return pb_utils.InferenceResponse(answers[0].output_tensors())
+"""
+_STREAMED = """\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.collect(request) for request in requests]
+
+    def collect(self, request):
+        given = {"inputs": request.inputs(), "requested_output_names": ["count"]}
+        ask = pb_utils.InferenceRequest(model_name="countdown", **given)
+        parts = [answer.output_tensors() for answer in ask.exec(decoupled=True)]
+        counts = np.concatenate([part[0].as_numpy() for part in parts if part])
+        return pb_utils.InferenceResponse([pb_utils.Tensor("counts", counts)])
+"""
+_STREAMED_CONFIG = """\
+backend: "python"
+max_batch_size: 0
+input [ { name: "start" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "counts" data_type: TYPE_INT32 dims: [ -1 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+#: How long each of the two models that `panel` asks takes.
+SLEEP_MS = 150
+#: How many requests the experiment on errors sends at once.
+TOGETHER = 4
+
+
+def repository(models: Path) -> None:
+    """Write what the reader's models need besides their code: configs, and models to ask."""
+    _put(models, "python_model", DOCUMENT_000)
+    classifier(models)
+    _put(models, "checked", _CHECKED)
+    _put(models, "tally", CONFIG)
+    for name in ("first", "second"):
+        sleeper.add(models, name, "", ms=SLEEP_MS)
+    _put(models, "panel", _PANEL)
+    _put(models, "in_turn", _PANEL, _IN_TURN)
+    _put(models, "collected", _STREAMED_CONFIG, _STREAMED)
+    home = paths.root() / "model_repository" / "countdown"
+    shutil.copytree(home, models / "countdown", dirs_exist_ok=True)
+    _put(models, "handover", _NUMBERS)
+    (models / "handover/1/clock.py").write_text(_CLOCK, "utf-8")
+    _put(models, "ibuddha_chitchat_bls", DOCUMENT_003, _CHITCHAT)
+
+
+def classifier(models: Path, name: str = "focus_python") -> Path:
+    """Write lecture 2's network into a model folder: weights, its class, labels and a config.
+
+    Args:
+        models: the repository.
+        name: the model's name.
+
+    Returns:
+        The model's folder, which lacks its model.py.
+    """
+    from ...zoo import nets
+
+    home = models / name
+    _put(models, name, CONFIG)
+    shutil.copy(zoo.checkpoint("focus_cnn"), home / "1/weights.pth")
+    source = inspect.getsource(nets.PhotoCNN)
+    source = re.sub(r"\s*# type: ignore\S*", "", source)
+    (home / "1/network.py").write_text(_NETWORK.format(network=source), "utf-8")
+    (home / "labels.txt").write_text("blurred\nsharp\n", "utf-8")
+    return home
+
+
+def _put(models: Path, name: str, config: str, code: str = "") -> None:
+    (models / name / "1").mkdir(parents=True, exist_ok=True)
+    (models / name / "config.pbtxt").write_text(config, "utf-8")
+    if code:
+        (models / name / "1/model.py").write_text(code, "utf-8")
+
+
+def infer(server: Server, model: str, **tensors: Array) -> dict[str, Array]:
+    """Send one request over gRPC.
+
+    Args:
+        tensors: arrays by the inputs' names.
+
+    Returns:
+        Arrays by the outputs' names.
+
+    Raises:
+        RequestError: the server answered with an error.
+    """
+    answer = measure.send(server, model, [measure.Request("r", inputs=tensors)]).iloc[0]
+    if answer["error"]:
+        raise RequestError("The request failed.", model=model, message=answer["error"], todo="")
+    found: dict[str, Array] = answer["outputs"]
+    return found
+
+
+def change(server: Triton, file: Path, old: str, new: str) -> str:
+    """Replace a text of a model's code once, and load the model; returns what was refused, or "".
+
+    Args:
+        file: MODEL/VERSION/model.py in the server's repository.
+    """
+    file.write_text(file.read_text("utf-8").replace(old, new, 1), "utf-8")
+    return refusal(server, file.parent.parent.name)
+
+
+def refusal(server: Triton, model: str) -> str:
+    """Load a model; returns what is wrong and where, "" if it was loaded."""
+    try:
+        server.load(model)
+    except LoadError as error:
+        return f"{error.what} ({error.where})"
+    return ""
+
+
+def loaded(server: Triton, model: str) -> dict[str, Any]:
+    """Load a model; returns its config as the server completed it."""
+    server.load(model)
+    return server.config(model)
+
+
+def without_config(models: Path, model: str, target: str) -> Path:
+    """Copy a model's version 1, without its config; returns the copy's folder."""
+    shutil.rmtree(models / target, ignore_errors=True)
+    shutil.copytree(models / model / "1", models / target / "1")
+    return models / target
+
+
+def completed(config: Mapping[str, Any]) -> Premise:
+    """Premise: a model without a config file was loaded, and has the config of its code."""
+    return Premise(config.get("max_batch_size") == 32, "the model did not load without a config")
+
+
+def add_method(home: Path) -> None:
+    """Add the function `auto_complete_config` that the notebook shows to a model's code."""
+    file = home / "1/model.py"
+    file.write_text(f"{file.read_text('utf-8')}\n{AUTO}", "utf-8")
+
+
+def rewrite(old: str, new: str) -> mistakes.Change:
+    """A mistake in model.py: one text is replaced by another."""
+
+    def made(home: Path) -> str:
+        file = home / "1/model.py"
+        text = file.read_text("utf-8")
+        if old not in text:
+            raise WorkbookError(f"The code has no {old!r}.", where=str(file))
+        file.write_text(text.replace(old, new), "utf-8")
+        return f"In place of `{old}`: `{new}`" if new else f"Without `{old}`"
+
+    return made
+
+
+def in_process(home: Path) -> Callable[[Array], Array]:
+    """The network as the model of `classifier` calls it, in this process."""
+    space: dict[str, Any] = {}
+    exec(compile((home / "1/network.py").read_text("utf-8"), "network.py", "exec"), space)
+    net, torch = space["load"](home / "1/weights.pth"), space["torch"]
+    return lambda images: net(torch.from_numpy(images)).numpy()
+
+
+def chat(server: Triton) -> str:
+    """What document 003's model answers where the model that it asks is missing."""
+    ids = {f"INPUT__{i}": np.ones((1, 4), np.int64) for i in range(3)}
+    try:
+        infer(server, "ibuddha_chitchat_bls", **ids)
+    except RequestError as error:
+        return error.message.splitlines()[0].rpartition("TritonModelException: ")[2]
+    return ""
+
+
+def seconds(server: Server, model: str, **tensors: Array) -> float:
+    """How long one request takes, in seconds."""
+    began = time.perf_counter()
+    infer(server, model, **tensors)
+    return time.perf_counter() - began
+
+
+def at_once(server: Triton, model: str, places: Sequence[int]) -> Run:
+    """Send one request per number at the same time, to the model `checked`.
+
+    Args:
+        server: of `laboratory`.
+        places: the number that each request carries.
+    """
+    plan = [
+        measure.Request(f"r{i}", inputs={"place": np.array([[place]], np.int32)})
+        for i, place in enumerate(places)
+    ]
+    return record(server, model, plan)
+
+
+def in_one(*runs: Run) -> Premise:
+    """Premise: the requests of each run shared one execution."""
+    sizes = [run.sizes for run in runs]
+    return Premise(
+        all(size == [TOGETHER] for size in sizes),
+        f"the requests did not share one execution: {sizes}",
+    )
+
+
+def log_lines(server: Triton, words: str, begin: int = 0, patience: float = 3.0) -> list[str]:
+    """The lines of a server's log with some words, as soon as there is one.
+
+    Args:
+        begin: where in the log to begin, of `server.log_size()`.
+        patience: seconds to wait for one.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        found = [line for line in server.log_text(begin).splitlines() if words in line]
+        if found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
+def unload(server: Triton, model: str, words: str) -> list[str]:
+    """Unload a model; returns the log's new lines with some words."""
+    begin = server.log_size()
+    server.unload(model)
+    return log_lines(server, words, begin)
+
+
+def metric(server: Server, name: str) -> float:
+    """The value of a metric that has one line; 0.0 where it is not there."""
+    found = re.findall(rf"(?m)^{re.escape(name)}\{{[^}}]*\}} (\S+)$", server.metrics())
+    return float(found[0]) if found else 0.0
+
+
+def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame:
+    """Load a model anew with each instance count, and look at what it costs.
+
+    Args:
+        server: of `laboratory`.
+        model: a Python model whose config says `count: 1`.
+        counts: the instance counts.
+
+    Returns:
+        One row per count: `processes` of the model; `memory_mb`, which they share with no other
+        process; `load_s`, until the model was ready.
+    """
+    file = server.repository / model / "config.pbtxt"
+    text = file.read_text("utf-8")
+    rows = {}
+    for count in counts:
+        server.unload(model)
+        file.write_text(re.sub(r"count: \d+", f"count: {count}", text), "utf-8")
+        began = time.perf_counter()
+        server.load(model)
+        took = time.perf_counter() - began
+        stubs = measure.processes(server).query("process == 'stub' and model == @model")
+        rows[count] = {
+            "processes": len(stubs),
+            "memory_mb": stubs["memory_mb"].sum(),
+            "load_s": took,
+        }
+    file.write_text(text, "utf-8")
+    return pd.DataFrame(rows).T.rename_axis("instances")

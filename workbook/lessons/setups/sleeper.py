@@ -1,0 +1,54 @@
+"""A model that sleeps: each execution takes the same time, whatever the machine and the batch.
+
+With it, a timeline shows the scheduler and nothing else. Lectures use it where a fixed duration is
+the point.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MS = 20  # how long an execution takes
+
+_MODEL = """\
+import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep({seconds})
+        rows = [pb_utils.get_input_tensor_by_name(r, "X").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", 2 * x)]) for x in rows]
+"""
+_CONFIG = """\
+backend: "python"
+max_batch_size: {most}
+input [ {{ name: "X" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+output [ {{ name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }} ]
+instance_group [ {{ kind: KIND_CPU count: 1 }} ]
+"""
+
+
+def add(models: Path, name: str, batching: str, *, ms: float = MS, most: int = 8) -> str:
+    """Write a sleeping model into a repository.
+
+    Args:
+        models: the repository's folder.
+        name: the model's name.
+        batching: what its config says of batching, e.g. "dynamic_batching { }".
+        ms: how long an execution sleeps, in milliseconds.
+        most: max_batch_size.
+
+    Returns:
+        The text of its config.pbtxt.
+
+    Example:
+        print(sleeper.add(models, "eager", "dynamic_batching { }"))
+    """
+    config = _CONFIG.format(most=most) + batching + "\n"
+    (models / name / "1").mkdir(parents=True, exist_ok=True)
+    (models / name / "config.pbtxt").write_text(config, "utf-8")
+    (models / name / "1" / "model.py").write_text(_MODEL.format(seconds=ms / 1000), "utf-8")
+    return config

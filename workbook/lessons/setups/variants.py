@@ -1,0 +1,133 @@
+"""One model with several settings, and how long the server takes for the same batch with each.
+
+names = variants.add(models, "focus_onnx", {"level 2": "optimization { graph { level: 2 } }"})
+table = variants.measure(lab, names, formats.pictures()[:8])
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ... import measure as tools
+from ...server import Server, Triton
+from ..premises import Premise, steady
+
+#: How often each setting has its turn, and how many requests it gets then.
+ROUNDS, REQUESTS = 4, 6
+
+
+def parameter(key: str, value: object) -> str:
+    """A line of a config that sets one of the backend's parameters; it wins over an earlier one.
+
+    >>> parameter("execution_mode", 1)
+    'parameters { key: "execution_mode" value: { string_value: "1" } }'
+    """
+    return f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}'
+
+
+def each(parameters: Mapping[str, object]) -> dict[str, str]:
+    """One setting per parameter, for `add`.
+
+    >>> each({"execution_mode": 1})
+    {'execution_mode: 1': 'parameters { key: "execution_mode" value: { string_value: "1" } }'}
+    """
+    return {f"{key}: {value}": parameter(key, value) for key, value in parameters.items()}
+
+
+def add(models: Path, base: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Copy a model once per setting, with more lines in its config.
+
+    Args:
+        models: the repository.
+        base: the model that is copied, with its files.
+        settings: what the notebook calls a setting → the lines; "" for none.
+
+    Returns:
+        Setting → the name of its model, `BASE_0`, `BASE_1`, …
+    """
+    text = (models / base / "config.pbtxt").read_text("utf-8")
+    names = {}
+    for number, (setting, lines) in enumerate(settings.items()):
+        names[setting] = f"{base}_{number}"
+        home = models / names[setting]
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(models / base, home)
+        (home / "config.pbtxt").write_text(f"{text}\n{lines}\n", "utf-8")
+    return names
+
+
+def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -> pd.DataFrame:
+    """The milliseconds of one request per setting. All are loaded, and settings take turns.
+
+    Args:
+        server: of `laboratory`.
+        names: of `add`.
+        batch: the rows of one request, for the model's first input.
+
+    Returns:
+        One row per setting: `ms`, the median of the fastest turn; `first_ms`, of the first request;
+        `memory_mb`, what the server's processes had more with this model than without; `spread`, by
+        what factor the two fastest turns differ (programs that disturb one turn spoil no figure).
+    """
+    turns: dict[str, list[float]] = {setting: [] for setting in names}
+    first: dict[str, float] = {}
+    memory: dict[str, float] = {}
+    for setting, name in names.items():
+        before = _memory(server)
+        server.load(name)
+        first[setting] = _times(server, name, batch, 1)[0]
+        _times(server, name, batch, 2)  # some frameworks optimize at the second call
+        memory[setting] = _memory(server) - before
+    for _ in range(ROUNDS):
+        for setting, name in names.items():
+            turns[setting].append(float(np.median(_times(server, name, batch, REQUESTS))))
+    for name in names.values():
+        server.unload(name, told=lambda _: None)
+    return pd.DataFrame(
+        {
+            "ms": {setting: min(each) for setting, each in turns.items()},
+            "first_ms": first,
+            "memory_mb": memory,
+            "spread": {setting: sorted(each)[1] / min(each) for setting, each in turns.items()},
+        }
+    )
+
+
+def repeated(table: pd.DataFrame, factor: float = 1.5) -> Premise:
+    """Premise: the two fastest turns of each setting agree.
+
+    Args:
+        table: of `measure`.
+        factor: one may take less than this many times the other.
+    """
+    return steady([1.0, table["spread"].max()], factor)
+
+
+def _times(server: Server, model: str, batch: npt.NDArray[Any], count: int) -> list[float]:
+    """Milliseconds of each of `count` requests, one after the other."""
+    from tritonclient import grpc
+    from tritonclient.utils import np_to_triton_dtype
+
+    name = server.config(model)["input"][0]["name"]
+    tensor = grpc.InferInput(name, batch.shape, np_to_triton_dtype(batch.dtype))
+    tensor.set_data_from_numpy(batch)
+    times = []
+    with server.grpc_client() as client:
+        client.is_server_live()
+        for _ in range(count):
+            began = time.perf_counter()
+            client.infer(model, [tensor])
+            times.append((time.perf_counter() - began) * 1000)
+    return times
+
+
+def _memory(server: Triton) -> float:
+    return float(tools.processes(server)["memory_mb"].sum())

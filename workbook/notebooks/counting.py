@@ -1,0 +1,139 @@
+"""How long a lecture's notebook is: cells, lines, words, the harness's share, and minutes.
+
+    counts = count(building.page(Path("lectures/1_architecture/01__first_model.py")))
+    print(counts.cells, counts.harness, round(counts.minutes))
+
+Everything that a reader sees counts: imports and configs as lines of code, tables and lists as
+words. A folded answer, which the reader opens by itself, is a text of its own. A program that a
+text shows, between two lines with ```, is no text: its lines count like those of a code cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+
+from nbformat import NotebookNode
+
+#: Calls that belong to the lesson and not to Triton. A statement with one of them is harness.
+HARNESS = frozenset(
+    ("predict", "predict_curve", "compare", "compare_curve", "claim", "task", "folder", "Premise")
+)
+WORDS_PER_MINUTE = 150
+#: Minutes for one code cell (read it, run it, look at what comes out), one prediction and one task.
+CELL, PREDICTION, TASK = 1 / 3, 1 / 2, 5
+_PROGRAM = r"(?ms)^```\w*\n(.*?)^```"
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What was counted in one notebook.
+
+    Attributes:
+        cells: all cells.
+        code_cells: those with code.
+        longest_code: lines of the longest code cell, or of a program in a text, without blank
+            ones.
+        longest_text: words of the longest text: a text cell with its folds closed, or a fold.
+        lines: lines of code in all, without blank ones.
+        harness_lines: those of statements with a call of `HARNESS`.
+        words: words in all.
+        predictions: how many questions it asks.
+        tasks: how many tasks it sets.
+    """
+
+    cells: int
+    code_cells: int
+    longest_code: int
+    longest_text: int
+    lines: int
+    harness_lines: int
+    words: int
+    predictions: int
+    tasks: int
+
+    @property
+    def harness(self) -> float:
+        """The harness's share of the lines of code."""
+        return self.harness_lines / self.lines if self.lines else 0.0
+
+    @property
+    def minutes(self) -> float:
+        """What a reader needs, without the time in which the machine works."""
+        reading = self.words / WORDS_PER_MINUTE + self.code_cells * CELL
+        return reading + self.predictions * PREDICTION + self.tasks * TASK
+
+
+def count(node: NotebookNode) -> Counts:
+    """Count a notebook.
+
+    Args:
+        node: the notebook as readers get it, from `building.page`.
+    """
+    markdown = [cell.source for cell in node.cells if cell.cell_type == "markdown"]
+    texts = [words(text) for cell in markdown for text in _unfolded(cell)]
+    codes = [cell.source for cell in node.cells if cell.cell_type == "code"]
+    lines = [_lines(code) for code in codes]
+    shown = [_lines(program) for cell in markdown for program in re.findall(_PROGRAM, cell)]
+    calls = [name for code in codes for name in _calls(code)]
+    return Counts(
+        cells=len(node.cells),
+        code_cells=len(codes),
+        longest_code=max(map(len, [*lines, *shown]), default=0),
+        longest_text=max(texts, default=0),
+        lines=sum(map(len, lines)),
+        harness_lines=sum(len(_harness(code)) for code in codes),
+        words=sum(texts),
+        predictions=calls.count("predict") + calls.count("predict_curve"),
+        tasks=calls.count("task"),
+    )
+
+
+def words(text: str) -> int:
+    """The words of a text cell that a reader sees; a piece of code such as `a = 1` is one word.
+
+    >>> words("Ask [the *server*](https://example.org/a): `a = 1`.")
+    4
+    """
+    text = re.sub(_PROGRAM, " ", text)
+    text = re.sub(r"<[^>]*>", " ", text)  # tags, with the addresses in them
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", " ", text)  # images
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"`[^`\n]+`", "code", text)
+    return len(re.findall(r"\w[\w'.,-]*", text))
+
+
+def _unfolded(cell: str) -> list[str]:
+    """A text cell as it is with its folds closed, and then what is in each fold."""
+    folds = re.findall(r"(?s)</summary>(.*?)</details>", cell)
+    return [re.sub(r"(?s)</summary>.*?</details>", "</summary>", cell), *folds]
+
+
+def _tree(code: str) -> ast.Module:
+    """A code cell's Python. Files that it writes are none; a magic is as long, and says nothing."""
+    if code.startswith("%%"):
+        return ast.Module([], [])
+    return ast.parse(re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", code))
+
+
+def _lines(code: str) -> set[int]:
+    return {number for number, line in enumerate(code.splitlines(), 1) if line.strip()}
+
+
+def _calls(code: str) -> list[str]:
+    return [
+        getattr(node.func, "id", "") for node in ast.walk(_tree(code)) if isinstance(node, ast.Call)
+    ]
+
+
+def _harness(code: str) -> set[int]:
+    """The lines of statements that belong to the lesson; in a function or loop only their own."""
+    found: set[int] = set()
+    for node in ast.walk(_tree(code)):
+        if not isinstance(node, ast.stmt) or hasattr(node, "body"):
+            continue
+        calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+        if any(getattr(call.func, "id", "") in HARNESS for call in calls):
+            found |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return found & _lines(code)

@@ -1,0 +1,260 @@
+"""What the vLLM backend refuses: its file of engine arguments, the engine itself, and requests.
+
+The messages are those of this course's stand-in (backends/vllm), of vLLM, and of Transformers where
+it answers in vLLM's place. vLLM's own are from vLLM 0.32.
+
+The docstring of each rule is the advice of its entry.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .evidence import Evidence
+from .failed_requests import REQUESTS, Question
+from .rules import Advice, Catalogue, Said, near
+
+ENGINES: Catalogue[Evidence] = Catalogue()
+
+_FILE = "model.json"
+_STARTED = "engine did not start: "
+#: Engine arguments that people write, for those that are misspelt.
+_ARGUMENTS = (
+    "model", "tokenizer", "dtype", "quantization", "max_model_len", "max_num_seqs",
+    "max_num_batched_tokens", "gpu_memory_utilization", "kv_cache_dtype", "enable_prefix_caching",
+    "enforce_eager", "tensor_parallel_size", "pipeline_parallel_size", "enable_lora", "max_loras",
+    "trust_remote_code", "seed", "disable_log_stats", "enable_log_requests", "load_format",
+)  # fmt: skip
+#: Names that older versions had, or that other programs have → what to do.
+_OTHER = {
+    "disable_log_requests": "Take it out: requests are logged if enable_log_requests is true.",
+    "max_input_length": 'Write "max_model_len": the prompt and its answer together.',
+    "max_output_length": "Take it out: each request says max_tokens in its sampling_parameters.",
+    "model_checkpoint": 'Write "model".',
+}
+#: TensorRT-LLM's parameters without a default → a value, and what it says.
+_TRTLLM = {
+    "gpt_model_type": ("inflight_fused_batching", "how requests are batched"),
+    "gpt_model_path": ("/models/MODEL/1", "the folder of the engine, which exists"),
+}
+#: Sampling parameters that people write, for those that are misspelt.
+_SAMPLING = (
+    "max_tokens", "min_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop",
+    "stop_token_ids", "ignore_eos", "n", "logprobs", "presence_penalty", "frequency_penalty",
+    "repetition_penalty", "skip_special_tokens", "structured_outputs",
+)  # fmt: skip
+
+
+# -- a model that does not load --------------------------------------------------------------------
+
+
+@ENGINES.rule(
+    "engine-arguments-missing", "'model.json' containing vllm engine args must be provided in"
+)
+def arguments_missing(evidence: Evidence, said: Said) -> Advice:
+    """Write the engine's arguments into VERSION/model.json, at least "model"."""
+    named = re.search(rb'"model_checkpoint"[^}]*string_value: *"([^"]*)"', evidence.config_bytes)
+    given = named[1].decode("utf-8", errors="replace") if named else ""
+    todo = f'Write it with the weights\' folder or hub name, e.g. {{"model": "{given or "…"}"}}.'
+    if given:
+        todo += " The backend does not read the parameter model_checkpoint."
+    return Advice(
+        f"The model has no file {evidence.version}/{_FILE}, which holds the engine's arguments.",
+        f"{evidence.version}/",
+        todo,
+    )
+
+
+ENGINES.row(
+    "engine-arguments-broken",
+    "failed to read {path:word}: it is not JSON: {why:text}",
+    what=f"{_FILE} is not JSON: {{why}}.",
+    where=f"{{version}}/{_FILE}",
+    todo="Mend it there: names and texts in double quotes, no comma after the last entry.",
+)
+ENGINES.row(
+    "engine-arguments-broken",
+    'failed to read {path:word}: it must be an object with a "model"',
+    what=f'{_FILE} has no "model".',
+    where=f"{{version}}/{_FILE}",
+    todo='Write {"model": "…"}: the folder of the weights, or their name on the hub.',
+)
+ENGINES.row(
+    "engine-missing",
+    "vLLM is not installed here",
+    what="The package vllm is not installed.",
+    todo="Run `make vllm` in the course's folder, then load the model again.",
+)
+
+
+@ENGINES.rule(
+    "engine-batches",
+    "configuration specified max_batch_size {size:int}, but in auto-complete-config function for "
+    "model '{model}' specified max_batch_size 0",
+)
+def batches(evidence: Evidence, said: Said) -> Advice | None:
+    """Leave max_batch_size out: the engine makes the batches."""
+    if evidence.frame() is not None:  # a Python model, in its own auto_complete_config
+        return None
+    return Advice(
+        f"The config says max_batch_size: {said['size']}; the engine makes the batches itself.",
+        evidence.at("max_batch_size"),
+        "Write max_batch_size: 0, or take the line out.",
+    )
+
+
+@ENGINES.rule("engine-kind", "has kind KIND_GPU but no GPUs are available")
+def kind(evidence: Evidence, said: Said) -> Advice | None:
+    """Write KIND_MODEL: vLLM chooses its devices itself."""
+    if evidence.value("backend") != "vllm":
+        return None
+    return Advice(
+        "The config asks for a GPU, and this server has none.",
+        evidence.at("instance_group.kind", "instance_group"),
+        "Write KIND_MODEL: vLLM takes the GPUs that it needs, or the CPU.",
+    )
+
+
+@ENGINES.rule(
+    "engine-argument-unknown",
+    "__init__() got an unexpected keyword argument '{name}'",
+    "there is no engine argument '{name}'",
+)
+def argument_unknown(evidence: Evidence, said: Said) -> Advice | None:
+    """Write an engine argument that this version of the engine has."""
+    if _STARTED not in evidence.message:
+        return None
+    name = said["name"]
+    meant = near(name, _ARGUMENTS)
+    return Advice(
+        f"The engine has no argument {name}.",
+        f"{evidence.version}/{_FILE}",
+        _OTHER.get(name)
+        or (
+            f'Write "{meant}".'
+            if meant
+            else "Take it out; engine arguments are those of the installed vLLM's EngineArgs."
+        ),
+    )
+
+
+ENGINES.row(
+    "engine-context",
+    "User-specified max_model_len ({asked:int}) is greater than the derived max_model_len "
+    "(max_position_embeddings={most:int}",
+    "max_model_len ({asked:int}) is greater than the model's context ({most:int})",
+    what="max_model_len is {asked}, and the model was made for {most} tokens.",
+    where=f"{{version}}/{_FILE}",
+    todo="Write at most {most}, or take max_model_len out.",
+)
+
+
+@ENGINES.rule(
+    "engine-weights",
+    "Invalid repository ID or local directory specified: '{place}'",
+    "Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{place}'",
+    "{place:word} is not a local folder and is not a valid model identifier",
+)
+def weights(evidence: Evidence, said: Said) -> Advice | None:
+    """Write the weights' folder as seen from the repository, or their name on the hub."""
+    if _STARTED not in evidence.message:
+        return None
+    folders = [name.rstrip("/") for name in evidence.files() if name.endswith("/")]
+    own = [name for name in folders if name != "__pycache__"]
+    example = f'"{evidence.model}/{evidence.version}/{own[0]}"' if own else "a folder that is there"
+    return Advice(
+        f"There are no weights at {said['place']}.",
+        f"{evidence.version}/{_FILE}",
+        f'Write {example} as "model": a path begins in the repository.',
+    )
+
+
+ENGINES.row(
+    "engine-refused",
+    "engine did not start: {why:text}",
+    what="The engine did not start: {why}.",
+    where=f"{{version}}/{_FILE}",
+    todo="Mend the argument that the message names; the log has the engine's own lines.",
+)
+
+
+@ENGINES.rule(
+    "engine-parameter",
+    "There the backend would refuse this config: Cannot find parameter with name: {key:word}",
+    "creating modelInstanceState: Cannot find parameter with name: {key:word}",
+    "Invalid {key:id}. Must be v1/inflight_batching/inflight_fused_batching",
+    "Both encoder and decoder model paths are {key:id}",
+)
+def engine_parameter(evidence: Evidence, said: Said) -> Advice:
+    """Write the parameters gpt_model_type and gpt_model_path, and serve it on a GPU."""
+    key = said["key"] if said["key"].startswith("gpt") else "gpt_model_path"
+    value, what = _TRTLLM[key]
+    given = evidence.at_parameter(key)
+    return Advice(
+        f"TensorRT-LLM's backend for engines wants the parameter {key}: {what}.",
+        given,
+        f'Write parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}. It needs an '
+        "NVIDIA GPU, too.",
+    )
+
+
+ENGINES.row(
+    "engine-package",
+    "No module named 'tensorrt_llm'",
+    what="TensorRT-LLM is not installed, and it needs an NVIDIA GPU.",
+    where="{python_file}",
+    todo="Serve the model in NVIDIA's container tritonserver:<version>-trtllm-python-py3; here "
+    'take backend: "vllm".',
+)
+
+
+# -- a request that fails --------------------------------------------------------------------------
+
+
+@REQUESTS.rule(
+    "sampling-unknown",
+    "sampling parameter '{name}' is not one of vLLM's",
+    "there is no sampling parameter '{name}'",
+)
+def sampling_unknown(question: Question, said: Said) -> Advice:
+    """Use a name that vLLM's SamplingParams have."""
+    meant = near(said["name"], _SAMPLING)
+    return Advice(
+        f"{said['name']} is not a sampling parameter.",
+        "sampling_parameters",
+        f'Write "{meant}".' if meant else "Take it out, or look the name up in SamplingParams.",
+    )
+
+
+REQUESTS.row(
+    "sampling-not-json",
+    "sampling_parameters is not JSON: {why:text}",
+    "sampling_parameters must be a JSON object",
+    what="sampling_parameters is a text with JSON in it, and this one cannot be read as an object.",
+    where="sampling_parameters",
+    todo='Make it with json.dumps({"max_tokens": 64}).',
+)
+REQUESTS.row(
+    "sampling-value",
+    "sampling parameter {name:id} is {why:text}",
+    "Error generating stream: {name:id} is {why:text}",
+    "Error generating stream: {name:id} must {why:text}",
+    what="The sampling parameter {name} has a value that it cannot have.",
+    where="sampling_parameters",
+    todo="Give {name} another value; the server's own words say which.",
+)
+REQUESTS.row(
+    "prompt-too-long",
+    "maximum context length is {most:int} tokens",
+    "context length is {most:int}, the answer included",
+    what="The prompt leaves no room: prompt and answer share {most} tokens.",
+    where="text_input",
+    todo="Send a shorter prompt, or raise max_model_len if the model was made for more.",
+)
+REQUESTS.row(
+    "streaming-with-prompt",
+    "When streaming, `exclude_input_in_output` = False is not allowed",
+    what="A streamed answer cannot begin with the prompt.",
+    where="exclude_input_in_output",
+    todo="Leave exclude_input_in_output out, or take stream out.",
+)

@@ -1,0 +1,99 @@
+"""Sphinx makes the site from executed lectures: MyST-NB reads them, a book theme shows them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from ..common import paths
+from ..common.errors import WorkbookError
+from ..lessons import syllabus
+from ..notebooks import text
+from .pages import page
+
+_THEME = Path(__file__).parent / "theme"
+_INDEX = """\
+# Triton Workbook
+
+A course on NVIDIA Triton Inference Server. Each page is a notebook that ran on a real server, with
+the numbers of that run. Where a page asks for a prediction, the answer is folded: think first, then
+open it. The solutions of tasks are folded too.
+
+To run the notebooks yourself, and to do the tasks, you need a Linux machine without a GPU: the
+README of the course tells how.
+
+```{toctree}
+:maxdepth: 1
+
+00__start
+```
+"""
+
+
+def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
+    """Build the site anew.
+
+        print(build(executed.everything(), Path(".workbook/site")))     # …/index.html
+
+    Args:
+        lectures: source in the checkout → executed notebook, in the order of the course.
+        target: the folder of the site; what is in it is replaced.
+
+    Returns:
+        The first page.
+
+    Raises:
+        WorkbookError: Sphinx found a mistake, e.g. a link that leads nowhere.
+    """
+    home = paths.root() / "lectures"
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        shutil.copytree(_THEME, place, dirs_exist_ok=True)
+        images = [p.relative_to(home) for p in (home / "images").iterdir() if p.suffix != ".py"]
+        (place / "images").mkdir()
+        for image in images:
+            if (home / image).is_file():
+                shutil.copy(home / image, place / image)
+        names = {source: source.relative_to(home).with_suffix(".ipynb") for source in lectures}
+        for source, node in lectures.items():
+            file = place / names[source]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text(page(node, names[source], {*names.values(), *images})), "utf-8")
+        (place / "index.md").write_text(_INDEX + _contents(list(names.values())), "utf-8")
+        made = place / "_build"
+        _sphinx(place, made)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(made, target)
+    return target / "index.html"
+
+
+def _contents(pages: list[Path]) -> str:
+    """The table of contents, one part per lecture."""
+    parts = []
+    for folder in syllabus.LECTURES:
+        own = [page.with_suffix("") for page in pages if page.parent.name == folder]
+        if own:
+            head = ["", "```{toctree}", ":maxdepth: 1", f":caption: {syllabus.heading(folder)}", ""]
+            parts += [*head, *map(str, own), "```"]
+    return "\n".join([*parts, ""])
+
+
+def _sphinx(place: Path, made: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going"]
+    done = subprocess.run(
+        [*command, "-d", str(place / "_doctrees"), str(place), str(made)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise WorkbookError(
+            "The site cannot be built: Sphinx found mistakes.",
+            where=str(paths.root() / "lectures"),
+            todo="Mend these in the lectures' sources:\n"
+            + done.stderr.replace(f"{place}/", "lectures/").strip(),
+        )
