@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -316,6 +317,9 @@ def test_a_wrong_answer_to_a_warm_up_is_logged(tmp_path: Path, name: str) -> Non
         for _ in range(4):
             start = server.log_size()
             server.load(name)
+            until = time.monotonic() + 10  # the stub's words reach the log a little later
+            while "ModelMistake: " not in server.log_text(start) and time.monotonic() < until:
+                time.sleep(0.02)
             assert "ModelMistake: " in server.log_text(start)
             with pytest.raises(InferenceServerException) as caught:
                 ask(server, "grpc", name)

@@ -303,6 +303,8 @@ def test_the_server_killed_in_mid_request_leaves_nothing(tmp_path: Path) -> None
         assert wait_until(lambda: not any(r.exists() for r in regions))
         assert wait_until(lambda: bool(failed))
         client.close()
+        with pytest.raises(ServerError, match=r"ended: signal 9 \(SIGKILL\). Its log ends"):
+            server.index()
     with Triton(tmp_path, models=["square"]) as again:
         assert square(again) == 9.0
 

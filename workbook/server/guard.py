@@ -4,6 +4,8 @@
 that started the guard; a detached server has none. No process is left running when the server, the
 owner or the guard ends:
 
+- When the server ends, and the guard has not asked it to, the guard writes into its log how: with
+  which exit status, or by which signal. `ENDED` begins that line.
 - When the server ends, its Python stubs become children of the guard, because the guard is a child
   subreaper. The guard kills them, removes the server's shared memory (the names begin with the
   server's own prefix), and exits.
@@ -31,6 +33,7 @@ import time
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+ENDED = "The server has ended: "
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
 
 
@@ -80,6 +83,9 @@ def main() -> int:
             numbers = os.read(wake_read, 256)
             asked_to_stop = asked_to_stop or any(n != signal.SIGCHLD for n in numbers)
 
+    if not asked_to_stop:
+        with contextlib.suppress(OSError):  # a full disk
+            os.write(log, f"{ENDED}{how(server.wait())}\n".encode())
     if server.poll() is None:
         server.terminate()
         deadline = time.monotonic() + GRACE
@@ -95,6 +101,15 @@ def main() -> int:
         with contextlib.suppress(OSError):
             os.unlink(path)
     return 0
+
+
+def how(status: int) -> str:
+    """What a process's return code says: `"signal 11 (SIGSEGV)"`, or `"exit status 1"`."""
+    if status >= 0:
+        return f"exit status {status}"
+    with contextlib.suppress(ValueError):
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    return f"signal {-status}"
 
 
 def children() -> list[int]:

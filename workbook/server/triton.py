@@ -31,6 +31,7 @@ from ..common.errors import ServerError
 from . import assemble, model_folder, ports, run_folders, tritonserver_command
 from .connection import Control, Server
 from .explain import dangerous_folder, start_error
+from .guard import ENDED
 
 # The log's lines that say why the server ends. On a machine without a GPU every start writes one
 # more line of this form, which is no error.
@@ -203,11 +204,19 @@ class Triton(Server):
     def _check_running(self) -> None:
         if self.pid is None or not psutil.pid_exists(self.pid):
             raise ServerError(
-                "This server is not running.",
+                f"This server is not running.{self._how_it_ended()}",
                 where=self.url,
                 todo="Start it: `with Triton(…) as server:`, or `server = Triton(…).start()`. "
                 "If it has ended by itself, its log says why.",
             )
+
+    def _how_it_ended(self) -> str:
+        """Sentences on a server that nobody asked to end, with its log's last lines; else `""`."""
+        log, _, rest = self.log_text().partition(ENDED)
+        if not rest:
+            return ""
+        last = "; ".join(log.strip().splitlines()[-2:])
+        return f" {ENDED}{rest.splitlines()[0]}. Its log ends with: {last}"
 
     # -- how it is started ----------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ def check(server: Server, *, todo: str) -> None:
     Raises:
         WrongRepository: it reads another folder, or its folder cannot be found out. The message
             names both folders.
+        ServerError: it does not answer.
     """
     found = repository(server)
     if found == server.repository:
@@ -67,9 +68,7 @@ def check(server: Server, *, todo: str) -> None:
     elif not os.access(server.repository, os.W_OK):
         serves = "Which folder it serves is not known"
     else:
-        names: list[str] = []
-        with contextlib.suppress(ServerError):
-            names = [entry["name"] for entry in server.index()]
+        names = [entry["name"] for entry in server.index()]
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         serves = "It serves another folder, " + (f"with the models {shown}" if names else "empty")
     raise WrongRepository(
