@@ -1,4 +1,5 @@
-"""Models that fail to load, and stubs that die, do not end the server or keep it waiting.
+"""Models that fail to load, and stubs that die or stand still, do not end the server or keep it
+waiting.
 
 Each of these ends a plain Triton 24.10, or makes it wait for ever
 (workbook/server/native/README.md).
@@ -6,13 +7,19 @@ Each of these ends a plain Triton 24.10, or makes it wait for ever
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import psutil
 import pytest
+import tritonclient.grpc as client
+from tritonclient.utils import InferenceServerException
 
 from workbook.common.errors import LoadError
 from workbook.server import Triton
@@ -81,6 +88,87 @@ def test_a_stub_that_dies_while_it_reads_the_model(tmp_path: Path, dies: str) ->
         server.load(good)
         began = time.monotonic()
     assert time.monotonic() - began < 20, "the server's end waits for the load"
+
+
+ECHO = """
+import time
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            time.sleep(0.2)
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("y", x)])
+            {answer}
+        return {returned}
+"""
+ANSWERS = {
+    "at once": ECHO.format(answer="responses.append(response)", returned="responses"),
+    "decoupled": ECHO.format(
+        answer="request.get_response_sender().send(response, flags=1)", returned="None"
+    ),
+}
+DECOUPLED = "model_transaction_policy { decoupled: true }"
+
+
+def asked(server: Triton, model: str, number: float, timeout: float = 60.0) -> float:
+    """The first answer of a model to a request, over a stream, as decoupled models need."""
+    x = client.InferInput("x", [1], "FP32").set_data_from_numpy(np.full(1, number, np.float32))
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    with client.InferenceServerClient(server.grpc_url) as connection:
+        connection.start_stream(lambda result, error: answers.put((result, error)))
+        connection.async_stream_infer(model, [x])
+        result, error = answers.get(timeout=timeout)
+        connection.stop_stream()
+    if error is not None:
+        raise error
+    return float(result.as_numpy("y")[0])
+
+
+def stubs(server: Triton) -> list[psutil.Process]:
+    """The processes in which models run."""
+    assert server.pid is not None
+    processes = psutil.Process(server.pid).children(recursive=True)
+    return [p for p in processes if "stub" in p.name() and not p.name().startswith("stub ")]
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_stub_that_stands_still_answers_afterwards(tmp_path: Path, kind: str) -> None:
+    """A plain server answers with errors, mixes the answers up, or ends."""
+    config = "instance_group [{ count: 2 }]" + (DECOUPLED if kind == "decoupled" else "")
+    name = write(tmp_path, "echo", ANSWERS[kind], config)
+    with Triton(tmp_path, models=[name]) as server, ThreadPoolExecutor(4) as pool:
+        still = stubs(server)
+        assert len(still) == 2
+        for turn in range(3):
+            numbers = [10.0 * turn + i for i in range(4)]
+            answers = [pool.submit(asked, server, name, number) for number in numbers]
+            time.sleep(0.1)
+            for process in still:
+                process.suspend()
+            time.sleep(2.5)
+            for process in still:
+                process.resume()
+            assert [answer.result() for answer in answers] == numbers
+        assert asked(server, name, -1.0) == -1.0
+
+
+def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
+    name = write(tmp_path, "echo", ANSWERS["at once"])
+    other = write(tmp_path, "other", ANSWERS["at once"])
+    with Triton(tmp_path, models=[name]) as server, ThreadPoolExecutor(4) as pool:
+        killed = stubs(server)
+        server.load(other)
+        answers = [pool.submit(asked, server, name, number) for number in (1.0, 2.0)]
+        time.sleep(0.1)
+        for process in killed:
+            process.kill()
+        for answer in answers:
+            with pytest.raises(InferenceServerException, match="is not healthy"):
+                answer.result(timeout=20)
+        assert asked(server, other, 3.0) == 3.0
 
 
 OWNER_DIED = """

@@ -4,8 +4,8 @@
 that started the guard; a detached server has none. No process is left running when the server, the
 owner or the guard ends:
 
-- When the server ends, and the guard has not asked it to, the guard writes into its log how: with
-  which exit status, or by which signal. `ENDED` begins that line.
+- When the server ends, the guard writes into its log why: the exit status or the signal, or who
+  asked the guard to stop it. `ENDED` begins that line.
 - When the server ends, its Python stubs become children of the guard, because the guard is a child
   subreaper. The guard kills them, removes the server's shared memory (the names begin with the
   server's own prefix), and exits.
@@ -74,18 +74,17 @@ def main() -> int:
 
     owner = orders.get("owner_fd")
     watched = [wake_read] + ([owner] if owner is not None else [])
-    asked_to_stop = False
-    while server.poll() is None and not asked_to_stop:
+    why = ""
+    while server.poll() is None and not why:
         ready, _, _ = select.select(watched, [], [], 1.0)
         if owner in ready and not os.read(owner, 1):
-            asked_to_stop = True
+            why = "the process that started it has ended, or has closed its pipe to the guard"
         if wake_read in ready:
-            numbers = os.read(wake_read, 256)
-            asked_to_stop = asked_to_stop or any(n != signal.SIGCHLD for n in numbers)
-
-    if not asked_to_stop:
-        with contextlib.suppress(OSError):  # a full disk
-            os.write(log, f"{ENDED}{how(server.wait())}\n".encode())
+            for got in os.read(wake_read, 256):
+                if got != signal.SIGCHLD:
+                    why = f"its guard got {signal_name(got)}"
+    with contextlib.suppress(OSError):  # a full disk
+        os.write(log, f"{ENDED}{why or how(server.wait())}\n".encode())
     if server.poll() is None:
         server.terminate()
         deadline = time.monotonic() + GRACE
@@ -105,11 +104,14 @@ def main() -> int:
 
 def how(status: int) -> str:
     """What a process's return code says: `"signal 11 (SIGSEGV)"`, or `"exit status 1"`."""
-    if status >= 0:
-        return f"exit status {status}"
+    return signal_name(-status) if status < 0 else f"exit status {status}"
+
+
+def signal_name(number: int) -> str:
+    """A signal's number and name: `"signal 11 (SIGSEGV)"`."""
     with contextlib.suppress(ValueError):
-        return f"signal {-status} ({signal.Signals(-status).name})"
-    return f"signal {-status}"
+        return f"signal {number} ({signal.Signals(number).name})"
+    return f"signal {number}"
 
 
 def children() -> list[int]:

@@ -211,7 +211,7 @@ class Triton(Server):
             )
 
     def _how_it_ended(self) -> str:
-        """Sentences on a server that nobody asked to end, with its log's last lines; else `""`."""
+        """Sentences on a server that was started and has ended, with its log's last lines."""
         log, _, rest = self.log_text().partition(ENDED)
         if not rest:
             return ""

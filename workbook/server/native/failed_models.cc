@@ -1,7 +1,7 @@
 /* A model that fails does not end the server.
 
-   Triton 24.10 has three faults by which a model that cannot be loaded, or crashes, ends the whole
-   server now and then, or keeps it waiting for ever. This library is preloaded into tritonserver
+   Triton 24.10 has four faults by which a model that cannot be loaded, crashes or is late ends the
+   whole server now and then, or keeps it waiting for ever. This library is preloaded into tritonserver
    and replaces the functions of libc and libstdc++ at which they happen.
 
    1. An instance that cannot be initialised (also: whose warm-up fails). Triton starts a thread for
@@ -26,7 +26,17 @@
    3. A stub that dies while it reads the model's file (os._exit, a crash in a native library, no
    memory left). For its answer to auto_complete_config the server waits by sem_wait, without end:
    the load hangs, and so does the server's own end. So here that wait ends when the stub has ended,
-   by the exception that the caller expects (StubLauncher::Launch catches it; the load fails). */
+   by the exception that the caller expects (StubLauncher::Launch catches it; the load fails).
+
+   4. A stub that stands still for a second while a request waits for its answer: it is stopped
+   (SIGSTOP), or gets no processor time on a crowded machine. A thread of each stub sets a flag in
+   the shared memory several times a second. While the server waits for an answer it clears that
+   flag every second, and where it finds it cleared a second later it gives the stub up
+   (ModelInstanceState::ReceiveMessageFromStub): the request gets an error, and its memory is freed.
+   When the stub goes on, it answers all the same. The server takes that answer for the next
+   request's, or reads memory that now holds something else, and ends with SIGSEGV. So here the wait
+   (sem_timedwait), and those for the flag's lock, end when the stub has answered or has ended, and
+   not by the clock. Which stub it is says fastpath.cc, through which each execution goes. */
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -39,6 +49,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <exception>
 
@@ -91,6 +102,45 @@ bool has_ended(int child) {
     return failed != 0 || state.si_pid == child;
 }
 
+/* A second from now. */
+timespec a_second_later() {
+    timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    return until;
+}
+
+/* The stub whose answer this thread waits for, while it executes requests; else 0. */
+thread_local int serving = 0;
+
+/* The children of this thread, one after the other, as long as `wanted` refuses them. Returns the
+   one that it takes, or 0. */
+template <typename Wanted>
+int child_of_this_thread(Wanted wanted) {
+    FILE *children = fopen("/proc/thread-self/children", "re");
+    int pid, found = 0;
+    if (children == nullptr) return 0;
+    while (found == 0 && fscanf(children, "%d", &pid) == 1)
+        if (wanted(pid)) found = pid;
+    fclose(children);
+    return found;
+}
+
+/* Whether the stub that this thread waits for lives. A thread that loads a model has started it. (The
+   main thread's child is the fork server, but the main thread waits for no stub.) */
+bool its_stub_lives() {
+    if (serving != 0) return !has_ended(serving);
+    return child_of_this_thread([](int child) { return !has_ended(child); }) != 0;
+}
+
+/* Whether a wait that has failed is to go on: its time was up, and the stub lives. */
+bool goes_on(int error) {
+    const int before = errno; /* the callers look at it */
+    const bool lives = error == ETIMEDOUT && its_stub_lives();
+    errno = before;
+    return lives;
+}
+
 /* The function of this name that this library stands in front of. */
 template <typename Function>
 Function next(const char *name, const char *version = nullptr) {
@@ -109,6 +159,28 @@ ILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE
 #define TEXT_(name) #name
 
 extern "C" {
+
+/* fastpath.cc: the stub of this name that this thread has started, or 0. The second-last word on a
+   stub's command line is its instance's name. */
+int workbook_stub_named(const char *name) {
+    return child_of_this_thread([name](int child) {
+        char file[64], line[32768];
+        snprintf(file, sizeof file, "/proc/%d/cmdline", child);
+        FILE *command = fopen(file, "re");
+        if (command == nullptr) return false;
+        size_t size = fread(line, 1, sizeof line, command);
+        fclose(command);
+        for (int words = 0; words < 2; words++) { /* back to the start of the last, then of NAME */
+            if (size == 0) return false;
+            line[--size] = '\0';
+            while (size > 0 && line[size - 1] != '\0') size--;
+        }
+        return strcmp(line + size, name) == 0;
+    });
+}
+
+/* fastpath.cc: this thread now waits for answers of this stub; 0 when it has them. */
+void workbook_serves(int stub) { serving = stub; }
 
 void NOTIFY_ALL(unsigned *future) { /* static: it gets no object */
     static const auto real = next<decltype(&NOTIFY_ALL)>(TEXT(NOTIFY_ALL));
@@ -140,7 +212,12 @@ int pthread_mutex_lock(pthread_mutex_t *mutex) noexcept {
 int pthread_mutex_timedlock(pthread_mutex_t *mutex, const timespec *until) noexcept {
     static const auto real =
         next<int (*)(pthread_mutex_t *, const timespec *)>("pthread_mutex_timedlock");
-    return given(mutex, real(mutex, until));
+    int status = given(mutex, real(mutex, until));
+    while (goes_on(status)) {
+        const timespec later = a_second_later();
+        status = given(mutex, real(mutex, &later));
+    }
+    return status;
 }
 
 int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
@@ -154,6 +231,7 @@ int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
 int sem_wait(sem_t *semaphore) {
     static const auto real = next<int (*)(sem_t *)>("sem_wait");
     if (sem_trywait(semaphore) == 0) return 0;
+    static const auto timed = next<int (*)(sem_t *, const timespec *)>("sem_timedwait");
     const int stub = completing_child();
     while (stub != 0) {
         timespec until;
@@ -162,10 +240,20 @@ int sem_wait(sem_t *semaphore) {
         until.tv_sec += until.tv_nsec / 1'000'000'000;
         until.tv_nsec %= 1'000'000'000;
         const bool ended = has_ended(stub); /* before the wait: it may answer, and then end */
-        if (sem_timedwait(semaphore, &until) == 0) return 0;
+        if (timed(semaphore, &until) == 0) return 0;
         if (ended) throw triton::backend::python::PythonBackendException();
     }
     return real(semaphore);
+}
+
+int sem_timedwait(sem_t *semaphore, const timespec *until) {
+    static const auto real = next<int (*)(sem_t *, const timespec *)>("sem_timedwait");
+    int status = real(semaphore, until);
+    while (status != 0 && goes_on(errno)) {
+        const timespec later = a_second_later();
+        status = real(semaphore, &later);
+    }
+    return status;
 }
 
 }  // extern "C"

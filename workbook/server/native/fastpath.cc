@@ -76,6 +76,10 @@ API TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output*, void**, uint64_t bytes, in
     int64_t* device);
 API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSERVER_Error*);
 
+/* failed_models.cc, if it is preloaded. */
+extern "C" __attribute__((weak)) int workbook_stub_named(const char* name);
+extern "C" __attribute__((weak)) void workbook_serves(int stub);
+
 namespace {
 
 constexpr int kInternal = 1;           // TRITONSERVER_ERROR_INTERNAL
@@ -578,6 +582,33 @@ void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     table[handle] = std::move(instance);
 }
 
+/* The stubs of the instances, by process id; guarded by table_lock. */
+std::unordered_map<TRITONBACKEND_ModelInstance*, int> stubs;
+
+/* Remembers the stub that this thread has started for an instance. */
+void RememberStub(TRITONBACKEND_ModelInstance* handle) {
+    const char* name;
+    if (workbook_stub_named == nullptr) return;
+    Check(TRITONBACKEND_ModelInstanceName(handle, &name));
+    const int stub = workbook_stub_named(name);
+    std::unique_lock<std::shared_mutex> hold(table_lock);
+    stubs[handle] = stub;
+}
+
+/* While it lives, this thread's waits for the instance's stub last until that answers or ends. */
+class Waiting {
+  public:
+    explicit Waiting(TRITONBACKEND_ModelInstance* handle) {
+        if (workbook_serves == nullptr) return;
+        std::shared_lock<std::shared_mutex> hold(table_lock);
+        auto found = stubs.find(handle);
+        if (found != stubs.end()) workbook_serves(found->second);
+    }
+    ~Waiting() {
+        if (workbook_serves != nullptr) workbook_serves(0);
+    }
+};
+
 /* The error of a model that did not load, as the real backend reports it. Triton's Python backend
    makes each exception an internal error, and adds the exception's name and the places that it came
    through: "BadModel: WORDS\n\nAt:\n  FILE(LINE): FUNCTION". A stand-in's errors, which come through
@@ -660,6 +691,7 @@ ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance)
             taken = std::move(found->second);
             table.erase(found);
         }
+        stubs.erase(instance);
     }
     return PASS_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
 }
@@ -669,6 +701,7 @@ ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instanc
     TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
     if (error != nullptr) return AsTheRealBackend(error);
     try {
+        RememberStub(instance);
         Take(instance, from);
         return nullptr;
     } catch (const std::exception& error) {  // the core then finalizes the instance
@@ -682,5 +715,6 @@ ENTRY TRITONBACKEND_ModelInstanceExecute(
         taken->Execute(requests, count);
         return nullptr;
     }
+    const Waiting waiting(instance);
     return PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
 }
