@@ -212,7 +212,19 @@ def ask(
 
 
 def counts(server: Triton, model: str) -> dict[str, Any]:
-    """What the statistics count, without their times."""
+    """What the statistics count, without their times, as soon as it stays the same for 0.3 s.
+
+    The server counts an execution a moment after it has answered.
+    """
+    found = _counts(server, model)
+    while True:
+        time.sleep(0.3)
+        before, found = found, _counts(server, model)
+        if found == before:
+            return found
+
+
+def _counts(server: Triton, model: str) -> dict[str, Any]:
     (entry,) = server.request("GET", f"/v2/models/{model}/stats")["model_stats"]
     return {
         "inference_count": entry["inference_count"],
