@@ -171,7 +171,7 @@ print(answer.choices[0].message.content, answer.usage, sep="\n")
 [(chunk.delta.content, chunk.finish_reason) for chunk in chunks[:2] + chunks[-2:]]
 
 # %%
-joined = "".join(chunk.delta.content for chunk in chunks)
+joined = "".join(chunk.delta.content or "" for chunk in chunks)  # the last has the reason only
 same = joined == answer.choices[0].message.content and chunks[-1].finish_reason is not None
 claim(
     same,

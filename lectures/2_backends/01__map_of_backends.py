@@ -8,7 +8,7 @@
 #
 # **Question.** You have a trained model, and a config from somebody's slides. Which part of Triton will compute it? Does this server have that part?
 #
-# A *backend* computes models of one kind. Document 000 has three tables: which backends are relevant, their names, which to take when. We try them.
+# A *backend* computes models of one kind. Document 000, the slides that this lecture follows, has three tables: relevant backends, their names, which to take when. We try them.
 
 # %%
 import functools
@@ -104,11 +104,11 @@ claim(
 names
 
 # %% [markdown]
-# > **Errata.** Five of the eleven are platforms. For the others write `backend`; for TensorRT-LLM it is `tensorrtllm`. The format of a forest is the *parameter* `model_type`. An ensemble has `platform: "ensemble"`, and no backend.
+# > **Errata.** Five of the eleven are platforms. For the others write `backend`; for TensorRT-LLM it is `tensorrtllm`. FIL's format is the *parameter* `model_type`. An ensemble has `platform: "ensemble"`, and no backend.
 #
 # ## Marked as out of date
 #
-# Document 000 calls five of its fifteen rows out of date. This server's words on them, and on two of Triton's examples:
+# Document 000 calls five of its fifteen rows out of date. This server's words on four of them, and on two of Triton's examples:
 
 # %%
 old = {name: setup.unknown(lab, f'backend: "{name}"') for name in setup.OLD}
@@ -142,9 +142,11 @@ claim(
 which
 
 # %% [markdown]
-# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows there are TensorRT and ONNX Runtime alone. So look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
+# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are TensorRT and ONNX Runtime alone. So look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
 #
 # ## Five mistakes
+#
+# Each is made in a copy of `digits_onnx`:
 
 # %%
 config = mistakes.config
@@ -161,11 +163,12 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# Two models came with configs from the document's tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Mend both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them.
+# Two models came with configs from the document's tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Mend both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`.
 
 # %%
 setup.borrowed(models)
-print((models / "trees/config.pbtxt").read_text()[:120])
+for name in ("ir", "trees"):
+    print((models / name / "config.pbtxt").read_text())
 task("map.names", server=lab, models=models)
 
 # %% [markdown]
@@ -184,9 +187,9 @@ task("map.names", server=lab, models=models)
 #
 # </details>
 #
-# <details><summary>Why should <code>runtime</code> never stand in a config that goes to several servers?</summary>
+# <details><summary>You copy a completed config, with its <code>runtime</code>, to another server. What can go wrong?</summary>
 #
-# Each server fills it in with what it has. Written down, it asks for a file that another server may not have.
+# Each server fills `runtime` in with what it has. Written down, it asks for a file that another server may not have. Write it only where you choose one, as in [04](04__pytorch.ipynb#torch.compile).
 #
 # </details>
 #

@@ -8,7 +8,7 @@
 #
 # **Question.** Your logic fits no model format: it reads labels, refuses bad requests, asks other models. What do you write, what does Triton do with it, and what does each copy cost?
 #
-# The Python backend runs on CPU and GPU. A plain network is faster in a C++ backend: no other process.
+# The Python backend runs on CPU and GPU. For a plain network take a C++ backend: no tensor goes to another process.
 
 # %%
 import numpy as np
@@ -26,7 +26,7 @@ print((models / "python_model/config.pbtxt").read_text())
 # %% [markdown]
 # ## The example of document 000
 #
-# The config above is document 000's, with the braces and names that its printout lost. Its code adds and subtracts. This is it, shortened, with `initialize` as printed:
+# The config above is document 000's, with the braces and names that its printout lost. Its code adds and subtracts. This is it, shortened, with `initialize` as printed. We load it as it is, and then mend one mistake after the other:
 
 # %%
 write(code, """import triton_python_backend_utils as pb
@@ -64,7 +64,7 @@ print(*refused[:2], sep="\n")
 #
 # ## The classifier
 #
-# `focus_python` says whether a piece of a photo is sharp. Beside model.py lie `weights.pth` and `network.py`, a module of its own. The version folder is on Python's path.
+# `focus_python` serves the network of this whole lecture: is a piece of a photo sharp? We ask it about 200 pictures. Beside model.py lie `weights.pth` and `network.py`, a module of its own. The version folder is on Python's path.
 
 # %%
 # %%writefile {models}/focus_python/1/model.py
@@ -96,7 +96,7 @@ claim(
 print((models / "focus_python/config.pbtxt").read_text())
 
 # %% [markdown]
-# `initialize` loads once per instance. `execute` joins the rows of *all* requests: a loop over the requests would compute them one by one.
+# `initialize` loads once per instance; `args["model_repository"]` is the model's own folder. `execute` joins the rows of *all* requests: a loop over the requests would compute them one by one.
 #
 # ## Without a config
 #
@@ -143,7 +143,7 @@ claim(
 print("without the function:", bare["input"], bare["max_batch_size"])
 
 # %% [markdown]
-# The option `--disable-auto-complete-config` turns this off. Each load costs one more start of Python.
+# Each load first starts one more Python process, to ask this function; the option `--disable-auto-complete-config` turns it off.
 #
 # ## One bad request among four
 #
@@ -200,7 +200,7 @@ answered.answers[["id", "error"]]
 # %% [markdown]
 # ## Ask other models, and count
 #
-# `exec()` waits for another model's answer ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). A [custom metric](https://github.com/triton-inference-server/python_backend#custom-metrics) joins those of the server. With `async_exec`, a model asks several at once: here `first` and `second`, which sleep 150 ms each. `exec(decoupled=True)` returns an iterator over [streamed answers](https://github.com/triton-inference-server/python_backend#using-bls-with-decoupled-models).
+# `exec()` waits for another model's answer ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). A [custom metric](https://github.com/triton-inference-server/python_backend#custom-metrics) joins those of the server. With `async_exec`, `panel` asks two models at once, which sleep 150 ms each; `in_turn` (not shown) asks them with `exec`. `exec(decoupled=True)` returns an iterator over [streamed answers](https://github.com/triton-inference-server/python_backend#using-bls-with-decoupled-models): `collected` (not shown) joins those of `countdown`.
 
 # %%
 # %%writefile {models}/tally/1/model.py
@@ -255,7 +255,7 @@ claim(
 # %% [markdown]
 # ## Document 003: whose memory?
 #
-# Its model asks a GPT in a loop (assignment a6). The code is on the CPU (`KIND_CPU`), the GPT on a GPU. Its config loads as printed. It says: the answer lies on the GPU, only `to_dlpack` can read it, and DLPack costs less than `as_numpy`. We measure the last on this CPU, with 40 MB.
+# In this guide to production, a model on the CPU (`KIND_CPU`) asks a GPT on a GPU, in a loop (assignment a6). Only `to_dlpack`, it says, can read an answer on the GPU, and DLPack, which hands tensors between frameworks, costs less than `as_numpy`. We measure the last on this CPU: 40 MB.
 
 # %%
 # %%writefile {models}/handover/1/model.py
@@ -287,7 +287,7 @@ claim(
 )
 
 # %% [markdown]
-# > **Errata.** On a GPU, `preferred_memory` brings an answer [to the CPU](https://github.com/triton-inference-server/python_backend#business-logic-scripting). Its comment `InferenceResponse(output_tensors=…, TritonError(…))` is no Python: write `error=`. Its `raise` fails the whole batch.
+# > **Errata.** On a GPU, `preferred_memory` brings an answer [to the CPU](https://github.com/triton-inference-server/python_backend#business-logic-scripting). The document's comment `InferenceResponse(output_tensors=…, TritonError(…))` is no Python: write `error=`. Its `raise` fails the whole batch.
 #
 # ## Copies, and the other formats
 #
@@ -311,9 +311,11 @@ print(both)
 formats.table()
 
 # %% [markdown]
-# ## Five mistakes
+# The last table grows with each notebook: pictures per second with 1 and 8 requests under way, and in-process, without a server; the largest difference of a logit from PyTorch's.
 #
-# A `KIND_GPU` group loads on a laptop: it only tells the code where to compute. The code moves its own network. Not verified on a GPU.
+# `KIND_GPU` is refused where there is no GPU. Else it tells the code which to use; the code moves its network. Not verified on a GPU.
+#
+# ## Five mistakes
 
 # %%
 from workbook.lessons import mistakes, task
@@ -332,7 +334,7 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# Write the three methods of `verdict`, in a new cell that begins with `%%writefile {models}/verdict/1/model.py`. The input is two logits; the config below has a threshold. The words lie in `labels.txt`, beside model.py. `finalize` logs `verdicts: N`, the number of rows that were answered.
+# Write the three methods of `verdict`, in a new cell that begins with `%%writefile {models}/verdict/1/model.py`. The input is two logits; the config below has a threshold. The words lie in `labels.txt`, beside model.py. `finalize` logs `verdicts: N` (`pb.Logger.log_info`), the number of rows that were answered. Texts are arrays of `np.object_`.
 
 # %%
 print((own.add(models) / "config.pbtxt").read_text())
@@ -351,7 +353,7 @@ task("python.verdict", server=lab)
 #
 # <details><summary>A model with one instance asks itself by BLS. What happens?</summary>
 #
-# It waits for ever: its only instance is busy waiting. So does a circle of models ([limitation](https://github.com/triton-inference-server/python_backend#limitation)).
+# It waits for ever: its only instance waits for itself. So does a circle of models ([limitation](https://github.com/triton-inference-server/python_backend#limitation)).
 #
 # </details>
 #

@@ -29,7 +29,7 @@ setup.ask(lab, "grade_1")  # version of the package, version of Python, where it
 # %% [markdown]
 # ## Situation 1: another package
 #
-# `square` runs on the server's Python. `grade_1` grades pictures with version 1.0 of `sharpness`, a tiny package made on the spot. `grade_2` needs 2.0. The server's Python has neither:
+# `square` runs on the server's Python. `grade_1` has an environment of its own: it grades pictures with version 1.0 of `sharpness`, a tiny package made on the spot. `grade_2` needs 2.0. One Python cannot have both versions, and the server's has neither:
 
 # %%
 home = setup.model(models, "grade_2")  # its config is grade_1's
@@ -54,7 +54,7 @@ class TritonPythonModel:
 print(refusal(lab, "grade_2"))
 
 # %% [markdown]
-# We make an environment with that version; `--copies`, since links that lead out of a repository are refused. Triton's `pb_utils` needs numpy, too: `add_numpy` copies ours. With a registry at hand, `pip install numpy` does it.
+# We make an environment with that version; `--copies`, since this course's server refuses links that lead out of a repository. With `--python`, pip installs into another environment. Triton's module `triton_python_backend_utils` needs numpy, too: `add_numpy` copies ours. With a registry at hand, `pip install numpy` does it.
 
 # %%
 env, wheel = models / "../environments.env", setup.wheel(models, "2.0")
@@ -79,7 +79,7 @@ print((home / "config.pbtxt").read_text()[-110:])
 sizes = {"unpacked": setup.megabytes(env), "packed": setup.megabytes(home / "env.tar.gz")}
 
 # %% [markdown]
-# `$$TRITON_MODEL_DIRECTORY` is the folder of the model. Now two clients ask `square` and `grade_1` without a pause, and we load the third model.
+# `$$TRITON_MODEL_DIRECTORY` is the folder of the model. Now two clients ask `square` and `grade_1` without a pause, and we load the third model. In the figure each mark is a request; the load is shaded.
 
 
 # %%
@@ -152,11 +152,11 @@ print(pd.Series(costs, name="seconds until ready").round(2))
 measure.processes(lab).query("process == 'stub'")[["model", "memory_mb"]].round()
 
 # %% [markdown]
-# The last load named the unpacked *folder*, as the [documentation](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments) allows.
+# The last load of `grade_2` named the unpacked *folder*, as the [documentation](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments) allows.
 #
 # ## Where an archive works
 #
-# In a venv, `bin/python` is a link to the interpreter that made it: the archive needs the same Python at the same path. A conda environment holds its own interpreter, and conda-pack makes it movable. Document 000's script:
+# A venv has no standard library: `pyvenv.cfg` names the Python that made it. So the archive needs that Python at the same path. A conda environment holds its own interpreter, and conda-pack makes it movable. Document 000's script:
 
 # %%
 print(setup.SCRIPT.format(folder="/tmp/conda_env"))
@@ -169,16 +169,16 @@ claim(
 )
 
 # %% [markdown]
-# > **Errata.** The archive lies in the folder that is removed. Nobody makes that folder, the installer is called from another one, and no package is installed. Better:
+# > **Errata.** The archive lies in the folder that is removed. Nobody makes that folder, the installer is called from another one, `-ny` names the environment `y`, and no package is installed. Better:
 #
 # ```bash
 # export PYTHONNOUSERSITE=True
-# conda create -ny model_env python=3.11 numpy conda-pack
+# conda create -yn model_env python=3.11 numpy conda-pack  # the version of the server's stub
 # conda run -n model_env pip install -r requirements.txt
 # conda run -n model_env conda-pack -o models/python_model/conda_env.tar.gz
 # ```
 #
-# We have not run these lines: there is no conda here.
+# We have not run these lines: this course was built without conda.
 #
 # ## Situation 2: another Python
 #
@@ -195,7 +195,7 @@ claim(
 pd.Series(linked, name="linked with").to_frame()
 
 # %% [markdown]
-# So the model's folder gets three things: the environment, that Python's library in the environment's `lib`, and the stub. In NVIDIA's container only one stub is there: [compile](https://github.com/triton-inference-server/python_backend#building-custom-python-backend-stub) the other.
+# So the model's folder gets three things: the environment, that Python's library in the environment's `lib`, and the stub, here from the server's wheel. In NVIDIA's container only one stub is there: [compile](https://github.com/triton-inference-server/python_backend#building-custom-python-backend-stub) the other.
 #
 # ```bash
 # python3.12 -m venv --copies --without-pip env
@@ -255,7 +255,7 @@ task("environments.strict", server=lab, models=models)
 #
 # <details><summary>The archive works on the machine where it was made, and on no other. What do you look at first?</summary>
 #
-# Whether it is a venv: then `bin/python` is a link, and leads nowhere on the other machine. And whether `activate` still names the old folder.
+# Whether it is a venv: it needs the Python that made it, at the same path. And whether `activate` still names the old folder.
 #
 # </details>
 #

@@ -8,7 +8,7 @@
 #
 # **Question.** Your model is a PyTorch module. What do you give to Triton: TorchScript, a compiled module, an exported program? And how does it know which tensor is which?
 #
-# It fits models that must stay in PyTorch. Where an ONNX file works, measure that, too (05).
+# It fits models that must stay in PyTorch. Where an ONNX file works, measure that, too ([05](05__onnxruntime.ipynb)).
 
 # %%
 import numpy as np
@@ -68,11 +68,11 @@ claim(
 printed
 
 # %% [markdown]
-# > **Erratum.** In document 000, `forward` must be indented. Without it, `torch.jit.script` saves a module that cannot compute, and does not complain. The config itself is right.
+# > **Erratum.** In document 000, `forward` must be indented. Without it, `torch.jit.script` saves a module that cannot compute, and does not complain. With its braces, the config is right.
 #
 # ## Script and trace
 #
-# `torch.jit.script` reads the code; `torch.jit.trace` records what one example does. This module takes pixels in -1..1, and mends pictures in 0..255:
+# `torch.jit.script` reads the code; `torch.jit.trace` records what one example does. This module holds [the lecture's network](02__python.ipynb#The-classifier), which takes pixels in -1..1, and mends pictures in 0..255:
 
 
 # %%
@@ -132,7 +132,7 @@ claim(
 #
 # ## Served
 #
-# TorchScript stores no shapes, so the server fills in nothing. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend):
+# TorchScript stores no shapes, so the server fills in nothing. Each format of this lecture gets one thread, so that the table compares them. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend):
 
 # %%
 config = """
@@ -208,11 +208,11 @@ claim(
 named
 
 # %% [markdown]
-# This course's server refuses `INPUT__1`; NVIDIA's backend does not check it.
+# Argument names count if all fit, numbers if all have one, else the order. NVIDIA's backend does not check the numbers.
 #
 # ## A GPT with three inputs
 #
-# Document 003 serves a GPT: three inputs of any length, 13,088 words. Its config as it is, with a tiny model of ours; then on the CPU, and with what the document has in comments:
+# Document 003 serves a GPT: three inputs of any length, 13,088 words. Its config with a tiny model of ours: as it is, on the CPU, with what the document has in comments:
 
 # %%
 gpt = setup.TinyGPT().eval()
@@ -284,7 +284,7 @@ predict(
 )
 
 # %%
-first = {"DISABLE_OPTIMIZED_EXECUTION": "true", "INFERENCE_MODE": "false"}
+first = {"DISABLE_OPTIMIZED_EXECUTION": "true", "INFERENCE_MODE": "false"}  # unoptimized; gradients
 more = {"INTRA_OP_THREAD_COUNT": 2, "ENABLE_WEIGHT_SHARING": "true"}
 settings = {"TorchScript": "", **variants.each(first | more)}
 variant = variants.add(models, "focus_pytorch", settings)
@@ -301,14 +301,14 @@ claim(
     premise=agreed,
     id="pytorch.compile",
 )
-times.round(1)
+times.round(1)  # ms: a later request; memory_mb: what the model adds; spread: of repeated turns
 
 # %% [markdown]
-# It is compiled at the first request: warm it up (`model_warmup`). In NVIDIA's backend instances may share weights; here each is a process.
+# It is compiled at the first request (`first_ms`): warm it up (`model_warmup`). In NVIDIA's backend instances may share weights; here each is a process.
 #
 # ## torch.export
 #
-# It takes TorchScript's place. Release 24.10 cannot serve its files. The backend's main branch serves `model.pt2`, which AOTInductor compiles from them ([asked for](https://github.com/triton-inference-server/server/issues/8414) in 2025), as [platform](https://github.com/triton-inference-server/core/blob/main/src/constants.h) `torch_aoti`. Here are both, and three typical mistakes:
+# It takes TorchScript's place. Release 24.10 cannot serve its files. The backend's main branch serves `model.pt2`, which PyTorch's AOTInductor compiles from them ([asked for](https://github.com/triton-inference-server/server/issues/8414)), as [platform](https://github.com/triton-inference-server/core/blob/main/src/constants.h) `torch_aoti`. Here are both, and three typical mistakes:
 
 # %%
 free = ({0: torch.export.Dim("batch")},)
@@ -330,13 +330,13 @@ claim(
 made
 
 # %% [markdown]
-# An exported program can be served as ONNX (05), or by a Python model (02).
+# An exported program can be served as ONNX ([05](05__onnxruntime.ipynb)), or by a Python model ([02](02__python.ipynb)).
 #
 # On a GPU (not verified): `kind: KIND_GPU`. Errors may come with a later request, since the GPU works [asynchronously](https://github.com/triton-inference-server/pytorch_backend#important-notes).
 #
 # ## Your turn
 #
-# `scaled` has `forward(image, black, white)`. Its config has other names and another order, and its logits are wrong. Mend the config.
+# `scaled` has `forward(image, black, white)`. Its config has other names and another order, and its logits are wrong. Mend the config; clients send `black` and `white`.
 
 # %%
 setup.scaled(models)
@@ -354,7 +354,7 @@ task("pytorch.scaled", server=lab, models=models)
 # %% [markdown]
 # ## Check yourself
 #
-# <details><summary>`Careful` looks at the largest pixel of `image`. Why is that wrong under dynamic batching?</summary>
+# <details><summary><code>Careful</code> looks at the largest pixel of <code>image</code>. Why is that wrong under dynamic batching?</summary>
 #
 # `image` is a batch, of several clients. One picture in 0..255 makes it rescale the others, too. It must decide per picture.
 #
@@ -366,7 +366,7 @@ task("pytorch.scaled", server=lab, models=models)
 #
 # </details>
 #
-# <details><summary>You have `model.pt` from `torch.save(model)`. What does the server say, and what do you do?</summary>
+# <details><summary>You have <code>model.pt</code> from <code>torch.save(model)</code>. What does the server say, and what do you do?</summary>
 #
 # It finds no TorchScript in it. Load it in Python, script or trace it, and save that.
 #

@@ -111,7 +111,7 @@ pd.DataFrame({"dynamo=True": setup.graph(new), "dynamo=False": setup.graph(old)}
 #
 # ## What it fills in
 #
-# The backend reads names, types and shapes from the file. What becomes of a config with one line? Its batch size is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size). It has one instance per GPU, or two on the CPU. Then we write our own:
+# The backend reads names, types and shapes from the file. What becomes of a config with one line? Its `max_batch_size` is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size). It has one instance per GPU, or two on the CPU. Then we write our own:
 
 # %%
 write(models / "older/config.pbtxt", 'platform: "onnxruntime_onnx"')
@@ -163,6 +163,8 @@ formats.table()
 # ## Settings
 #
 # ONNX Runtime rewrites the graph when it loads it: it joins operators, and chooses memory layouts for this processor. Triton's levels are 0 (all, the default), 1 (extended), -1 (basic) and 2, which switches all of it [off](https://github.com/triton-inference-server/onnxruntime_backend#model-config-options).
+#
+# The table below: `ms` per batch, `first_ms` for the first, `memory_mb` that the model adds, `spread` of repeated measurements.
 
 # %%
 predict(
@@ -195,7 +197,7 @@ times.round(1)
 #
 # ## One session, node by node
 #
-# A session can write down how long each node takes. The four convolutions have 3, 32, 64 and 96 channels as input; after each, the picture's sides are halved.
+# A *session*, a loaded graph, can write down how long each node takes. The four convolutions have 3, 32, 64 and 96 channels as input; after each, the picture's sides are halved.
 
 # %%
 predict(
@@ -308,7 +310,7 @@ claim(
 made
 
 # %% [markdown]
-# On a GPU: `kind: KIND_GPU` puts the session on the CUDA provider; nothing else in the config changes. `gpu_execution_accelerator` adds [TensorRT](https://github.com/triton-inference-server/onnxruntime_backend#onnx-runtime-with-tensorrt-optimization), whose first load takes minutes. Not verified on a GPU.
+# On a GPU: `kind: KIND_GPU` puts the session on the CUDA provider; nothing else in the config changes. `gpu_execution_accelerator` adds [TensorRT](https://github.com/triton-inference-server/onnxruntime_backend#onnx-runtime-with-tensorrt-optimization), whose first load may take minutes. Not verified on a GPU.
 #
 # ## Your turn
 #

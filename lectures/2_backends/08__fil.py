@@ -6,9 +6,9 @@
 # %% [markdown]
 # # FIL: forests
 #
-# **Question.** Much of what banks and hospitals serve is hundreds of decision trees. How does Triton serve them, and what does one answer hold?
+# **Question.** Some models are no networks, but hundreds of decision trees. How does Triton serve them, and what does one answer hold?
 #
-# The *Forest Inference Library* serves tree ensembles of XGBoost, LightGBM, scikit-learn and cuML. It knows no layers: this lecture's photo network does not fit. Here the data are digits, rows of 64 pixels.
+# The *Forest Inference Library* (FIL) serves tree ensembles of XGBoost, LightGBM, scikit-learn and NVIDIA's cuML. It knows no layers: this lecture's photo network does not fit. Here the data are digits, rows of 64 pixels.
 
 # %%
 import lightgbm
@@ -29,7 +29,9 @@ lab = laboratory(models, only=[])
 # %% [markdown]
 # ## A program from a slide
 #
-# It trains on two rows and saves `model.xgboost`. First as the slide has it, then with the word that XGBoost asks for:
+# Document 000's program trains on two rows and saves `model.xgboost`: first as printed, with `gpu_hist`, then with `hist`. `setup.heard` also prints XGBoost's warning.
+#
+# In the config, `output_class` asks for a class, and `threshold` divides class 1 from class 0.
 
 # %%
 dtrain = xgboost.DMatrix(data=[[1, 2], [3, 4]], label=[0, 1])
@@ -57,7 +59,7 @@ write(models / "fil_model/config.pbtxt", config)
 setup.tried(lab, "fil_model")
 
 # %% [markdown]
-# > **Erratum.** XGBoost 3.1 [removed](https://github.com/dmlc/xgboost/blob/master/doc/changes/v3.1.0.rst) `gpu_hist` (on a GPU, add `"device": "cuda"`) and its binary file format. FIL has [one default file name](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#model-filenames) per type: here `xgboost.json`, in a version folder. `treelite_json` is no type.
+# > **Erratum.** XGBoost 3.1 [removed](https://github.com/dmlc/xgboost/blob/master/doc/changes/v3.1.0.rst) `gpu_hist` (on a GPU, add `"device": "cuda"`) and its binary file format: the file above holds UBJSON. FIL has [one default file name](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#model-filenames) per type: here `xgboost.json`, in a version folder. The document's `treelite_json` is no type.
 
 # %%
 predict(
@@ -98,6 +100,8 @@ claim(
 # ## Files
 #
 # Now ten digits: 1,437 rows to train, 360 to test. Three libraries, and four of FIL's five formats. FIL fills in nothing: each config needs input, output and `max_batch_size`.
+#
+# `predict_proba` asks for one probability per class, `cpu_nthread` is the number of threads. `save_xgboost` writes JSON that older containers read, too.
 
 # %%
 digits = zoo.data.digit_rows()
@@ -136,7 +140,7 @@ table
 #
 # ## What an answer holds
 #
-# A question with two classes: is it an 8? Three configs of the same trees differ in two parameters.
+# A question with two classes: is it an 8? Three configs of the same trees differ in `output_class` and `predict_proba`.
 
 # %%
 predict(
@@ -184,14 +188,16 @@ few = counts["0.95"] == (likely > 0.95).sum() < counts["0.5"] == (likely > 0.5).
 claim(few, f"Called an 8, by threshold: {counts}.", "Run this cell again.", id="fil.threshold")
 
 # %% [markdown]
-# A dimension of 1 is left out of the shape. With ten classes no threshold counts: the highest score wins.
+# An output with dims `[ 1 ]` loses that dimension: 360 numbers. With ten classes no threshold counts: the highest score wins.
 #
-# > **Erratum.** The guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has none where `output_class` is true: write it. From 25.09 on, `output_class` is also called `is_classifier`; both work.
+# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has none where `output_class` is true: write it. From 25.09 on, `output_class` is also called `is_classifier`; both work.
 
 # %% [markdown]
 # ## Which pixels decide?
 #
-# A second output, `treeshap_output`, splits the score into a share for each pixel, and a bias (*SHAP values*). In the container, the guide says, [only on a GPU](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md); this course's stand-in computes it on the CPU.
+# A second output, `treeshap_output`, splits the sum of the leaves into a share for each pixel, and a bias (*SHAP values*). The guide says [only on a GPU](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md); the stand-in here computes it on the CPU.
+#
+# In the figure (surest 8, least sure 8, likeliest other digit), violet pixels speak for an 8, orange ones against it.
 
 # %%
 both_outputs = {"output__0": 1, "treeshap_output": 65}
@@ -212,7 +218,7 @@ setup.plot_shares(x, shares, score, digits.y_test)
 # %% [markdown]
 # ## One row, many rows
 #
-# 200 small trees in `xgboost_json`. A request has 1, 16 or 256 rows; one request is under way at a time.
+# 200 small trees in `xgboost_json`. A request has 1, 16 or 256 rows; one request is under way at a time. *In-process* is XGBoost in this notebook, with one thread.
 
 # %%
 predict(
@@ -240,7 +246,7 @@ compare("fil.batch", round(float(gains["served"])), unit="×", premise=setup.agr
 claim(
     gains["served"] > 10 and gains["in-process"] > 5,
     f"A request with 256 rows takes {256 / gains['served']:.0f} times as long as one with a "
-    "single row: there, most of the time is the call. In-process, too.",
+    "single row. So for a single row most of the time goes to the call itself; in-process, too.",
     "Close other programs, and run the two cells above again.",
     premise=setup.agreed(speeds),
     id="fil.batch",
@@ -248,7 +254,7 @@ claim(
 speeds.round(1)
 
 # %% [markdown]
-# So batch: rows in one request, or `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. For 256 rows XGBoost itself is faster than this stand-in, which computes with Treelite.
+# So batch: rows in one request, or `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. At 256 rows the columns may differ: the stand-in computes with Treelite, in-process it is XGBoost.
 #
 # On a GPU (not verified here) `algo`, `storage_type`, `threads_per_tree` and `blocks_per_sm` tune the speed; from 25.09 on `layout` and `chunk_size`.
 #
@@ -270,7 +276,7 @@ mistakes.provoke(lab, "verdict", several)
 # %% [markdown]
 # ## Your turn
 #
-# Somebody put a scikit-learn forest into `models/pickled`, as a pickle. Make the server answer with its probabilities: write your commands in a cell above the task, and load it with `lab.load("pickled")`.
+# Somebody put a scikit-learn forest into `models/pickled`, as a pickle (`joblib.load` reads it). Make the server answer with its probabilities: write your commands in a new cell below the task, and load it with `lab.load("pickled")`.
 
 # %%
 setup.pickled(models)
@@ -281,14 +287,14 @@ task("fil.pickled", server=lab, models=models)
 #
 # - FIL reads files of trees. `model_type` names the format, and with it the file's default name; nothing is filled in.
 # - `output_class`, `predict_proba` and `threshold` decide what an answer holds; `dims` of `output__0` must fit them.
-# - A forest is fast for one row, and the request is not: send many rows together.
+# - For a single row, the call takes longer than the trees: send many rows together.
 
 # %% [markdown]
 # ## Check yourself
 #
 # <details><summary>A colleague trained with XGBoost 3.2 and saved "model.xgboost" for model_type xgboost. What happens?</summary>
 #
-# The file is UBJSON, and FIL expects the old binary. Save it as `xgboost.json` or `xgboost.ubj`, and name that type.
+# It is refused. FIL looks for `xgboost.model`, and expects the old binary in it; the file is UBJSON. Save it as `xgboost.json` or `xgboost.ubj`, and name that type.
 #
 # </details>
 #

@@ -6,9 +6,9 @@
 # %% [markdown]
 # # DALI: from file to pixels
 #
-# **Question.** Clients send JPEG files, and the network wants 3 × 64 × 64 numbers. If the server decodes and shrinks pictures: does the network still give the same verdicts?
+# **Question.** Clients send JPEG files, and the lecture's network (sharp or blurred?) wants 3 × 64 × 64 numbers. If the server decodes and shrinks pictures: does the network still give the same verdicts?
 #
-# DALI is a library of steps on pictures, video and sound, on GPU and CPU. As a backend it serves preprocessing, and no network.
+# DALI has steps for pictures, video and sound, on GPU and CPU. As a backend it serves preprocessing, and no network.
 
 # %%
 import numpy as np
@@ -27,7 +27,9 @@ lab = laboratory(models, only=[])
 # %% [markdown]
 # ## A pipeline from a slide
 #
-# Decode, make smaller, normalise: the seminar's pipeline, with a size and numbers filled in. Its decoder runs on the CPU, the rest on a GPU.
+# Decode, make smaller, normalise: document 000's pipeline, with a size and numbers filled in. Its decoder runs on the CPU, the rest on a GPU.
+#
+# `external_source` takes the client's bytes. `crop_mirror_normalize` subtracts `mean`, divides by `std`, and puts the colours first (`CHW`).
 
 # %%
 SIZE_X, SIZE_Y, SCALE, MEAN, STD = 224, 224, 1.0, [127.5] * 3, [127.5] * 3
@@ -45,11 +47,11 @@ def TritonLoadingPipeline():
 print(setup.refusal(lambda: TritonLoadingPipeline(device_id=0)))
 
 # %% [markdown]
-# > **Erratum.** In today's DALI a GPU step takes no CPU tensor. Somebody has to move it: `orig_images.gpu()`, or the decoder with `device="mixed"`, which takes bytes on the CPU and leaves pixels on the GPU.
+# > **Erratum.** In today's DALI a GPU step takes no CPU tensor. Move it: `orig_images.gpu()`, or the decoder with `device="mixed"`, which takes bytes on the CPU and leaves pixels on the GPU.
 #
 # ## From CPU to GPU, and back?
 #
-# The slide's rule: CPU → GPU works, GPU → CPU does not. Six routes:
+# The slide's rule: CPU → GPU works, GPU → CPU does not. Six routes are *serialized* (written as a file), which needs no GPU:
 
 
 # %%
@@ -81,7 +83,7 @@ claim(
 pd.DataFrame({"DALI says": routes}).style.set_properties(**{"text-align": "left"})
 
 # %% [markdown]
-# So the rule was that of the older executor. Whether the container's DALI runs a GPU → CPU pipeline, we could not try: keep to the rule.
+# So the rule is that of DALI's older *executor*, which runs the steps (`exec_dynamic=False`). Whether the container's DALI runs a GPU → CPU pipeline, we could not try: keep to the rule.
 #
 # ## On a CPU, with the slide's config
 #
@@ -152,7 +154,7 @@ claim(
 #
 # ## The pipeline as Python
 #
-# A serialized pipeline cannot be read. With [`@autoserialize`](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#autoserialization) the repository holds a `dali.py`. If it declares types and dimensions, two lines of config are enough:
+# People cannot read a serialized pipeline. With [`@autoserialize`](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#autoserialization) the repository holds a `dali.py`. If it declares types and dimensions, two lines of config are enough:
 
 # %%
 # %%writefile {models}/small/1/dali.py
@@ -184,7 +186,7 @@ filled["input"], filled["output"]
 # %% [markdown]
 # ## Whose pixels?
 #
-# The network was trained with Pillow's pixels: when Pillow shrinks, each pixel is the mean of all that it covers. OpenCV's bilinear mode takes four. What does DALI do? We ask it as it is, and with `antialias=False`.
+# The network was trained with Pillow's pixels: when Pillow shrinks, each pixel is a mean of all that it covers. OpenCV's bilinear mode takes four; OpenCV is not installed, so NumPy does it here. What does DALI do? We ask it as it is, and with `antialias=False`.
 
 # %%
 predict(
@@ -229,11 +231,11 @@ claim(
 setup.plot(pixels_of, logits_of)
 
 # %% [markdown]
-# The slides warn: on a GPU DALI computes with NVIDIA's own primitives (NPP), and results differ. There another decoder comes in as well: not verified here. Count verdicts, not grey levels.
+# In the figure: a picture whose verdict changed, above its distance from Pillow's pixels. The slides warn: on a GPU DALI computes with NVIDIA's primitives (NPP), and results differ: not verified. Count verdicts, not grey levels.
 #
 # ## The cure
 #
-# First choice: the training's settings. Else train with the pipeline's pixels. Say it is another team's, with ImageNet's mean and std:
+# Use the training's settings, or train with the pipeline's pixels. Say the pipeline is another team's, with ImageNet's mean and std:
 
 
 # %%
@@ -269,9 +271,9 @@ claim(
 rates.round(1)
 
 # %% [markdown]
-# The table: pictures per second. Files are small and pixels are large; but now the server's cores decode, and no longer the clients'.
+# The table: pictures per second, better of two; `spread`: better over worse. Files are small, pixels large; but now the server's cores decode, not the clients'.
 #
-# On a GPU, a `mixed` decoder uses the card's hardware: for this DALI was made. The container needs DALI in it, as `tritonserver:23.10-py3` has. Take one instance: more of them need [much memory](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#known-limitations).
+# On a GPU, a `mixed` decoder works on the card (not verified here). The container needs DALI in it, as `tritonserver:23.10-py3` has. Take one instance: more of them need [much memory](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#known-limitations).
 #
 # ## Typical mistakes
 

@@ -20,7 +20,7 @@ lab = laboratory(models, only=[])
 print(setup.engine())
 
 # %% [markdown]
-# | backend | fits | does not fit |
+# | backend | fits | gains little, or does not fit |
 # |---|---|---|
 # | vLLM | Hugging Face weights, many clients | classifiers, one client alone |
 # | TensorRT-LLM | the same, on NVIDIA's GPUs | CPUs |
@@ -53,7 +53,15 @@ load_s = time.perf_counter() - began
 mended
 
 # %% [markdown]
-# > **Errata.** Engine arguments are in `1/model.json`. Tensors have [names of the backend's own](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), and it fills them in. The engine makes the batches. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`. vLLM runs on CPUs, too.
+# > **Errata.** Engine arguments are in `1/model.json`. Tensors have [names of the backend's own](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), and it fills them in. The engine makes the batches. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`: it puts the engine's counts on the metrics port. vLLM runs on CPUs, too.
+#
+# What a config needs (`KIND_MODEL`: the engine chooses its devices):
+#
+# ```
+# backend: "vllm"
+# instance_group [ { kind: KIND_MODEL } ]
+# parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }
+# ```
 
 # %%
 from workbook.lessons import Premise, attempt
@@ -78,7 +86,7 @@ claim(
 #
 # ## Sampling, and streams
 #
-# `sampling_parameters` is a text with JSON. Its names are those of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.15.0/api/vllm/sampling_params/).
+# `sampling_parameters` is a text with JSON. Its names are those of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.15.0/api/vllm/sampling_params/). With temperature 0 the likeliest token is taken each time; a `seed` repeats a draw, `stop` ends the answer.
 
 # %%
 prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
@@ -109,7 +117,7 @@ pieces.round(1).head()
 # %% [markdown]
 # ## Engine arguments
 #
-# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.28.0/configuration/engine_args/) may stand in model.json. The table has those that decide most. Two are tried first, in a second model:
+# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.28.0/configuration/engine_args/) may stand in model.json. The table has those that decide most. Two are tried first: a second model, `narrow`, takes 64 tokens per request, and one request at a time.
 
 # %%
 setup.write_model(models, "narrow", max_model_len=64, max_num_seqs=1)
@@ -158,7 +166,7 @@ claim(
 # %% [markdown]
 # ## Eight clients
 #
-# In a static batch, as `generate` of Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens.
+# In a static batch, as `generate` of Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens. In the table, `spread` is the best of two rounds over the worst.
 
 # %%
 predict(
@@ -183,7 +191,7 @@ claim(
 speeds.round(1)
 
 # %% [markdown]
-# So small a network computes next to nothing: the overhead of each step decides. With 40 million parameters vLLM makes four times as many tokens as static batches (`BENCHMARKS.md`). Document 004 measured 363 against 66.5 per second, with Llama 2 7B on an A10G.
+# So small a network computes next to nothing: the overhead of each step decides. With 40 million parameters, vLLM made about four times as many tokens as static batches (`BENCHMARKS.md`). Document 004 measured 363 against 66.5 per second, with Llama 2 7B on an A10G.
 #
 # ## Metrics
 #
@@ -204,11 +212,11 @@ claim(
 llm_measured.counts(lab, "vllm_model").round(3)
 
 # %% [markdown]
-# On a GPU, leave `dtype` and `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory at once, 92 % by default: two models on one GPU need smaller shares. A model that is too large for one GPU takes `tensor_parallel_size`. Not verified on a GPU.
+# On a GPU, leave `dtype` and `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory at once, by default 92 % (vLLM 0.32): two models on one GPU need smaller shares. A model that is too large for one GPU takes `tensor_parallel_size`. Not verified on a GPU.
 #
 # ## TensorRT-LLM
 #
-# Document 000 builds an engine so:
+# Document 000 builds an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
 
 # %%
 options = llm_documents.build()
@@ -292,7 +300,7 @@ task("llm.assistant", server=lab)
 #
 # <details><summary>A service has one user at a time, and short answers. Is vLLM worth it?</summary>
 #
-# Measure. There is nothing to batch, and the engine costs memory and a long start. A Python model may do; vLLM's gain comes with the second client.
+# Measure. There is nothing to batch, and the engine costs memory and a long start. A Python model may do; vLLM gains with many clients.
 #
 # </details>
 #

@@ -67,7 +67,7 @@ onnx.save(half, models / "focus_fp16/1/model.onnx")
 lab = laboratory(models, only=["focus_fp32", "focus_fp16"])
 
 # %% [markdown]
-# > **Erratum.** Many examples call `convert_float_to_float16(model)` alone. Then inputs and outputs become fp16 as well, and the config of the fp32 model does not fit any more. Two ways out: `keep_io_types=True`, or `TYPE_FP16` in the config.
+# > **Erratum.** Document 002 calls `convert_float_to_float16(model)` alone. Then inputs and outputs become fp16 as well, and the config of the fp32 model does not fit any more. Two ways out: `keep_io_types=True`, or `TYPE_FP16` in the config.
 
 
 # %%
@@ -102,11 +102,11 @@ claim(
 )
 
 # %% [markdown]
-# PyTorch has one. So in bf16 the network is served as TorchScript, with a conversion at both ends, since numpy has no bf16.
+# PyTorch has one: in bf16 the network is served as TorchScript, converted at both ends, since numpy has no bf16.
 #
 # ## int8
 #
-# *Dynamic* quantization stores weights in int8, and measures each activation when it runs. *Static* quantization measures activations beforehand, on examples: *calibration*. Here these are 256 training pictures.
+# *Dynamic* quantization stores weights in int8 (unsigned here, for the sake of convolutions: ONNX Runtime's issue 15888), and measures each activation's range when it runs. *Static* quantization measures them beforehand, on examples: *calibration*. Here these are 256 training pictures.
 
 # %%
 from onnxruntime.quantization import (
@@ -168,7 +168,7 @@ formats.table()
 #
 # ## Which verdicts change?
 #
-# Below, each point is a picture. Left to right: its score in PyTorch. Up and down: by how much the converted network differs. Beyond the dashed line the verdict changes.
+# Below, each point is a picture. Left to right: its score in PyTorch, -1.5 to 1.5. Up and down: by how much the converted network differs. Beyond the dashed line the verdict changes.
 
 # %%
 served = {"ONNX fp16": "focus_fp16", "bf16": "focus_bf16"}
@@ -184,7 +184,7 @@ clear = Premise(changes.nlargest(2).diff().iloc[-1] < 0, "two formats changed eq
 compare("same_answers.verdicts", most, premise=clear)
 claim(
     (near["their scores, at most"] <= near["largest difference"]).all(),
-    f"All verdicts that changed had a score of at most {near['their scores, at most'].max():.2f}.",
+    f"Where verdicts changed, scores are within {near['their scores, at most'].max():.2f} of 0.",
     "Run the cell before this one again.",
     id="same_answers.near",
 )
@@ -194,6 +194,8 @@ near
 # So two things decide: how large the differences are, and how many of *your* inputs have a score that near to the threshold. Count both on your own data.
 #
 # ## Another threshold
+#
+# The figure below shows how many verdicts differ at each threshold; a mark is at a format's best one.
 
 # %%
 predict(
@@ -228,7 +230,7 @@ setup.plot_thresholds(found)
 #
 # ## The same file
 #
-# Nothing is converted now: one fp32 file. Only how it is computed differs: without and with graph optimisation, one picture at a time or all at once.
+# Nothing is converted now: one fp32 file. Only how it is computed differs: without and with graph optimisation, one picture at a time or all at once. PyTorch stands beside.
 
 # %%
 plain, optimised = setup.in_process(raw_file, 0), setup.in_process(raw_file, 99)
@@ -247,7 +249,7 @@ claim(
 )
 
 # %% [markdown]
-# Sums in another order are rounded otherwise. On x86 processors without VNNI, sums of int8 products may [saturate](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html). On GPUs fp32 may be TF32, and fp16 sums fp16: not verified on a GPU.
+# Sums in another order are rounded otherwise. On x86 processors without VNNI (instructions for int8), sums of int8 products may [saturate](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html). On GPUs fp32 may be TF32, with 11 bits: not verified on a GPU.
 #
 # ## A second network
 #
@@ -295,7 +297,7 @@ print(
 )
 
 # %% [markdown]
-# Small weights times large counts make large sums; a large bias takes most of them away, and leaves the rounding. Assignment 4 takes this network to a decision.
+# Small weights times large counts make large sums; a large bias takes most of them away, and leaves the rounding. In the figure, each point is a picture again. Assignment 4 takes this network to a decision.
 #
 # ## Your turn
 #

@@ -40,7 +40,7 @@ print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
 images.releases()[["ONNX Runtime", "vLLM"]].T
 
 # %% [markdown]
-# The table is from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. NVIDIA's [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) names `py3` the *full* image, and `py3-min` the base.
+# The table is from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. It names the drivers, too. The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
 #
 # Document 000 takes `23.10-py3`, and warns that not every release has every backend. TensorFlow is gone since 25.03. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
 
@@ -53,7 +53,7 @@ print(f"with vLLM: {smallest} has {vllm[smallest]} GB")
 images.plot_sizes()
 
 # %% [markdown]
-# From 25.03 to 25.04 the image with vLLM shrank to less than a half. Look the size up before you plan for it, and before an upgrade.
+# From 25.03 to 25.04 the image with vLLM shrank to less than a half. (Twelve releases are drawn; for 26.08 no size with TensorRT-LLM is named.) Look the size up before you plan for it, and before an upgrade.
 #
 # ## What takes the space
 #
@@ -88,7 +88,7 @@ claim(
 images.plot_frameworks(sizes)
 
 # %% [markdown]
-# A server for ONNX models carries the rest for nothing. The same holds for NVIDIA's full image.
+# A server that has ONNX models alone needs none of the rest. The same holds for NVIDIA's full image.
 #
 # ## Which backends does a repository need?
 #
@@ -111,10 +111,10 @@ for ready in lab.index(ready_only=True):
 #     --container-version 24.10 --output-name tritonserver-torch
 # ```
 #
-# With `--dry-run` it writes `Dockerfile.compose` only, for you to change.
+# With `--dry-run` it writes `Dockerfile.compose` only, for you to change. How this course builds its own images: the folder `docker/`.
 
 # %% [markdown]
-# `--backend`, `--cache` and `--repoagent` may be given several times. vLLM and TensorRT-LLM cannot be composed: take their image as the base.
+# `--backend`, `--cache` and `--repoagent` (a repository *agent* checks files at a load) may be given several times. vLLM and TensorRT-LLM cannot be composed: take their image as the base.
 #
 # Does your Python model import something? Add one layer to the image:
 #
@@ -161,12 +161,12 @@ claim(
 )
 
 # %% [markdown]
-# So export for the server that you have. Release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one: a file that loads here may be refused there. TorchScript and OpenVINO files have the same direction. A TensorRT plan fits one version only, and one kind of GPU.
+# So export for the server that you have. Release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one: a file that loads here may be refused there. Try TorchScript and OpenVINO files there, too. A TensorRT plan fits one version only, and one kind of GPU ([10](10__tensorrt.ipynb)).
 
 # %% [markdown]
 # ## Your turn
 #
-# Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache.
+# Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache. Change the line in the next cell.
 
 # %%
 write(
@@ -182,7 +182,7 @@ task("images.compose", server=lab, models=models)
 #
 # - `py3` for most backends, an image of its own for each engine of language models.
 # - Ask the server which backends a repository needs. Ensembles need none: they are part of the core.
-# - Release, driver and model files fit together or they do not: read the matrix before an upgrade.
+# - Release, driver and model files must fit together: read the matrix before an upgrade.
 
 # %% [markdown]
 # ## Check yourself

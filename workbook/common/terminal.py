@@ -11,9 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .errors import Refusal, WorkbookError
-
-#: The exit status of a command that Ctrl-C ended. typer turns the KeyboardInterrupt into it.
-_INTERRUPTED = 130
+from .start import INTERRUPTED
 
 
 def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
@@ -31,7 +29,7 @@ def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
     kept = f"Stopped. {stopped.get(command, stopped.get('', ''))}".rstrip()
     try:
         code = app(standalone_mode=False)  # the status of a command's typer.Exit, else None
-        if code == _INTERRUPTED:
+        if code == INTERRUPTED:  # typer turns the KeyboardInterrupt into it
             err.print(kept)
         sys.exit(code)
     except WorkbookError as error:
@@ -39,7 +37,7 @@ def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
         err.print(kept)
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         if hasattr(error, "show"):  # an unknown option or a missing argument
             error.show()

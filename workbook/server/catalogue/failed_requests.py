@@ -295,6 +295,13 @@ REQUESTS.row(
     todo="Write FP32, INT64, BYTES, …: without TYPE_, which belongs into config.pbtxt.",
 )
 REQUESTS.row(
+    "huge-input",
+    "input '{input:word}' has the shape [{given:dims}], which is larger than this machine's memory",
+    what='The data of "{input}" in the shape [{given}] would not fit in the memory.',
+    where='"shape"',
+    todo="Send the shape that your data have.",
+)
+REQUESTS.row(
     "dali-string",
     "{input:word} is TYPE_STRING, of which DALI reads one byte per string only",
     what='The config declares "{input}" as TYPE_STRING, and DALI takes bytes.',

@@ -20,7 +20,13 @@ _START_STUB = _FOLDER / "start_stub.c"
 #: The sources of the library that the server preloads: those in C, and one in C++.
 _PRELOADED = tuple(
     _FOLDER / name
-    for name in ("autocomplete.c", "forkserver.c", "models_alone.c", "failed_models.cc")
+    for name in (
+        "autocomplete.c",
+        "forkserver.c",
+        "models_alone.c",
+        "huge_inputs.c",
+        "failed_models.cc",
+    )
 )
 #: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
 _THEIRS = "libtriton_python_backend.so"
