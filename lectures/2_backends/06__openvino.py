@@ -264,7 +264,7 @@ formats.table()
 # %% [markdown]
 # The table's model takes batches of four: with eight requests under way, the next four come while one batch is computed. In-process, nothing is copied between processes, and no load generator shares the cores.
 #
-# The table counts verdicts, too. In bf16, some near the threshold may change. Whether that matters, and what to do, is the subject of [13](13__does_it_still_answer_the_same.ipynb).
+# The table counts verdicts, too. In bf16, some near the threshold may change. Whether that matters is the subject of [13](13__does_it_still_answer_the_same.ipynb).
 #
 # ## Five mistakes
 

@@ -47,8 +47,9 @@ HUGE = [
     [8, 2**60, 2],
     [1, 2**31, 2**31],
     [1, 1, 2**44],  # no overflow, but 64 TiB
+    [1, 0, 2**62],  # no data, but numpy refuses the shape
 ]
-OTHERS = [[1, 1, 0], [1, 0, 2**62], [1, -1, 2**62], [-1, -1, 2**62]]
+OTHERS = [[1, 1, 0], [1, 0, 2**20], [1, -1, 2**62], [-1, -1, 2**62]]
 INPUTS = [("numbers", "FP32", 1.5), ("texts", "BYTES", "one")]
 
 

@@ -19,12 +19,15 @@
 typedef struct TRITONSERVER_Error Error;
 typedef Error *AddInput(void *, const char *, int, const int64_t *, uint64_t);
 
-/* Whether data of a shape would take more bytes than this machine has memory. */
+/* Whether data of a shape would take more bytes than this machine has memory. A dimension of 0 is
+   left out: there are no data then, but numpy ends a Python model's process by its exception where
+   the product of the others is too large. */
 static int is_huge(const int64_t *shape, uint64_t dims, uint64_t bytes) {
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     int over = 0;
     for (uint64_t i = 0; i < dims; i++) {
-        if (shape[i] <= 0) return 0; /* empty, or for the core to refuse */
+        if (shape[i] < 0) return 0; /* for the core to refuse */
+        if (shape[i] == 0) continue;
         over |= __builtin_mul_overflow(bytes, (uint64_t)shape[i], &bytes);
     }
     return over || bytes > memory;
