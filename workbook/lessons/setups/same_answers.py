@@ -30,7 +30,6 @@ ELSEWHERE = {
     "onnxruntime": "05__onnxruntime",
     "openvino": "06__openvino",
     "tensorflow": "07__tensorflow",
-    "dali": "09__dali",
 }
 #: The formats that this notebook measures.
 HERE = ("ONNX fp16", "TorchScript bf16", "ONNX int8 dynamic", "ONNX int8 static")

@@ -29,8 +29,8 @@ def start(folder: Path) -> Server:
 @define(
     "images.compose",
     hints=(
-        "The cell above the last heading but two printed each model's backend. Which of them is "
-        "no backend?",
+        "The section 'Which backends does a repository need?' printed each model's backend. Which "
+        "of them is no backend?",
         "`digits_cached` has response_cache in its config. NVIDIA's images keep each kind of "
         "cache in a folder of its own; --cache copies it.",
         "Name onnxruntime, python and dali with --backend each, the cache local with --cache, and "

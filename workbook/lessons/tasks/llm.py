@@ -40,8 +40,8 @@ def start(folder: Path) -> Server:
         "mistakes, and it tells one at a time.",
         "The engine makes the batches, so the config has none. model.json has an argument that "
         "vLLM does not know, and a context that is too short for the prompt and its answer.",
-        "Counts need two things: the parameter REPORT_CUSTOM_METRICS in config.pbtxt, as `llm` has "
-        "it, and an engine that counts: look at disable_log_stats.",
+        "Counts need two things: the parameter REPORT_CUSTOM_METRICS in config.pbtxt, as "
+        "`vllm_model` has it, and an engine that counts: look at disable_log_stats.",
     ),
     solution="""
         import json

@@ -47,8 +47,8 @@ def start(folder: Path) -> Server:
 )
 def build(server: Server) -> None:
     """Write build.sh: the command line with which TensorRT 11 builds an engine from digits.onnx for
-    1 to 32 pictures, fastest at 8, as Triton's file of version 1 of digits_tensorrt, without
-    measuring it."""
+    1 to 32 pictures, with kernels chosen for 8, as Triton's file of version 1 of digits_tensorrt,
+    without measuring it."""
     file = server.repository / _FILE
     if not file.is_file():
         raise NotYet("There is no build.sh yet.")
