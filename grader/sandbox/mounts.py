@@ -45,7 +45,9 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
     _compile(Path(workbook.__file__).parent, grader)
     places = [base, base.resolve(), prefix, prefix.resolve(), Path(workbook.__file__).parent]
     places += [grader / "__init__.py", grader / "judge", grader / "sandbox"]
-    places += [*sorted(checks.glob("*.py")), checks / "__pycache__"]
+    places += sorted(checks.glob("*.py"))
+    compiled = checks / "__pycache__"
+    places += [compiled] if compiled.is_dir() else []  # none where nobody may write it
     places += [checks / "hidden"] if hidden else []
     bound = {str(p): p for p in places if not p.is_relative_to("/usr")}
     backends = assemble.find().backends
