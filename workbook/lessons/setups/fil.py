@@ -239,7 +239,7 @@ def plot_shares(rows: Array, shares: Array, scores: Array, digits: Array) -> sty
         for axes in (above, below):
             axes.set_xticks([])
             axes.set_yticks([])
-    bar = figure.colorbar(drawn, ax=list(panels[1]), shrink=0.9)
+    bar = figure.colorbar(drawn, ax=panels, shrink=0.45, anchor=(0, 0))
     bar.set_label("against    for", color=style.GREY)
     bar.ax.tick_params(colors=style.GREY)
     return figure
