@@ -18,8 +18,8 @@ ALLOWED = {
 }
 #: What may lie at a package's top.
 LOOSE = {
-    "workbook": {"__init__.py", "cli.py"},
-    "grader": {"__init__.py", "cli.py", "nbgrader_config.py"},
+    "workbook": {"__init__.py", "cli.py", "start.py"},
+    "grader": {"__init__.py", "cli.py", "start.py", "nbgrader_config.py"},
 }
 
 

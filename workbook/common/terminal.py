@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .errors import Refusal, WorkbookError
-from .start import INTERRUPTED
+from .interrupts import INTERRUPTED
 
 
 def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.parametrize("name", ["workbook", "grader"])
 @pytest.mark.parametrize("module", ["typer", "rich.console"])
 def test_ctrl_c_during_the_imports_prints_no_traceback(name: str, module: str) -> None:
-    code = f"from workbook.common.start import {name}; {name}()"
+    code = f"from {name}.start import main; main()"
     command = [sys.executable, "-X", "importtime", "-c", code, "--help"]
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True

@@ -1,0 +1,35 @@
+"""Ctrl-C while a program imports its modules.
+
+The imports of `workbook` and `grader` take a third of a second, or more; Python would then print a
+traceback. Nothing has been done before their end, so Ctrl-C ends the program at once. Afterwards
+`terminal.run` says what it leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+INTERRUPTED = 130  # the exit status, as of a shell's command that Ctrl-C ended
+
+
+@contextlib.contextmanager
+def end_at_once() -> Iterator[None]:
+    """Ctrl-C ends this process within the block, without a traceback.
+
+    Where it is ignored, as in a shell's background jobs, it stays so.
+    """
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        signal.signal(signal.SIGINT, _end)
+    yield
+    if ours:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os.write(2, b"Stopped.\n")
+    os._exit(INTERRUPTED)
