@@ -4,9 +4,12 @@
     python -m benchmarks cnn start  some of them, by name
     python -m benchmarks peers      this server beside MLServer, BentoML and LitServe
     python -m benchmarks llm        language models; needs `make vllm`
+    python -m benchmarks endurance  over an hour of load, loads, redeploys: what grows, what fails
     python -m benchmarks grading    grading a class, beside nbgrader's own command
+    python -m benchmarks costs      processor time per submission of each assignment
 
-Each result is printed, and replaces its section of BENCHMARKS.md (grading: grader/BENCHMARKS.md).
+Each result is printed, and replaces its section of BENCHMARKS.md; grading and costs: of
+grader/BENCHMARKS.md.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from rich.console import Console
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from . import cnn, http, lab, llm, machine, memory, start, tables
+from . import cnn, endurance, http, lab, llm, machine, memory, start, tables
 from .settings import Settings
 
 #: Name → benchmark, in the order in which they run.
@@ -33,9 +36,10 @@ BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
     "fastapi": http.fastapi,
     "peers": http.others,
     "llm": llm.measure,
+    "endurance": endurance.measure,
 }
-#: What runs where nothing is named: the peers build three environments from the network, and the
-#: language models need vLLM.
+#: What runs where nothing is named: the peers build three environments from the network, the
+#: language models need vLLM, and endurance takes over an hour.
 USUAL = ("start", "lab", "memory", "cnn", "batching", "fastapi")
 
 
@@ -45,6 +49,9 @@ def run(
     output: Path | None = None,
     rounds: int = 5,
     seconds: float = 4.0,
+    minutes: float = 30.0,
+    loads: int = 1000,
+    deploys: int = 200,
     console: Console | None = None,
 ) -> list[tables.Section]:
     """Run benchmarks, print each result and write it to a Markdown file.
@@ -58,6 +65,7 @@ def run(
         output: the file; by default BENCHMARKS.md in the checkout.
         rounds: how often the two sides of a comparison alternate.
         seconds: how long each is measured in a round.
+        minutes, loads, deploys: the sizes of endurance.
 
     Returns:
         The sections that were measured.
@@ -66,16 +74,16 @@ def run(
         WorkbookError: an unknown name, or at the end, if a benchmark could not run.
     """
     unknown = [name for name in names if name not in BENCHMARKS]
-    if unknown or rounds < 1 or seconds <= 0:
+    if unknown or rounds < 1 or min(seconds, minutes, loads, deploys) <= 0:
         raise WorkbookError(
             f"There is no benchmark {unknown[0]!r}." if unknown else "There is nothing to measure.",
-            todo=f"The benchmarks are {', '.join(BENCHMARKS)}; rounds and seconds are above zero.",
+            todo=f"The benchmarks are {', '.join(BENCHMARKS)}; all sizes are above zero.",
         )
     console = console or Console()
     output = output or paths.root() / "BENCHMARKS.md"
     done, failed = [], []
     with machine.pinned(), console.status("") as status:
-        settings = Settings(rounds, seconds, status.update)
+        settings = Settings(rounds, seconds, status.update, minutes, loads, deploys)
         for name in names:
             status.update(name)
             crowd = machine.Crowd()
@@ -89,7 +97,7 @@ def run(
                 continue
             others = crowd.share()
             note = f"other programs took {others:.0%} of these cores meanwhile"
-            if others > machine.CROWDED:
+            if others > machine.CROWDED and section.timed:
                 goals = [dataclasses.replace(goal, judged=False) for goal in section.goals]
                 section = dataclasses.replace(section, goals=goals)
                 note += ", too much to judge"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from rich.console import Console
 from workbook import assignments
 from workbook.common import terminal
 
-from . import USUAL, grading, run
+from . import USUAL, costs, grading, run
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 
@@ -21,14 +22,29 @@ def main(
     rounds: Annotated[int, typer.Option(min=1)] = 5,
     seconds: Annotated[float, typer.Option(min=0.5)] = 4.0,
     submissions: Annotated[int, typer.Option(min=4)] = 20,
+    minutes: Annotated[float, typer.Option(min=0.1)] = 30.0,
+    loads: Annotated[int, typer.Option(min=1)] = 1000,
+    deploys: Annotated[int, typer.Option(min=1)] = 200,
+    output: Annotated[Path | None, typer.Option(help="In place of BENCHMARKS.md.")] = None,
 ) -> None:
     """Run benchmarks and write their results."""
     wanted = list(names or USUAL)
     if "grading" in wanted:
         wanted.remove("grading")
         grading.run(assignments.named("a2"), submissions, Console())
+    if "costs" in wanted:
+        wanted.remove("costs")
+        costs.run(Console())
     if wanted:
-        run(wanted, rounds=rounds, seconds=seconds)
+        run(
+            wanted,
+            output=output,
+            rounds=rounds,
+            seconds=seconds,
+            minutes=minutes,
+            loads=loads,
+            deploys=deploys,
+        )
 
 
 if __name__ == "__main__":

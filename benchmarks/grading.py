@@ -21,10 +21,8 @@ must have nothing else to do.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -36,18 +34,20 @@ from unittest import mock
 
 import psutil
 from rich.console import Console
-from rich.table import Table
 
 from grader.authoring.submissions import solution
 from grader.checks.results import Graded
 from grader.classroom import gradebook, intake
 from grader.classroom.autograde import Outcome, autograde
-from grader.classroom.classroom import Classroom, write
+from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings, key
 from workbook.assignments import Assignment, programs_on_path
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
+
+from . import machine, tables
+from .tables import Goal
 
 #: Submissions of a small class. What it costs more than its submissions is the start of a run.
 FEW = 2
@@ -58,17 +58,6 @@ _RESULT = "GRADER_BENCH_RESULT"  # a variable: the file with the result that is 
 FILE = paths.root() / "grader" / "BENCHMARKS.md"
 
 
-@dataclasses.dataclass(frozen=True)
-class Figure:
-    """One line of the table: what it is, what was measured, and what it should be."""
-
-    name: str
-    measured: float
-    unit: str
-    target: str
-    reached: bool
-
-
 def run(assignment: Assignment, submissions: int, console: Console) -> None:
     """Measure, print a table, and write it to `grader/BENCHMARKS.md`.
 
@@ -77,23 +66,23 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="grader-bench-") as folder:
         home = Path(folder)
-        inbox = _inbox(assignment, home / "inbox", submissions)
-        few = _inbox(assignment, home / "few", FEW)
-        began = _processor_seconds()
+        inbox = inbox_of(assignment, home / "inbox", submissions)
+        few = inbox_of(assignment, home / "few", FEW)
+        began = processor_seconds()
         console.print(f"Grading {FEW} submissions with 1 worker …")
-        _class(assignment, home / "start", few, 1, False)
-        busy_few = _processor_seconds() - began
+        grade_class(assignment, home / "start", few, 1, False)
+        busy_few = processor_seconds() - began
         seconds, busy = [], []
         for turn, workers in enumerate((1, 2, 1)):
-            began = _processor_seconds()
+            began = processor_seconds()
             console.print(f"Grading {submissions} submissions with {workers} worker(s) …")
-            outcome, graded = _class(assignment, home / f"turn{turn}", inbox, workers, False)
+            outcome, graded = grade_class(assignment, home / f"turn{turn}", inbox, workers, False)
             seconds.append(outcome.seconds)
-            busy.append(_processor_seconds() - began)
+            busy.append(processor_seconds() - began)
         console.print("Grading the same class again, unchanged …")
         again = _again(assignment, home / "turn2", inbox)
         console.print("Grading with one worker and no sandbox …")
-        bare = _class(assignment, home / "bare", inbox, 1, True)
+        bare = grade_class(assignment, home / "bare", inbox, 1, True)
         console.print(f"Simulating a class of {SIMULATED} …")
         simulated = _simulated(assignment, home / "simulated", graded[0])
         console.print("plain nbgrader autograde …")
@@ -104,26 +93,39 @@ def run(assignment: Assignment, submissions: int, console: Console) -> None:
     without = statistics.median(result.executed for result in bare[1])
     each = plain / submissions
     processor = ((busy[0] + busy[2]) / 2 - busy_few) / (submissions - FEW)
-    figures = [
-        Figure("processor time per submission", processor, "s", "at most 5 s", processor <= 5),
-        Figure("processor time to start a run", busy_few - FEW * processor, "s", "", True),
-        Figure(
-            "2 workers beside plain nbgrader", plain / two, "×", "at least ×2", plain / two >= 2
-        ),
-        Figure("submissions a minute, 1 worker", 60 * submissions / one, "", "", True),
-        Figure("submissions a minute, 2 workers", 60 * submissions / two, "", "", True),
-        Figure("2 workers beside 1", one / two, "×", "at least ×1.7", one / two >= 1.7),
-        Figure("a notebook in the sandbox", ours, "s", "", True),
-        Figure("a notebook in plain nbgrader", each, "s", "not less", each >= ours),
-        Figure("sandbox over none", ours / without, "×", "at most ×1.10", ours / without <= 1.1),
-        Figure("an unchanged class again", again, "s", "", True),
-        Figure("that beside grading it", two / again, "×", "at least ×50", two / again >= 50),
-        *_figures(simulated, two / submissions),
+    rows = [
+        ("processor time to start a run", f"{busy_few - FEW * processor:.2f} s"),
+        ("submissions a minute, 1 worker", f"{60 * submissions / one:.2f}"),
+        ("submissions a minute, 2 workers", f"{60 * submissions / two:.2f}"),
+        ("a notebook in the sandbox", f"{ours:.2f} s"),
+        ("a notebook in plain nbgrader", f"{each:.2f} s"),
+        ("an unchanged class again", f"{again:.2f} s"),
+        (f"class of {SIMULATED}: writing a result", f"{statistics.median(simulated.writes):.2f} s"),
     ]
-    _show(figures, submissions, assignment, console)
+    goals = [
+        Goal("processor time per submission", processor, 5, "s", at_most=True),
+        Goal("2 workers beside plain nbgrader", plain / two, 2),
+        Goal("2 workers beside 1", one / two, 1.7),
+        Goal("a notebook in the sandbox beside plain nbgrader's", ours / each, 1, at_most=True),
+        Goal("sandbox over none", ours / without, 1.1, at_most=True),
+        Goal("grading a class beside the same, unchanged, again", two / again, 50),
+        *_goals(simulated, two / submissions),
+    ]
+    section = tables.Section(
+        "grading",
+        "A class",
+        f"{submissions} copies of the solution of {assignment.name}. The notebook's time is a "
+        "median; in the sandbox it includes the start of a server of its own. Plain nbgrader's is "
+        "the whole command's time by the number of submissions, with one server for all.",
+        ("", "measured"),
+        rows,
+        goals,
+    )
+    tables.show(section, console)
+    tables.write(section, FILE, machine.describe())
 
 
-def _inbox(assignment: Assignment, folder: Path, submissions: int) -> Path:
+def inbox_of(assignment: Assignment, folder: Path, submissions: int) -> Path:
     """Fill a folder with copies of the solution, and return it."""
     for number in range(submissions):
         _copy(assignment, folder / f"s{number:03}", number)
@@ -139,9 +141,14 @@ def _copy(assignment: Assignment, to: Path, number: int) -> None:
     (to / assignment.release.name).write_text(json.dumps(notebook), "utf-8")
 
 
-def _class(
+def grade_class(
     assignment: Assignment, home: Path, inbox: Path, workers: int, unsandboxed: bool
 ) -> tuple[Outcome, list[Graded]]:
+    """Grade an inbox in a classroom of its own; returns the run's outcome and the results.
+
+    Raises:
+        WorkbookError: a submission did not get full marks.
+    """
     classroom = Classroom(home)
     intake.take_inbox(classroom, assignment, inbox)
     settings = Settings(secret=classroom.secret(), unsandboxed=unsandboxed)
@@ -177,7 +184,7 @@ def copied(work: Path, assignment: str, settings: Settings) -> Graded:
 
 
 def _simulated(assignment: Assignment, home: Path, result: Graded) -> _Simulated:
-    inbox = _inbox(assignment, home / "inbox", SIMULATED)
+    inbox = inbox_of(assignment, home / "inbox", SIMULATED)
     classroom = Classroom(home / "work")
     intake.take_inbox(classroom, assignment, inbox)
     file = home / "result.json"
@@ -202,28 +209,25 @@ def _simulated(assignment: Assignment, home: Path, result: Graded) -> _Simulated
     return _Simulated(writes, memory[-1] - memory[SIMULATED // 4])
 
 
-def _figures(simulated: _Simulated, graded_s: float) -> list[Figure]:
+def _goals(simulated: _Simulated, graded_s: float) -> list[Goal]:
     """What the simulated class shows.
 
     Args:
         simulated: what was measured.
         graded_s: seconds between two results where two workers grade for real.
     """
-    quarter = SIMULATED // 4
-    writes = simulated.writes
-    median = statistics.median(writes)
+    quarter, writes = SIMULATED // 4, simulated.writes
+    share = statistics.median(writes) / graded_s
     growth = statistics.median(writes[-quarter:]) / statistics.median(writes[:quarter])
     grown = simulated.grown / (1 << 20)
-    share = median / graded_s
     return [
-        Figure(f"class of {SIMULATED}: writing a result", median, "s", "", True),
-        Figure("that beside grading with 2 workers", share, "×", "at most ×0.5", share <= 0.5),
-        Figure("the last quarter beside the first", growth, "×", "at most ×1.2", growth <= 1.2),
-        Figure("growth of memory after the first quarter", grown, "MiB", "at most 50", grown <= 50),
+        Goal("writing a result beside grading with 2 workers", share, 0.5, at_most=True),
+        Goal("writing: the last quarter beside the first", growth, 1.2, at_most=True),
+        Goal("growth of memory after the first quarter", grown, 50, "MiB", at_most=True),
     ]
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
     """Seconds that all cores together have worked since the machine was started."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice)
@@ -284,41 +288,3 @@ def _plain(assignment: Assignment, home: Path, submitted: Path) -> float:
 
         nbgrader("generate_assignment")
         return nbgrader("autograde")
-
-
-def _show(
-    figures: list[Figure], submissions: int, assignment: Assignment, console: Console
-) -> None:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("figure", "measured", "target", "reached"):
-        table.add_column(column, justify="right" if column == "measured" else "left")
-    lines = [
-        "# Grading a class",
-        "",
-        f"Written by `workbook bench grading`: {submissions} copies of the solution of "
-        f"{assignment.name}.",
-        "",
-        "| figure | measured | target | reached |",
-        "| --- | ---: | --- | --- |",
-    ]
-    for figure in figures:
-        measured = f"{figure.unit}{figure.measured:.2f}"
-        if figure.unit in ("s", "MiB"):
-            measured = f"{figure.measured:.2f} {figure.unit}"
-        reached = ("yes" if figure.reached else "no") if figure.target else ""
-        table.add_row(figure.name, measured, figure.target, reached)
-        lines.append(f"| {figure.name} | {measured} | {figure.target} | {reached} |")
-    cores = len(os.sched_getaffinity(0))
-    today = datetime.datetime.now(datetime.UTC).date()
-    lines += [
-        "",
-        "The notebook's time is a median; in the sandbox it includes the start of a server of its "
-        "own. Plain nbgrader's is the whole command's time by the number of submissions, with one "
-        "server for all.",
-        "",
-        f"*{today}; {cores} cores, Linux {platform.release().split('-')[0]}, "
-        f"Python {platform.python_version()}.*",
-    ]
-    console.print(table)
-    write(FILE, ("\n".join(lines) + "\n").encode())
-    console.print(f"  written to {FILE.relative_to(paths.root())}")

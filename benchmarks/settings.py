@@ -14,8 +14,13 @@ class Settings:
         rounds: how often the sides of a comparison alternate.
         seconds: how long each side is measured in a round.
         say: called with what is being measured, for the terminal.
+        minutes, loads, deploys: of endurance: how long its load is, and how many loads and
+            redeploys it makes.
     """
 
     rounds: int
     seconds: float
     say: Callable[[str], None]
+    minutes: float = 30.0
+    loads: int = 1000
+    deploys: int = 200

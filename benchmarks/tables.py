@@ -48,7 +48,11 @@ class Goal:
         if self.unit == TIMES:
             measured, target = f"{TIMES}{self.value:.2f}", f"{TIMES}{self.target:g}"
         else:
-            measured, target = f"{self.value:.2f} {self.unit}", f"{self.target:g} {self.unit}"
+            value = f"{self.value}" if isinstance(self.value, int) else f"{self.value:.2f}"
+            measured, target = (
+                f"{value} {self.unit}".strip(),
+                f"{self.target:g} {self.unit}".strip(),
+            )
         verdict = ("yes" if self.reached else "**no**") if self.judged else "not judged"
         return self.what, measured, f"{bound} {target}", verdict
 
@@ -63,6 +67,7 @@ class Section:
         columns, rows: the table of what was seen.
         goals: the figures that are to be reached.
         picture: a file that shows it, as a path from the project's folder; "" for none.
+        timed: whether its figures depend on how busy the machine is.
     """
 
     key: str
@@ -72,6 +77,7 @@ class Section:
     rows: Sequence[Sequence[str]]
     goals: Sequence[Goal] = ()
     picture: str = ""
+    timed: bool = True
 
 
 def show(section: Section, console: Console) -> None:

@@ -20,7 +20,16 @@ from rich.table import Table
 
 from .common import paths, terminal
 from .common.errors import RequestError, ServerError, WorkbookError
-from .server import Server, Triton, all_models, connect, ports, run_folders, which_repository
+from .server import (
+    Server,
+    Triton,
+    all_models,
+    connect,
+    endings,
+    ports,
+    run_folders,
+    which_repository,
+)
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
 from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
@@ -135,9 +144,11 @@ def status(
     if as_json:
         out.print_json(json.dumps(_status_json(server, record if ours else None, models)))
         return
-    _announce(server, "is running" + (f" as process {record.pid}" if ours and record else ""))
+    _announce(server, "is running" + (f" as process {record.process()}" if ours and record else ""))
     if ours and record:
         out.print(f"  log          {escape(str(record.log))}", soft_wrap=True)
+        for sentence in endings.sentences(server.log_text()):
+            out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
     out.print(_table(models))
 
 
@@ -313,15 +324,23 @@ def lab(
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Some of them, peers, llm or grading. Default: all but those."),
+        typer.Argument(
+            help="Some of them, peers, llm, endurance, grading or costs. Default: all but those."
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
     seconds: Annotated[float, typer.Option(min=0.5, help="Length of a measurement.")] = 4.0,
     submissions: Annotated[int, typer.Option(min=4, help="Of grading: copies to grade.")] = 20,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Of endurance: minutes of load.")] = 30.0,
+    loads: Annotated[int, typer.Option(min=1, help="Of endurance: loads and unloads.")] = 1_000,
+    deploys: Annotated[int, typer.Option(min=1, help="Of endurance: redeploys.")] = 200,
 ) -> None:
     """Measure this server, and grading, on this machine; writes BENCHMARKS.md."""
     # A process of its own: `benchmarks/` stands above this package, which does not import it.
-    options = (f"--rounds={rounds}", f"--seconds={seconds}", f"--submissions={submissions}")
+    options = (
+        *(f"--rounds={rounds}", f"--seconds={seconds}", f"--submissions={submissions}"),
+        *(f"--minutes={minutes}", f"--loads={loads}", f"--deploys={deploys}"),
+    )
     command = [sys.executable, "-m", "benchmarks", *(names or ()), *options]
     raise typer.Exit(subprocess.run(command, cwd=paths.root(), check=False).returncode)
 
@@ -578,10 +597,11 @@ def _status_json(
             "grpc": ports.of(server.grpc_url),
             "metrics": ports.of(server.metrics_url),
         },
-        "pid": record.pid if record else None,
+        "pid": record.process() if record else None,
         "repository": str(repository) if repository else None,
         "control": server.control,
         "log": str(record.log) if record else None,
+        "ended": endings.sentences(server.log_text()) if record else [],
         "models": [dataclasses.asdict(m) for m in models],
     }
 

@@ -203,6 +203,7 @@ def _pip_settings(folder: Path) -> Settings:
         key, _, value = line.partition("=")
         if key.startswith(":env:"):
             values[key.rpartition(".")[2]] = str(ast.literal_eval(value))
+    values.pop("constraint", None)  # a file of this machine; the course's lists pin each package
     mounts = []
     if certificate := values.get("cert"):
         mounts.append(f"{certificate}:/run/ca.crt:ro")

@@ -219,6 +219,7 @@ def code(server: Probe, model: str) -> None:
     source = answers_of.source(server, model)
     found = python_style.faults(source)
     tree = ast.parse(source)
+    found = sorted([*found, *_todo_docstrings(tree)], key=_line)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     methods = {
         node.name: node
@@ -239,6 +240,25 @@ def code(server: Probe, model: str) -> None:
             help="Each finding names its line. Mend it, and deploy the folder again.",
             credit=0.5 if len(found) <= facts.FEW_FAULTS else 0.0,
         )
+
+
+def _line(finding: str) -> int:
+    """The line that a finding such as "line 7: …" names."""
+    return int(finding.removeprefix("line ").partition(":")[0])
+
+
+def _todo_docstrings(tree: ast.Module) -> list[str]:
+    """The docstrings of the file that was given out that still say TODO: no comment, so not ruff's.
+
+    Args:
+        tree: of model.py.
+    """
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return [
+        f"line {getattr(node, 'lineno', 1)}: the docstring still says TODO"
+        for node in ast.walk(tree)
+        if isinstance(node, kinds) and "TODO" in (ast.get_docstring(node) or "")
+    ]
 
 
 @define(

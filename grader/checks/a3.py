@@ -184,6 +184,11 @@ def letters(server: Probe, me: str, model: str) -> None:
         (f"  {plain}\n", row, "spaces around the text, which do not belong to it"),
         (f"☃{plain}", [facts.UNKNOWN, *row], "a letter that is not in the alphabet"),
         (
+            f"ß{plain}",
+            [*2 * [texts.alphabet.get("s", facts.UNKNOWN)], *row],
+            "a ß, of which casefold makes two letters",
+        ),
+        (
             apart + plain,
             [texts.alphabet[accent], *row],
             "an accent that comes as a character of its own",

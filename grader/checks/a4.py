@@ -110,7 +110,8 @@ def _is_served(server: Probe, model: str, help: str) -> None:
         "belongs to an eight?",
         "camera.pictures has 6,000 pictures; a request takes 1,000 of them. Send six, and join the "
         "answers in their order: np.concatenate. Column 1 is the logit of class 1, eight.",
-        "logits_fp32 = ask(fp32, camera.pictures)[:, 1], the same with fp16, and for PyTorch "
+        "logits_fp32 = np.concatenate([ask(fp32, part) for part in np.split(camera.pictures, "
+        "6)])[:, 1], the same with fp16, and for PyTorch "
         "net(torch.from_numpy(camera.pictures))[:, 1].numpy() within torch.inference_mode().",
     ),
     read="Read on: Triton's client examples, `InferInput` and `infer`.",
@@ -134,7 +135,7 @@ def logits(
     ):
         served = facts.ask(server, model, known.pictures)
         models.one_per_picture(name, given, served)
-        again = f"{name} = ask({model!r}, camera.pictures)[:, 1], after the last deploy."
+        again = f"Ask {model} once more, after its last deploy, for the pictures in their order."
         require.same_answer(name, given, served[:, facts.EIGHT], help=again)
 
 
@@ -265,6 +266,11 @@ def table(
     served = {"fp32": model_fp32, "fp16": model_fp16}
     if models.engine(server, engine):
         served["tensorrt"] = engine
+    if not isinstance(table, Mapping):
+        raise Failure(
+            "`table` is no dict of dicts.",
+            help='A DataFrame with one row per model becomes one by frame.to_dict("index").',
+        )
     truth = scores > limit
     wanted = {
         "mean deviation": figures.deviation(scores, "mean"),
@@ -288,8 +294,9 @@ def table(
             tolerance=known.rounding,
             places=4,
             partial=0.5,
-            help="What is true is what PyTorch says at your threshold. Deviations are those of "
-            "logits, without their sign.",
+            help="What is true is what PyTorch says at your threshold, not which digit it is: a "
+            "false positive is an eight for the served model, and none for PyTorch. Deviations "
+            "are those of logits, without their sign.",
         )
     except Failure as failure:
         if failure.credit >= 0.5 * _MOSTLY:
@@ -357,9 +364,9 @@ def closest(
         "The network of the training took brightness, and had weights of the size of 1. Let the "
         "model itself turn counts into brightness first. In which type must that be computed?",
         "A torch module whose forward returns inside((image - camera.black) / camera.gain), where "
-        "inside is trained(me); exported as before. Then convert with an op_block_list that keeps "
-        "these two operators in fp32: print the op_type of each model.graph.node. Black must stay "
-        "fp32 in the file, too: the converter cuts numbers above 10,000.",
+        "inside is trained(me); export it in eval() mode. Then convert with an op_block_list that "
+        "keeps these two operators in fp32: print the op_type of each model.graph.node. Black "
+        "must stay fp32 in the file, too: the converter cuts numbers above 10,000.",
     ),
     read="Read on: onnxconverter_common's README, `op_block_list` and `node_block_list`.",
 )
@@ -381,9 +388,10 @@ def mended(server: Probe, me: str, pth: Array, model: str) -> None:
         "class Decider(torch.nn.Module) with forward(self, image): logits = self.net(image); "
         "return logits, logits[:, 1:] > self.limit. output_names has two names then, and the "
         "config two outputs: the second is TYPE_BOOL with dims: [ 1 ].",
-        'program = torch.onnx.export(Decider(), …, output_names=["logits", "verdict"], …); save it '
-        "as models/eights/1/model.onnx. In the config: backend, max_batch_size 1000, the input, "
-        "both outputs, and dynamic_batching { }.",
+        'program = torch.onnx.export(Decider().eval(), …, output_names=["logits", "verdict"], …); '
+        "save it as models/eights/1/model.onnx. For a variant in fp16 convert this file at the "
+        'end, with "Slice" and "Greater" in the op_block_list as well. In the config: platform, '
+        "max_batch_size 1000, the input, both outputs, and dynamic_batching { }.",
     ),
     read="Read on: lecture 1, notebook 02, for the config; lecture 2, notebook 05, for the file.",
 )
@@ -431,9 +439,16 @@ def _part(name: str, value: Any, key: str) -> Any:
 def _pictures(name: str, value: Any, count: int) -> Array:
     """Which pictures a list names: bool, (count,)."""
     listed = np.zeros(count, bool)
-    if np.size(value) == 0 if isinstance(value, np.ndarray) else value in ([], ()):
+    numbers = "It holds the numbers of pictures: np.flatnonzero answers the places of True."
+    try:
+        given = np.asarray(value)
+    except ValueError:
+        raise Failure(f"`{name}` is no list of numbers.", help=numbers) from None
+    if not given.size:  # also what np.where answers, a tuple with an empty array
         return listed
-    places = array(name, value, whole=True, help="It holds the numbers of pictures.").reshape(-1)
+    if given.dtype == bool:
+        raise Failure(f"`{name}` holds True and False; numbers are wanted.", help=numbers)
+    places = array(name, given, whole=True, help=numbers).reshape(-1)
     if places.min() < 0 or places.max() >= count:
         raise Failure(f"`{name}` holds numbers that no picture has: they go from 0 to {count - 1}.")
     listed[places.astype(int)] = True

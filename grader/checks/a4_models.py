@@ -68,8 +68,9 @@ def known(me: str, pth: Any) -> Known:
         )
     raise Failure(
         "The network of `pth` finds hardly any eights in your camera's counts.",
-        help="Is it trained(me), with your id? Compare net(counts) with what the network answered "
-        "to (counts - camera.black) / camera.gain before you changed it.",
+        help="Is it trained(me), with your id? Each run of a cell that folds in place folds once "
+        "more: begin with net = trained(me) again. Then compare net(counts) with what the network "
+        "answered to (counts - camera.black) / camera.gain before you changed it.",
     )
 
 

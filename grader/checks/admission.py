@@ -88,6 +88,15 @@ ADMITTED = {
         ),
     ),
     "tensorrt": Admitted(files=("*.plan",)),
+    # The folder is the checkpoint: weights and texts. What model.json may say, a6_vllm.py decides.
+    "vllm": Admitted(
+        files=(
+            *("model.json", "config.json", "model.safetensors"),
+            *("tokenizer.json", "tokenizer_config.json"),
+        ),
+        parameters=_words("REPORT_CUSTOM_METRICS ENABLE_VLLM_HEALTH_CHECK"),
+        folders=True,
+    ),
 }
 
 #: Values of `platform` that mean a backend (core, `model_config_utils.cc`).

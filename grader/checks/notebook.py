@@ -23,7 +23,7 @@ from typing import Any
 from workbook.common.errors import WorkbookError
 from workbook.server import connect
 
-from . import reported
+from . import missing_names, reported
 from .define import Check, backends, evaluate, load
 from .deploying import deploy
 from .panel import Hint, Panel
@@ -31,6 +31,8 @@ from .probe import Probe
 from .results import CheckResult, Status
 
 __all__ = ["check", "deploy", "hint"]
+
+missing_names.explain()
 
 #: The results of the checks that ran in this kernel, by id: other checks may need them.
 _earned: dict[str, CheckResult] = {}

@@ -18,6 +18,8 @@ from workbook.server.tritonserver_command import SHORT_SPIN
 #: The folder in the sandbox that is used as the checkout: the student's code and the server write
 #: below it. `WORKBOOK_HOME` is set to it. HOME is another folder, `/tmp/home`.
 CHECKOUT = "/tmp/course"
+#: Which processors there are. vLLM asks lscpu, which reads it here, and does not start without.
+PROCESSORS = ("/sys/devices/system/cpu", "/sys/devices/system/node")
 
 
 def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
@@ -52,6 +54,7 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
     bound = {str(p): p for p in places if not p.is_relative_to("/usr")}
     backends = assemble.find().backends
     bound[f"{CHECKOUT}/.workbook/server/{backends.name}"] = backends
+    bound |= {place: Path(place) for place in PROCESSORS if Path(place).is_dir()}
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "WORKBOOK_HOME": CHECKOUT,

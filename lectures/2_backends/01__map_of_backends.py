@@ -27,7 +27,7 @@ setup.backends()
 # %% [markdown]
 # ## What is here
 #
-# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. NVIDIA's container has libraries. On a laptop this course puts programs in Python in their place: *stand-ins*.
+# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. NVIDIA's container has libraries. On a laptop this course puts programs in Python in their place: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../1_architecture/05__dynamic_batcher.ipynb).
 #
 # We load one model of each kind, and read `/v2/models/M/config`.
 
@@ -50,7 +50,8 @@ stand_ins = matrix[matrix["runtime"] == "model.py"]
 told = (stand_ins["here"] == "stand-in").all() and matrix["here"]["python"] == "real"
 claim(
     told and len(stand_ins) == 6,
-    "The field runtime tells: where it is model.py, a program in Python took the library's place.",
+    "The field runtime tells: where it is model.py, a stand-in of this course took the place of "
+    "NVIDIA's library.",
     "Look at the table: which model was refused?",
     premise=setup.told_apart(matrix),
     id="map.matrix",

@@ -13,7 +13,7 @@
 # %%
 import numpy as np
 
-from workbook.lessons import claim, compare, folder, formats, laboratory, predict, write
+from workbook.lessons import attempt, claim, compare, folder, formats, laboratory, predict, write
 from workbook.lessons.setups import python_models as setup
 from workbook.lessons.tasks import python as own
 
@@ -38,12 +38,12 @@ class TritonPythonModel:
         self.output0_dtype = pb.triton_string_to_numpy(output0_config["data_type"])
 
     def execute(self, requests):
-        both = [[pb.Tensor("OUTPUT_0", (a + b).astype(self.output0_dtype)), pb.Tensor("OUTPUT_1", a - b)] for a, b in [[x.as_numpy() for x in r.inputs()] for r in requests]]
-        return [pb.InferenceResponse(tensors) for tensors in both]
+        pairs = [[x.as_numpy() for x in r.inputs()] for r in requests]
+        sums = [pb.Tensor("OUTPUT_0", (a + b).astype(self.output0_dtype)) for a, b in pairs]
+        return [pb.InferenceResponse([s, pb.Tensor("OUTPUT_1", a - b)]) for s, (a, b) in zip(sums, pairs)]
 
     def finalize(self):
-        print("model unloaded, goodbye")
-""")  # fmt: skip
+        print("model unloaded, goodbye")""")  # fmt: skip
 
 # %%
 steps = {"": "", "import triton": "import json\nimport triton", "(model_": "(self.model_"}
@@ -241,12 +241,14 @@ class TritonPythonModel:
 # %%
 for name in ("tally", "panel", "in_turn", "collected", "ibuddha_chitchat_bls"):
     lab.load(name)
+before = setup.metric(lab, "sharp_total")  # 0 where the metric is new
 sharp = int((formats.score(formats.ask(lab, "tally")) > 0).sum())
+grown = setup.metric(lab, "sharp_total") - before
 ms = {name: 1000 * setup.seconds(lab, name, X=one[:, :1]) for name in ("in_turn", "panel")}
 counts = setup.infer(lab, "collected", start=np.array([4], "i4"))["counts"]
 claim(
-    setup.metric(lab, "sharp_total") % sharp == 0 and counts.tolist() == [4, 3, 2, 1],
-    f"The counter has grown by {sharp}. One after the other: {ms['in_turn']:.0f} ms; at once: "
+    grown == sharp and counts.tolist() == [4, 3, 2, 1],
+    f"The counter has grown by {grown:.0f}. One after the other: {ms['in_turn']:.0f} ms; at once: "
     f"{ms['panel']:.0f} ms. Four streamed answers became one.",
     "Run this cell again.",
     id="python.bls",
@@ -298,16 +300,15 @@ costs = setup.instances(lab, "focus_python", (1, 4))
 with laboratory(models, only=[], plain=True) as plain:
     alone = setup.instances(plain, "focus_python", (1, 4))
 net = setup.in_process(models / "focus_python")
-row = formats.add(lab, "focus_python", "Python", net)
-both = costs.join(alone, rsuffix=", plain").round(2)
+row = attempt(lambda: formats.add(lab, "focus_python", "Python", net), lambda row: row.repeated)
+both = costs.join(alone.drop(columns="processes"), rsuffix=", plain").round(2)
 claim(
     costs.processes.tolist() == [1, 4] and row.changed == 0,
-    f"One process per instance. Eight under way: {row.ratio:.0%} of the in-process speed.",
-    "Close other programs, and run this cell again.",
-    premise=row.repeated,
+    "There is one process per instance, and no verdict changed.",
+    "Run this cell again.",
     id="python.instances",
 )
-print(both)
+print(row.served if row.repeated else row.repeated, both, sep="\n\n")
 formats.table()
 
 # %% [markdown]

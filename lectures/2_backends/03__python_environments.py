@@ -117,8 +117,8 @@ predict(
         "about as long: each model unpacks for itself": "The server remembers which file it has "
         "unpacked, and when that file was changed last.",
         "much less": None,
-        "it is refused: the archive lies in another model's folder": "Only a path that begins "
-        "with $$TRITON_MODEL_DIRECTORY must stay inside. A full path may lead anywhere.",
+        "it is refused: the archive lies in another model's folder": "grade_3's config names "
+        "it by its full path, and the server loads that.",
     },
 )
 

@@ -186,6 +186,7 @@ for limit in ("0.5", "0.95"):
     counts[limit] = int(setup.ask(lab, "verdict", x).sum())
 few = counts["0.95"] == (likely > 0.95).sum() < counts["0.5"] == (likely > 0.5).sum()
 claim(few, f"Called an 8, by threshold: {counts}.", "Run this cell again.", id="fil.threshold")
+print("a forest of two classes:", setup.forest_counts(lab, models, digits, list(counts)))
 
 # %% [markdown]
 # An output with dims `[ 1 ]` loses that dimension: 360 numbers. With ten classes no threshold counts: the highest score wins.
@@ -254,7 +255,7 @@ claim(
 speeds.round(1)
 
 # %% [markdown]
-# So batch: rows in one request, or `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. At 256 rows the columns may differ: the stand-in computes with Treelite, in-process it is XGBoost.
+# So batch: rows in one request, or `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. `Treelite` is what the stand-in computes with, in this process; `in-process` is XGBoost.
 #
 # On a GPU (not verified here) `algo`, `storage_type`, `threads_per_tree` and `blocks_per_sm` tune the speed; from 25.09 on `layout` and `chunk_size`.
 #
@@ -270,6 +271,7 @@ several = {
     "no threshold": change('key: "threshold"', 'key: "treshold"'),
     "two values, dims of one": change(last, 'key: "predict_proba" value { string_value: "true"'),
     "another format": change('"xgboost_json"', '"xgboost_ubj"'),
+    "the old format": change('"xgboost_json"', '"xgboost"'),
 }
 mistakes.provoke(lab, "verdict", several)
 
@@ -294,11 +296,11 @@ task("fil.pickled", server=lab, models=models)
 #
 # <details><summary>A colleague trained with XGBoost 3.2 and saved "model.xgboost" for model_type xgboost. What happens?</summary>
 #
-# It is refused. FIL looks for `xgboost.model`, and expects the old binary in it; the file is UBJSON. Save it as `xgboost.json` or `xgboost.ubj`, and name that type.
+# It is refused, as the last mistake above: for this type, FIL looks for `xgboost.model`. Renamed, it would not be read either: XGBoost 3.2 writes UBJSON. Save it as `xgboost.json` or `xgboost.ubj`, and name that type.
 #
 # </details>
 #
-# <details><summary>A forest of scikit-learn with two classes ignores your threshold. Why?</summary>
+# <details><summary>Above, the forest with two classes ignores the threshold. Why?</summary>
 #
 # It has a probability for each class, and the class with the higher one wins. A threshold counts where a model has one score, as boosted trees with two classes have.
 #
@@ -306,7 +308,7 @@ task("fil.pickled", server=lab, models=models)
 #
 # <details><summary>Thousands of clients send one row each. What makes the server compute many together?</summary>
 #
-# Dynamic batching: requests that wait are joined. The clients stay as they are.
+# Dynamic batching, which FIL's guide recommends: requests that wait are joined. The clients stay as they are.
 #
 # </details>
 #

@@ -22,7 +22,7 @@ setup.hide_warnings()
 models = setup.models()
 lab = laboratory(models, only=setup.SHARED)
 texts = setup.texts(32)
-print(texts[:3], setup.backends(lab, "language"), sep="\n")
+print(*texts[:3], setup.backends(lab, "language"), sep="\n")
 
 # %% [markdown]
 # ## Two places for a tokenizer
@@ -147,6 +147,8 @@ claim(
 # ## The same steps as a program
 #
 # *Business logic scripting* (BLS): a Python model that calls other models. It can loop and decide, which an ensemble cannot ([upstream](https://github.com/triton-inference-server/python_backend#business-logic-scripting)).
+#
+# In the figures, steps overlap: the next begins with the first answer.
 
 # %%
 # %%writefile {models}/language_bls/1/model.py
@@ -227,7 +229,8 @@ predict(
     "These 16 texts are sent to `lengths` at the same time. How many executions?",
     {
         "1": "A batch is one array. Texts of different lengths do not fit into it without padding.",
-        "a few": "You thought of texts of nearly the same length. Triton batches equal shapes only.",
+        "a few": "You thought of texts of nearly the same length. Triton batches equal shapes only, "
+        "and ends a batch where the next request in the queue has another shape.",
         "one per length, or more": None,
     },
 )
@@ -253,7 +256,7 @@ lab.load("packed")
 forms = {"lengths": runs.record(lab, "lengths", setup.requests(ids, "lengths"))}
 forms["packed"] = runs.record_together(lab, "packed", setup.requests(ids, "packed"))
 executions = {form: len(run.sizes) for form, run in forms.items()}
-print("executions:", executions)
+print("executions:", executions, "different lengths:", len(set(map(len, ids))))
 together = forms["packed"].together
 counted_all = Premise(len(forms["lengths"].places) == 16, "not all texts were traced")
 compare("ensembles.lengths", setup.how_many(executions["lengths"], ids), premise=counted_all)
@@ -315,7 +318,7 @@ claim(
 #
 # ## Your turn
 #
-# `language_bls` does not look for errors: a blank text gets an answer without a label, and nobody is told. Mend `language_bls/1/model.py` (run its cell above again, changed), and load it.
+# `language_bls` does not look for errors: a blank text gets an answer without a label, and nobody is told. Change the cell above that writes `language_bls/1/model.py`, and run it again. Then `lab.load("language_bls")` in a cell of your own.
 
 # %%
 task("ensembles.blank", server=lab, models=models)
@@ -325,7 +328,7 @@ task("ensembles.blank", server=lab, models=models)
 #
 # - With the tokenizer in the server, clients send text, and one file changes with the model.
 # - An ensemble is a graph: its steps keep their own batchers, instances and backends. BLS is a program: it can decide, and it waits.
-# - Requests of different shapes are not batched, unless they are padded, or the model takes ragged batches.
+# - A batch ends where the shape changes: pad, or serve a model that takes ragged batches.
 
 # %% [markdown]
 # ## Check yourself
@@ -342,9 +345,9 @@ task("ensembles.blank", server=lab, models=models)
 #
 # </details>
 #
-# <details><summary>When is padding better than ragged batching?</summary>
+# <details><summary>One text in ten shall go to a second network. Ensemble or BLS?</summary>
 #
-# When lengths hardly differ, or where the model cannot be changed: then a few padded tokens cost less than a model with its own mask.
+# BLS: its program chooses a model for each request. An ensemble's config names its steps; with two ensembles, the client would have to choose.
 #
 # </details>
 #

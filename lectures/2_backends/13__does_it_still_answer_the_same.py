@@ -160,7 +160,7 @@ inside = {model: setup.in_process(models / model / "1/model.onnx") for model in 
 for name, model in files.items():
     formats.add(lab, model, name, inside[model], rounds=1)
 formats.add(lab, "focus_bf16", "TorchScript bf16", run_bf16, rounds=1)
-print(setup.missing())
+print(setup.missing(), formats.explained(), sep="\n")
 formats.table()
 
 # %% [markdown]
@@ -188,7 +188,7 @@ claim(
     "Run the cell before this one again.",
     id="same_answers.near",
 )
-near
+near.round(3)
 
 # %% [markdown]
 # So two things decide: how large the differences are, and how many of *your* inputs have a score that near to the threshold. Count both on your own data.
@@ -206,8 +206,8 @@ predict(
         "all": "That would need the same order of the pictures by their scores. Rounding moves "
         "each score by another amount, and some change places.",
         "some": None,
-        "none": "The differences are not centred at 0: on average this file's scores are lower. "
-        "A lower threshold makes up for the average.",
+        "none": "Below is by how much this file's scores are off on average. A threshold that is "
+        "moved by about as much undoes the average.",
     },
 )
 
@@ -215,11 +215,13 @@ predict(
 static = found["int8, static"]
 threshold, left = setup.best_threshold(static)
 at_zero = formats.changed(static)
+off = (formats.score(static) - formats.score(formats.reference())).mean()
 restored = "all" if left == 0 else "some" if left < at_zero else "none"
 compare("same_answers.threshold", restored, premise=Premise(at_zero > 0, "no verdict had changed"))
 claim(
     left <= at_zero,
-    f"With the threshold 0, {at_zero} verdicts differ; with {threshold:.2f}, {left} do.",
+    f"With the threshold 0, {at_zero} verdicts differ; with {threshold:.2f}, {left} do. "
+    f"On average the scores are off by {off:.2f}; {(formats.score(static) == 0).sum()} are 0.",
     "Run the cells of this experiment again.",
     id="same_answers.threshold",
 )
@@ -322,15 +324,15 @@ task("same_answers.camera", server=lab)
 #
 # </details>
 #
-# <details><summary>Several pictures have a score of exactly 0 in the static int8 file. Why?</summary>
+# <details><summary>Several pictures have a score of exactly 0 in the static int8 file (counted above). Why?</summary>
 #
 # Its logits are quantized, too: they have at most 256 values, so differences between them fall on few values, and 0 is one of them.
 #
 # </details>
 #
-# <details><summary>A static int8 file was calibrated on pictures taken by day. At night it fails. Why?</summary>
+# <details><summary>A static int8 file was calibrated on pictures taken by day. What do you do before it judges pictures taken by night?</summary>
 #
-# Its scales fit the activations of the calibration. Darker pictures have smaller ones, which share few of the 256 values; larger ones than those that were seen are cut off.
+# Count its verdicts on such pictures that differ from the fp32 file's. Its scales fit the activations of the calibration: larger ones are cut off, and small ones share few of the 256 values. If too many differ, calibrate with pictures of the night, too.
 #
 # </details>
 #

@@ -80,7 +80,8 @@ plt.show()
 # Fold `camera.black` and `camera.gain` into `net.features[0]`, in place and within
 # `torch.no_grad()`. Save the *state dict* of `net` to `eights.pth`. Then
 # `pth = content("eights.pth")` holds the bytes of the file, for the checks. No need to keep a copy:
-# `trained(me)` gives you the network as it was, whenever you need it.
+# `trained(me)` gives you the network as it was, whenever you need it. (A cell that folds in place
+# folds once more each time it runs.)
 
 # %% kind="given" id="a4.network"
 net = trained(me)
@@ -185,7 +186,8 @@ check("a4.fp16", me=me, pth=pth, model=fp16)
 # ## Task 4, a bonus: TensorRT
 #
 # This needs an NVIDIA GPU and TensorRT. Without them leave the cell as it is: `engine` says *not
-# attempted*, and you lose nothing. With them build an engine from the fp16 file, with
+# attempted*, `workbook submit` calls the cell not begun, and you lose nothing. With them build an
+# engine from the fp16 file, with
 # `engines.build(onnx, plan, {"image": (1, 8, 8)}, batches=(1, 100, 1000))`, as
 # `models/eights_tensorrt/1/model.plan`; deploy that folder, and put its name into `engine`. Then
 # task 8's table gets a third row. The grader's machine has no GPU: a person looks at your row.
@@ -549,6 +551,10 @@ for name in (fp32, fp16, mended):
 #   eight is above the threshold that you have chosen, one value per picture (bool, `[batch, 1]`);
 # - `config.pbtxt`: complete, for requests of up to 1,000 pictures, and with `dynamic_batching`. It
 #   must work without a change on a laptop and on a machine with a GPU.
+#
+# A variant in fp16 is converted last, with its verdict. With `keep_io_types` `logits` is fp32
+# again, and the operators that make the verdict of it must stay fp32, too; else ONNX Runtime
+# refuses the file ("does not match expected type").
 #
 # Deploy it. Its name goes into `eights`, the threshold in it into `chosen`.
 

@@ -28,6 +28,8 @@ from workbook.common import paths
 
 pytestmark = pytest.mark.timeout(1_800)
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
+#: One cell of its solution starts vLLM.
+SLOW = {"a6__llm": Settings(secret="x", wall_s=480, cell_s=150)}
 
 
 def attacks(assignment: Assignment) -> list[Attack]:
@@ -60,7 +62,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Assignment], 
             to = classroom.submission(attack.name, assignment.name)
             to.parent.mkdir(parents=True)
             make(attack, to, assignment)
-        autograde(classroom, assignment, SETTINGS)
+        autograde(classroom, assignment, SLOW.get(assignment.name, SETTINGS))
         return classroom.results(assignment.name)
 
     return graded

@@ -62,6 +62,16 @@ ORDERS = (
 )
 
 
+def test_streams_at_once_are_read_side_by_side(probe: Probe, write_model: WriteModel) -> None:
+    """A stream that is not read makes its model wait, and would look as if it came late."""
+    config = STREAMING.replace("count: 1", "count: 2")
+    write_model("two_at_once", config, streaming(RIGHT))
+    n = {"n": np.int32([40])}
+    first, second = probe.streams("two_at_once", [n, n], outputs=["k"])
+    assert len(first.times) == len(second.times) == 40
+    assert max(first.times[30], second.times[30]) < min(first.ended or 0, second.ended or 0)
+
+
 @pytest.mark.parametrize(("name", "body", "words"), ORDERS, ids=[o[0] for o in ORDERS])
 def test_streams_come_in_order(
     name: str, body: str, words: tuple[str, ...], probe: Probe, write_model: WriteModel

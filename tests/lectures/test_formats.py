@@ -91,7 +91,8 @@ def test_a_row_says_where_the_time_goes() -> None:
     assert ROW.ratio == 0.75
     assert ROW.busy == 0.75
     assert "75% of the pictures per second in-process" in ROW.served
-    assert "2.5 ms per picture; in-process it needs 2.5 ms" in ROW.served
+    assert "2.50 ms per picture; in-process it needs 2.50 ms" in ROW.served
+    assert ROW.served.endswith("75% × 2.50 / 2.50 is that 75%.")
 
 
 def test_verdicts_that_change() -> None:

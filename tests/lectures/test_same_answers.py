@@ -58,7 +58,7 @@ def test_missing_formats_are_named_with_their_notebooks(monkeypatch: pytest.Monk
     measured = [row("ONNX fp16", "onnxruntime"), row("TorchScript", "pytorch")]
     monkeypatch.setattr(formats, "rows", lambda: measured)
     assert same_answers.missing() == (
-        "Not measured here yet: 05__onnxruntime, 06__openvino, 07__tensorflow."
+        "Not measured here yet: 02__python, 05__onnxruntime, 06__openvino, 07__tensorflow."
     )
     measured += [row(name, name) for name in same_answers.ELSEWHERE]
     assert same_answers.missing() == "All formats were measured."

@@ -228,6 +228,32 @@ def stream(url: str, body: dict[str, Any]) -> list[Any]:
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_several_choices_per_prompt(api: str, streams: bool) -> None:
+    """Each is what a request of its own gets, with the next seed."""
+    prompts = ["The class statement", "Coroutines"]
+    body = {"model": "llama_stream", "temperature": 0.9, "max_tokens": 12}
+
+    def one(prompt: str, seed: int) -> str:
+        alone = {**body, "prompt": prompt, "seed": seed}
+        found = httpx.post(f"{api}/completions", json=alone, timeout=60).json()
+        return str(found["choices"][0]["text"])
+
+    wanted = [one(prompt, seed) for prompt in prompts for seed in (7, 8, 9)]
+    several = {**body, "prompt": prompts, "n": 3, "seed": 7}
+    texts = [""] * 6
+    if streams:
+        for piece in stream(f"{api}/completions", several):
+            choice = piece["choices"][0]
+            texts[choice["index"]] += choice["text"]
+    else:
+        answer = httpx.post(f"{api}/completions", json=several, timeout=60).json()
+        texts = [choice["text"] for choice in answer["choices"]]
+        assert [choice["index"] for choice in answer["choices"]] == list(range(6))
+    assert texts == wanted
+    assert len(set(texts)) > 2
+
+
 def test_a_chat_that_streams(llms: Triton, api: str) -> None:
     body = {"model": "llama_stream", "messages": QUESTION, "temperature": 0, "max_tokens": 16}
     *pieces, last = stream(f"{api}/chat/completions", body)
@@ -248,7 +274,7 @@ def test_a_chat_that_streams(llms: Triton, api: str) -> None:
         ("completions", {"prompt": "in " * 600}, 400, "context length is 512"),
         ("completions", {"prompt": "x", "temperature": -1}, 400, "temperature is -1"),
         ("completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature:"),
-        ("completions", {"prompt": "x", "n": 3}, 400, "n: "),
+        ("completions", {"prompt": "x", "n": 0}, 400, "n: "),
         ("completions", {"prompt": "x", "logprobs": 2}, 400, "logprobs: not supported here"),
         ("completions", {"prompt": "x", "whatever": 2}, 400, "whatever: not supported here"),
         ("completions", {"prompt": "x", "min_p": 0.5}, 400, "min_p"),

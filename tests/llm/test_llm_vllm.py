@@ -373,7 +373,8 @@ def test_its_own_figures_are_on_the_metrics_port(vllm: Triton) -> None:
 def engine_processes(server: Triton) -> list[psutil.Process]:
     assert server.pid is not None
     family = psutil.Process(server.pid).children(recursive=True)
-    return [process for process in family if "VLLM" in process.name() + str(process.cmdline())]
+    living = [process for process in family if lives(process)]
+    return [process for process in living if "VLLM" in process.name() + str(process.cmdline())]
 
 
 def lives(process: psutil.Process) -> bool:
@@ -390,6 +391,25 @@ def test_unloading_ends_the_engine_s_processes(vllm: Triton) -> None:
     vllm.unload("llama_vllm")
     wait_until(lambda: not any(lives(process) for process in engine))
     assert "Segfault" not in vllm.log_text()
+
+
+@needs_vllm
+def test_a_killed_process_s_model_is_loaded_again(vllm: Triton) -> None:
+    """The stream under way ends with an error, and nothing of the old engine stays."""
+    vllm.load("llama_vllm", timeout=280)
+    engine = engine_processes(vllm)
+    parents = [process.parent() for process in engine]
+    (stub,) = {p for p in parents if p is not None and "stub" in p.name()}
+    body = {"text_input": PROMPT, "stream": True, "sampling_parameters": json.dumps(LONG)}
+    url = f"{vllm.url}/v2/models/llama_vllm/generate_stream"
+    with httpx.stream("POST", url, json=body, timeout=60) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("data: ")
+        stub.kill()
+        assert "The process of model 'llama_vllm' has ended: signal 9" in "".join(lines)
+    wait_until(lambda: not any(lives(process) for process in engine))
+    ask = {"text_input": PROMPT, "sampling_parameters": GREEDY}
+    wait_until(lambda: "text_output" in generate(vllm, **ask), 280)
 
 
 @needs_vllm

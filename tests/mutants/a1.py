@@ -287,6 +287,12 @@ MUTANTS = (
         "        # TODO: how many threads?\n        torch.set_num_threads(1)",
         {"a1.code": "Line contains TODO"},
     ),
+    predicts(
+        "code: a docstring that was given out",
+        '        """Give the network\'s memory back when the model is unloaded."""',
+        '        """TODO: what is left to do when the model is unloaded?"""',
+        {"a1.code": "the docstring still says TODO"},
+    ),
     # -- when is it unsure? ------------------------------------------------------------------------
     Mutant(
         "unsure: kept and caught exchanged",

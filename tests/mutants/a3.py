@@ -184,6 +184,11 @@ MUTANTS = (
         {"a3.letters": "For capital letters", **LETTERS_WAIT},
     ),
     Mutant(
+        "letters: lower in place of casefold",
+        (Edit(LETTERS, "text.casefold()", "text.lower()"),),
+        {"a3.letters": "For a ß", **LETTERS_WAIT},
+    ),
+    Mutant(
         "letters: accents as they come",
         (Edit(LETTERS, 'unicodedata.normalize("NFC", text)', "text"),),
         {"a3.letters": "For an accent that comes as a character of its own", **LETTERS_WAIT},

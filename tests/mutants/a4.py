@@ -56,6 +56,12 @@ MUTANTS = (
         {"a4.weights": "hardly any eights in your camera's counts", **AFTER_WEIGHTS},
     ),
     Mutant(
+        "weights: the cell that folds ran twice",
+        (Edit("a4.fold", "first.bias -= ", "first.weight /= camera.gain\n    first.bias -= "),),
+        {"a4.weights": "folds once more", **NO_EIGHTS},
+        stops="index -1 is out of bounds",
+    ),
+    Mutant(
         "weights: the whole module",
         (Edit("a4.fold", "net.state_dict()", "net"),),
         {"a4.weights": "it holds workbook.zoo.nets.EightsCNN", **AFTER_WEIGHTS},
@@ -234,6 +240,17 @@ MUTANTS = (
         "changed: wrong pictures, not changed ones",
         (Edit("a4.compare", "!= truth", "!= camera.is_eight"),),
         {"a4.changed": "`changed['fp32']` has"},
+    ),
+    Mutant(
+        "changed: True and False in place of numbers",
+        (
+            Edit(
+                "a4.compare",
+                '"fp16": np.flatnonzero((logits_fp16 > threshold) != truth)',
+                '"fp16": (logits_fp16 > threshold) != truth',
+            ),
+        ),
+        {"a4.changed": "`changed['fp16']` holds True and False"},
     ),
     Mutant(
         "changed: counts in place of numbers",

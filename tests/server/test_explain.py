@@ -1495,13 +1495,15 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
         "allow_timeout_override: true default_timeout_microseconds: 9000000 } }\n",
         {"1/model.py": MISBEHAVES},
     )
-    write(server.repository / "mortal", OK, {"1/model.py": MISBEHAVES})
+    mortal = ("mortal_http", "mortal_grpc", "mortal_2")
+    for name in mortal:
+        write(server.repository / name, OK, {"1/model.py": MISBEHAVES})
     write(server.repository / "lazy", OK, {"1/model.py": "class TritonPythonModel:\n    pass\n"})
     late = "class TritonPythonModel:\n    def execute(self, requests):\n        import pandsa\n"
     write(server.repository / "imports", OK, {"1/model.py": late})
     write(server.repository / "gather", ORT, {"1/model.onnx": table_of_three()})
     with ThreadPoolExecutor(16) as pool:
-        models = ("two", "sequence", "stream", "misbehaves", "mortal", "lazy", "gather", "imports")
+        models = ("two", "sequence", "stream", "misbehaves", "lazy", "gather", "imports", *mortal)
         assert len(list(pool.map(server.load, models))) == len(models)
     return server
 
@@ -1561,7 +1563,12 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("member-not-ready", "misbehaves", {"inputs": how(4)}, 'model_name="good"'),
     ("several-responses", "misbehaves", {"inputs": how(5)}, "decoupled: true"),
     ("client-timeout", "misbehaves", {"inputs": how(7), "client_timeout": 0.2}, "Wait longer"),
-    ("stub-died", "mortal", {"inputs": how(6)}, "Load the model again"),
+    (
+        "stub-died",
+        "mortal_{protocol}",
+        {"inputs": how(6)},
+        "The laptop server loads the model again",
+    ),
 ]
 
 
@@ -1573,6 +1580,7 @@ def test_failed_requests(
     if rule == "model-not-ready":
         with pytest.raises(LoadError):
             loaded.load(model)
+    model = model.format(protocol=protocol)
     http = protocol == "http"
     request = dict(request_)
     options: dict[str, Any] = {}
@@ -1668,7 +1676,22 @@ def framework(server: Triton) -> str:
     return str(caught.value)
 
 
+def ended(server: Triton) -> str:
+    """What a request says that comes after the one that has ended the model's process."""
+    with server.http_client() as client:
+        for _ in range(2):
+            with pytest.raises(InferenceServerException) as caught:
+                ask(client, httpclient, "mortal_2", how(6))
+    return str(caught.value)
+
+
 SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
+    "stub-ended": ("mortal_2", ended, "Ask again in some seconds"),
+    "stub-ended-for-good": (
+        "",
+        lambda server: "the process of model 'mortal' has ended",
+        "Start the server again",
+    ),
     "bad-version": ("good", bad_version, 'e.g. "1"'),
     "queue-full": ("misbehaves", full_queue, "raise max_queue_size"),
     "request-timeout": ("misbehaves", old_request, "Raise that limit"),

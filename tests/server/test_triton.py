@@ -19,7 +19,7 @@ import pytest
 
 from workbook.common import paths
 from workbook.common.errors import LoadError, ServerError
-from workbook.server import Server, Triton, assemble, connect, run_folders
+from workbook.server import Server, Triton, assemble, connect, endings, guard, run_folders
 from workbook.server.connection import Control
 from workbook.server.native import build
 
@@ -381,10 +381,55 @@ def test_a_server_that_has_ended_is_not_found_while_its_guard_still_runs(
         assert server._guard is not None
         pidfile = Path(record.run) / run_folders.PIDFILE
         assert pidfile.is_file()
-        os.kill(record.pid, signal.SIGKILL)
+        os.kill(record.pid, signal.SIGTERM)  # nobody starts it again
         assert wait_until(lambda: not pidfile.exists())
         assert run_folders.current() is None
         assert not record.is_listening()
+
+
+def test_a_remembered_server_that_is_killed_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the models that it had, at the same address; three times within a minute."""
+    monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
+    make_square(tmp_path / "models")
+    make_square(tmp_path / "models", "at_start")
+    make_square(tmp_path / "models", "gone")
+    server = Triton(tmp_path / "models", models=["at_start", "gone"]).start(remember=True)
+    with server:
+        server.load("square")
+        server.unload("gone")
+        record = run_folders.current()
+        assert record is not None
+        for turn in range(3):
+            before = record.process()
+            os.kill(before, signal.SIGKILL)
+            assert wait_until(lambda: record.process() != before and record.is_listening())  # noqa: B023
+            assert wait_until(lambda: server.ready("square"))
+            assert square(server) == 9.0
+            assert server.ready("at_start")
+            assert not server.ready("gone")
+            assert run_folders.current() == record
+            assert server.pid == record.process()
+            said = "signal 9 (SIGKILL). It is started again with its models.\n"
+            assert server.log_text().count(said) == turn + 1
+        assert endings.sentences(server.log_text()) == [
+            "The server has ended (signal 9 (SIGKILL), 3 times), and was started again."
+        ]
+        os.kill(record.process(), signal.SIGKILL)
+        assert wait_until(lambda: not (Path(record.run) / run_folders.PIDFILE).exists())
+        with pytest.raises(ServerError, match=r"signal 9 \(SIGKILL\)\. Its log"):
+            server.index()
+
+
+def test_a_guards_list_of_models(tmp_path: Path) -> None:
+    noted = tmp_path / "loaded"
+    explicit = ["tritonserver", "--model-control-mode=explicit", "--load-model=a", "--load-model=b"]
+    assert guard.with_models(explicit, str(noted)) == explicit  # nothing has been loaded since
+    noted.write_text("+c\n-b\n+d\n-d\n-never\n+c\n")
+    assert guard.with_models(explicit, str(noted)) == [*explicit[:3], "--load-model=c"]
+    poll = ["tritonserver", "--model-control-mode=poll"]
+    assert guard.with_models(poll, str(noted)) == poll
 
 
 def test_two_that_look_for_servers_at_once_see_no_server_in_each_other(

@@ -7,6 +7,7 @@ Each notebook serves the same network, "is this piece of a photo sharp?", in one
     lab.load("focus_onnx")
     formats.add(lab, "focus_onnx", "ONNX", in_process)              # measure it; a row of the table
     formats.table()                                                 # all formats measured so far
+    formats.explained()                                             # where slow ones lose time
 
 The rows are kept in `.workbook/lectures/formats.json`, so that a later notebook shows them, too.
 """
@@ -90,8 +91,10 @@ class Row:
         """How fast the server is beside the framework in-process, and where the rest goes."""
         return (
             f"Served: {self.ratio:.0%} of the pictures per second in-process. The framework "
-            f"computes {self.busy:.0%} of the time, {self.infer_ms:.1f} ms per picture; in-process "
-            f"it needs {1000 / self.in_process:.1f} ms, with no client beside it."
+            f"computes {self.busy:.0%} of the time, {self.infer_ms:.2f} ms per picture; in-process "
+            f"it needs {1000 / self.in_process:.2f} ms, with no client beside it. "
+            f"{self.busy:.0%} × {1000 / self.in_process:.2f} / {self.infer_ms:.2f} is that "
+            f"{self.ratio:.0%}."
         )
 
     @property
@@ -208,12 +211,12 @@ def add(
     loads, memory = [], []
     for _ in range(2):
         server.unload(model)
-        memory.append(_memory(server, model)[1])
+        memory.append(memory_mb(server, model)[1])
         began = time.perf_counter()
         server.load(model)
         loads.append(time.perf_counter() - began)
     logits = ask(server, model)
-    own, rest = _memory(server, model)
+    own, rest = memory_mb(server, model)
     used = own + max(rest - min(memory), 0.0)
     batch = np.ascontiguousarray(pictures()[: LOADS[-1]])
     apart = float(np.abs(in_process(batch) - logits[: LOADS[-1]]).max())
@@ -227,9 +230,9 @@ def add(
     inside, infer_ms = [], []
     for _ in range(rounds):
         for load in LOADS:
-            before = _computed(server, model)
+            before = computed(server, model)
             served[load].append(_throughput(server, model, load))
-        after = _computed(server, model)
+        after = computed(server, model)
         infer_ms.append((after[0] - before[0]) / 1e6 / (after[1] - before[1]))
         inside.append(_repeat(in_process, batch))
     spread = max(max(figures) / min(figures) for figures in (*served.values(), inside))
@@ -281,6 +284,35 @@ def table() -> pd.DataFrame:
     return pd.DataFrame(found).set_index("format") if found else pd.DataFrame()
 
 
+def explained() -> str:
+    """Where the formats that reach less than 80 % of in-process lose it, one line each.
+
+    The share of in-process is a product: of the time in which the framework computes, and of its
+    milliseconds per picture in-process over those in the server.
+    """
+    lines = [
+        f"  {row.format}: {row.ratio:.0%} = {row.busy:.0%} × {1000 / row.in_process:.2f} / "
+        f"{row.infer_ms:.2f}"
+        for row in rows()
+        if row.ratio < 0.8
+    ]
+    head = (
+        "Below 80% of in-process (share of the time in which the framework computes × its ms per "
+        "picture in-process / in the server):"
+    )
+    return "\n".join([head, *lines]) if lines else "All reach 80% of in-process."
+
+
+def memory_mb(server: Triton, model: str) -> tuple[float, float]:
+    """Memory of a model's own processes, and of the server's process, in megabytes.
+
+    Only what they share with no other process counts.
+    """
+    found = measure.processes(server)
+    own, rest = found["model"] == model, found["process"] == "tritonserver"
+    return float(found.loc[own, "memory_mb"].sum()), float(found.loc[rest, "memory_mb"].sum())
+
+
 def size_mb(path: Path) -> float:
     """The size of a file, or of all files in a folder, in megabytes."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
@@ -294,8 +326,11 @@ def _throughput(server: Triton, model: str, load: int) -> float:
     return float(found["throughput"].item())
 
 
-def _computed(server: Triton, model: str) -> tuple[int, int]:
-    """Nanoseconds in which the framework has computed for a model, and for how many pictures."""
+def computed(server: Triton, model: str) -> tuple[int, int]:
+    """Nanoseconds in which the framework has computed for a model, and for how many pictures.
+
+    Both since the model was loaded; an execution counts once, however many pictures it has.
+    """
     found = server.statistics(model)
     sizes = [size for version in found for size in version.get("batch_stats", ())]
     pictures = sum(int(version["inference_count"]) for version in found)
@@ -309,13 +344,6 @@ def _repeat(in_process: Callable[[Array], Array], batch: Array) -> float:
         in_process(batch)
         done += len(batch)
     return done / passed
-
-
-def _memory(server: Triton, model: str) -> tuple[float, float]:
-    """Memory of a model's own processes, and of the server's process, in megabytes."""
-    found = measure.processes(server)
-    own, rest = found["model"] == model, found["process"] == "tritonserver"
-    return float(found.loc[own, "memory_mb"].sum()), float(found.loc[rest, "memory_mb"].sum())
 
 
 def _file() -> Path:

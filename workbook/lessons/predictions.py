@@ -193,7 +193,12 @@ def _number(text: str) -> float:
 def _say(value: str | float, unit: str) -> str:
     if isinstance(value, str):
         return value
-    return f"×{value:.3g}" if unit == "×" else f"{value:,.4g} {unit}".rstrip()
+    return f"×{_digits(value, 3)}" if unit == "×" else f"{_digits(value, 4)} {unit}".rstrip()
+
+
+def _digits(value: float, count: int) -> str:
+    """A number with so many digits, and never as 3.02e+03."""
+    return f"{value:,.0f}" if 10**count <= abs(value) < 10**12 else f"{value:,.{count}g}"
 
 
 def _verdict(said: str | float | None, measured: str | float) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from .. import measure
 from ..server import Server
+from ..server.explain import explain
 from .premises import Premise, arrived_together, attempt
 
 
@@ -77,6 +78,14 @@ def record_together(server: Server, model: str, plan: Iterable[measure.Request])
     Raises:
         WorkbookError: the plan is empty, or the server has no trace file.
         ServerError: no server, or no such model.
+        RequestError: the server refused all requests.
     """
     requests = list(plan)
-    return attempt(lambda: record(server, model, requests), lambda run: run.together)
+
+    def experiment() -> Run:
+        run = record(server, model, requests)
+        if len(run.refused) == len(run.answers):
+            raise explain(run.refused["error"].iloc[0], server, model)
+        return run
+
+    return attempt(experiment, lambda run: run.together)

@@ -61,7 +61,7 @@ class Question(BaseModel):
     min_p: float | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
-    n: Literal[1] = 1
+    n: Annotated[int, Field(ge=1, le=128)] = 1
     user: str | None = None
 
     def sampling(self, most: int) -> dict[str, Any]:
@@ -165,7 +165,8 @@ def app(server: Server) -> FastAPI:
 class Answer:
     """The answer to one request, as one JSON object or as a stream of events.
 
-    It has one choice per prompt. The prompts are answered one after the other.
+    It has `n` choices per prompt, those of the first prompt first. They are made one after the
+    other. With a seed, each further choice of a prompt has the next one.
 
     Attributes:
         echo: whether each choice begins with its prompt (completions only).
@@ -181,6 +182,7 @@ class Answer:
         self.echo = False
         self._server, self._question = server, question
         self._prompts, self._sampling = prompts, sampling
+        self._choices = len(prompts) * question.n
         self._chats = isinstance(question, Chat)
         self._kind = "chat.completion" if self._chats else "text_completion"
         self._head = {
@@ -206,15 +208,19 @@ class Answer:
 
     async def _pieces(self) -> AsyncGenerator[tuple[int, dict[str, Any]], None]:
         """The pieces of all choices, each with its choice's number."""
-        for number, prompt in enumerate(self._prompts):
+        for number in range(self._choices):
+            prompt, turn = self._prompts[number // self._question.n], number % self._question.n
+            sampling = dict(self._sampling)
+            if "seed" in sampling:
+                sampling["seed"] += turn
             if self.echo:
                 yield number, {"text_output": prompt, "num_output_tokens": 0}
-            stream = chat.astream(self._server, self._question.model, prompt, self._sampling)
+            stream = chat.astream(self._server, self._question.model, prompt, sampling)
             async for piece in stream:
                 yield number, piece
 
     async def _whole(self, pieces: AsyncIterator[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
-        texts, reasons, tokens = [""] * len(self._prompts), ["stop"] * len(self._prompts), 0
+        texts, reasons, tokens = [""] * self._choices, ["stop"] * self._choices, 0
         async for number, piece in pieces:
             texts[number] += piece.get("text_output", "")
             reasons[number] = _reason(piece) or reasons[number]

@@ -6,6 +6,9 @@ owner or the guard ends:
 
 - When the server ends, the guard writes into its log why: the exit status or the signal, or who
   asked the guard to stop it. `ENDED` begins that line.
+- When a signal that nobody asked for has ended the server (it crashed, or memory was short), and
+  the orders name a file `loaded`, the guard starts it again with the models that it had: at most
+  three times a minute. In that file the server notes its loads (native/load_calls.c).
 - When the server ends, its Python stubs become children of the guard, because the guard is a child
   subreaper. The guard kills them, removes the server's shared memory (the names begin with the
   server's own prefix), and exits.
@@ -30,11 +33,15 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 ENDED = "The server has ended: "
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
+RESTARTS, WITHIN = 3, 60.0  # a server is started again so often in so many seconds
+ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody has ended the server by these
+LOADED = "--load-model="
 
 
 def main() -> int:
@@ -45,12 +52,40 @@ def main() -> int:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     # Signals arrive as bytes on a pipe, so that one select() waits for signals and for the owner.
-    wake_read, wake_write = os.pipe()
+    wake, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    for number in (*ASKED, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
 
+    log = os.open(orders["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    argv, restarted = orders["argv"], [float("-inf")] * RESTARTS
+    while True:
+        server = start(argv, orders, log, libc)
+        why = wait(server, wake, orders.get("owner_fd"))
+        again = not why and crashed(server) and bool(orders.get("loaded"))
+        again = again and time.monotonic() - restarted[-RESTARTS] > WITHIN
+        after = ". It is started again with its models." if again else ""
+        with contextlib.suppress(OSError):  # a full disk
+            os.write(log, f"{ENDED}{why or how(server.returncode)}{after}\n".encode())
+        end(server)
+        if not again:
+            with contextlib.suppress(OSError):
+                os.unlink(orders["pidfile"])  # run_folders.py: from here on it counts as ended
+        end_orphans()
+        for path in glob.glob(f"/dev/shm/{glob.escape(orders['shm_prefix'])}*"):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        if not again:
+            return 0
+        restarted.append(time.monotonic())
+        argv = with_models(orders["argv"], orders["loaded"])
+
+
+def start(
+    argv: list[str], orders: dict[str, Any], log: int, libc: ctypes.CDLL
+) -> subprocess.Popen[bytes]:
+    """Start the server, and write its process number into the orders' file for it."""
     guard = os.getpid()
 
     def in_child() -> None:
@@ -59,9 +94,8 @@ def main() -> int:
         if os.getppid() != guard:  # the guard died between fork and prctl
             os._exit(1)
 
-    log = os.open(orders["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     server = subprocess.Popen(
-        orders["argv"],
+        argv,
         cwd=orders["cwd"],
         env=orders["env"],
         stdin=subprocess.DEVNULL,
@@ -69,22 +103,34 @@ def main() -> int:
         stderr=log,
         preexec_fn=in_child,  # noqa: PLW1509 - this process has one thread
     )
-    with open(orders["pidfile"], "w", encoding="utf-8") as file:
+    whole = f"{orders['pidfile']}.new"
+    with open(whole, "w", encoding="utf-8") as file:
         file.write(f"{server.pid}\n")
+    os.replace(whole, orders["pidfile"])
+    return server
 
-    owner = orders.get("owner_fd")
-    watched = [wake_read] + ([owner] if owner is not None else [])
-    why = ""
-    while server.poll() is None and not why:
+
+def wait(server: subprocess.Popen[bytes], wake: int, owner: int | None) -> str:
+    """Wait until the server has ended, or is to end; returns who asks for that, or ""."""
+    watched = [wake] + ([owner] if owner is not None else [])
+    while server.poll() is None:
         ready, _, _ = select.select(watched, [], [], 1.0)
         if owner in ready and not os.read(owner, 1):
-            why = "the process that started it has ended, or has closed its pipe to the guard"
-        if wake_read in ready:
-            for got in os.read(wake_read, 256):
+            return "the process that started it has ended, or has closed its pipe to the guard"
+        if wake in ready:
+            for got in os.read(wake, 256):
                 if got != signal.SIGCHLD:
-                    why = f"its guard got {signal_name(got)}"
-    with contextlib.suppress(OSError):  # a full disk
-        os.write(log, f"{ENDED}{why or how(server.wait())}\n".encode())
+                    return f"its guard got {signal_name(got)}"
+    return ""
+
+
+def crashed(server: subprocess.Popen[bytes]) -> bool:
+    """Whether a server has been ended by a signal that is not a request to end."""
+    return server.returncode < 0 and -server.returncode not in ASKED
+
+
+def end(server: subprocess.Popen[bytes]) -> None:
+    """End a server: SIGTERM, and SIGKILL after GRACE seconds."""
     if server.poll() is None:
         server.terminate()
         deadline = time.monotonic() + GRACE
@@ -93,13 +139,25 @@ def main() -> int:
     if server.poll() is None:
         server.kill()
         server.wait()
-    with contextlib.suppress(OSError):
-        os.unlink(orders["pidfile"])  # run_folders.py: from here on the server counts as ended
-    end_orphans()
-    for path in glob.glob(f"/dev/shm/{glob.escape(orders['shm_prefix'])}*"):
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    return 0
+
+
+def with_models(argv: list[str], loaded: str) -> list[str]:
+    """The command line for the models that a server had: what it began with, and its loads since.
+
+    Args:
+        loaded: the file of lines "+NAME" for a load and "-NAME" for an unload.
+    """
+    names = dict.fromkeys(word.removeprefix(LOADED) for word in argv if word.startswith(LOADED))
+    with contextlib.suppress(OSError), open(loaded, encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            if line.startswith("+"):
+                names[line[1:]] = None
+            else:
+                names.pop(line[1:], None)
+    if "--model-control-mode=explicit" not in argv:
+        return argv  # it loads all models by itself
+    rest = [word for word in argv if not word.startswith(LOADED)]
+    return rest + [f"{LOADED}{name}" for name in names]
 
 
 def how(status: int) -> str:

@@ -34,6 +34,7 @@ from . import ports
 from .connection import Control, Server
 
 LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
+LOADED = "loaded"  # the loads and unloads of a server that its guard starts again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Record:
         repository: the model repository's path.
         control: the model control mode.
         run: its run folder.
-        pid, guard: process numbers of the server and of its guard.
+        pid, guard: process numbers of the server, when it was first started, and of its guard.
         started: seconds since the epoch.
     """
 
@@ -78,10 +79,17 @@ class Record:
             log=self.log,
         )
 
+    def process(self) -> int:
+        """The server's process number now: its guard may have started it again."""
+        try:
+            return int((Path(self.run) / PIDFILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return self.pid
+
     def is_listening(self) -> bool:
         """Whether this server's own process still listens at its address."""
         port = urlsplit(self.url).port
-        return port is not None and ports.listens(self.pid, [port])
+        return port is not None and ports.listens(self.process(), [port])
 
     def save(self) -> None:
         """Record this server as the checkout's own."""
@@ -132,7 +140,7 @@ def end(record: Record, timeout: float = 30.0) -> None:
         time.sleep(0.02)
     if _is_guarded(run):
         _signal(record.guard, signal.SIGKILL)
-        _signal(record.pid, signal.SIGKILL)
+        _signal(record.process(), signal.SIGKILL)
     with contextlib.suppress(OSError, ValueError, KeyError):
         if json.loads(_record_file().read_text(encoding="utf-8"))["run"] == record.run:
             _record_file().unlink()

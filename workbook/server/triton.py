@@ -146,13 +146,14 @@ class Triton(Server):
         Args:
             detach: let the server run on after this process has ended.
             remember: record it as the checkout's own server, which `workbook status` and
-                `workbook stop` use.
+                `workbook stop` use. Such a server is started again, with its models, if a crash
+                ends it; a plain one is not.
         """
         if self._guard is not None:
             return self
         place = assemble.find(plain=self._settings.plain)
         self._prepare_repository()
-        self._guard = self._start_guard(place, detach)
+        self._guard = self._start_guard(place, detach, remember and not self._settings.plain)
         try:
             self.pid = self._wait_until_it_answers()
         except BaseException:  # Ctrl-C included: nothing is left behind
@@ -202,7 +203,9 @@ class Triton(Server):
         self.stop()
 
     def _check_running(self) -> None:
-        if self.pid is None or not psutil.pid_exists(self.pid):
+        if self.pid is not None and not psutil.pid_exists(self.pid):
+            self.pid = self._started_again()
+        if self.pid is None:
             raise ServerError(
                 f"This server is not running.{self._how_it_ended()}",
                 where=self.url,
@@ -210,10 +213,18 @@ class Triton(Server):
                 "If it has ended by itself, its log says why.",
             )
 
+    def _started_again(self) -> int | None:
+        """The number of the process in which the guard has started the server again, or None."""
+        assert self._run is not None
+        with contextlib.suppress(OSError, ValueError):
+            pid = int((self._run / run_folders.PIDFILE).read_text(encoding="utf-8"))
+            return pid if psutil.pid_exists(pid) else None
+        return None
+
     def _how_it_ended(self) -> str:
         """Sentences on a server that was started and has ended, with its log's last lines."""
-        log, _, rest = self.log_text().partition(ENDED)
-        if not rest:
+        log, _, rest = self.log_text().rpartition(ENDED)
+        if not log:
             return ""
         last = "; ".join(log.strip().splitlines()[-2:])
         return f" {ENDED}{rest.splitlines()[0]}. Its log ends with: {last}"
@@ -231,7 +242,9 @@ class Triton(Server):
         if self.control == "poll":  # else the first poll sees the new bytecode as a change
             model_folder.precompile(self.repository)
 
-    def _start_guard(self, place: assemble.Installation, detach: bool) -> subprocess.Popen[bytes]:
+    def _start_guard(
+        self, place: assemble.Installation, detach: bool, restart: bool
+    ) -> subprocess.Popen[bytes]:
         """Make the run folder, write the guard's orders, and start the guard."""
         token = secrets.token_hex(4)
         prefix = f"workbook-{os.getuid()}-{token}-"
@@ -240,10 +253,15 @@ class Triton(Server):
         cwd = self._run / "cwd"  # an empty folder: Python models have '' first on sys.path
         cwd.mkdir()
         read, write = os.pipe()  # the guard reads it, to see this process end
+        variables = tritonserver_command.environment(self._settings, place)
+        loaded = str(self._run / run_folders.LOADED) if restart else None
+        if loaded is not None:
+            variables["WORKBOOK_LOADED"] = loaded
         orders = {
             "argv": tritonserver_command.arguments(self._settings, place, prefix),
             "cwd": str(cwd),
-            "env": tritonserver_command.environment(self._settings, place),
+            "env": variables,
+            "loaded": loaded,
             "log": str(self.log),
             "pidfile": str(self._run / run_folders.PIDFILE),
             "shm_prefix": prefix,

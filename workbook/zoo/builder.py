@@ -156,7 +156,7 @@ def _run(todo: list[str], told: Told, bar: bool) -> None:
                 done += 1
                 progress.advance(task)
         told(())
-        progress.update(task, description=f"{done} artefacts were built")
+        progress.update(task, description=f"{done} artefacts were built", refresh=True)
 
 
 def _how_far(log: Path) -> str:

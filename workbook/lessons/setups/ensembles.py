@@ -22,6 +22,7 @@ import pandas as pd
 from ... import measure, zoo
 from ...common.errors import WorkbookError
 from ...server import Server
+from ...server.explain import explain
 from ..mistakes import refused_request
 from ..premises import Premise, steady
 from ..workspace import folder
@@ -215,30 +216,43 @@ def rates(server: Server, names: Mapping[str, str], texts: Sequence[str]) -> pd.
 
     Returns:
         One row per model; `ms, one by one`, the median time of a request; `per s, 16 under way`,
-        the better of two; and `spread`, by what factor the two differed.
-    """
-    examples = [{"text": as_text([text])[0]} for text in texts]
+        the better of two; `network's mean batch`, the mean batch of the network `language_onnx`
+        meanwhile; and `spread`, by what factor the two rates differed.
 
-    def rate(model: str) -> float:
+    Raises:
+        WorkbookError: a model answered a text with an error.
+    """
+    from tritonclient.grpc import InferInput
+    from tritonclient.utils import InferenceServerException
+
+    examples = [{"text": as_text([text])[0]} for text in texts]
+    batches: dict[str, float] = {}
+    tensor = InferInput("text", [1, 1], "BYTES").set_data_from_numpy(as_text(texts[:1]))
+
+    def one_by_one(model: str) -> float:
+        try:
+            with server.grpc_client() as client:
+                return median_ms(lambda: client.infer(model, [tensor]))
+        except InferenceServerException as error:
+            raise explain(error, server, model) from None
+
+    def rate(name: str, model: str) -> float:
+        before = measure.statistics(server, "language_onnx")
         table = measure.perf(
             server, model, concurrency=LOAD, input_data=examples,
             interval_ms=400, stability=1e6, trials=3,
         )  # fmt: skip
+        counts = measure.difference(before, measure.statistics(server, "language_onnx"))
+        batches[name] = float(counts["batch_size"].item())
         return float(table["throughput"].item())
 
-    from tritonclient.grpc import InferInput
-
-    tensor = InferInput("text", [1, 1], "BYTES").set_data_from_numpy(as_text(texts[:1]))
-    with server.grpc_client() as client:
-        alone = {
-            name: median_ms(lambda model=model: client.infer(model, [tensor]))  # type: ignore[misc]
-            for name, model in names.items()
-        }
-    rounds = np.array([[rate(model) for model in names.values()] for _ in range(2)])
+    alone = {name: one_by_one(model) for name, model in names.items()}
+    rounds = np.array([[rate(*pair) for pair in names.items()] for _ in range(2)])
     return pd.DataFrame(
         {
             "ms, one by one": alone,
             f"per s, {LOAD} under way": dict(zip(names, rounds.max(0), strict=True)),
+            "network's mean batch": batches,
             "spread": dict(zip(names, rounds.max(0) / rounds.min(0), strict=True)),
         }
     )

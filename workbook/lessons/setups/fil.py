@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,22 +145,32 @@ def speeds(
     """Rows per second with 1 to 256 rows per request, one request after the other; twice in turn.
 
     Args:
+        model: its file is `xgboost.json`.
         in_process: the library, called in this process with one thread.
         rows: the data, float32 (n, features), n at least the largest of `SIZES`.
 
     Returns:
-        One row per size; columns `served` and `in-process`, rows per second, the better of two,
-        and `spread`, by what factor the gain over one row differed between the rounds at most.
+        One row per size; columns `served`, `in-process` and `Treelite` (which the stand-in uses,
+        called in this process with one thread), rows per second, the better of two; and `spread`,
+        by what factor the gain over one row differed between the rounds, of the first two.
     """
-    served, inside = [], []
-    for _ in range(2):
-        served.append([_served(server, model, size) for size in SIZES])
-        inside.append([_rate(in_process, rows[:size]) for size in SIZES])
-    both = np.array([served, inside])  # (2, rounds, sizes)
-    best = both.max(axis=1)
-    gains = both / both[:, :, :1]  # over one row, in the same round
-    spread = (gains.max(axis=1) / gains.min(axis=1)).max(axis=0)
-    columns = {"served": best[0], "in-process": best[1], "spread": spread}
+    import treelite
+
+    file = server.repository / model / "1/xgboost.json"
+    trees = treelite.frontend.load_xgboost_model(file, format_choice="json")
+    ways: dict[str, Callable[[int], float]] = {
+        "served": lambda size: _served(server, model, size),
+        "in-process": lambda size: _rate(in_process, rows[:size]),
+        "Treelite": lambda size: _rate(
+            lambda some: treelite.gtil.predict(trees, some, nthread=1), rows[:size]
+        ),
+    }
+    rounds = [[[rate(size) for size in SIZES] for rate in ways.values()] for _ in range(2)]
+    rates = np.array(rounds)  # (rounds, ways, sizes)
+    compared = rates[:, :2]  # served and in-process
+    gains = compared / compared[:, :, :1]  # over one row, in the same round
+    columns = dict(zip(ways, rates.max(axis=0), strict=True))
+    columns["spread"] = (gains.max(axis=0) / gains.min(axis=0)).max(axis=0)
     return pd.DataFrame(columns, index=pd.Index(SIZES, name="rows per request"))
 
 
@@ -184,6 +194,33 @@ def _rate(predict: Callable[[Array], object], rows: Array) -> float:
         predict(rows)
         done += len(rows)
     return done / passed
+
+
+def forest_counts(
+    server: Server, models: Path, digits: zoo.data.Split, limits: Sequence[str]
+) -> dict[str, int]:
+    """How many test digits a scikit-learn forest with two classes calls an 8, per threshold.
+
+    Args:
+        models: the repository of the server; the forest is written into it, as `forest_of_two`.
+        digits: of `zoo.data.digit_rows`.
+        limits: the thresholds, as the config has them.
+    """
+    import treelite
+    from sklearn.ensemble import RandomForestClassifier
+
+    trees = RandomForestClassifier(n_estimators=60, max_depth=8, n_jobs=1, random_state=1)
+    trees.fit(digits.x_train, digits.y_train == 8)
+    counts = {}
+    for limit in limits:
+        home = write_config(
+            models, "forest_of_two", {"output__0": 1},
+            model_type="treelite_checkpoint", output_class="true", threshold=limit,
+        )  # fmt: skip
+        treelite.sklearn.import_model(trees).serialize(home / "checkpoint.tl")
+        server.load("forest_of_two")
+        counts[limit] = int(ask(server, "forest_of_two", digits.x_test).sum())
+    return counts
 
 
 def sure(likely: Array) -> Premise:

@@ -175,7 +175,9 @@ def nodes(profile: str | Path) -> pd.DataFrame:
         profile: the file that `session.end_profiling()` names; it is deleted.
 
     Returns:
-        One row per node, the slowest first: `operator`, and `ms`, its mean time per call.
+        One row per node, the slowest first: `operator`, and `ms`, the median time of a call.
+        Convolutions are called `convolution N (NODE)`, with N in the order of the graph: ONNX
+        Runtime names a convolution after the last operator that it has joined to it.
     """
     file = Path(profile)
     events = json.loads(file.read_text("utf-8"))
@@ -186,8 +188,10 @@ def nodes(profile: str | Path) -> pd.DataFrame:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
     ]
     table = pd.DataFrame(rows, columns=["node", "operator", "ms"])
-    each = table.groupby(["node", "operator"], sort=False)["ms"].mean().reset_index("operator")
-    return each.sort_values("ms", ascending=False)
+    each = table.groupby(["node", "operator"], sort=False)["ms"].median().reset_index("operator")
+    own = sorted(each.index[each["operator"].str.contains("Conv")], key=_number)
+    names = {node: f"convolution {place} ({node})" for place, node in enumerate(own, 1)}
+    return each.rename(index=names).sort_values("ms", ascending=False)
 
 
 def convolutions(table: pd.DataFrame) -> pd.Series[float]:

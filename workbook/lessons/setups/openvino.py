@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...server import Server, Triton
 from .. import formats
+from ..premises import Premise
 from ..workspace import folder
 from . import onnxruntime, variants
 
@@ -173,17 +174,19 @@ def said(server: Server, names: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def lone_costs(server: Triton, names: Mapping[str, str]) -> dict[str, float]:
+def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, float], Premise]:
     """How long one picture takes, as a share of eight in one request.
 
     Args:
         server: of `laboratory`; it loads the models and unloads them.
         names: what the notebook calls a way → its model.
+
+    Returns:
+        The share of each way, and the premise that repeated measurements agreed.
     """
-    one, eight = (
-        variants.measure(server, names, formats.pictures()[:rows])["ms"] for rows in (1, 8)
-    )
-    return {way: float(one[way] / eight[way]) for way in names}
+    one, eight = (variants.measure(server, names, formats.pictures()[:rows]) for rows in (1, 8))
+    shares = {way: float(one["ms"][way] / eight["ms"][way]) for way in names}
+    return shares, variants.repeated(one) & variants.repeated(eight)
 
 
 def lone(models: Path, source: str) -> None:

@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 
 #: The formats whose network lecture 2 measures in other notebooks: the backend → the notebook.
 ELSEWHERE = {
+    "python": "02__python",
     "pytorch": "04__pytorch",
     "onnxruntime": "05__onnxruntime",
     "openvino": "06__openvino",
@@ -192,7 +193,7 @@ def near(found: Mapping[str, Array]) -> pd.DataFrame:
         }
         for name, logits in found.items()
     }
-    return pd.DataFrame(rows).T
+    return pd.DataFrame(rows).T.astype({"changed": int})
 
 
 def changes_by_threshold(logits: Array, thresholds: Sequence[float] | Array) -> Array:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import measure as tools
 from ...server import Server, Triton
+from ..formats import memory_mb
 from ..premises import Premise, steady
 
 #: How often each setting has its turn, and how many requests it gets then.
@@ -74,18 +74,20 @@ def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -
 
     Returns:
         One row per setting: `ms`, the median of the fastest turn; `first_ms`, of the first request;
-        `memory_mb`, what the server's processes had more with this model than without; `spread`, by
-        what factor the two fastest turns differ (programs that disturb one turn spoil no figure).
+        `memory_mb`, what the model's own processes have, and what the server's has more than
+        before; `spread`, by what factor the two fastest turns differ (programs that disturb one
+        turn spoil no figure).
     """
     turns: dict[str, list[float]] = {setting: [] for setting in names}
     first: dict[str, float] = {}
     memory: dict[str, float] = {}
     for setting, name in names.items():
-        before = _memory(server)
+        _, before = memory_mb(server, name)
         server.load(name)
         first[setting] = _times(server, name, batch, 1)[0]
         _times(server, name, batch, 2)  # some frameworks optimize at the second call
-        memory[setting] = _memory(server) - before
+        own, rest = memory_mb(server, name)
+        memory[setting] = own + max(rest - before, 0.0)  # the server may give memory back meanwhile
     for _ in range(ROUNDS):
         for setting, name in names.items():
             turns[setting].append(float(np.median(_times(server, name, batch, REQUESTS))))
@@ -127,7 +129,3 @@ def _times(server: Server, model: str, batch: npt.NDArray[Any], count: int) -> l
             client.infer(model, [tensor])
             times.append((time.perf_counter() - began) * 1000)
     return times
-
-
-def _memory(server: Triton) -> float:
-    return float(tools.processes(server)["memory_mb"].sum())

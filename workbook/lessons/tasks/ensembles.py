@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ... import measure
 from ...server import Server
+from ...server.explain import explain
 from ..setups import ensembles as setup
 from ..setups import written
 from ..workspace import laboratory
@@ -56,11 +57,19 @@ def blank(server: Server) -> None:
             if not error:
                 raise NotYet("The blank text got an answer, and no error.")
             if "blank" not in error:
-                raise NotYet(f"The blank text got an error with other words: {error[-120:]}")
+                raise NotYet(
+                    f"The blank text got an error with other words: {_words(server, error)}"
+                )
         elif error:
-            raise NotYet(f"Text {number + 1} is fine, and got an error: {error[-120:]}")
+            raise NotYet(f"Text {number + 1} is fine, and got an error.\n{_words(server, error)}")
         elif "label" not in outputs or outputs["label"].item().decode() != expected[number]:
             raise NotYet(f"Text {number + 1} got another language than from the ensemble.")
+
+
+def _words(server: Server, error: str) -> str:
+    """What an error says, and where in the program it came from."""
+    found = explain(error, server, "language_bls")
+    return "\n".join(filter(None, [found.what, found.where]))
 
 
 def start(folder: Path) -> Server:

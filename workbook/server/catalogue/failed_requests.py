@@ -540,8 +540,27 @@ REQUESTS.row(
     "Stub process '{name}' is not healthy",
     what="The process of {asked} ended while it worked on a request.",
     where="model.py, execute",
-    todo="Load the model again; the end of the server's log may say why it ended. Usual reasons: "
-    "too little memory, a crash in a native library, os._exit.",
+    todo="The end of the server's log may say why; usual reasons: too little memory, a crash in a "
+    "native library, os._exit. The laptop server loads the model again by itself; on another one, "
+    "load it.",
+)
+REQUESTS.row(
+    "stub-ended",
+    "the process of model '{name}' has ended, and the server is loading the model again",
+    "The process of model '{name}' has ended: {how}",
+    what="The process of {name} has ended, and the server loads the model again.",
+    where="the server's log: look for the lines with `has ended`",
+    todo="Ask again in some seconds. Usual reasons: too little memory, a crash in a native "
+    "library, os._exit. A model that ends four times in a minute is unloaded.",
+)
+REQUESTS.row(
+    "stub-ended-for-good",
+    "the process of model '{name}' has ended",
+    what="The process of {name} has ended, and with model control mode none the server cannot load "
+    "it again.",
+    where="the server's log: look for the line with `has ended`",
+    todo="Start the server again. Usual reasons: too little memory, a crash in a native library, "
+    "os._exit.",
 )
 REQUESTS.row(
     "empty-outputs",

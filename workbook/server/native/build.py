@@ -17,15 +17,16 @@ _FOLDER = Path(__file__).parent
 _FASTPATH = _FOLDER / "fastpath.cc"
 _PROGRAMS = (_FOLDER / "forkserver.py", _FOLDER / "jail.py")  # what the fork server runs
 _START_STUB = _FOLDER / "start_stub.c"
-#: The sources of the library that the server preloads: those in C, and one in C++.
+#: The sources of the library that the server preloads: those in C, then those in C++.
 _PRELOADED = tuple(
     _FOLDER / name
     for name in (
         "autocomplete.c",
         "forkserver.c",
-        "models_alone.c",
+        "load_calls.c",
         "huge_inputs.c",
         "failed_models.cc",
+        "revive.cc",
     )
 )
 #: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.

@@ -13,8 +13,8 @@
    address 0x1f8, and the server ends with SIGSEGV. A thread that wakes another is often interrupted
    by just that. So here the thread that was woken goes on when the one that woke it has come to its
    next wait (pthread_cond_wait), or has ended; at the latest after a second. The instance's thread
-   waits when it has written its list. In the server only loading and unloading wait for futures; no
-   request does.
+   waits when it has written its list. The server's core waits for futures only where it loads and
+   unloads. The Python backend waits for the answers to BLS requests by them: those go on at once.
 
    2. A stub that dies while it holds a lock. The mutexes in the memory that the server shares with
    a stub are robust: if the owner dies, the next to ask gets the lock, with the status EOWNERDEAD
@@ -36,7 +36,7 @@
    When the stub goes on, it answers all the same. The server takes that answer for the next
    request's, or reads memory that now holds something else, and ends with SIGSEGV. So here the wait
    (sem_timedwait), and those for the flag's lock, end when the stub has answered or has ended, and
-   not by the clock. Which stub it is says fastpath.cc, through which each execution goes. */
+   not by the clock. Which stub it is says revive.cc, to which each execution is told. */
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -55,6 +55,13 @@
 
 /* autocomplete.c: the stub for auto-completion that this thread has started, or 0. */
 extern "C" int completing_child();
+
+/* Whether a child of this process has ended, and how. It is not waited for: that is its parent's to
+   do. revive.cc uses it, too. */
+extern "C" bool workbook_has_ended(int child, siginfo_t *how) {
+    const int failed = waitid(P_PID, child, how, WEXITED | WNOHANG | WNOWAIT);
+    return failed != 0 || how->si_pid == child;
+}
 
 /* An exception is caught by the name of its type. This is the name, and `what` the one function,
    that Triton's Python backend uses of its own type. */
@@ -95,11 +102,9 @@ int given(pthread_mutex_t *mutex, int status) {
     return status == EOWNERDEAD ? pthread_mutex_consistent(mutex) : status;
 }
 
-/* Whether a child of this process has ended. It is not waited for: that is its parent's to do. */
 bool has_ended(int child) {
-    siginfo_t state = {};
-    const int failed = waitid(P_PID, child, &state, WEXITED | WNOHANG | WNOWAIT);
-    return failed != 0 || state.si_pid == child;
+    siginfo_t how = {};
+    return workbook_has_ended(child, &how);
 }
 
 /* A second from now. */
@@ -141,6 +146,12 @@ bool goes_on(int error) {
     return lives;
 }
 
+/* Whether code at this address is the Python backend's, or a library's that stands in front of it. */
+bool is_of_python_backend(void *code) {
+    Dl_info found;
+    return dladdr(code, &found) != 0 && strstr(found.dli_fname, "libtriton_python") != nullptr;
+}
+
 /* The function of this name that this library stands in front of. */
 template <typename Function>
 Function next(const char *name, const char *version = nullptr) {
@@ -160,7 +171,7 @@ ILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE
 
 extern "C" {
 
-/* fastpath.cc: the stub of this name that this thread has started, or 0. The second-last word on a
+/* revive.cc: the stub of this name that this thread has started, or 0. The second-last word on a
    stub's command line is its instance's name. */
 int workbook_stub_named(const char *name) {
     return child_of_this_thread([name](int child) {
@@ -179,8 +190,11 @@ int workbook_stub_named(const char *name) {
     });
 }
 
-/* fastpath.cc: this thread now waits for answers of this stub; 0 when it has them. */
+/* revive.cc: this thread now waits for answers of this stub; 0 when it has them. */
 void workbook_serves(int stub) { serving = stub; }
+
+/* revive.cc: that stub, or 0. */
+int workbook_served() { return serving; }
 
 void NOTIFY_ALL(unsigned *future) { /* static: it gets no object */
     static const auto real = next<decltype(&NOTIFY_ALL)>(TEXT(NOTIFY_ALL));
@@ -193,6 +207,7 @@ void NOTIFY_ALL(unsigned *future) { /* static: it gets no object */
 bool WAIT_UNTIL(void *self, unsigned *future, unsigned value, bool has_end, int64_t s, int64_t ns) {
     static const auto real = next<decltype(&WAIT_UNTIL)>(TEXT(WAIT_UNTIL));
     const bool ready = real(self, future, value, has_end, s, ns);
+    if (is_of_python_backend(__builtin_return_address(0))) return ready;
     const int at = place(future);
     const timespec step = {0, STEP_NS};
     for (int steps = 0; ready && steps < STEPS; steps++) {

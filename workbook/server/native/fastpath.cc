@@ -76,9 +76,13 @@ API TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output*, void**, uint64_t bytes, in
     int64_t* device);
 API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSERVER_Error*);
 
-/* failed_models.cc, if it is preloaded. */
-extern "C" __attribute__((weak)) int workbook_stub_named(const char* name);
-extern "C" __attribute__((weak)) void workbook_serves(int stub);
+/* revive.cc, if it is preloaded. */
+#define REVIVE extern "C" __attribute__((weak))
+REVIVE void workbook_started(TRITONBACKEND_ModelInstance*);
+REVIVE int workbook_ends(TRITONBACKEND_ModelInstance*);
+REVIVE void workbook_ended(int stub);
+REVIVE int workbook_executes(TRITONBACKEND_ModelInstance*, char* words, size_t size);
+REVIVE void workbook_executed();
 
 namespace {
 
@@ -582,32 +586,21 @@ void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     table[handle] = std::move(instance);
 }
 
-/* The stubs of the instances, by process id; guarded by table_lock. */
-std::unordered_map<TRITONBACKEND_ModelInstance*, int> stubs;
-
-/* Remembers the stub that this thread has started for an instance. */
-void RememberStub(TRITONBACKEND_ModelInstance* handle) {
-    const char* name;
-    if (workbook_stub_named == nullptr) return;
-    Check(TRITONBACKEND_ModelInstanceName(handle, &name));
-    const int stub = workbook_stub_named(name);
-    std::unique_lock<std::shared_mutex> hold(table_lock);
-    stubs[handle] = stub;
+/* Answers requests with an error, and releases them. */
+void Refuse(TRITONBACKEND_ModelInstance* handle, TRITONBACKEND_Request** requests, uint32_t count,
+    const char* words) {
+    const uint64_t now = Now();
+    TRITONSERVER_Error* error = TRITONSERVER_ErrorNew(kUnavailable, words);
+    for (uint32_t i = 0; i < count; i++) {
+        TRITONBACKEND_Response* response = nullptr;
+        Ignore(TRITONBACKEND_ResponseNew(&response, requests[i]));
+        if (response != nullptr) Ignore(TRITONBACKEND_ResponseSend(response, kFinal, error));
+        Ignore(TRITONBACKEND_ModelInstanceReportStatistics(
+            handle, requests[i], false, now, now, now, now));
+        Ignore(TRITONBACKEND_RequestRelease(requests[i], kReleaseAll));
+    }
+    TRITONSERVER_ErrorDelete(error);
 }
-
-/* While it lives, this thread's waits for the instance's stub last until that answers or ends. */
-class Waiting {
-  public:
-    explicit Waiting(TRITONBACKEND_ModelInstance* handle) {
-        if (workbook_serves == nullptr) return;
-        std::shared_lock<std::shared_mutex> hold(table_lock);
-        auto found = stubs.find(handle);
-        if (found != stubs.end()) workbook_serves(found->second);
-    }
-    ~Waiting() {
-        if (workbook_serves != nullptr) workbook_serves(0);
-    }
-};
 
 /* The error of a model that did not load, as the real backend reports it. Triton's Python backend
    makes each exception an internal error, and adds the exception's name and the places that it came
@@ -691,9 +684,11 @@ ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance)
             taken = std::move(found->second);
             table.erase(found);
         }
-        stubs.erase(instance);
     }
-    return PASS_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
+    const int stub = workbook_ends == nullptr ? 0 : workbook_ends(instance);
+    TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelInstanceFinalize, instance);
+    if (workbook_ended != nullptr) workbook_ended(stub);
+    return error;
 }
 
 ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
@@ -701,7 +696,7 @@ ENTRY TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instanc
     TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelInstanceInitialize, instance);
     if (error != nullptr) return AsTheRealBackend(error);
     try {
-        RememberStub(instance);
+        if (workbook_started != nullptr) workbook_started(instance);
         Take(instance, from);
         return nullptr;
     } catch (const std::exception& error) {  // the core then finalizes the instance
@@ -715,6 +710,15 @@ ENTRY TRITONBACKEND_ModelInstanceExecute(
         taken->Execute(requests, count);
         return nullptr;
     }
-    const Waiting waiting(instance);
-    return PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+    if (workbook_executes == nullptr)
+        return PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+    char words[512];
+    if (workbook_executes(instance, words, sizeof words)) {
+        Refuse(instance, requests, count, words);
+        return nullptr;
+    }
+    TRITONSERVER_Error* error =
+        PASS_ON(TRITONBACKEND_ModelInstanceExecute, instance, requests, count);
+    workbook_executed();
+    return error;
 }

@@ -243,6 +243,7 @@ class _ForkServer:
             return None
         if pid == 0:
             reply.close()
+            os.setpgid(0, 0)  # revive.cc ends what the stub leaves by its group
             os.chdir(folder)
             if self._jail is not None:
                 words = self._enter_jail(words)

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,11 +20,23 @@
 typedef struct TRITONSERVER_Error Error;
 typedef Error *AddInput(void *, const char *, int, const int64_t *, uint64_t);
 
+/* The functions of the server, and this machine's memory in bytes: looked up at the first request. */
+static AddInput *real;
+static uint32_t (*size_of)(int);
+static Error *(*new_error)(int, const char *);
+static uint64_t memory;
+
+static void look_up(void) {
+    *(void **)&real = dlsym(RTLD_NEXT, "TRITONSERVER_InferenceRequestAddInput");
+    *(void **)&size_of = dlsym(RTLD_NEXT, "TRITONSERVER_DataTypeByteSize");
+    *(void **)&new_error = dlsym(RTLD_NEXT, "TRITONSERVER_ErrorNew");
+    memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Whether data of a shape would take more bytes than this machine has memory. A dimension of 0 is
    left out: there are no data then, but numpy ends a Python model's process by its exception where
    the product of the others is too large. */
 static int is_huge(const int64_t *shape, uint64_t dims, uint64_t bytes) {
-    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     int over = 0;
     for (uint64_t i = 0; i < dims; i++) {
         if (shape[i] < 0) return 0; /* for the core to refuse */
@@ -35,12 +48,8 @@ static int is_huge(const int64_t *shape, uint64_t dims, uint64_t bytes) {
 
 Error *TRITONSERVER_InferenceRequestAddInput(
     void *request, const char *name, int type, const int64_t *shape, uint64_t dims) {
-    AddInput *real;
-    uint32_t (*size_of)(int);
-    Error *(*new_error)(int, const char *);
-    *(void **)&real = dlsym(RTLD_NEXT, "TRITONSERVER_InferenceRequestAddInput");
-    *(void **)&size_of = dlsym(RTLD_NEXT, "TRITONSERVER_DataTypeByteSize");
-    *(void **)&new_error = dlsym(RTLD_NEXT, "TRITONSERVER_ErrorNew");
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_up);
     const uint32_t size = size_of(type);
     if (is_huge(shape, dims, size != 0 ? size : LENGTH_OF_A_STRING)) {
         char words[512];

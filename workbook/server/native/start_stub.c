@@ -139,6 +139,7 @@ int main(int argc, char **argv) {
     if (getenv(JAIL_VARIABLE) != NULL) refuse(argc, argv);
     /* Nothing of the server's but its log is open in the stub: no connection of a client. */
     int keep = extra >= 0 ? dup2(extra, 3) : 2;
+    setpgid(0, 0); /* revive.cc ends what the stub leaves by its group */
     syscall(SYS_close_range, (unsigned)keep + 1, ~0u, 0u);
     execv(argv[1], argv + 1);
     perror(argv[1]);

@@ -1,0 +1,95 @@
+"""An answer as it grows, token by token, and what its sender wants of it.
+
+The same file is in `chat` and in `chat_stream`: a model's folder must be complete by itself.
+"""
+
+import json
+
+import numpy as np
+
+#: Parameters that are numbers: default, smallest and largest value.
+NUMBERS = {
+    "max_tokens": (16, 1, 256),
+    "temperature": (1.0, 0.0, 2.0),
+    "top_p": (1.0, 1e-3, 1.0),
+    "seed": (None, 0, 2**63 - 1),
+}
+#: Of these, the whole ones.
+WHOLE = ("max_tokens", "seed")
+
+
+class BadRequest(Exception):
+    """Cannot be answered. Its sender gets the message."""
+
+
+def read_parameters(text):
+    """Turn the JSON of `sampling_parameters` into a dict with all five parameters.
+
+    Raises:
+        BadRequest: it is no JSON object, has an unknown name, or a value that does not fit.
+    """
+    # TODO (bad requests): an error for each of these cases. As it is, all is believed.
+    given = json.loads(text or "{}")
+    found = {name: given.get(name, default) for name, (default, _, _) in NUMBERS.items()}
+    stop = given.get("stop", [])
+    found["stop"] = [stop] if isinstance(stop, str) else stop
+    return found
+
+
+class Answer:
+    """One prompt and the answer to it.
+
+    Attributes:
+        prompt: ids of the prompt's tokens.
+        tokens: ids of the answer's tokens so far, without the end of text.
+        logprobs: for each of them, the logarithm of its probability.
+        text: the text that can be shown so far.
+        reason: "stop" or "length" where it has ended, else "".
+    """
+
+    def __init__(self, prompt, parameters, tokenizer, settings):
+        """`settings` is the network's config.json.
+
+        Raises:
+            BadRequest: the prompt is empty or too long.
+        """
+        self.tokenizer, self.wanted = tokenizer, read_parameters(parameters)
+        self.prompt = tokenizer.encode(prompt).ids
+        self.end = settings["eos_token_id"]
+        context = settings["max_position_embeddings"]
+        # TODO (bad requests): an empty prompt, and one that leaves no room for an answer.
+        self.most = min(self.wanted["max_tokens"], context - len(self.prompt))
+        self.random = np.random.default_rng(self.wanted["seed"])
+        self.tokens, self.logprobs, self.text, self.reason = [], [], "", ""
+
+    def choose(self, scores):
+        """Choose the next token from the scores of all tokens (float32, one per token).
+
+        Temperature 0: the token with the highest score. Otherwise one is drawn from the nucleus:
+        the fewest of the likeliest tokens whose probabilities add up to top_p.
+
+        Returns:
+            Its id, and the logarithm of its probability at temperature 1 among all tokens.
+        """
+        # TODO (likeliest tokens, then drawing): self.wanted has temperature and top_p, self.random
+        # is this answer's own generator of random numbers.
+        raise NotImplementedError
+
+    def add(self, token, logprob):
+        """Add a token, and find out whether the answer ends with it.
+
+        Returns:
+            The text that can be shown now and could not be shown before; it may be "".
+        """
+        # TODO (likeliest tokens): self.tokens and self.logprobs grow, unless it is self.end.
+        # self.reason says why the answer has ended; self.most is how many tokens it may have.
+        # TODO (stop texts): self.wanted["stop"] is a list of texts.
+        return ""
+
+    def settled(self, whole):
+        """Leave out what the next token may still change.
+
+        That is a character of which bytes are missing, and what may begin a stop text.
+        """
+        # TODO (stop texts).
+        return whole

@@ -1,0 +1,125 @@
+"""What a server and its processes hold: memory, descriptors, threads, shared memory, files."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from workbook.server import Triton, run_folders
+
+_PAGES = re.compile(r"^(Pss|Private_Dirty): +(\d+) kB$", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What is held at one moment. Memory in MiB.
+
+    Attributes:
+        private: pages of the server's own that it has written to. shared: its part of the others,
+            each divided by the number of processes that have it. Pages of a file that nobody has
+            written to count there, also where this process alone has it: another program that opens
+            the same file would change that.
+        descriptors, threads: of the server.
+        processes: that the server has started: fork servers, stubs, and what stands before these.
+        their_private, their_shared, their_descriptors, their_threads: the sums over them.
+        shm: of the server's regions in /dev/shm. regions: their number.
+        files: in the folders that the server and the deploys write to.
+    """
+
+    private: float
+    shared: float
+    descriptors: float
+    threads: float
+    processes: float
+    their_private: float
+    their_shared: float
+    their_descriptors: float
+    their_threads: float
+    shm: float
+    regions: float
+    files: float
+
+
+#: The columns of a table: a field of `Held`, its title, and whether it is memory.
+COLUMNS = {
+    "private": ("server: private MiB", True),
+    "shared": ("server: shared MiB", True),
+    "descriptors": ("server: descriptors", False),
+    "threads": ("server: threads", False),
+    "processes": ("processes", False),
+    "their_private": ("their private MiB", True),
+    "their_shared": ("their shared MiB", True),
+    "their_descriptors": ("their descriptors", False),
+    "their_threads": ("their threads", False),
+    "shm": ("/dev/shm MiB", True),
+    "regions": ("regions", False),
+    "files": ("files", False),
+}
+
+
+class Watched:
+    """A running server, and the folders whose files are counted."""
+
+    def __init__(self, server: Triton, folders: Iterable[Path]) -> None:
+        assert server.pid is not None
+        assert server.log is not None
+        self.run = server.log.parent
+        orders = json.loads((self.run / run_folders.ORDERS).read_text(encoding="utf-8"))
+        self._prefix = str(orders["shm_prefix"])
+        self._server = psutil.Process(server.pid)
+        self._folders = (self.run, *folders)
+
+    def processes(self) -> list[psutil.Process]:
+        """What the server has started and what has not ended."""
+        return list(self._server.children(recursive=True))
+
+    def now(self) -> Held:
+        """What is held now."""
+        theirs = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+                theirs.append(_held(process))
+        private, shared, descriptors, threads = _held(self._server)
+        regions = self.regions()
+        return Held(
+            private,
+            shared,
+            descriptors,
+            threads,
+            processes=len(theirs),
+            their_private=sum(one[0] for one in theirs),
+            their_shared=sum(one[1] for one in theirs),
+            their_descriptors=sum(one[2] for one in theirs),
+            their_threads=sum(one[3] for one in theirs),
+            shm=sum(regions.values()),
+            regions=len(regions),
+            files=self.files(),
+        )
+
+    def regions(self) -> dict[str, float]:
+        """The server's regions in /dev/shm: MiB in use, by name."""
+        found = {}
+        for path in Path("/dev/shm").glob(f"{self._prefix}*"):
+            with contextlib.suppress(FileNotFoundError):
+                found[path.name] = path.stat().st_blocks * 512 / 2**20
+        return found
+
+    def files(self) -> int:
+        """How many files the server and the deploys have written and not removed."""
+        return sum(len(list(folder.rglob("*"))) for folder in self._folders)
+
+
+def _held(process: psutil.Process) -> tuple[float, float, int, int]:
+    """Private and shared memory, descriptors and threads of a process."""
+    # The whole sum by the kernel: psutil reads and adds up hundreds of mappings.
+    text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8")
+    pages = {name: int(size) / 1024 for name, size in _PAGES.findall(text)}
+    private = pages.get("Private_Dirty", 0.0)
+    shared = pages.get("Pss", 0.0) - private
+    return private, shared, process.num_fds(), process.num_threads()

@@ -1,0 +1,283 @@
+"""The checks of a6__llm: a token loop by BLS, as a stream, and on vLLM.
+
+Students get this file, so it holds no expected answer. The network is given: what it says to given
+tokens is computed with numpy (`a6_network.logits`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.checks import a6_answers as answers_of
+from grader.checks import a6_facts as facts
+from grader.checks import a6_knobs as knobs_of
+from grader.checks import a6_loop as loop
+from grader.checks import a6_network as network
+from grader.checks import a6_sampling as drawn
+from grader.checks import a6_stream as streamed
+from grader.checks import a6_vllm as engine
+from grader.checks import require, values
+from grader.checks.define import define
+from grader.checks.probe import Array, Probe
+
+#: The judge loads models of these backends only.
+BACKENDS = ("onnxruntime", "python", "vllm")
+
+_COMPLETE = "The config was complete: take it from a fresh copy."
+
+
+@define(
+    "a6.step",
+    hints=(
+        "Begin with one prompt alone: no filling, a mask of ones behind one 0 for the empty cache, "
+        "positions 0, 1, 2, …. Then two of different lengths.",
+        "ids and mask are tables of zeros into which each row is written from the right: "
+        "ids[row, width - len(tokens):] = tokens. Positions are mask.cumsum(axis=1) - 1, at least "
+        "0. np.pad(mask, ((0, 0), (1, 0))) adds the cache's column.",
+        "Second step: input_ids is first.argmax(axis=1)[:, None], position_ids the last column of "
+        "the positions plus 1, past is `present`, and the mask of the first step gets a column of "
+        "ones on the right.",
+    ),
+    read="Read on: model_repository/llama_tokenizer/1/model.py fills rows up; lecture 2, notebook "
+    "12, has the tensors of llama_onnx.",
+)
+def step(server: Probe, me: str, model: str, first: Array, second: Array) -> None:
+    """You have asked the network for two tokens after two prompts, the second with the cache."""
+    require.backend(server, model, "onnxruntime")
+    loop.own_network(server, me, facts.own_prompts(me)[:4])
+    pair = facts.own_pair(me)
+    shape, each = (2, 1024), "a score for each token, for two rows"
+    before = [facts.tokenizer().encode(prompt).ids for prompt in pair]
+    given = values.array("first", first, shape, because=each, help="It is the output logits.")
+    right = np.array([network.logits(me, row)[-1] for row in before])
+    loop.same_scores("first", given, right, ("the shorter prompt", "the longer prompt"))
+    given = values.array("second", second, shape, because=each, help="It is the output logits.")
+    after = [[*row, int(scores.argmax())] for row, scores in zip(before, right, strict=True)]
+    right = np.array([network.logits(me, row)[-1] for row in after])
+    loop.same_scores("second", given, right, ("the shorter prompt", "the longer prompt"))
+
+
+@define(
+    "a6.greedy",
+    hints=(
+        "Take your cells of task 1: the first step is the same. What must become a loop, and what "
+        "changes for the next step? Begin with one prompt; then a request with two.",
+        "`ask` makes pb_utils.InferenceRequest(model_name=…, inputs=[pb_utils.Tensor(name, array), "
+        "…], requested_output_names=[…]).exec(); look at has_error() first. In `write`, after each "
+        "step: keep the rows that go on, in answers, mask, places and cache alike.",
+        "The loop: scores, cache = ask(ids, places, mask, cache); for each row "
+        "answer.add(*answer.choose(scores_of_row)); on = [row for row, answer in "
+        "enumerate(answers) if not answer.reason]; index everything with on; ids = the last token "
+        "of each, places = places[:, -1:] + 1, mask one column of ones wider.",
+    ),
+    read="Read on: model_repository/chat_bls/1/model.py has such a loop, for another network.",
+)
+def greedy(server: Probe, me: str, model: str) -> None:
+    """At temperature 0 each row gets the network's likeliest tokens, and ends by itself."""
+    config = require.backend(server, model, "python")
+    with require.all_of(help=_COMPLETE):
+        require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.ANSWER)
+        require.batch_size(config, facts.ROWS, because="a request may have 8 rows")
+        require.setting(config, "dynamic_batching")
+    prompts = facts.own_prompts(me)
+    loop.own_network(server, me, prompts[:2])
+    loop.alone(server, me, model, prompts[:3], 12)
+    loop.one_table(server, me, model, prompts[:8], [24, 3, 40, 12, 1, 30, 8, 20])
+    loop.fills_context(server, me, model, prompts[:2])
+    loop.share_steps(server, me, model, prompts[8:], 16)
+    loop.uses_cache(server, model, prompts[0])
+
+
+@define(
+    "a6.sampling",
+    needs=("a6.greedy",),
+    hints=(
+        "Draw on paper: four tokens with probabilities 0.5, 0.3, 0.15, 0.05, and top_p 0.7. Which "
+        "are in the nucleus, and with which probabilities are they drawn?",
+        "The scores are divided by the temperature first; softmax in float64, after the largest "
+        "score is taken away. np.argsort(-chances) sorts; np.cumsum says how many are needed: the "
+        "one that reaches top_p is in.",
+        "count = np.searchsorted(np.cumsum(chances[order]), top_p) + 1; nucleus = order[:count]; "
+        "token = self.random.choice(nucleus, p=chances[nucleus] / chances[nucleus].sum()). "
+        "self.random = np.random.default_rng(seed) is made once per answer. The logprob comes from "
+        "the scores as they were.",
+    ),
+    read="Read on: Holtzman et al., The Curious Case of Neural Text Degeneration (2020), "
+    "section 3.1.",
+)
+def sampling(server: Probe, me: str, model: str) -> None:
+    """Tokens are drawn from the nucleus, as often as they should be; a seed repeats a draw."""
+    prompts = facts.own_prompts(me)
+    drawn.seeds_repeat(server, me, model, prompts[:5], 11)
+    seeds = range(100, 100 + drawn.DRAWS)
+    for prompt, top_p in ((prompts[-1], 0.8), drawn.telling(me, prompts, 0.8)):
+        drawn.frequencies(server, me, model, prompt, seeds, temperature=0.8, top_p=top_p)
+
+
+@define(
+    "a6.stops",
+    needs=("a6.greedy",),
+    hints=(
+        "Print the tokens of an answer as texts. Where does your stop text begin and end? A look "
+        "at the newest token alone does not find it.",
+        "Decode all tokens of the answer after each new one, and look for each stop text in the "
+        "whole: str.find. The smallest place of all wins.",
+        "whole = self.tokenizer.decode(self.tokens); places = [whole.find(stop) for stop in stops "
+        "if stop in whole]; if places: cut whole at min(places), and the reason is stop. What can "
+        "be shown is the rest without a beginning of a stop text at its end: try each length of "
+        "each stop with endswith.",
+    ),
+    read="Read on: class Answer in model_repository/chat_bls/1/sampling.py.",
+)
+def stops(server: Probe, me: str, model: str) -> None:
+    """An answer ends before the first stop text, in its own row, and says why it ended."""
+    drawn.stops(server, me, model, facts.own_prompts(me)[:8])
+
+
+@define(
+    "a6.refusals",
+    needs=("a6.greedy",),
+    hints=(
+        "What happens to the other requests of an execute when one row raises? Catch the error "
+        "where one request is read.",
+        "read_parameters raises BadRequest with a message; so does Answer for its prompt. "
+        "json.loads takes NaN, too, and True is an int for Python. execute turns each BadRequest "
+        "into a response of its own.",
+        "For each number: refuse a bool and what is neither int nor float; then `if not least <= "
+        "value <= most` (which NaN fails, too); max_tokens and seed must be whole. set(given) - "
+        "known names finds a wrong name. In execute: groups.append(str(error)), and later "
+        "failure(message, pb_utils.TritonError.INVALID_ARG).",
+    ),
+    read="Read on: lecture 2, notebook 02, on errors.",
+)
+def refusals(server: Probe, model: str) -> None:
+    """A bad request is refused by itself, and its sender reads why."""
+    loop.refuses_each(server, model, loop.BAD)
+    loop.refuses_row(server, model)
+
+
+@define(
+    "a6.stream",
+    needs=("a6.greedy",),
+    hints=(
+        "Take the loop of `chat` for a single row, and send a response in each turn. What is sent "
+        "where a request is bad?",
+        "text_output of a response is what `add` returns, token_ids what is new since the last "
+        "response, finish_reason is answer.reason: `piece` does that. An error is a response, too: "
+        "sender.send(failure(…)).",
+        "attend: try: await self.write(request, sender); except BadRequest as error: "
+        "sender.send(failure(…)); finally: the final flag. write: before = len(answer.tokens); "
+        "text = answer.add(*answer.choose(scores[0])); sender.send(piece(text, answer, before)). "
+        "`add` must return only what no later token can change.",
+    ),
+    read="Read on: lecture 1, notebook 11; model_repository/llama_stream/1/model.py.",
+)
+def stream(server: Probe, me: str, model: str) -> None:
+    """Tokens come one by one, in order, with an end; no part of a stop text is ever sent."""
+    config = require.backend(server, model, "python")
+    with require.all_of(help=_COMPLETE):
+        require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.ANSWER)
+    prompts = facts.own_prompts(me)
+    streamed.streams_greedy(server, me, model, prompts[:4])
+    streamed.comes_at_once(server, me, model, prompts)
+    streamed.stops(server, me, model, prompts[:6])
+    bad = {name: rows[0] for name, rows in loop.bad_request("A list", '{"top_p": 7}').items()}
+    streamed.refuses(server, model, bad, "a top_p of 7")
+
+
+@define(
+    "a6.clients",
+    needs=("a6.stream",),
+    hints=(
+        "Ask twice at once, from two notebooks or with `stream` in two threads. Does the second "
+        "one wait? And what does your model do when you interrupt the first one?",
+        "A coroutine gives others their turn where it awaits something: exec() waits for all, "
+        "await async_exec() for itself. What belongs to one answer is kept in local variables, not "
+        "in self. Before each step: sender.is_cancelled().",
+        "execute: await asyncio.gather(*(self.attend(request, request.get_response_sender()) for "
+        "request in requests)); write: `while not answer.reason and not sender.is_cancelled():` "
+        "around the steps, each with `await ask(…)`.",
+    ),
+    read="Read on: Python's documentation of asyncio, `Coroutines and tasks`; lecture 2, notebook "
+    "02, on BLS.",
+)
+def clients(server: Probe, me: str, model: str) -> None:
+    """Clients at once get their own answers, side by side; one that leaves ends the work."""
+    prompts = facts.own_prompts(me)
+    long = streamed.comes_at_once(server, me, model, prompts)
+    streamed.together(server, me, model, prompts[:4], long)
+    streamed.leaves(server, model, long)
+
+
+@define(
+    "a6.vllm",
+    hints=(
+        "Two files: config.pbtxt says which backend, 1/model.json what the engine is started with. "
+        "Which of the two knows about tensors and batches?",
+        "config.pbtxt needs a backend and an instance_group of KIND_MODEL; everything else is "
+        "filled in. model.json is one JSON object; `model` is the path of the checkpoint's folder, "
+        "from the model repository.",
+        'backend: "vllm", instance_group { count: 1 kind: KIND_MODEL }; model.json: "model": '
+        '"chat_vllm/1/checkpoint", "dtype": "float32", "enforce_eager": true, "max_num_seqs": 8.',
+    ),
+    read="Read on: lecture 2, notebook 11; model_repository/llama_vllm.",
+)
+def vllm(server: Probe, me: str, vllm: str, answers: list[str]) -> None:
+    """vLLM serves the same network: the same likeliest tokens, from two files of a few lines."""
+    engine.installed(vllm)
+    engine.checkpoint(server, me)
+    engine.arguments(server)
+    engine.configured(server)
+    engine.same_texts(me, answers)
+
+
+@define(
+    "a6.speed",
+    needs=("a6.vllm",),
+    hints=(
+        "tokens_per_second(model, prompts, clients) measures one model once. A single figure says "
+        "little: how much do two of them differ?",
+        "In each round measure all models, one after the other; then take the median of each one's "
+        "rounds.",
+        "rates = {name: [] …}; for each of at least three rounds and each name: "
+        "rates[name].append(tokens_per_second(…)). For one client: tokens_per_second(chat_vllm, "
+        "prompts, clients=1).",
+    ),
+    read="Read on: lecture 2, notebook 11, `Eight clients`.",
+)
+def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
+    """You have measured what continuous batching gains, and how your own loops compare."""
+    engine.installed(vllm)
+    engine.plausible(rates)
+
+
+@define(
+    "a6.knobs",
+    needs=("a6.sampling",),
+    hints=(
+        "One temperature first: facts.requests_of([prompts[0]] * 8, […eight dicts…]) makes a "
+        "request with a seed per row, and infer(drawing, …) asks. What is the mean surprise?",
+        "The logprobs are an output of `chat`, of the same shape as token_ids; those of the "
+        "filling do not count.",
+        "For each temperature: ask for 8 rows with seeds of their own, keep the tokens that are "
+        "not -1, surprise = -logprobs[tokens != -1].mean(), variety = len(set of all tokens) / "
+        "number of all tokens.",
+    ),
+    read="Read on: the checks in grader/checks/a6_knobs.py; sampling is lecture 2, notebook 11.",
+)
+def knobs(
+    server: Probe,
+    me: str,
+    model: str,
+    temperatures: list[float],
+    answers: list[list[list[int]]],
+    surprise: list[float],
+    variety: list[float],
+) -> None:
+    """You have measured what the temperature does to the answers, with answers that show it."""
+    found = knobs_of.read(me, temperatures, answers)
+    knobs_of.same_figures(me, found, surprise, variety)
+    knobs_of.drawn_so(me, found)
+    require.backend(server, model, "python")
+    (one,) = answers_of.ask(server, model, facts.own_prompts(me)[:1], [{"max_tokens": 2}])
+    answers_of.true_logprobs(me, facts.own_prompts(me)[0], one, "an answer")

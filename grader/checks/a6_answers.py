@@ -1,0 +1,235 @@
+"""How the checks of a6__llm ask `chat`, and what is wrong with an answer.
+
+Whether tokens are the likeliest ones is seen by going along an answer: after each token the
+network's scores, computed here from the weights, must name the next one. So nothing has to be
+generated here, and two tokens with nearly equal scores are both right.
+
+Students get this file: it holds no expected answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbook.zoo import small_llama
+
+from . import a6_facts as facts
+from . import a6_network as network
+from .failure import Failure
+from .probe import Array, Probe
+
+OUTPUTS = tuple(facts.ANSWER)
+_PADDING = (
+    "Shorter prompts are filled up on the left. Three things must say so: the mask is 0 there, the "
+    "positions count a row's own tokens only, and the cache's first column stays hidden."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """One answer.
+
+    Attributes:
+        text: its text.
+        tokens: ids of its tokens.
+        logprobs: the logarithm of the probability of each.
+        reason: why it ended.
+    """
+
+    text: str
+    tokens: list[int]
+    logprobs: list[float]
+    reason: str
+
+
+def ask(
+    server: Probe, model: str, prompts: Sequence[str], wanted: Sequence[Mapping[str, Any]]
+) -> list[Written]:
+    """The answers to one request with a row for each prompt."""
+    request = facts.requests_of(prompts, [dict(one) for one in wanted])
+    return read(model, server.infer(model, request, outputs=OUTPUTS), len(prompts))
+
+
+def ask_each(
+    server: Probe, model: str, prompts: Sequence[str], wanted: Sequence[Mapping[str, Any]]
+) -> list[Written]:
+    """The answers to many requests of one row each, all sent at once."""
+    requests = [facts.request([prompt], **one) for prompt, one in zip(prompts, wanted, strict=True)]
+    answers = server.together(model, requests, outputs=OUTPUTS)
+    return [read(model, answer, 1)[0] for answer in answers]
+
+
+def read(model: str, answer: Mapping[str, Array], rows: int) -> list[Written]:
+    """The answers in the outputs of one response; fails where these do not fit together."""
+    tokens, logprobs = answer["token_ids"], answer["logprobs"]
+    for name in ("text_output", "finish_reason"):
+        if answer[name].shape != (rows, 1):
+            raise Failure(
+                f"{model} answers {rows} prompt{'s' * (rows != 1)} with {name} of the shape "
+                f"{list(answer[name].shape)}; [{rows}, 1] is wanted.",
+                help="Each output has a row for each row of the request.",
+            )
+    if tokens.ndim != 2 or len(tokens) != rows or logprobs.shape != tokens.shape:
+        raise Failure(
+            f"{model} answers {rows} prompt{'s' * (rows != 1)} with token_ids of the shape "
+            f"{list(tokens.shape)} and logprobs of the shape {list(logprobs.shape)}.",
+            help="Both have a row for each prompt, and as many columns as the longest answer has "
+            "tokens.",
+        )
+    found = []
+    for row in range(rows):
+        filled = np.flatnonzero(tokens[row] == facts.FILLED)
+        count = int(filled[0]) if filled.size else tokens.shape[1]
+        if (tokens[row, count:] != facts.FILLED).any():
+            raise Failure(
+                f"In row {row} of token_ids of {model}, tokens stand after {facts.FILLED}.",
+                help=f"{facts.FILLED} fills up a row after its last token.",
+            )
+        found.append(
+            written(
+                model,
+                answer["text_output"][row, 0],
+                tokens[row, :count],
+                logprobs[row, :count],
+                answer["finish_reason"][row, 0],
+            )
+        )
+    return found
+
+
+def written(model: str, text: Any, tokens: Array, logprobs: Array, reason: Any) -> Written:
+    """One answer from the values of its outputs; fails where they cannot be an answer's."""
+    text, reason = (
+        one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one)
+        for one in (text, reason)
+    )
+    ids = [int(token) for token in tokens]
+    if any(not 0 <= token < small_llama.VOCABULARY for token in ids):
+        raise Failure(f"{model} answers token_ids that are no tokens: they go from 0 to 1023.")
+    if small_llama.EOS in ids:
+        raise Failure(
+            f"token_ids of {model} hold the end of text.",
+            help="The end of text ends an answer. It is no part of it.",
+        )
+    if not np.isfinite(logprobs).all():
+        raise Failure(f"{model} answers logprobs that are not finite numbers.")
+    return Written(text, ids, [float(one) for one in logprobs], reason)
+
+
+def scores_along(me: str, prompt: str, answer: Written) -> tuple[Array, Array]:
+    """The network's scores before each token of an answer, and those after its last one.
+
+    Returns:
+        float64 of the shape (tokens, 1024), and (1024,).
+    """
+    ids = facts.tokenizer().encode(prompt).ids
+    if len(ids) + len(answer.tokens) > small_llama.CONTEXT:
+        raise Failure(
+            f"An answer has {len(answer.tokens)} tokens after a prompt of {len(ids)}; together "
+            f"they may have {small_llama.CONTEXT}.",
+            help="The context length stands in config.json.",
+        )
+    scores = network.logits(me, [*ids, *answer.tokens])[len(ids) - 1 :]
+    return scores[:-1], scores[-1]
+
+
+def most_tokens(prompt: str, max_tokens: int) -> int:
+    """How many tokens an answer may have: max_tokens, or what the context has room for."""
+    return min(max_tokens, small_llama.CONTEXT - len(facts.tokenizer().encode(prompt).ids))
+
+
+def likeliest(me: str, prompt: str, answer: Written, which: str) -> None:
+    """Fail unless each token is the likeliest after those before it.
+
+    Args:
+        me: the student's id.
+        prompt: what was asked.
+        answer: the answer at temperature 0.
+        which: of which answer the message speaks: "the answer to a prompt that came alone".
+    """
+    scores, _ = scores_along(me, prompt, answer)
+    for place, token in enumerate(answer.tokens):
+        short = scores[place].max() - scores[place][token]
+        if short > network.tolerance().allowed:
+            raise Failure(
+                f"In {which}, token {place + 1} of {len(answer.tokens)} is not the likeliest one "
+                "after those before it.",
+                help=_help_for(place, "row" in which),
+            )
+
+
+def _help_for(place: int, among_others: bool) -> str:
+    if among_others:
+        return _PADDING
+    if place == 0:
+        return "The first token follows on the whole prompt. What does llama_step get?"
+    return (
+        "The first token is right. What does the next step get: the new token, its position, a "
+        "mask that is one longer, and the cache of the step before?"
+    )
+
+
+def true_logprobs(me: str, prompt: str, answer: Written, which: str) -> None:
+    """Fail unless each logprob is that of its token among all tokens, at temperature 1."""
+    scores, _ = scores_along(me, prompt, answer)
+    if not answer.tokens:
+        return
+    right = network.log_chances(scores)[np.arange(len(scores)), answer.tokens]
+    off = float(np.abs(np.array(answer.logprobs) - right).max())
+    allowed = network.tolerance()
+    if off > 2 * allowed.allowed:
+        raise Failure(
+            f"In {which}, logprobs differ from the network's by up to {off:.2g}. Allowed is "
+            f"{2 * allowed.allowed:.2g}: {allowed.because}.",
+            help="The natural logarithm of the token's probability among all 1024 tokens, before "
+            "temperature and top_p change anything.",
+        )
+
+
+def right_end(me: str, prompt: str, answer: Written, max_tokens: int, which: str) -> None:
+    """Fail unless an answer without stop texts, at temperature 0, ends where it should."""
+    most = most_tokens(prompt, max_tokens)
+    count = len(answer.tokens)
+    if count > most:
+        raise Failure(
+            f"{which.capitalize()} has {count} tokens, and {most} are the most.",
+            help="max_tokens counts the answer's tokens; prompt and answer together fit into the "
+            "context.",
+        )
+    wanted = "length" if count == most else "stop"
+    if answer.reason != wanted:
+        raise Failure(
+            f"finish_reason of {which} is {answer.reason[:20]!r}; it has {count} tokens, where "
+            f"{most} are the most, so {wanted!r} belongs there.",
+            help='"length": as many tokens as there may be. "stop": the end of text, or a stop '
+            "text.",
+            unquoted=f"finish_reason of {which} is wrong.",
+        )
+    _, after = scores_along(me, prompt, answer)
+    if wanted == "stop" and after.max() - after[small_llama.EOS] > network.tolerance().allowed:
+        raise Failure(
+            f"{which.capitalize()} ends after {count} tokens, but the end of text is not the "
+            "likeliest token there.",
+            help="Each row ends by itself: at its own end of text, not at that of another row.",
+        )
+    if answer.text != facts.tokenizer().decode(answer.tokens):
+        raise Failure(
+            f"text_output of {which} is not the text of its token_ids.",
+            help="tokenizer.decode(tokens) makes the text; the end of text is no part of it.",
+        )
+
+
+def greedy(me: str, prompt: str, answer: Written, max_tokens: int, which: str) -> None:
+    """Fail unless an answer at temperature 0 is right in every respect."""
+    likeliest(me, prompt, answer, which)
+    right_end(me, prompt, answer, max_tokens, which)
+    true_logprobs(me, prompt, answer, which)
+
+
+def steps_of(answer: Written) -> int:
+    """How many steps of the network an answer without stop texts takes."""
+    return len(answer.tokens) + (answer.reason == "stop")

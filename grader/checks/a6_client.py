@@ -1,0 +1,155 @@
+"""A client for the notebook of a6__llm: it asks the models, whole or piece by piece.
+
+Students get this file. Checks do not use it: they ask through their probe.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from tritonclient import grpc
+
+from workbook.server import connect
+
+from . import a6_facts as facts
+from . import requests as form
+from .probe import Array
+
+#: So many tokens the answers to the eight clients of `tokens_per_second` have.
+LENGTHS = (16, 96, 24, 64, 16, 80, 32, 48)
+
+
+def infer(model: str, inputs: dict[str, Array], outputs: Sequence[str]) -> list[Array]:
+    """Send one request to a model that answers once; returns its outputs, in this order.
+
+    Raises:
+        InferenceServerException: the server refuses the request.
+    """
+    with connect() as server, server.grpc_client() as client:
+        answer = client.infer(model, form.tensors(inputs), outputs=form.wanted(outputs))
+        return [answer.as_numpy(name) for name in outputs]
+
+
+def ask(model: str, prompts: Sequence[str], **wanted: Any) -> list[str]:
+    """The texts that `chat` answers to prompts, sent as one request.
+
+    Example::
+
+        ask("chat", ["A list", "A class"], temperature=0, max_tokens=8)
+
+    Args:
+        model: the model's name.
+        prompts: at most 8.
+        wanted: sampling parameters, the same for all rows.
+    """
+    (texts,) = infer(model, facts.request(prompts, **wanted), ["text_output"])
+    return [text.decode() for text in texts.ravel()]
+
+
+def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]]:
+    """The pieces of one answer as they come, each with the seconds since the request was sent.
+
+    Raises:
+        InferenceServerException: the model refuses the request.
+    """
+    inputs = facts.single(prompt, **wanted)
+    if model == facts.VLLM:  # unlike ours it sends pieces only where it is asked to
+        inputs |= {"stream": np.array([True]), "exclude_input_in_output": np.array([True])}
+    came: queue.Queue[tuple[float, Any, Any]] = queue.Queue()
+    with connect() as server, server.grpc_client() as client:
+        client.start_stream(lambda result, error: came.put((time.monotonic(), result, error)))
+        began = time.monotonic()
+        client.async_stream_infer(model, form.tensors(inputs), enable_empty_final_response=True)
+        is_last = False
+        while not is_last:
+            when, result, error = came.get(timeout=60)
+            if error is not None:
+                raise error
+            response = result.get_response()
+            is_last = response.parameters["triton_final_response"].bool_param
+            if response.outputs:
+                yield when - began, result.as_numpy("text_output").ravel()[0].decode()
+
+
+def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> float:
+    """How many tokens a model makes per second, where so many clients ask it at once.
+
+    Their answers have 16 to 96 tokens, at temperature 1.
+
+    Args:
+        model: `chat`, `chat_stream` or `chat_vllm`.
+        prompts: one for each client.
+        clients: at most 8.
+    """
+    asked = list(zip(prompts, LENGTHS, strict=False))[:clients]
+    done: queue.Queue[tuple[int, Any]] = queue.Queue()
+    with connect() as server:
+        connections = [server.grpc_client() for _ in asked]
+        try:
+            began = time.monotonic()
+            for connection, (prompt, count) in zip(connections, asked, strict=True):
+                _send(connection, model, prompt, count, done)
+            made = 0
+            for _ in asked:
+                count, error = done.get(timeout=120)
+                if error is not None:
+                    raise error
+                made += count
+            return made / (time.monotonic() - began)
+        finally:
+            for connection in connections:
+                connection.close()
+
+
+def _send(
+    client: grpc.InferenceServerClient,
+    model: str,
+    prompt: str,
+    count: int,
+    done: queue.Queue[tuple[int, Any]],
+) -> None:
+    """Send one request; puts the number of its tokens into `done` when the answer has ended."""
+    inputs = long_request(model, prompt, count)
+    if model == facts.CHAT:
+        client.async_infer(
+            model, form.tensors(inputs), lambda result, error: done.put(_counted(result, error))
+        )
+        return
+    made = [0]
+
+    def hear(result: Any, error: Any) -> None:
+        if error is not None:
+            done.put((0, error))
+            return
+        response = result.get_response()
+        made[0] += _counted(result, None)[0] if response.outputs else 0
+        if response.parameters["triton_final_response"].bool_param:
+            done.put((made[0], None))
+
+    client.start_stream(hear)
+    client.async_stream_infer(model, form.tensors(inputs), enable_empty_final_response=True)
+
+
+def long_request(model: str, prompt: str, count: int) -> dict[str, Array]:
+    """The inputs for an answer of so many tokens at most, at temperature 1, in the model's form."""
+    wanted: dict[str, Any] = {"temperature": 1.0, "seed": count, "max_tokens": count}
+    if model == facts.CHAT:
+        return facts.request([prompt], **wanted)
+    inputs = facts.single(prompt, **wanted)
+    if model == facts.VLLM:
+        inputs |= {"return_num_output_tokens": np.array([True])}
+    return inputs
+
+
+def _counted(result: Any, error: Any) -> tuple[int, Any]:
+    """The number of tokens in a response."""
+    if error is not None:
+        return 0, error
+    counted = result.as_numpy("num_output_tokens")
+    if counted is not None:
+        return int(counted.ravel()[0]), None
+    return int((result.as_numpy("token_ids") != facts.FILLED).sum()), None

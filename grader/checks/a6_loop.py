@@ -1,0 +1,279 @@
+"""Words for a6__llm about the token loop: its batches, its cache, bad requests.
+
+Students get this file: it holds no expected answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbook.zoo import small_llama
+
+from . import a6_answers as answers_of
+from . import a6_facts as facts
+from . import a6_network as network
+from . import require
+from .a6_answers import Written
+from .failure import Failure
+from .probe import Array, Counts, Probe, Refusal
+
+#: A loop without a cache computes the whole text in every step. Of a step of `_LONG` tokens, one
+#: with a single token takes about a tenth. So all steps of an answer together may take this share
+#: of as many long ones; without a cache they take more than as many. A busy machine makes short
+#: steps longer, so the best of some tries counts.
+_SHARE, _TRIES = 0.6, 4
+_LONG, _STEPS = 200, 20
+
+
+def first_step(prompts: Sequence[str]) -> dict[str, Array]:
+    """The inputs of llama_step for the first token after each prompt, filled up on the left."""
+    rows = [facts.tokenizer().encode(prompt).ids for prompt in prompts]
+    width = max(map(len, rows))
+    ids = np.zeros((len(rows), width), np.int64)
+    mask = np.zeros((len(rows), width), np.int64)
+    for number, row in enumerate(rows):
+        ids[number, width - len(row) :] = row
+        mask[number, width - len(row) :] = 1
+    return {
+        "input_ids": ids,
+        "position_ids": np.maximum(mask.cumsum(axis=1) - 1, 0),
+        "attention_mask": np.pad(mask, ((0, 0), (1, 0))),
+        "past": np.zeros((len(rows), *facts.EMPTY), np.float32),
+    }
+
+
+def own_network(server: Probe, me: str, prompts: Sequence[str]) -> None:
+    """Fail unless `llama_step` is the student's network, as the notebook wrote it."""
+    require.backend(server, facts.STEP, "onnxruntime")
+    answer = server.infer(facts.STEP, first_step(prompts), outputs=["logits"])["logits"]
+    fresh = "fetch_network(me) writes it. Run that cell again, and deploy models/llama_step."
+    require.shape(facts.STEP, answer, (len(prompts), small_llama.VOCABULARY), help=fresh)
+    right = [network.logits(me, facts.tokenizer().encode(one).ids)[-1] for one in prompts]
+    require.close(
+        answer,
+        np.array(right),
+        what=f"the scores of {facts.STEP}",
+        tolerance=network.tolerance(),
+        help=f"They are compared with those of your network. {fresh}",
+    )
+
+
+def same_scores(name: str, given: Array, right: Array, rows: Sequence[str]) -> None:
+    """Fail unless the scores that a student handed over are the network's, row by row."""
+    off = np.abs(given - right).max(axis=1) > network.tolerance().allowed
+    if not off.any():
+        return
+    if off.all():
+        raise Failure(
+            f"Both rows of `{name}` are not the scores of your network.",
+            help="Is the cache's first column hidden by the mask? Does position 0 belong to the "
+            "first real token?"
+            if name == "first"
+            else "The second step gets the two chosen tokens alone, at the next positions, a mask "
+            "that is one column wider, and `present` of the first step as `past`.",
+        )
+    raise Failure(
+        f"In `{name}` the row of {rows[int(off.argmax())]} is not right; the other one is.",
+        help="What tells the network that a column is filling: the mask, and positions that begin "
+        "with 0 at the first real token. The filling stands on the left.",
+    )
+
+
+def alone(server: Probe, me: str, model: str, prompts: list[str], max_tokens: int) -> None:
+    """Fail unless prompts that come alone get their likeliest tokens."""
+    for prompt in prompts:
+        wanted = [{"temperature": 0, "max_tokens": max_tokens}]
+        (answer,) = answers_of.ask(server, model, [prompt], wanted)
+        answers_of.greedy(me, prompt, answer, max_tokens, "the answer to a prompt that came alone")
+
+
+def one_table(server: Probe, me: str, model: str, prompts: list[str], wanted: list[int]) -> None:
+    """Fail unless prompts of different lengths in one request get their answers, each its own.
+
+    What llama_step has counted shows whether a row that has ended leaves the batch.
+
+    Args:
+        server: the check's probe.
+        me: the student's id.
+        model: the name of the model.
+        prompts: at most 8.
+        wanted: max_tokens of each.
+    """
+    before = server.counts(facts.STEP)
+    parameters = [{"temperature": 0, "max_tokens": most} for most in wanted]
+    answers = answers_of.ask(server, model, prompts, parameters)
+    ran = server.counts(facts.STEP) - before
+    for row, (prompt, answer, most) in enumerate(zip(prompts, answers, wanted, strict=True)):
+        which = f"row {row} of a request with {len(prompts)} prompts"
+        answers_of.greedy(me, prompt, answer, most, which)
+    counted(model, answers, ran, len(prompts))
+
+
+def counted(model: str, answers: Sequence[Written], ran: Counts, rows: int) -> None:
+    """Fail unless llama_step was asked as often as the answers to one request need."""
+    steps = [answers_of.steps_of(answer) for answer in answers]
+    if ran.inferences < sum(steps):
+        raise Failure(
+            f"The answers of {model} need {sum(steps)} rows of {facts.STEP}, and {ran.inferences} "
+            "were asked for.",
+            help=f"Each token comes from {facts.STEP}, by BLS.",
+        )
+    if ran.executions > max(steps) + 1:
+        raise Failure(
+            f"{rows} prompts in one request took {ran.executions} executions of {facts.STEP}; the "
+            f"longest answer needs {max(steps)}.",
+            help="All rows take each step together: one call of llama_step per step.",
+            credit=0.5,
+        )
+    if ran.inferences > sum(steps) + rows:
+        raise Failure(
+            f"{rows} answers with {sum(steps)} steps in all made {facts.STEP} compute "
+            f"{ran.inferences} rows.",
+            help="A row whose answer has ended still goes on. Take it out of ids, mask, positions "
+            "and cache.",
+            credit=0.7,
+        )
+
+
+def share_steps(server: Probe, me: str, model: str, prompts: list[str], max_tokens: int) -> None:
+    """Fail unless requests that are sent at once get their own answers, and share steps."""
+    before = server.counts(facts.STEP)
+    wanted = [{"temperature": 0, "max_tokens": max_tokens}] * len(prompts)
+    answers = answers_of.ask_each(server, model, prompts, wanted)
+    ran = server.counts(facts.STEP) - before
+    for prompt, answer in zip(prompts, answers, strict=True):
+        which = f"one row of {len(prompts)} requests that were sent at once"
+        answers_of.greedy(me, prompt, answer, max_tokens, which)
+    steps = sum(map(answers_of.steps_of, answers))
+    if ran.executions > 0.7 * steps:
+        raise Failure(
+            f"{len(prompts)} requests sent at once took {ran.executions} executions of "
+            f"{facts.STEP} for {steps} steps in all: hardly two shared one.",
+            help="execute gets a list of requests. Make the rows of all of them one batch.",
+            credit=0.5,
+        )
+
+
+def fills_context(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
+    """Fail unless a prompt that nearly fills the context gets an answer, and a short one beside it.
+
+    The answer to the long one ends where the context is full; that to the short one goes on. Its
+    positions stay small, if they count its own tokens only.
+    """
+    room = 12
+    ids = facts.tokenizer().encode(prompts[0] + 80 * " The list is a list.").ids
+    long = facts.tokenizer().decode(ids[: small_llama.CONTEXT - room], skip_special_tokens=False)
+    rows = [long, prompts[1]]
+    request = facts.request(rows, temperature=0, max_tokens=40)
+    (outcome,) = server.outcomes(model, [request], outputs=answers_of.OUTPUTS)
+    if isinstance(outcome, Refusal):
+        raise Failure(
+            f"{model} refuses a request with a prompt of {small_llama.CONTEXT - room} tokens and a "
+            f"short one. The server's message: {outcome.message[:300]}",
+            help="Positions count a row's own tokens only. If those of the short row count the "
+            "filling, too, they leave the context.",
+            unquoted=f"{model} refuses a request with a very long prompt and a short one.",
+        )
+    found = answers_of.read(model, outcome, 2)
+    for row, (prompt, answer) in enumerate(zip(rows, found, strict=True)):
+        which = f"row {row} of a request with a very long prompt and a short one"
+        answers_of.greedy(me, prompt, answer, 40, which)
+
+
+def uses_cache(server: Probe, model: str, prompt: str) -> None:
+    """Fail unless a step computes only the new token: seen from the time that llama_step takes."""
+    text = prompt
+    while len(facts.tokenizer().encode(text).ids) < _LONG:
+        text += " " + prompt
+    whole = first_step([text])
+    alone = []
+    for _ in range(5):
+        before = _seconds(server)
+        server.infer(facts.STEP, whole, outputs=["logits"])
+        alone.append(_seconds(server, before))
+    wanted = {"temperature": 1.0, "max_tokens": _STEPS}
+    shares = []
+    for _ in range(_TRIES):
+        before, counts = _seconds(server), server.counts(facts.STEP)
+        answers_of.ask(server, model, [text], [wanted])
+        took, ran = _seconds(server, before), (server.counts(facts.STEP) - counts).executions
+        if ran >= _STEPS // 2:
+            shares.append(took / max(min(alone) * ran, 1e-9))
+        if shares and shares[-1] <= _SHARE:
+            return
+    if shares:
+        raise Failure(
+            f"After a prompt of {whole['input_ids'].shape[1]} tokens, {_STEPS} steps "
+            f"took {min(shares):.0%} of the time of as many with the whole prompt. With a "
+            "cache it is about a tenth.",
+            help="From the second step on llama_step gets the new token alone, and in `past` what "
+            "`present` was.",
+            credit=0.5,
+        )
+
+
+def _seconds(server: Probe, since: float = 0.0) -> float:
+    """How long llama_step has computed in all, less `since`."""
+    server.counts(facts.STEP)  # when it returns, all that was sent before is counted
+    spent = sum(
+        int(record["inference_stats"]["compute_infer"]["ns"])
+        for record in server.server.statistics(facts.STEP)
+    )
+    return spent / 1e9 - since
+
+
+# -- bad requests ----------------------------------------------------------------------------------
+
+_LONGER = "A list is a list. " * 80
+#: What is wrong, prompt, parameters as text, and words of which the message must have one.
+BAD: tuple[tuple[str, str | bytes, str | bytes, tuple[str, ...]], ...] = (
+    ("an empty prompt", "", "{}", ("empty", "prompt")),
+    ("a prompt that is longer than the context", _LONGER, "{}", ("long", "context")),
+    ("a prompt that is not UTF-8", "Zürich".encode("latin-1"), "{}", ("utf",)),
+    ("parameters that are not JSON", "A list", "max_tokens=5", ("json",)),
+    ("a JSON list in place of an object", "A list", "[5]", ("object", "json", "dict")),
+    ("a parameter that does not exist", "A list", '{"max_token": 5}', ("max_token",)),
+    ("a temperature of -1", "A list", '{"temperature": -1}', ("temperature",)),
+    ("a temperature that is a text", "A list", '{"temperature": "hot"}', ("temperature",)),
+    ("a top_p of 0", "A list", '{"top_p": 0}', ("top_p",)),
+    ("a top_p that is NaN", "A list", '{"top_p": NaN}', ("top_p", "json")),
+    ("max_tokens of 0", "A list", '{"max_tokens": 0}', ("max_tokens",)),
+    ("max_tokens of 2.5", "A list", '{"max_tokens": 2.5}', ("max_tokens",)),
+    ("a seed that is a text", "A list", '{"seed": "one"}', ("seed",)),
+    ("an empty stop text", "A list", '{"stop": [""]}', ("stop",)),
+    ("a stop that is a number", "A list", '{"stop": 5}', ("stop",)),
+)
+
+
+def bad_request(prompt: str | bytes, parameters: str | bytes) -> dict[str, Array]:
+    """The inputs of a request as they are, whether or not they can be answered."""
+    return {
+        "text_input": facts.as_text([prompt]),
+        "sampling_parameters": facts.as_text([parameters]),
+    }
+
+
+def refuses_each(server: Probe, model: str, bad: Sequence[Any]) -> None:
+    """Fail unless each bad request is refused by itself, with a message that says why."""
+    good = facts.request(["A list"], max_tokens=3, temperature=0)
+    for what, prompt, parameters, naming in bad:
+        require.refuses(
+            server, model, bad_request(prompt, parameters), what, good=good, naming=naming
+        )
+
+
+def refuses_row(server: Probe, model: str) -> None:
+    """Fail unless a request is refused as a whole where one of its rows is bad."""
+    wanted = [json.dumps({"max_tokens": 3}), '{"top_p": 7}', "{}"]
+    request = {
+        "text_input": facts.as_text(["A list", "A class", "A name"]),
+        "sampling_parameters": facts.as_text(wanted),
+    }
+    good = facts.request(["A list", "A class"], max_tokens=3, temperature=0)
+    require.refuses(
+        server, model, request, "a bad row among good ones", good=good, naming=("top_p",)
+    )

@@ -1,0 +1,234 @@
+"""Words for a6__llm about the stream: its pieces, its end, clients who leave, clients at once.
+
+Students get this file: it holds no expected answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from . import a6_answers as answers_of
+from . import a6_facts as facts
+from . import a6_sampling as sampling
+from . import require
+from .a6_answers import OUTPUTS, Written
+from .failure import Failure
+from .probe import Probe, Stream
+
+#: So many tokens a stream has at least where its pace is looked at.
+_LONG = 100
+_TIMEOUT = 20.0
+_FINAL = (
+    "Every request needs TRITONSERVER_RESPONSE_COMPLETE_FINAL at its end, after an error too, and "
+    "only one."
+)
+
+
+def pieces(
+    server: Probe, model: str, requests: Sequence[tuple[str, Mapping[str, Any]]]
+) -> list[tuple[Written, Stream]]:
+    """The answers to prompts, each asked by a client of its own, all at once, and their streams.
+
+    Raises:
+        Failure: a stream is refused or does not end, a response is not in form, or only another
+            response than the last says why the answer has ended.
+    """
+    inputs = [facts.single(prompt, **wanted) for prompt, wanted in requests]
+    streams = server.streams(model, inputs, outputs=OUTPUTS, timeout=_TIMEOUT)
+    return [(_joined(model, stream), stream) for stream in streams]
+
+
+def _joined(model: str, stream: Stream) -> Written:
+    if stream.refused is not None:
+        raise stream.refused.failure(model)
+    if stream.ended is None:
+        raise Failure(
+            f"The stream of {model} does not end: {len(stream.parts)} responses came within "
+            f"{_TIMEOUT:.0f} s, and none said that it was the last one.",
+            help=_FINAL,
+        )
+    if not stream.parts:
+        raise Failure(f"The stream of {model} is empty.", help="Send each piece as a response.")
+    texts, tokens, logprobs, reasons = [], [], [], []
+    for part in stream.parts:
+        if part["text_output"].size != 1 or part["finish_reason"].size != 1:
+            raise Failure(
+                f"A response of {model} has text_output of the shape "
+                f"{list(part['text_output'].shape)} and finish_reason of the shape "
+                f"{list(part['finish_reason'].shape)}; [1] is wanted.",
+                help="There is no batch here: a response holds one text.",
+            )
+        if part["token_ids"].size != part["logprobs"].size:
+            raise Failure(f"A response of {model} has not one logprob per token.")
+        texts.append(part["text_output"].ravel()[0])
+        tokens.append(part["token_ids"].ravel())
+        logprobs.append(part["logprobs"].ravel())
+        reasons.append(part["finish_reason"].ravel()[0])
+    early = [place for place, reason in enumerate(reasons[:-1]) if reason not in (b"", "")]
+    if early:
+        raise Failure(
+            f"Response {early[0] + 1} of {len(reasons)} of {model} has a finish_reason already.",
+            help='finish_reason is "" until the last response of an answer.',
+        )
+    whole = b"".join(one if isinstance(one, bytes) else str(one).encode() for one in texts)
+    return answers_of.written(
+        model, whole, np.concatenate(tokens), np.concatenate(logprobs), reasons[-1]
+    )
+
+
+def streams_greedy(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
+    """Fail unless the pieces of answers at temperature 0, joined, are the likeliest tokens."""
+    for prompt in prompts:
+        ((answer, stream),) = pieces(
+            server, model, [(prompt, {"temperature": 0, "max_tokens": 24})]
+        )
+        answers_of.greedy(me, prompt, answer, 24, "an answer of the stream, joined")
+        most = max(len(part["token_ids"].ravel()) for part in stream.parts)
+        if most > 4:
+            raise Failure(
+                f"A response of {model} holds {most} tokens at once.",
+                help="Send each token as soon as it is there.",
+            )
+
+
+def comes_at_once(server: Probe, me: str, model: str, prompts: Sequence[str]) -> tuple[str, int]:
+    """Fail unless a long answer comes piece by piece; returns its prompt and its seed."""
+    for seed, prompt in enumerate(prompts):
+        wanted = {"temperature": 1.0, "top_p": 0.95, "seed": seed, "max_tokens": 200}
+        ((answer, _),) = pieces(server, model, [(prompt, wanted)])
+        which = "an answer of the stream"
+        sampling.in_nucleus(me, prompt, answer, 1.0, 0.95, which)
+        answers_of.true_logprobs(me, prompt, answer, which)
+        if len(answer.tokens) >= _LONG:
+            long, least = facts.single(prompt, **wanted), _LONG // 4
+            _in_time(partial(require.streams, server, model, long, "token_ids", at_least=least))
+            return prompt, seed
+    raise Failure(
+        f"{len(prompts)} answers of {model} at temperature 1 all have fewer than {_LONG} tokens.",
+        help="max_tokens was 200. Only the end of text, a stop text or a full context ends sooner.",
+    )
+
+
+def _in_time(look: Callable[[], object]) -> None:
+    """Look at something that a busy machine can delay: it is wrong if it is so three times."""
+    for tries_left in (2, 1, 0):
+        try:
+            look()
+            return
+        except Failure:
+            if not tries_left:
+                raise
+
+
+def stops(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
+    """Fail unless no part of a stop text is ever sent, and what only looked like one is."""
+    most = 40
+    for number, prompt in enumerate(prompts):
+        wanted: dict[str, Any] = {"temperature": 0, "max_tokens": most}
+        ((whole, _),) = pieces(server, model, [(prompt, wanted)])
+        answers_of.likeliest(me, prompt, whole, "an answer of the stream at temperature 0")
+        if len(whole.text) < 24:
+            continue
+        stop = sampling.stop_between(server.rng, whole.text)
+        ends = ([stop], [stop + "§"])[number % 2]
+        ((answer, _),) = pieces(server, model, [(prompt, {**wanted, "stop": ends})])
+        what = ("a stop text", "a stop text that only begins in the answer")[number % 2]
+        sampling.same_end(answer, sampling.cut(whole, ends), f"{what} in a stream")
+
+
+def refuses(server: Probe, model: str, bad: Mapping[str, Any], what: str) -> None:
+    """Fail unless a bad request is refused, its stream ends, and the next one is answered."""
+    stream, good = server.streams(
+        model, [bad, facts.single("A list", max_tokens=3)], outputs=OUTPUTS, timeout=_TIMEOUT
+    )
+    if stream.refused is None:
+        ended = "is answered" if stream.ended is not None else "gets no answer and no end"
+        raise Failure(
+            f"{what.capitalize()} {ended} by {model}; it should be refused with an error.",
+            help="sender.send(pb_utils.InferenceResponse([], error)), and then the final flag.",
+        )
+    if good.refused is not None or good.ended is None:
+        raise Failure(f"Beside {what}, {model} does not answer a right request.", help=_FINAL)
+
+
+def together(
+    server: Probe, me: str, model: str, prompts: Sequence[str], long: tuple[str, int]
+) -> None:
+    """Fail unless clients at once get their own answers, and none waits until another is done.
+
+    Args:
+        server: the check's probe.
+        me: the student's id.
+        model: the name of the model.
+        prompts: one for each client.
+        long: a prompt and a seed with a long answer.
+    """
+    one = {"temperature": 1.0, "top_p": 0.95, "max_tokens": 60}
+    asked = [(prompt, {**one, "seed": place}) for place, prompt in enumerate(prompts)]
+    alone = [pieces(server, model, [each])[0][0] for each in asked]
+    beside = pieces(server, model, asked)
+    for (answer, _), right in zip(beside, alone, strict=True):
+        if answer.tokens != right.tokens or answer.text != right.text:
+            raise Failure(
+                f"{len(prompts)} clients ask {model} at once. One gets another answer than alone, "
+                "with the same seed.",
+                help="Each request has an answer, a cache and a generator of random numbers of its "
+                "own: nothing of it belongs into self.",
+            )
+    _in_time(lambda: _side_by_side(server, model, long))
+
+
+def _side_by_side(server: Probe, model: str, long: tuple[str, int]) -> None:
+    wanted = {"temperature": 1.0, "top_p": 0.95, "seed": long[1], "max_tokens": 200}
+    first, second = (stream for _, stream in pieces(server, model, [(long[0], wanted)] * 2))
+    assert first.ended is not None
+    assert second.ended is not None
+    latest, earliest = max(first.times[0], second.times[0]), min(first.ended, second.ended)
+    if latest > 0.8 * earliest:
+        raise Failure(
+            f"Two clients ask {model} at once. The first piece for one of them comes after "
+            f"{latest:.2f} s; the other one's answer ends after {earliest:.2f} s.",
+            help="execute must not answer one request after the other: a coroutine that awaits "
+            "async_exec() lets the others go on, one that calls exec() does not.",
+        )
+
+
+def leaves(server: Probe, model: str, long: tuple[str, int]) -> None:
+    """Fail unless the model stops working on an answer whose client has left.
+
+    It is seen from what llama_step counts: threads of the model cannot hide their work from it.
+    """
+    prompt, seed = long
+    inputs = facts.single(prompt, temperature=1.0, top_p=0.95, seed=seed, max_tokens=200)
+    _in_time(lambda: _ends_early(server, model, inputs))
+    ((again, _),) = pieces(server, model, [("A list", {"max_tokens": 3})])
+    if not again.tokens:
+        raise Failure(f"After a client has left, {model} does not answer the next one.")
+
+
+def _ends_early(server: Probe, model: str, inputs: Mapping[str, Any]) -> None:
+    before = server.counts(facts.STEP)
+    (whole,) = server.streams(model, [inputs], timeout=_TIMEOUT)
+    all_steps = (server.counts(facts.STEP) - before).inferences
+    before = server.counts(facts.STEP)
+    (left,) = server.streams(model, [inputs], leave_after=3, timeout=_TIMEOUT)
+    if whole.ended is None or len(left.parts) < 3:
+        raise Failure(f"The stream of {model} does not end, or is empty.", help=_FINAL)
+    steps, deadline = -1, time.monotonic() + 2 * whole.ended + 1
+    while time.monotonic() < deadline:
+        now = (server.counts(facts.STEP) - before).inferences
+        if now == steps:
+            break
+        steps = now
+        time.sleep(0.15)
+    if steps > 0.7 * all_steps:
+        raise Failure(
+            f"The client left after 3 responses. {facts.STEP} still made {steps} of {all_steps} "
+            "steps for this answer.",
+            help="Ask is_cancelled() before each step, and end the stream.",
+        )

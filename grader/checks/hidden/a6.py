@@ -1,0 +1,151 @@
+"""The hidden checks of a6__llm: the same questions, with other prompts and other parameters.
+
+What is right is computed from the student's network (`a6_network`), which the id decides. The
+messages contain no expected value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.checks import a6_answers as answers_of
+from grader.checks import a6_facts as facts
+from grader.checks import a6_knobs as knobs_of
+from grader.checks import a6_loop as loop
+from grader.checks import a6_sampling as drawn
+from grader.checks import a6_stream as streamed
+from grader.checks import a6_vllm as engine
+from grader.checks.define import hidden
+from grader.checks.probe import Array, Probe
+
+
+def seeds(server: Probe, count: int) -> list[int]:
+    """Seeds that are not all neighbours."""
+    return [int(seed) for seed in server.rng.integers(0, 2**31, count)]
+
+
+@hidden("a6.step")
+def secret_step(server: Probe, me: str, model: str, first: Array, second: Array) -> None:
+    """The served step is the student's network for other prompts, too."""
+    loop.own_network(server, me, facts.drawn_prompts(server.rng, 6))
+
+
+@hidden("a6.greedy")
+def secret_greedy(server: Probe, me: str, model: str) -> None:
+    """Other prompts, in other batches, get their likeliest tokens."""
+    prompts = facts.drawn_prompts(server.rng, 16)
+    loop.own_network(server, me, prompts[:3])
+    loop.alone(server, me, model, prompts[:3], 20)
+    most = [int(count) for count in server.rng.integers(1, 48, 6)]
+    loop.one_table(server, me, model, prompts[2:8], most)
+    loop.share_steps(server, me, model, prompts[8:], int(server.rng.integers(10, 24)))
+    loop.fills_context(server, me, model, prompts[:2])
+
+
+@hidden("a6.sampling")
+def secret_sampling(server: Probe, me: str, model: str) -> None:
+    """Other prompts, temperatures and top_p; answers of several tokens."""
+    prompts = facts.drawn_prompts(server.rng, 6)
+    drawn.seeds_repeat(server, me, model, prompts[:5], seeds(server, 1)[0])
+    cold, hot = (float(server.rng.uniform(*limits)) for limits in ((0.6, 0.9), (1.1, 1.6)))
+    first, share = drawn.telling(me, prompts, cold)
+    for prompt, temperature, top_p in ((first, cold, share), (prompts[5], hot, 1.0)):
+        drawn.frequencies(
+            server,
+            me,
+            model,
+            prompt,
+            seeds(server, drawn.DRAWS),
+            temperature=temperature,
+            top_p=top_p,
+        )
+        wanted = [
+            {"temperature": temperature, "top_p": top_p, "seed": seed, "max_tokens": 24}
+            for seed in seeds(server, 6)
+        ]
+        found = answers_of.ask(server, model, prompts, wanted)
+        for asked, answer in zip(prompts, found, strict=True):
+            which = "a row of a request with 6 prompts"
+            drawn.in_nucleus(me, asked, answer, temperature, top_p, which)
+            answers_of.true_logprobs(me, asked, answer, which)
+
+
+@hidden("a6.stops")
+def secret_stops(server: Probe, me: str, model: str) -> None:
+    """Other prompts, stopped at other places."""
+    for _ in range(2):
+        drawn.stops(server, me, model, facts.drawn_prompts(server.rng, 8))
+
+
+@hidden("a6.refusals")
+def secret_refusals(server: Probe, model: str) -> None:
+    """Other bad values of the same kinds."""
+    bad = (
+        ("a temperature above 2", "A list", '{"temperature": 2.5}', ("temperature",)),
+        ("a top_p above 1", "A list", '{"top_p": 1.5}', ("top_p",)),
+        ("a top_p that is true", "A list", '{"top_p": true}', ("top_p",)),
+        ("max_tokens above 256", "A list", '{"max_tokens": 257}', ("max_tokens",)),
+        ("max_tokens that is true", "A list", '{"max_tokens": true}', ("max_tokens",)),
+        ("a seed below 0", "A list", '{"seed": -1}', ("seed",)),
+        ("a temperature that is null", "A list", '{"temperature": null}', ("temperature",)),
+        ("parameters that end too early", "A list", '{"top_p": 0.5', ("json",)),
+        ("parameters that are a number", "A list", "17", ("object", "json", "dict")),
+        ("a parameter of another server", "A list", '{"top_q": 3}', ("top_q",)),
+        ("a prompt that ends within a character", "Zürich".encode()[:2], "{}", ("utf",)),
+        ("a prompt without room for an answer", "list " * 300, "{}", ("long", "context")),
+    )
+    loop.refuses_each(server, model, bad)
+    loop.refuses_row(server, model)
+
+
+@hidden("a6.stream")
+def secret_stream(server: Probe, me: str, model: str) -> None:
+    """Other prompts come piece by piece, with other stop texts."""
+    prompts = facts.drawn_prompts(server.rng, 12)
+    streamed.streams_greedy(server, me, model, prompts[:4])
+    streamed.comes_at_once(server, me, model, prompts)
+    streamed.stops(server, me, model, prompts[4:])
+    bad = {name: rows[0] for name, rows in loop.bad_request("", "{}").items()}
+    streamed.refuses(server, model, bad, "an empty prompt")
+
+
+@hidden("a6.clients")
+def secret_clients(server: Probe, me: str, model: str) -> None:
+    """Other clients at once, six of them."""
+    prompts = facts.drawn_prompts(server.rng, 12)
+    long = streamed.comes_at_once(server, me, model, prompts)
+    streamed.together(server, me, model, prompts[:6], long)
+    streamed.leaves(server, model, long)
+
+
+@hidden("a6.vllm")
+def same_tokens(server: Probe, me: str, vllm: str, answers: list[str]) -> None:
+    """The answers are different texts: not one for all."""
+    engine.same_texts(me, answers)
+
+
+@hidden("a6.speed")
+def same_rates(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
+    """Nothing here is secret: the engine does not run in the judge."""
+    engine.plausible(rates)
+
+
+@hidden("a6.knobs")
+def secret_draws(
+    server: Probe,
+    me: str,
+    model: str,
+    temperatures: list[float],
+    answers: list[list[list[int]]],
+    surprise: list[float],
+    variety: list[float],
+) -> None:
+    """The model draws at another temperature, too, as the network says."""
+    prompt = facts.own_prompts(me)[0]
+    temperature = float(server.rng.uniform(0.4, 1.6))
+    wanted: list[dict[str, Any]] = [
+        {"temperature": temperature, "seed": seed, "max_tokens": knobs_of.MOST}
+        for seed in seeds(server, facts.ROWS)
+    ]
+    found = answers_of.ask(server, model, [prompt] * facts.ROWS, wanted)
+    knobs_of.drawn_so(me, knobs_of.Draws([temperature], [[one.tokens for one in found]]))

@@ -1,0 +1,75 @@
+"""The token loop as a stream: each token is sent as soon as it is there.
+
+Each request is a coroutine: while one waits for the network, the others go on.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from tokenizers import Tokenizer
+
+from .writing import Answer, BadRequest
+
+STEP = "llama_step"
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class TritonPythonModel:
+    """One text in, many pieces out."""
+
+    def initialize(self, args):
+        place = Path(args["model_repository"], args["model_version"])
+        self.tokenizer = Tokenizer.from_str((place / "tokenizer.json").read_text("utf-8"))
+        self.settings = json.loads((place / "config.json").read_text("utf-8"))
+
+    async def execute(self, requests):
+        """Answer all requests side by side."""
+        await asyncio.gather(
+            *(self.attend(request, request.get_response_sender()) for request in requests)
+        )
+
+    async def attend(self, request, sender):
+        """Answer one request. Whatever happens, its stream is ended."""
+        # TODO: send an error as a response. As it is, a bad request gets an empty stream.
+        try:
+            await self.write(request, sender)
+        finally:
+            sender.send(flags=FINAL)
+
+    async def write(self, request, sender):
+        """Send the answer, token by token; stop when its reader has left."""
+        # TODO: the loop of `chat` for one row. piece(text, answer, before) makes a response;
+        # `before` is the number of tokens that were there before this step.
+
+
+def cache_shape(settings):
+    """The shape of an empty cache, without the rows: it has one column, which the mask hides."""
+    heads = settings["num_attention_heads"]
+    size = settings["hidden_size"] // heads
+    return 2 * settings["num_hidden_layers"], heads, 1, size
+
+
+async def ask(ids, places, mask, cache):
+    """One step of the network; see the model `chat`."""
+    # TODO: as in `chat`, with `await request.async_exec()` in place of `request.exec()`.
+    raise NotImplementedError
+
+
+def piece(text, answer, before):
+    """The response with one token; the last one says why the answer has ended."""
+    return pb_utils.InferenceResponse(
+        [
+            pb_utils.Tensor("text_output", np.array([text.encode()], object)),
+            pb_utils.Tensor("token_ids", np.array(answer.tokens[before:], np.int32)),
+            pb_utils.Tensor("logprobs", np.array(answer.logprobs[before:], np.float32)),
+            pb_utils.Tensor("finish_reason", np.array([answer.reason.encode()], object)),
+        ]
+    )
+
+
+def failure(message, code):
+    """The response to a request that cannot be answered."""
+    return pb_utils.InferenceResponse([], pb_utils.TritonError(message, code))

@@ -1,0 +1,285 @@
+"""What is particular to a6__llm. What holds for every assignment: test_assignments.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from grader import sandbox
+from grader.authoring import mutants
+from grader.checks import a6_answers as answers_of
+from grader.checks import a6_facts as facts
+from grader.checks import a6_knobs as knobs
+from grader.checks import a6_loop as loop
+from grader.checks import a6_network as network
+from grader.checks import a6_sampling as sampling
+from grader.checks import a6_step, own
+from grader.checks import a6_vllm as engine
+from grader.checks.a6_answers import Written
+from grader.checks.failure import Failure, NotAttempted
+from grader.sandbox.mounts import course
+from workbook import assignments
+from workbook.zoo import small_llama
+
+ASSIGNMENT = assignments.named("a6")
+STUDENTS = (own.DEFAULT, "anna", "berta", "çetin")
+
+
+def likeliest(me: str, prompt: str, most: int) -> Written:
+    """The answer at temperature 0, computed with numpy."""
+    ids, tokens, logs = facts.tokenizer().encode(prompt).ids, [], []
+    while len(tokens) < most:
+        scores = network.logits(me, [*ids, *tokens])[-1]
+        token = int(scores.argmax())
+        if token == small_llama.EOS:
+            break
+        tokens.append(token)
+        logs.append(float(network.log_chances(scores)[token]))
+    reason = "length" if len(tokens) == most else "stop"
+    return Written(facts.tokenizer().decode(tokens), tokens, logs, reason)
+
+
+def test_mutants_are_many() -> None:
+    assert len(mutants.load(ASSIGNMENT)) >= 40
+
+
+def test_the_file_holds_a_llama() -> None:
+    found = small_llama.read()
+    settings = small_llama.settings()
+    assert found.weights["model.embed_tokens.weight"].shape == (
+        settings["vocab_size"],
+        settings["hidden_size"],
+    )
+    assert {value.dtype for value in found.weights.values()} == {np.dtype(np.float32)}
+    assert 0.8e6 < sum(value.size for value in found.weights.values()) < 1e6
+    assert len(found.titles) == len({*found.titles}) > 100
+    assert small_llama.FILE.stat().st_size < 1 << 20
+
+
+def test_each_student_has_a_network_of_their_own() -> None:
+    """The same for the same id, in whatever case; another one, and other prompts, for another."""
+    anna, berta = network.weights("anna"), network.weights("berta")
+    assert network.weights(" Anna ") is anna
+    assert facts.own_prompts("anna") != facts.own_prompts("berta")
+    assert not np.array_equal(anna["model.norm.weight"], berta["model.norm.weight"])
+    prompt = facts.question("Lambdas")
+    ids = facts.tokenizer().encode(prompt).ids
+    off = np.abs(network.logits("anna", ids)[-1] - network.logits("berta", ids)[-1]).max()
+    assert off > 100 * network.tolerance().allowed
+    for wrong in ("", "  ", 7, None, "x" * 201):
+        with pytest.raises(Failure, match="no student's id"):
+            facts.own_prompts(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("me", STUDENTS)
+def test_the_tasks_hold_for_everybody(me: str) -> None:
+    """Prompts differ in length; some answers end by themselves, others do not; texts can be cut."""
+    prompts = facts.own_prompts(me)
+    assert len({*prompts}) == 16
+    sizes = [len(facts.tokenizer().encode(prompt).ids) for prompt in prompts]
+    assert len({*sizes[:8]}) >= 3
+    assert max(sizes) <= 40
+    assert [len(facts.tokenizer().encode(one).ids) for one in facts.own_pair(me)] == [
+        min(sizes),
+        max(sizes),
+    ]
+    whole = [likeliest(me, prompt, 40) for prompt in prompts]
+    assert sum(answer.reason == "stop" for answer in whole) >= 3
+    assert sum(len(answer.text) >= 24 for answer in whole[:8]) >= 4
+    for prompt, answer in zip(prompts, whole, strict=True):
+        answers_of.greedy(me, prompt, answer, 40, "it")
+
+
+def test_the_step_is_the_network(tmp_path: Path) -> None:
+    """In ONNX Runtime, with filling and a cache; and the tolerance is neither narrow nor wide."""
+    me, allowed = "anna", network.tolerance().allowed
+    a6_step.write(me, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    prompts = ["A list", facts.question("Comparisons"), 60 * "The class is a class. "]
+    rows = [facts.tokenizer().encode(prompt).ids[:230] for prompt in prompts]
+    prompts = [facts.tokenizer().decode(row, skip_special_tokens=False) for row in rows]
+    rows = [facts.tokenizer().encode(prompt).ids for prompt in prompts]
+    inputs = loop.first_step(prompts)
+    scores, cache = session.run(["logits", "present"], inputs)
+    mask = inputs["attention_mask"]
+    for step in range(5):
+        right = np.array([network.logits(me, row)[-1] for row in rows])
+        off = np.abs(scores - right).max()
+        assert off < allowed / 10, step
+        rows = [[*row, int(best)] for row, best in zip(rows, right.argmax(axis=1), strict=True)]
+        mask = np.pad(mask, ((0, 0), (0, 1)), constant_values=1)
+        last = {
+            "input_ids": np.array([row[-1:] for row in rows]),
+            "position_ids": np.array([[len(row) - 1] for row in rows]),
+            "attention_mask": mask,
+            "past": cache,
+        }
+        scores, cache = session.run(["logits", "present"], last)
+    seen = inputs["attention_mask"].copy()
+    seen[0, -len(facts.tokenizer().encode("A list").ids) - 1] = 1  # one column of filling
+    (changed,) = session.run(["logits"], {**inputs, "attention_mask": seen})
+    (right,) = session.run(["logits"], inputs)
+    assert np.abs(changed - right)[0].max() > 100 * allowed
+
+
+def test_half_precision_is_seen() -> None:
+    """Weights of 16 bits change scores by more than what is allowed."""
+    me, tokens = "anna", facts.tokenizer().encode(facts.question("Comparisons")).ids
+    exact = network.logits(me, tokens)
+    w = network._exact(me)
+    kept = dict(w)
+    try:
+        for name, value in w.items():
+            w[name] = value.astype(np.float16).astype(np.float64)
+        rounded = network._logits.__wrapped__(me, tuple(tokens))
+    finally:
+        w.update(kept)
+    assert np.abs(rounded - exact).max() > 2 * network.tolerance().allowed
+
+
+def test_frequencies_know_a_right_model_from_a_wrong_one() -> None:
+    """No false alarm in 2,000 right samples of four shapes; wrong probabilities are found."""
+    random = np.random.default_rng(0)
+    for chances in (
+        np.array([0.5, 0.3, 0.2]),
+        np.array([0.97, 0.02, 0.01]),
+        random.dirichlet(np.full(40, 0.3)),
+        random.dirichlet(np.full(1000, 0.05)),
+    ):
+        for _ in range(500):
+            counts = random.multinomial(sampling.DRAWS, chances).astype(float)
+            assert sampling.same_frequencies(counts, sampling.DRAWS * chances)
+    chances = random.dirichlet(np.full(20, 1.0))
+    hotter = chances**0.5 / (chances**0.5).sum()
+    counts = random.multinomial(sampling.DRAWS, hotter).astype(float)
+    assert not sampling.same_frequencies(counts, sampling.DRAWS * chances)
+
+
+def test_the_nucleus() -> None:
+    scores = np.log(np.array([0.15, 0.5, 0.05, 0.3]))
+    for top_p, inside in ((0.4, [1]), (0.5, [1]), (0.6, [1, 3]), (0.9, [0, 1, 3]), (1, range(4))):
+        found = sampling.nucleus(scores, 1.0, top_p, -1e-9)
+        assert set(np.flatnonzero(found)) == {*inside}, top_p
+
+
+def drawn(me: str, temperature: float, count: int) -> list[list[int]]:
+    """Answers of a right model, to the student's first prompt."""
+    random = np.random.default_rng(5)
+    ids, found = facts.tokenizer().encode(facts.own_prompts(me)[0]).ids, []
+    for _ in range(count):
+        tokens: list[int] = []
+        while len(tokens) < knobs.MOST:
+            logs = network.log_chances(network.logits(me, [*ids, *tokens])[-1], temperature)
+            token = int(random.choice(len(logs), p=np.exp(logs) / np.exp(logs).sum()))
+            if token == small_llama.EOS:
+                break
+            tokens.append(token)
+        found.append(tokens)
+    return found
+
+
+def test_spread() -> None:
+    """Answers fit the temperature at which they were drawn, and no other one."""
+    me = "anna"
+    prompt, some = facts.own_prompts(me)[0], drawn(me, 1.0, 6)
+    assert knobs.spread(me, prompt, some, 1.0, knobs.MOST) < 4
+    for other in (0.5, 1.6):
+        assert knobs.spread(me, prompt, some, other, knobs.MOST) > 6
+
+
+def test_cut() -> None:
+    """Stop texts are found wherever tokens end; the first place wins."""
+    ids = facts.tokenizer().encode("The list is a list. The class").ids
+    whole = Written("The list is a list. The class", ids, [0.0] * len(ids), "length")
+    for stops, text in (
+        (["t. T"], "The list is a lis"),
+        (["class", "list"], "The "),
+        (["nothing"], whole.text),
+    ):
+        found = sampling.cut(whole, stops)
+        assert found.text == text
+        assert found.tokens == ids[: len(found.tokens)]
+        if text != whole.text:
+            assert any(stop in facts.tokenizer().decode(found.tokens) for stop in stops)
+            assert not any(stop in facts.tokenizer().decode(found.tokens[:-1]) for stop in stops)
+
+
+def test_what_is_missing_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without vLLM the task is not attempted, and a sentence says how to get it."""
+    monkeypatch.setattr(facts.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NotAttempted, match="make vllm"):
+        engine.installed(facts.NOT_ATTEMPTED)
+
+
+RATES = {name: [300.0, 310.0, 305.0] for name in engine.RATES}
+RATES["chat_vllm"] = [900.0, 905.0, 901.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ""),
+        ({"chat": [1.0, 2.0]}, "number of rounds"),
+        ({"chat": [1.0, 2.0, 0.0]}, "no tokens per second"),
+        ({"chat": [1e9, 2.0, 3.0]}, "no tokens per second"),
+        ({"chat": [5.0, 5.0, 5.0]}, "same number"),
+        ({"chat_vllm": [300.0, 301.0, 302.0]}, "eight clients"),
+        ({"other": [1.0, 2.0, 3.0]}, "has not the entries"),
+    ],
+)
+def test_rates(change: dict[str, list[float]], words: str) -> None:
+    if not words:
+        engine.plausible(RATES)
+        return
+    with pytest.raises(Failure, match=words):
+        engine.plausible({**RATES, **change})
+
+
+def test_texts_of_the_engine() -> None:
+    right = engine.greedy_texts("anna")
+    engine.same_texts("anna", right)
+    both = [p + t for p, t in zip(facts.own_prompts("anna"), right, strict=False)]
+    with pytest.raises(Failure, match="begins with its prompt"):
+        engine.same_texts("anna", both)
+    with pytest.raises(Failure, match="1 of 8 texts"):
+        engine.same_texts("anna", [*right[:-1], "other"])
+
+
+def test_a_sandbox_shows_the_processors() -> None:
+    """vLLM asks lscpu, and does not start where that fails."""
+    bound, environment = course()
+    asked = sandbox.run(
+        ["/usr/bin/lscpu", "--json", "--extended=CPU,CORE,NODE", "--online"],
+        read_only=bound,
+        environment=environment,
+    )
+    assert asked.code == 0, asked.stderr
+    assert json.loads(asked.stdout)["cpus"]
+
+
+def test_what_is_fetched(tmp_path: Path) -> None:
+    """Everything that the models need, and nothing in the folders that a student writes in."""
+    facts.fetch_network("anna", tmp_path)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
+    assert found == {
+        "llama_step/1/model.onnx",
+        "chat/1/config.json",
+        "chat/1/tokenizer.json",
+        "chat_stream/1/config.json",
+        "chat_stream/1/tokenizer.json",
+        *(
+            f"chat_vllm/1/checkpoint/{name}"
+            for name in (
+                "config.json",
+                "model.safetensors",
+                "tokenizer.json",
+                "tokenizer_config.json",
+            )
+        ),
+    }
+    config = json.loads((tmp_path / "chat/1/config.json").read_text("utf-8"))
+    assert config["max_position_embeddings"] == small_llama.CONTEXT

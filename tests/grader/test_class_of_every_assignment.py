@@ -1,0 +1,135 @@
+"""`make grade` on a class of 40 submissions over all assignments, graded twice, in the sandbox.
+
+Eight students hand in every assignment: two the same solution, one the untouched release, three a
+wrong answer, one a right answer in another form, and one an attack. It takes a quarter of an hour,
+so `make mutants` runs it, and `make test` does not.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.authoring import mutants, submissions
+from grader.authoring.mutants import Mutant
+from grader.checks.define import load
+from grader.checks.results import Graded
+from grader.classroom import similarity
+from grader.classroom.classroom import Classroom
+from tests.attacks.attack import Attack
+from tests.attacks.test_every_assignment import assert_gains_nothing
+from workbook import assignments
+from workbook.assignments import Assignment
+from workbook.common import paths
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(7_200)]
+
+ALL = assignments.find()
+WRONG = ("carl", "dora", "emil")
+
+
+def attack_on(assignment: Assignment) -> Attack:
+    """The last of the assignment's own attacks that is made from the solution."""
+    module = importlib.import_module(f"tests.attacks.{assignment.short}")
+    return [attack for attack in module.ATTACKS if attack.base == "solution"][-1]
+
+
+def wrong(assignment: Assignment) -> dict[str, Mutant]:
+    """Three wrong answers, from all over the list."""
+    found = [mutant for mutant in mutants.load(assignment) if not mutant.right]
+    return dict(zip(WRONG, found[:: -(-len(found) // len(WRONG))], strict=True))
+
+
+def another(assignment: Assignment) -> Mutant:
+    """A right answer in another form; without one, the solution."""
+    right = [mutant for mutant in mutants.load(assignment) if mutant.right]
+    return right[0] if right else Mutant("the solution", (), right=True)
+
+
+def write(assignment: Assignment, student: Callable[[str], Path]) -> None:
+    """Write what the eight hand in for an assignment.
+
+    Args:
+        student: gives the folder for a student's submission.
+    """
+    submissions.solution(assignment, student("anna"))
+    submissions.solution(assignment, student("bela"))
+    for name, mutant in wrong(assignment).items():
+        submissions.mutant(assignment, mutant, student(name))
+    submissions.mutant(assignment, another(assignment), student("fina"))
+    submissions.release(assignment, student("gero"))
+    submissions.solution(assignment, student("hans"))
+    attack_on(assignment).change(student("hans"))
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Graded]]]:
+    """The results of both runs: by assignment and student."""
+    home = tmp_path_factory.mktemp("class")
+    for assignment in ALL:
+        write(assignment, functools.partial(_folder, home, assignment))
+    found = []
+    for force in ([], ["--force"]):
+        command = [sys.executable, "-m", "grader.cli", "autograde", "--from", str(home / "inbox")]
+        done = subprocess.run(
+            [*command, *force],
+            env={**os.environ, "GRADER_WORK": str(home / "work")},
+            cwd=paths.root(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in (0, 3), done.stdout + done.stderr
+        classroom = Classroom(home / "work")
+        found.append({a.name: classroom.results(a.name) for a in ALL})
+    return found
+
+
+def _folder(home: Path, assignment: Assignment, student: str) -> Path:
+    folder = home / "inbox" / student / assignment.name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def missed(graded: Graded) -> dict[str, str]:
+    return {c.id: c.rationale for c in graded.verdict.checks if c.credit < 1}
+
+
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+@pytest.mark.parametrize("run", [0, 1])
+def test_marks_and_flags(
+    assignment: Assignment, run: int, twice: list[dict[str, dict[str, Graded]]]
+) -> None:
+    results = twice[run][assignment.name]
+    assert sorted(results) == ["anna", "bela", *WRONG, "fina", "gero", "hans"]
+    for student in ("anna", "bela", "fina"):
+        assert missed(results[student]) == {}, student
+    assert {c.credit for c in results["gero"].verdict.checks} == {0}
+    assert len(results["gero"].verdict.checks) == len(load(assignment.short))
+    for student, mutant in wrong(assignment).items():
+        found = missed(results[student])
+        assert sorted(found) == sorted(mutant.fails), f"{mutant.name}: {found}"
+        for check, words in mutant.fails.items():
+            assert words in found[check], f"{mutant.name}: {found[check]}"
+    assert_gains_nothing(attack_on(assignment), results["hans"])
+    copied = {frozenset((pair.left, pair.right)) for pair in similarity.pairs(results, assignment)}
+    assert frozenset(("anna", "bela")) in copied
+
+
+def test_both_runs_give_the_same(twice: list[dict[str, dict[str, Graded]]]) -> None:
+    def marks(run: dict[str, dict[str, Graded]]) -> object:
+        return {
+            (name, student, c.id): (c.credit, c.status)
+            for name, results in run.items()
+            for student, graded in results.items()
+            for c in graded.verdict.checks
+        }
+
+    assert marks(twice[0]) == marks(twice[1])

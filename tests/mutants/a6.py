@@ -1,0 +1,537 @@
+"""Wrong answers to a6__llm. An edit replaces text in a model file or in a solution cell.
+
+vLLM takes half a minute to start. So most of these leave its task out: its two checks then say that
+nothing was handed over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grader.authoring.mutants import WAITS, Edit, Mutant
+
+CHAT = "models/chat/1/model.py"
+WRITING = "models/chat/1/writing.py"
+STREAM = "models/chat_stream/1/model.py"
+ENGINE = "models/chat_vllm/1/model.json"
+
+_LEFT_OUT = (
+    Edit("a6.engine", "", "chat_vllm = answers = facts.NOT_ATTEMPTED"),
+    Edit("a6.measure", "", "rates = ..."),
+)
+_NO_VLLM = dict.fromkeys(("a6.vllm", "a6.speed"), "not attempted")
+#: What waits for `chat` and for the drawing.
+CHAT_WAITS = dict.fromkeys(
+    ("a6.sampling", "a6.stops", "a6.refusals", "a6.stream", "a6.clients", "a6.knobs"), WAITS
+)
+DRAWING_WAITS = {"a6.knobs": WAITS}
+
+
+def wrong(name: str, edits: tuple[Edit, ...], fails: dict[str, str], **more: Any) -> Mutant:
+    """A mutant without vLLM."""
+    return Mutant(name, (*edits, *_LEFT_OUT), {**fails, **_NO_VLLM}, **more)
+
+
+MUTANTS = (
+    # -- two steps by hand -------------------------------------------------------------------------
+    wrong(
+        "step: filled up on the right",
+        (
+            Edit(
+                "a6.by_hand",
+                "ids[number, width - len(row) :] = row",
+                "ids[number, : len(row)] = row",
+            ),
+            Edit(
+                "a6.by_hand", "mask[number, width - len(row) :] = 1", "mask[number, : len(row)] = 1"
+            ),
+        ),
+        {"a6.step": "In `first` the row of the shorter prompt is not right"},
+    ),
+    wrong(
+        "step: the empty cache is seen",
+        (
+            Edit(
+                "a6.by_hand",
+                '"attention_mask": np.pad(mask, ((0, 0), (1, 0)))',
+                '"attention_mask": np.pad(mask, ((0, 0), (1, 0)), constant_values=1)',
+            ),
+        ),
+        {"a6.step": "Both rows of `first` are not the scores"},
+    ),
+    wrong(
+        "step: the same positions again",
+        (Edit("a6.by_hand", "places[:, -1:] + 1", "places[:, -1:]"),),
+        {"a6.step": "Both rows of `second` are not the scores"},
+    ),
+    wrong(
+        "step: a network of somebody else's",
+        (
+            Edit("a6.engine", "chat_vllm", "chat_vllm"),
+            Edit("a6.by_hand", "first, present", "facts.fetch_network('x')\nfirst, present"),
+            Edit("a6.by_hand", "(second,)", 'deploy("models/llama_step")\n(second,)'),
+        ),
+        {
+            "a6.step": "They are compared with those of your network",
+            "a6.greedy": "of your network",
+            **CHAT_WAITS,
+        },
+    ),
+    # -- the likeliest tokens ----------------------------------------------------------------------
+    wrong(
+        "greedy: positions count the filling",
+        (
+            Edit(
+                CHAT,
+                "places = np.maximum(mask.cumsum(axis=1) - 1, 0)",
+                "places = np.tile(np.arange(width), (len(answers), 1))",
+            ),
+        ),
+        {"a6.greedy": "tokens and a short one", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: the filling is seen",
+        (Edit(CHAT, "mask[row, width - len(answer.prompt) :] = 1", "mask[row] = 1"),),
+        {"a6.greedy": "is not the likeliest one", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: the first end ends all",
+        (
+            Edit(
+                CHAT,
+                "            if len(on) < len(answers):\n",
+                "            if len(on) < len(answers):\n                return\n",
+            ),
+        ),
+        {"a6.greedy": "finish_reason of row", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: ended rows go on",
+        (
+            Edit(
+                CHAT,
+                "        while answers:",
+                "        while not all(answer.reason for answer in answers):",
+            ),
+            Edit(
+                CHAT,
+                "answer.add(*answer.choose(row))",
+                "answer.reason or answer.add(*answer.choose(row))",
+            ),
+            Edit(CHAT, "if not answer.reason]\n", "]\n"),
+            Edit(CHAT, "[answer.tokens[-1]] for", "[(answer.tokens or [0])[-1]] for"),
+        ),
+        {"a6.greedy": "A row whose answer has ended still goes on"},
+    ),
+    wrong(
+        "greedy: without a cache",
+        (
+            Edit(CHAT, "scores, cache = ask(", "scores, _ = ask("),
+            Edit(
+                CHAT,
+                "ids = np.array([[answer.tokens[-1]] for answer in answers], np.int64)\n"
+                "            places = places[:, -1:] + 1\n",
+                "ids = ids[on] if len(on) < len(ids) else ids\n"
+                "            if not answers:\n"
+                "                return\n"
+                "            new = np.array([[one.tokens[-1]] for one in answers], np.int64)\n"
+                "            ids = np.concatenate([ids, new], axis=1)\n"
+                "            places = np.concatenate([places, places[:, -1:] + 1], axis=1)\n",
+            ),
+        ),
+        {"a6.greedy": "With a cache it is about a tenth"},
+    ),
+    wrong(
+        "greedy: one request after the other",
+        (
+            Edit(
+                CHAT,
+                "            self.write(answers)\n",
+                "            for group in groups:\n"
+                "                self.write(group if isinstance(group, list) else [])\n",
+            ),
+        ),
+        {"a6.greedy": "hardly two shared one"},
+    ),
+    wrong(
+        "greedy: one row after the other",
+        (
+            Edit(
+                CHAT,
+                "            self.write(answers)\n",
+                "            for answer in answers:\n                self.write([answer])\n",
+            ),
+        ),
+        {"a6.greedy": "prompts in one request took"},
+    ),
+    wrong(
+        "greedy: the end of text is a token",
+        (
+            Edit(
+                WRITING,
+                '"stop"\n        else:\n            self.tokens.append(token)\n'
+                "            self.logprobs.append(logprob)\n",
+                '"stop"\n        self.tokens.append(token)\n'
+                "        self.logprobs.append(logprob)\n        if token != self.end:\n",
+            ),
+        ),
+        {"a6.greedy": "hold the end of text", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: logarithms to the base 2",
+        (
+            Edit(
+                WRITING,
+                "return token, float(logs[token])",
+                "return token, float(logs[token] / np.log(2))",
+            ),
+        ),
+        {"a6.greedy": "logprobs differ from the network's", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: a token too many",
+        (Edit(WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) > self.most:"),),
+        {"a6.greedy": "are the most", **CHAT_WAITS},
+    ),
+    # -- drawing -----------------------------------------------------------------------------------
+    wrong(
+        "sampling: without the token that reaches top_p",
+        (
+            Edit(
+                WRITING,
+                'count = min(int(np.searchsorted(reached, self.wanted["top_p"])) + 1, len(order))',
+                'count = max(1, int(np.searchsorted(reached, self.wanted["top_p"])))',
+            ),
+        ),
+        {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: top_p before the temperature",
+        (
+            Edit(
+                WRITING,
+                "reached = np.cumsum(chances[order])",
+                "reached = np.cumsum(np.exp(logs[order]))",
+            ),
+        ),
+        {"a6.sampling": "cannot be drawn at all", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: all of the nucleus alike",
+        (
+            Edit(
+                WRITING,
+                "self.random.choice(nucleus, p=chances[nucleus] / chances[nucleus].sum())",
+                "self.random.choice(nucleus)",
+            ),
+        ),
+        {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: top_p is not read",
+        (Edit(WRITING, "nucleus = order[:count]", "nucleus = order"),),
+        {"a6.sampling": "cannot be drawn", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: the temperature is not read",
+        (
+            Edit(
+                WRITING,
+                'np.exp((scores - scores.max()) / self.wanted["temperature"])',
+                "np.exp(scores - scores.max())",
+            ),
+        ),
+        {"a6.sampling": "cannot be drawn at all", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: the same seed where there is none",
+        (
+            Edit(
+                WRITING, 'default_rng(self.wanted["seed"])', 'default_rng(self.wanted["seed"] or 0)'
+            ),
+        ),
+        {"a6.sampling": "without a seed, at temperature 1, are all the same", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: one generator for all rows",
+        (
+            Edit(
+                WRITING,
+                'self.random = np.random.default_rng(self.wanted["seed"])',
+                'np.random.seed((self.wanted["seed"] or 0) % 2**32)',
+            ),
+            Edit(WRITING, "self.random.choice", "np.random.choice"),
+        ),
+        {
+            "a6.sampling": "gets other tokens among other prompts",
+            "a6.clients": "One gets another answer than alone",
+            **DRAWING_WAITS,
+        },
+    ),
+    # -- stop texts --------------------------------------------------------------------------------
+    wrong(
+        "stops: only in the newest token",
+        (
+            Edit(
+                WRITING, "if stop in whole]", "if stop in self.tokenizer.decode(self.tokens[-1:])]"
+            ),
+        ),
+        {"a6.stops": "text_output", "a6.stream": "text_output", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stops: the stop text is shown",
+        (
+            Edit(
+                WRITING,
+                "places = [whole.find(stop) for",
+                "places = [whole.find(stop) + len(stop) for",
+            ),
+        ),
+        {
+            "a6.stops": "text_output goes on too far",
+            "a6.stream": "text_output goes on too far",
+            "a6.clients": WAITS,
+        },
+    ),
+    wrong(
+        "stops: the reason is length",
+        (
+            Edit(
+                WRITING,
+                'whole, self.reason = whole[: min(places)], "stop"',
+                'whole, self.reason = whole[: min(places)], "length"',
+            ),
+        ),
+        {
+            "a6.stops": "finish_reason is 'length'",
+            "a6.stream": "finish_reason is 'length'",
+            "a6.clients": WAITS,
+        },
+    ),
+    # -- bad requests ------------------------------------------------------------------------------
+    wrong(
+        "refusals: one for all",
+        (
+            Edit(
+                CHAT, "groups.append(str(error))", "raise pb_utils.TritonModelException(str(error))"
+            ),
+        ),
+        {"a6.refusals": "refuses a right request too"},
+    ),
+    wrong(
+        "refusals: wrong names are overlooked",
+        (
+            Edit(
+                WRITING, 'if unknown := given.keys() - {*NUMBERS, "stop"}:', "if unknown := set():"
+            ),
+        ),
+        {"a6.refusals": "chat answers a parameter that does not exist"},
+    ),
+    wrong(
+        "refusals: NaN passes",
+        (Edit(WRITING, "if not least <= value <= most or", "if value < least or value > most or"),),
+        {"a6.refusals": "chat answers a top_p that is NaN"},
+    ),
+    wrong(
+        "refusals: true is a number",
+        (Edit(WRITING, "isinstance(value, bool) or ", ""),),
+        {"a6.refusals": "that is true"},
+    ),
+    wrong(
+        "refusals: it does not say what",
+        (
+            Edit(
+                CHAT,
+                "failure(group, pb_utils.TritonError.INVALID_ARG)",
+                'failure("bad request", pb_utils.TritonError.INVALID_ARG)',
+            ),
+        ),
+        {"a6.refusals": "the message does not say why"},
+    ),
+    # -- the stream --------------------------------------------------------------------------------
+    wrong(
+        "stream: all at the end",
+        (
+            Edit(
+                STREAM,
+                "        while not answer.reason and",
+                "        kept = []\n        while not answer.reason and",
+            ),
+            Edit(
+                STREAM,
+                "sender.send(piece(text, answer, before))",
+                "kept.append(piece(text, answer, before))",
+            ),
+            Edit(
+                STREAM,
+                "\n\ndef cache_shape",
+                "\n        for one in kept:\n            sender.send(one)\n\n\ndef cache_shape",
+            ),
+        ),
+        {"a6.stream": "they are not sent one by one", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: all tokens so far in each piece",
+        (
+            Edit(STREAM, "answer.tokens[before:]", "answer.tokens"),
+            Edit(STREAM, "answer.logprobs[before:]", "answer.logprobs"),
+        ),
+        {"a6.stream": "together they may have 256", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: the beginning of a stop text is sent",
+        (Edit(WRITING, "        return whole[: len(whole) - begun]", "        return whole"),),
+        {"a6.stream": "a stop text in a stream", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: an error is an empty answer",
+        (
+            Edit(
+                STREAM, "sender.send(failure(str(error), pb_utils.TritonError.INVALID_ARG))", "pass"
+            ),
+        ),
+        {"a6.stream": "it should be refused with an error", "a6.clients": WAITS},
+    ),
+    wrong(
+        "clients: one after the other",
+        (
+            Edit(STREAM, "    ).async_exec()", "    ).exec()"),
+            Edit(STREAM, "answer = await pb", "answer = pb"),
+        ),
+        {"a6.clients": "Two clients ask chat_stream at once"},
+    ),
+    wrong(
+        "clients: one generator for all",
+        (
+            Edit(
+                STREAM,
+                "        self.settings = ",
+                "        self.random = np.random.default_rng(1)\n        self.settings = ",
+            ),
+            Edit(
+                STREAM,
+                "        ids = np.array([answer.prompt]",
+                "        answer.random = self.random\n        ids = np.array([answer.prompt]",
+            ),
+        ),
+        {"a6.clients": "One gets another answer than alone"},
+    ),
+    wrong(
+        "clients: who has left is not noticed",
+        (Edit(STREAM, " and not sender.is_cancelled()", ""),),
+        {"a6.clients": "The client left after 3 responses"},
+    ),
+    # -- vLLM --------------------------------------------------------------------------------------
+    Mutant(
+        "vllm: fewer digits",
+        (Edit(ENGINE, '"float32"', '"bfloat16"'),),
+        {"a6.vllm": "dtype in 1/model.json is 'bfloat16'"},
+    ),
+    Mutant(
+        "vllm: prompts in the answers",
+        (Edit("a6.engine", 'answers.append("".join(', 'answers.append(prompt + "".join('),),
+        {"a6.vllm": "begins with its prompt", "a6.speed": WAITS},
+    ),
+    Mutant(
+        "vllm: one answer for all; invented rates",
+        (
+            Edit("a6.engine", "for prompt in prompts[:8]:", "for prompt in prompts[:1] * 8:"),
+            Edit("a6.measure", "tokens_per_second(model, prompts, clients)", "100"),
+        ),
+        {"a6.vllm": "are not those of the likeliest tokens", "a6.speed": WAITS},
+    ),
+    Mutant(
+        "speed: eight clients and one exchanged",
+        (
+            Edit("a6.measure", '"chat_vllm": (chat_vllm, 8)', '"chat_vllm": (chat_vllm, 1)'),
+            Edit("a6.measure", "(chat_vllm, 1),\n}", "(chat_vllm, 8),\n}"),
+        ),
+        {"a6.speed": "eight clients of chat_vllm get"},
+    ),
+    Mutant(
+        "speed: the same in each round",
+        (
+            Edit(
+                "a6.measure",
+                "for name, found in",
+                "rates = {one: 3 * rates[one][:1] for one in rates}\nfor name, found in",
+            ),
+        ),
+        {"a6.speed": "the same number in each round"},
+    ),
+    # -- temperatures ------------------------------------------------------------------------------
+    wrong(
+        "knobs: three temperatures",
+        (Edit("a6.vary", "[0.1, 0.4, 0.7, 1.0, 1.3, 1.6, 2.0]", "[0.1, 0.7, 1.5]"),),
+        {"a6.knobs": "`temperatures` has 3 different values"},
+    ),
+    wrong(
+        "knobs: the filling counts",
+        (Edit("a6.vary", "(-logprobs[tokens >= 0]).tolist()", "(-logprobs).ravel().tolist()"),),
+        {"a6.knobs": "`surprise` is off"},
+    ),
+    wrong(
+        "knobs: the variety of one answer",
+        (Edit("a6.vary", "for answer in found for token", "for answer in found[:1] for token"),),
+        {"a6.knobs": "`variety` is off"},
+    ),
+    wrong(
+        "knobs: drawn with top_p",
+        (Edit("a6.vary", "both = [draws(temperature)", "both = [draws(temperature, top_p=0.7)"),),
+        {"a6.knobs": "do not look as if they were drawn"},
+    ),
+    # -- right, and written in another way ---------------------------------------------------------
+    Mutant(
+        "right: tasks, another nucleus, arrays",
+        (
+            Edit(
+                STREAM,
+                "await asyncio.gather(\n            *(",
+                "tasks = [\n            asyncio.create_task(",
+            ),
+            Edit(
+                STREAM,
+                "get_response_sender()) for request in requests)\n        )",
+                "get_response_sender()))\n            for request in requests\n        ]\n"
+                "        await asyncio.wait(tasks)",
+            ),
+            Edit(STREAM, "places[:, -1:] + 1", "places[:, -1:] + [[1]]"),
+            Edit(
+                WRITING,
+                "nucleus = order[:count]",
+                'nucleus = order[reached - chances[order] < self.wanted["top_p"]]',
+            ),
+            Edit(
+                "a6.by_hand",
+                "print([",
+                "first, second = first.tolist(), second.astype(np.float64)\nprint([",
+            ),
+            Edit(
+                "a6.vary",
+                "figure, axes",
+                "temperatures, surprise = np.array(temperatures), np.array(surprise)\nfigure, axes",
+            ),
+        ),
+        right=True,
+    ),
+    Mutant(
+        "right: the draw by a cumulated sum, other engine arguments",
+        (
+            Edit(
+                WRITING,
+                "        token = int(self.random.choice(nucleus, p=chances[nucleus] / "
+                "chances[nucleus].sum()))",
+                "        steps = np.cumsum(chances[nucleus])\n"
+                "        found = np.searchsorted(steps, self.random.random() * steps[-1])\n"
+                "        token = int(nucleus[found])",
+            ),
+            Edit(
+                ENGINE,
+                '"enforce_eager": true,',
+                '"enforce_eager": true,\n  "enable_prefix_caching": false,',
+            ),
+            Edit("a6.vary", "for start in (0, 8):", "for start in (40, 900):"),
+        ),
+        right=True,
+    ),
+)
