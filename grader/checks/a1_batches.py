@@ -21,7 +21,7 @@ _ROUNDS, _MOST_ROUNDS, _SECONDS = 5, 60, 10.0
 _CALLS, _LAST_CALLS = 4, 40
 #: A text in a batch of 32 may take at most this share of the time of a text alone. By one call of
 #: the network it takes a tenth, by a call for each text about as long as alone.
-_SHARE = 0.6
+_SHARE = 0.4
 _CHARACTERS = 40
 
 

@@ -50,6 +50,9 @@ def test_each_family_is_there_with_help_and_type(tmp_path: Path) -> None:
     write(tmp_path, "m0")
     with Triton(tmp_path, models=["m0"]) as server:
         assert ask(server, "m0", [1.0])
+        # The server reads the machine's memory two seconds after its start for the first time.
+        memory = "nv_cpu_memory_total_bytes"
+        until(lambda: values(server.metrics(), memory)[""], "the memory is in the metrics")
         text = server.metrics()
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     assert FAMILIES.items() <= types.items()
