@@ -81,10 +81,10 @@ def autograde(
     notebook_seconds: Annotated[
         float,
         typer.Option(min=10, help="The most for one notebook. With another limit, all is graded."),
-    ] = 300,
+    ] = 480,
     cell_seconds: Annotated[
         float, typer.Option(min=1, help="The most for one cell of it; the same applies.")
-    ] = 120,
+    ] = 180,
     unsandboxed: Annotated[
         bool,
         typer.Option(

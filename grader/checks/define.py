@@ -22,7 +22,7 @@ them; students do not get them. The public function and each variant give a cred
 lowest of these credits counts: the mark is this credit times the points of the check::
 
     @hidden("a2.probabilities")
-    def secret_rows(server: Probe, model: str, library: Array) -> None: ...
+    def secret_rows(server: Probe, model: str) -> None: ...
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Check:
         needs: the ids of checks. This check runs only after each of them has earned points.
         hints: the first one gives an idea, the last one nearly the answer.
         read: where to read on after the last hint.
-        variants: the hidden functions. They take the same parameters.
+        variants: the hidden functions. Each takes the server, and those of the public function's
+            parameters that it uses.
     """
 
     id: str
@@ -93,7 +94,7 @@ class Check:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the values that the notebook must pass to `check(...)`."""
-        return tuple(inspect.signature(self.run).parameters)[1:]
+        return _parameters(self.run)
 
 
 def define(
@@ -133,12 +134,13 @@ def hidden(id: str) -> Callable[[Function], Function]:
     Example::
 
         @hidden("a2.labels")
-        def secret_labels(server: Probe, model: str, answers: list[str]) -> None:
+        def secret_labels(server: Probe, model: str) -> None:
             '''The labels of secret rows are those of the recipe's classes.'''
             rows = server.rng.random((10, 30), dtype=np.float32)
 
-    It has the parameters of the public function. For the same class and check, `server.rng` always
-    gives the same random numbers. The messages must not contain an expected value.
+    It takes those parameters of the public function that it uses. For the same class and check,
+    `server.rng` always gives the same random numbers. The messages must not contain an expected
+    value.
     """
 
     def mark(function: Function) -> Function:
@@ -189,15 +191,27 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
         id = value.__variant_of__
         if not _belongs(id, value, assignment, module):
             continue
+        where = f"grader/checks/hidden/{assignment}.py"
         if id not in checks:
             raise WorkbookError(
                 f"{value.__name__} is a hidden variant of no check: {id}.",
-                where=f"grader/checks/hidden/{assignment}.py",
+                where=where,
                 todo=f"Mend the name in @hidden(…). The checks are {', '.join(checks)}.",
             )
         public = checks[id]
+        if unknown := [name for name in _parameters(value) if name not in public.parameters]:
+            raise WorkbookError(
+                f"{value.__name__} takes {', '.join(unknown)}, which {id} does not get.",
+                where=where,
+                todo=f"It may take any of these: {', '.join(public.parameters) or 'none'}.",
+            )
         checks[id] = dataclasses.replace(public, variants=(*public.variants, value))
     return checks
+
+
+def _parameters(function: Function) -> tuple[str, ...]:
+    """The values that a check's function takes from the notebook: all parameters after `server`."""
+    return tuple(inspect.signature(function).parameters)[1:]
 
 
 def _functions(module: ModuleType | None, mark: str) -> Iterator[Any]:
@@ -275,7 +289,7 @@ def evaluate(
         is_hidden = function is not check.run
         try:
             with noted() as notes:
-                function(server(), **(values or {}))
+                function(server(), **{name: (values or {})[name] for name in _parameters(function)})
             if notes and not is_hidden:  # those of a hidden variant could tell its inputs
                 lowest = result("passed", 1, "\n".join(notes))
         except NotAttempted as error:

@@ -28,7 +28,7 @@ from ..sandbox.mounts import course
 from . import fork_servers, scratch
 from .course_files import fingerprint
 from .judge import Line, Order
-from .run_notebook import CELL_S, Execution, execute
+from .run_notebook import CELL_S, NOTEBOOK_S, Execution, execute
 
 #: The limits for the notebook and the server that it deploys to, together.
 EXECUTION = sandbox.Limits()
@@ -48,7 +48,7 @@ class Settings:
     """
 
     secret: str = "open"
-    wall_s: float = 300.0
+    wall_s: float = NOTEBOOK_S
     cell_s: float = CELL_S
     unsandboxed: bool = False
 

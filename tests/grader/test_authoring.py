@@ -122,6 +122,12 @@ def test_only_what_is_named_is_graded(course: Path) -> None:
             '"a8.single",',
             "secret_rows is a hidden variant of no check",
         ),
+        (
+            "grader/checks/hidden/a8.py",
+            "model: str",
+            "model: str, answer: object",
+            "secret_rows takes answer, which a8.double does not get",
+        ),
         ("tests/mutants/a8.py", "MUTANTS = (", "MUTANTS = nothing(", "tests/mutants/a8.py, line"),
         ("tests/mutants/a8.py", '"3 * x"', '"3 * y" +', "tests/mutants/a8.py, line"),
         ("tests/mutants/a8.py", '"2 * x"', '"5 * x"', "does not hold '5 * x'"),

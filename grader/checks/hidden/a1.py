@@ -146,7 +146,7 @@ def only_texts(server: Probe, model: str) -> None:
 
 
 @hidden("a1.answers")
-def secret_answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) -> None:
+def secret_answers(server: Probe, me: str, model: str) -> None:
     """Other texts get the probabilities that the checkpoint gives, in batches of any size."""
     network = reference(server, model)
     classes, languages = known(server, model, me)

@@ -79,7 +79,7 @@ def other_shapes(server: Probe, model: str) -> None:
 
 
 @hidden("a2.probabilities")
-def secret_probabilities(server: Probe, me: str, model: str, library: Array, served: Array) -> None:
+def secret_probabilities(server: Probe, me: str, model: str, library: Array) -> None:
     """The values in `library`, and the server's for new rows, are those of the recipe's model."""
     reference = xgboost_model(me)
     facts.agree(
@@ -101,7 +101,7 @@ def secret_probabilities(server: Probe, me: str, model: str, library: Array, ser
 
 
 @hidden("a2.labels")
-def secret_labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
+def secret_labels(server: Probe, me: str, model: str) -> None:
     """The labels of secret rows are those that the recipe's model gives."""
     names = facts.LABELS
     # Most rows get the same label from every forest. For rows near 0.5 forests differ.
@@ -139,15 +139,7 @@ def secret_classes(server: Probe, me: str, model: str, library: Array) -> None:
 
 
 @hidden("a2.threshold")
-def true_counts(
-    server: Probe,
-    me: str,
-    model: str,
-    missed: list[int],
-    alarms: list[int],
-    rule: float,
-    threshold: float,
-) -> None:
+def true_counts(server: Probe, me: str, missed: list[int], alarms: list[int]) -> None:
     """Both counts are those of the recipe's model."""
     split = facts.own_rows(me)
     p = lightgbm_model(me).predict_proba(split.x_test)[:, 1]
@@ -163,15 +155,13 @@ def true_counts(
 
 
 @hidden("a2.batching")
-def secret_batches(server: Probe, model: str, requests: int, executions: int) -> None:
+def secret_batches(server: Probe, model: str) -> None:
     """Secret rows are batched too, and each gets its own answer."""
     facts.batched(server, model, secret_rows(server, facts.TOGETHER))
 
 
 @hidden("a2.shap")
-def secret_reasons(
-    server: Probe, me: str, model: str, patient: int, values: Array, reasons: list[str]
-) -> None:
+def secret_reasons(server: Probe, me: str, model: str) -> None:
     """The SHAP values of secret rows are those that XGBoost gives for the recipe's model."""
     import xgboost
 
@@ -186,9 +176,7 @@ def secret_reasons(
 
 
 @hidden("a2.versions")
-def secret_versions(
-    server: Probe, me: str, model: str, first: Array, third: Array, plain: Array
-) -> None:
+def secret_versions(server: Probe, me: str, model: str) -> None:
     """Each version answers secret rows as the recipe's model of that size does."""
     for version, trees in (*facts.RELEASES.items(), (None, facts.RELEASES[3])):
         rows = secret_rows(server, 30)
@@ -204,8 +192,6 @@ def secret_versions(
 
 
 @hidden("a2.delays")
-def chosen_delay(
-    server: Probe, model: str, delays: list[int], runs: list[int], lonely: list[float]
-) -> None:
+def chosen_delay(server: Probe, model: str) -> None:
     """With the delay that was chosen, secret rows still share batches."""
     facts.batched(server, model, secret_rows(server, facts.TOGETHER))

@@ -93,15 +93,13 @@ def true_rows(server: Probe, me: str, refused: list[int], changed: list[int]) ->
 
 
 @hidden("a3.reader")
-def secret_reading(server: Probe, me: str, model: str, served: Array) -> None:
+def secret_reading(server: Probe, me: str, model: str) -> None:
     """Rows of other lengths get the network's scores; a third input is not needed."""
     serving.reads(server, me, model, rows=secret_rows(server, me, 12))
 
 
 @hidden("a3.versions")
-def secret_versions(
-    server: Probe, me: str, model: str, small: Array, large: Array, plain: Array, gone: str
-) -> None:
+def secret_versions(server: Probe, me: str, model: str) -> None:
     """Version 2 reads other rows as the small network does; a3.reader has asked the newest."""
     serving.reads(server, me, model, 2, secret_rows(server, me, 8))
 
@@ -126,7 +124,7 @@ def secret_letters(server: Probe, me: str, model: str) -> None:
 
 
 @hidden("a3.ensemble")
-def secret_scores(server: Probe, me: str, model: str, scores: Array, by_hand: Array) -> None:
+def secret_scores(server: Probe, me: str, model: str) -> None:
     """Other texts get the scores of the large network, from the ensemble and from its parts."""
     texts = secret_texts(server, me, 30)
     _right(server, me, model, texts)
@@ -134,7 +132,7 @@ def secret_scores(server: Probe, me: str, model: str, scores: Array, by_hand: Ar
 
 
 @hidden("a3.bls")
-def secret_program(server: Probe, me: str, model: str, ensemble_runs: int, bls_runs: int) -> None:
+def secret_program(server: Probe, me: str, model: str) -> None:
     """Other texts get the scores of the large network, and share executions."""
     texts = secret_texts(server, me, facts.CROWD)
     _right(server, me, model, texts)
@@ -142,9 +140,7 @@ def secret_program(server: Probe, me: str, model: str, ensemble_runs: int, bls_r
 
 
 @hidden("a3.pads")
-def secret_pads(
-    server: Probe, me: str, model: str, widths: list[int], runs: list[int], took: list[float]
-) -> None:
+def secret_pads(server: Probe, me: str, model: str) -> None:
     """With the chosen width other texts are filled up, too, and get the network's scores."""
     texts = secret_texts(server, me, facts.CROWD)
     width = int(server.parameter(model, "PAD_TO") or 1)

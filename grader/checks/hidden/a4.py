@@ -7,8 +7,6 @@ student handed over. The messages contain no expected value.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from grader.checks import a4_facts as facts
@@ -68,23 +66,14 @@ def _are_the_network(
 
 @hidden("a4.logits")
 def logits_of_the_network(
-    server: Probe,
-    me: str,
-    pth: Array,
-    model_fp32: str,
-    model_fp16: str,
-    logits_pth: Array,
-    logits_fp32: Array,
-    logits_fp16: Array,
+    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
     """The logits are those of models that compute them from a picture."""
     _are_the_network(server, me, pth, model_fp32, model_fp16)
 
 
 @hidden("a4.threshold")
-def threshold_elsewhere(
-    server: Probe, me: str, pth: Array, logits_pth: Array, threshold: float
-) -> None:
+def threshold_elsewhere(server: Probe, me: str, pth: Array, threshold: float) -> None:
     """On other pictures of the camera the threshold has about the same precision."""
     known = models.known(me, pth)
     pictures, is_eight = secret(server, me, MANY)
@@ -101,14 +90,7 @@ def threshold_elsewhere(
 
 @hidden("a4.changed")
 def changed_by_the_network(
-    server: Probe,
-    me: str,
-    pth: Array,
-    model_fp32: str,
-    model_fp16: str,
-    logits_pth: Array,
-    threshold: float,
-    changed: dict[str, Any],
+    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
     """The verdicts are those of models that compute them from a picture."""
     _are_the_network(server, me, pth, model_fp32, model_fp16)
@@ -116,15 +98,7 @@ def changed_by_the_network(
 
 @hidden("a4.figures")
 def figures_of_the_network(
-    server: Probe,
-    me: str,
-    pth: Array,
-    model_fp32: str,
-    model_fp16: str,
-    engine: str,
-    logits_pth: Array,
-    threshold: float,
-    table: dict[str, dict[str, float]],
+    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
     """The figures are those of models that compute them from a picture."""
     _are_the_network(server, me, pth, model_fp32, model_fp16)
@@ -132,15 +106,7 @@ def figures_of_the_network(
 
 @hidden("a4.closest")
 def closest_of_the_network(
-    server: Probe,
-    me: str,
-    pth: Array,
-    model_fp32: str,
-    model_fp16: str,
-    logits_pth: Array,
-    threshold: float,
-    nearest: dict[str, float],
-    left: dict[str, int],
+    server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
     """The thresholds are those of models that compute from a picture."""
     _are_the_network(server, me, pth, model_fp32, model_fp16)
@@ -156,13 +122,7 @@ def secret_deviation(server: Probe, me: str, pth: Array, model: str) -> None:
 
 @hidden("a4.production")
 def secret_verdicts(
-    server: Probe,
-    me: str,
-    pth: Array,
-    logits_pth: Array,
-    threshold: float,
-    model: str,
-    chosen: float,
+    server: Probe, me: str, pth: Array, threshold: float, model: str, chosen: float
 ) -> None:
     """On other pictures, one alone and many, the verdicts follow from the logits as well."""
     known = models.known(me, pth)
