@@ -114,7 +114,8 @@ class Lab:
     said: str
 
     def page(self, path: str) -> str:
-        return f"{self.base}/lab/tree/{path}?token={self.token}"
+        """The address that opens a file, and none of those that were open before."""
+        return f"{self.base}/lab/tree/{path}?token={self.token}&reset"
 
 
 @pytest.fixture(scope="module")
@@ -266,44 +267,67 @@ return true;
 """
 
 
-def solutions() -> dict[str, str]:
-    """What a student writes into the cells of a2, by the cell's id."""
-    text = assignments.named("a2").source
+def solutions(source: Path) -> dict[str, str]:
+    """What a student writes into an assignment's cells, by the cell's id."""
     return {
         cell.id: "\n".join(
             line for line in cell.source.splitlines() if not line.lstrip().startswith("###")
         )
-        for cell in notebooks.read(text).cells
+        for cell in notebooks.read(source).cells
         if cell.kind == "solution"
     }
+
+
+def edit(window: Browser, page: str, file: Path, text: str) -> None:
+    """Open a file in JupyterLab's editor, replace its text and save it.
+
+    Args:
+        page: the editor's address.
+        file: the same file on the disk.
+        text: what is written.
+    """
+    first = next(line.strip() for line in file.read_text("utf-8").splitlines() if line.strip())
+    window.open(page)
+    window.until("return document.body.innerText.includes(arguments[0])", first)
+    window.until(TYPED, ".jp-FileEditor", 0, text)
+    window.until("return !!document.querySelector('.jp-mod-dirty')")
+    window.menu("File", "Save All")
+    deadline = time.monotonic() + 60
+    while file.read_text("utf-8") != text:
+        assert time.monotonic() < deadline, "the file was not saved"
+        time.sleep(0.2)
 
 
 @needs_browser
 @pytest.mark.alone  # models are batched and delays measured
 @pytest.mark.timeout(900)
-def test_a_student_s_way_through_an_assignment(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("short", "title"),
+    [
+        ("a1", "Assignment 1: a classifier from Hugging Face"),
+        ("a2", "Assignment 2: a forest on FIL"),
+    ],
+)
+def test_a_student_s_way_through_an_assignment(
+    short: str, title: str, lab: Lab, tmp_path: Path
+) -> None:
     """Edits the files and fills the cells in JupyterLab, runs them, reads the checks, submits."""
-    assignment = assignments.named("a2")
+    assignment = assignments.named(short)
     work = lab.home / "work/assignments" / assignment.name
     inside = f"assignments/{assignment.name}"
-    notebook = nbformat.read(work / "a2.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(work / f"{short}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     ids = [c.metadata.get("nbgrader", {}).get("grade_id", "") for c in notebook.cells]
-    answers = solutions()
+    answers = solutions(assignment.source)
     with Browser(tmp_path / "profile", size=(1280, 24_000)) as window:  # all cells are in sight
-        (work / "models/forest/labels.txt").write_text("malignant\nbenign\n")
-        for model in ("forest", "verdict", "releases"):
-            config = assignment.solution / "models" / model / "config.pbtxt"
-            window.open(lab.page(f"{inside}/models/{model}/config.pbtxt"))
-            window.until("return document.body.innerText.includes('max_batch_size')")
-            window.until(TYPED, ".jp-FileEditor", 0, config.read_text("utf-8"))
-            window.until("return !!document.querySelector('.jp-mod-dirty')")
-            window.menu("File", "Save All")
-            copy, deadline = work / "models" / model / "config.pbtxt", time.monotonic() + 60
-            while copy.read_bytes() != config.read_bytes():
-                assert time.monotonic() < deadline, "the file was not saved"
-                time.sleep(0.2)
+        for solved in sorted(p for p in assignment.solution.rglob("*") if p.is_file()):
+            name = solved.relative_to(assignment.solution)
+            copy, text = work / name, solved.read_text("utf-8")
+            if not copy.exists():  # a file that the student makes
+                copy.write_text(text, "utf-8")
+            elif copy.read_text("utf-8") != text:
+                edit(window, lab.page(f"{inside}/{name}"), copy, text)
 
-        opened(window, lab, f"{inside}/a2.ipynb", "Assignment 2: a forest on FIL")
+        opened(window, lab, f"{inside}/{short}.ipynb", title)
         # nbgrader's own buttons and menus are for instructors.
         assert "Validate" not in window.text()
         assert "Nbgrader" not in window.text()
@@ -320,7 +344,7 @@ def test_a_student_s_way_through_an_assignment(lab: Lab, tmp_path: Path) -> None
         window.menu("File", "Save All")
         window.until("return !document.querySelector('.jp-mod-dirty')")
     handed_in = subprocess.run(
-        [sys.executable, "-m", "workbook.cli", "submit", "a2", "--no-run"],
+        [sys.executable, "-m", "workbook.cli", "submit", short, "--no-run"],
         env={**os.environ, "WORKBOOK_HOME": str(lab.home), "COLUMNS": "200"},
         cwd=lab.home,
         capture_output=True,
@@ -328,6 +352,8 @@ def test_a_student_s_way_through_an_assignment(lab: Lab, tmp_path: Path) -> None
         check=False,
     )
     assert handed_in.returncode == 0, handed_in.stderr
-    assert "not begun" in handed_in.stderr  # the two answers in words
+    assert "not begun" in handed_in.stderr  # the answers in words
     with zipfile.ZipFile(work / f"{assignment.name}.zip") as packed:
-        assert "models/forest/1/xgboost.json" in packed.namelist()
+        names = packed.namelist()
+    files = (p for p in assignment.solution.rglob("*") if p.is_file())
+    assert {f"{short}.ipynb", *(str(p.relative_to(assignment.solution)) for p in files)} <= {*names}
