@@ -119,7 +119,7 @@ def test_marks_and_flags(
         for check, words in mutant.fails.items():
             assert words in found[check], f"{mutant.name}: {found[check]}"
     assert_gains_nothing(attack_on(assignment), results["hans"])
-    copied = {frozenset((pair.left, pair.right)) for pair in similarity.pairs(results, assignment)}
+    copied = {frozenset((pair.one, pair.other)) for pair in similarity.pairs(results, assignment)}
     assert frozenset(("anna", "bela")) in copied
 
 
