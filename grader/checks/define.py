@@ -289,7 +289,10 @@ def evaluate(
         is_hidden = function is not check.run
         try:
             with noted() as notes:
-                function(server(), **{name: (values or {})[name] for name in _parameters(function)})
+                asked = time.monotonic()
+                probe = server()
+                began += time.monotonic() - asked  # the judge's first check waits for its server
+                function(probe, **{name: (values or {})[name] for name in _parameters(function)})
             if notes and not is_hidden:  # those of a hidden variant could tell its inputs
                 lowest = result("passed", 1, "\n".join(notes))
         except NotAttempted as error:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from workbook.assignments import Assignment
 
+from ..checks import own
 from ..checks.panel import LOOKS, marked
 from ..checks.results import CheckResult, Graded
 from ..classroom import by_hand, deadlines, intake, roster, similarity, standings
@@ -87,6 +88,8 @@ def write_class_report(classroom: Classroom, assignment: Assignment) -> None:
             for one in cells
         ],
         same=_same_files(results),
+        same_data=_same_data(results),
+        default_id=own.DEFAULT,
         notes=_notes(classroom, assignment, results),
         not_graded=intake.reported(classroom),
         similar=similarity.pairs(results, assignment),
@@ -215,6 +218,12 @@ def _same_files(results: dict[str, Graded]) -> list[list[str]]:
         if any(check.credit for check in graded.verdict.checks):
             same.setdefault(graded.key, []).append(student)
     return [students for students in same.values() if len(students) > 1]
+
+
+def _same_data(results: dict[str, Graded]) -> list[str]:
+    """The students who left the id as it was, where they are more than one."""
+    found = [who for who, graded in results.items() if own.DEFAULT in graded.verdict.me]
+    return sorted(found) if len(found) > 1 else []
 
 
 def _bins(scores: list[float], most: float) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
+from grader.checks import own
 from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from grader.classroom import export, gradebook, intake, late_penalties
 from grader.classroom.causes import Explained
@@ -47,8 +48,13 @@ def result(id: str, credit: float, rationale: str = "", help: str = "") -> Check
 
 
 def graded(toy: Assignment, key: str, *checks: CheckResult, **more: object) -> Graded:
-    flags = more.pop("flags", ())
-    verdict = Verdict(assignment=toy.name, checks=checks, flags=flags, log="SECRET INPUTS")  # type: ignore[arg-type]
+    verdict = Verdict(
+        assignment=toy.name,
+        checks=checks,
+        flags=more.pop("flags", ()),  # type: ignore[arg-type]
+        me=more.pop("me", ()),  # type: ignore[arg-type]
+        log="SECRET INPUTS",
+    )
     return Graded(
         key=key,
         assignment=toy.name,
@@ -87,13 +93,20 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
     )
     results = {
         "anna": graded(toy, "a" * 64, good, result("a9.second", 1)),
-        "bob_41": graded(toy, "b" * 64, good, result("a9.second", 0, wrong.format(7, "0.25"))),
+        "bob_41": graded(
+            toy,
+            "b" * 64,
+            good,
+            result("a9.second", 0, wrong.format(7, "0.25")),
+            me=(own.DEFAULT,),
+        ),
         "Cy_Li_77": graded(
             toy,
             "c" * 64,
             good,
             result("a9.second", 0.5, wrong.format(12, "1e-3")),
             flags=(Flag(kind="looked for the judge", detail="It read /proc."),),
+            me=(own.DEFAULT,),
         ),
         "cmd": hostile,
         "eve": intake.refused(toy, records["eve.zip"].problem),
@@ -194,6 +207,7 @@ def test_the_class_report_finds_what_wrong_answers_share(a_class: Classroom) -> 
     assert "Rows differ in 12 of 50, by up to 1e-3." in text
     assert "Rows differ in 7 of 50" not in text  # one example is enough
     assert "looked for the judge" in text
+    assert '<td>Cy_Li_77, bob_41</td><td>same data</td><td>They left me = "self-study"' in text
     assert "5 submissions" in text
     assert "Median 10, mean 8.5, from 0 to 15." in text
 
