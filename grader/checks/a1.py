@@ -19,7 +19,7 @@ from grader.checks.a1_batches import mixed_sizes, one_call
 from grader.checks.a1_examples import compare_examples, read_examples
 from grader.checks.a1_refusals import BAD, crowd, refuses_each
 from grader.checks.a1_unsure import compare_counts, read_counts
-from grader.checks.collect import note
+from grader.checks.collect import fault, note
 from grader.checks.define import define
 from grader.checks.failure import Failure
 from grader.checks.probe import Probe
@@ -45,28 +45,27 @@ BACKENDS = ("python",)
 def config(server: Probe, model: str) -> None:
     """The Python backend serves your classifier: a text in; label, score, probabilities out."""
     parsed = require.backend(server, model, "python")
-    mend = "Mend models/classifier/config.pbtxt, and deploy the folder again."
-    with require.all_of(help=mend):
+    classes = answers_of.labels(server.server.repository / model / facts.CHECKPOINT)
+    with require.all_of(help="Mend models/classifier/config.pbtxt, and deploy the folder again."):
         require.tensors(parsed, inputs=facts.INPUTS, outputs=facts.OUTPUTS)
         require.batch_size(parsed, facts.ROWS, because=f"{facts.ROWS} texts are to be one request")
+        for table in (one for one in parsed.get("output", ()) if one["name"] == facts.TABLE):
+            dims = [int(dim) for dim in table["dims"]]
+            if dims not in ([-1], [len(classes)]):
+                fault(
+                    f"{facts.TABLE} has dims {dims}; the checkpoint has {len(classes)} classes. "
+                    "-1 stands for any number.",
+                    credit=0.5,
+                )
         require.setting(parsed, "dynamic_batching")
-    classes = answers_of.labels(server.server.repository / model / facts.CHECKPOINT)
-    table = next(one for one in parsed["output"] if one["name"] == facts.TABLE)
-    dims = [int(dim) for dim in table["dims"]]
-    if dims not in ([-1], [len(classes)]):
-        raise Failure(
-            f"{facts.TABLE} has dims {dims}; the checkpoint has {len(classes)} classes.",
-            help=f"{mend} -1 stands for any number.",
-            credit=0.5,
-        )
-    delay = int(parsed["dynamic_batching"].get("max_queue_delay_microseconds", 0))
-    if not facts.DELAY[0] <= delay <= facts.DELAY[1]:
-        raise Failure(
-            f"The server parsed a max_queue_delay_microseconds of {delay}.",
-            help=f"The task asks for 20000, or another one from {facts.DELAY[0]} to "
-            f"{facts.DELAY[1]}. It stands inside dynamic_batching.",
-            credit=0.5,
-        )
+        delay = parsed.get("dynamic_batching", {}).get("max_queue_delay_microseconds", 0)
+        if "dynamic_batching" in parsed and not facts.DELAY[0] <= int(delay) <= facts.DELAY[1]:
+            fault(
+                f"The server parsed a max_queue_delay_microseconds of {delay}. The task asks for "
+                f"20000, or another one from {facts.DELAY[0]} to {facts.DELAY[1]}; it stands "
+                "inside dynamic_batching.",
+                credit=0.5,
+            )
 
 
 @define(

@@ -16,10 +16,11 @@ from .failure import Failure
 
 @dataclasses.dataclass
 class _Collected:
-    """The faults of one block, by heading, and the first one's help."""
+    """The faults of one block, by heading; the first one's help; what the worst one leaves."""
 
     lines: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     help: str = ""
+    credit: float = 1.0
 
 
 _block: contextvars.ContextVar[_Collected | None] = contextvars.ContextVar("block", default=None)
@@ -50,7 +51,7 @@ def noted() -> Iterator[list[str]]:
         _notes.reset(token)
 
 
-def fault(what: str, *, heading: str = "", help: str = "") -> None:
+def fault(what: str, *, heading: str = "", help: str = "", credit: float = 0.0) -> None:
     """Note a fault within a block of `all_of`; elsewhere raise it as a `Failure` at once.
 
     So a word that calls this must be able to go on afterwards.
@@ -59,15 +60,18 @@ def fault(what: str, *, heading: str = "", help: str = "") -> None:
         what: the fault, a sentence.
         heading: a line above it. Faults with the same heading stand below it together.
         help: what to look at. In a block, the block's own help counts, if it has one.
+        credit: the share of the points that the work earns in spite of this fault. In a block, the
+            worst fault counts.
 
     Raises:
         Failure: outside of a block.
     """
     block = _block.get()
     if block is None:
-        raise Failure(f"{heading}\n{what}" if heading else what, help=help)
+        raise Failure(f"{heading}\n{what}" if heading else what, help=help, credit=credit)
     block.lines.setdefault(heading, []).append(what)
     block.help = block.help or help
+    block.credit = min(block.credit, credit)
 
 
 @contextlib.contextmanager
@@ -84,7 +88,7 @@ def all_of(*, partial: float = 0.0, help: str = "") -> Iterator[None]:
             require.batch_size(config, 114, because="the 114 test rows are one request")
 
     Args:
-        partial: the share of the points that the work earns in spite of the faults.
+        partial: the share of the points that the work earns in spite of the faults, at least.
         help: what to look at; by default what the first fault says.
 
     Raises:
@@ -100,4 +104,6 @@ def all_of(*, partial: float = 0.0, help: str = "") -> Iterator[None]:
         parts = [
             "\n".join([head, *lines] if head else lines) for head, lines in collected.lines.items()
         ]
-        raise Failure("\n".join(parts), help=help or collected.help, credit=partial)
+        raise Failure(
+            "\n".join(parts), help=help or collected.help, credit=max(partial, collected.credit)
+        )

@@ -102,7 +102,7 @@ def tensors(
                 _about(config, f"{name} has dims {parsed}, and the task asks for others.", help)
             found = str(there[name].get("data_type", "")).removeprefix("TYPE_")
             if kind is not None and found != kind:
-                _about(config, f"{name} is TYPE_{found}, which is not what it holds.", help)
+                _about(config, f"{name} is TYPE_{found}, and the task asks for another.", help)
 
 
 def batch_size(config: Config, at_least: int, *, because: str, help: str = "") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.checks import require
+from grader.checks.collect import fault
 from grader.checks.failure import Failure
 from grader.checks.probe import Probe
 from tests.checks.conftest import Put
@@ -44,7 +45,7 @@ def test_tensors(parsed: dict[str, object]) -> None:
         ({"inputs": {"z": ("FP32", [2])}}, "It has no input 'z', only x."),
         ({"outputs": {"x": ("FP32", [2])}}, "It has no output 'x', only y."),
         ({"inputs": {"x": ("FP32", [3])}}, "x has dims [2], and the task asks for others."),
-        ({"outputs": {"y": ("INT32", None)}}, "y is TYPE_FP32, which is not what it holds."),
+        ({"outputs": {"y": ("INT32", None)}}, "y is TYPE_FP32, and the task asks for another."),
     ):
         with said(heading + words, "Look."):
             require.tensors(parsed, **wrong, help="Look.")
@@ -93,6 +94,16 @@ def test_all_of_says_all_faults(parsed: dict[str, object]) -> None:
     with said("has no dynamic_batching. → First."), require.all_of():
         require.setting(parsed, "dynamic_batching", help="First.")
         require.setting(parsed, "instance_group", help="Second.")
+
+
+def test_the_worst_fault_decides_what_the_work_earns(parsed: dict[str, object]) -> None:
+    with said("The delay is small.", credit=0.5), require.all_of():
+        fault("The delay is small.", credit=0.5)
+    with said("has no dynamic_batching", credit=0), require.all_of():
+        fault("The delay is small.", credit=0.5)
+        require.setting(parsed, "dynamic_batching")
+    with said("The delay is small.", credit=0.5):
+        fault("The delay is small.", credit=0.5)
 
 
 def test_all_of_ends_at_another_failure(parsed: dict[str, object]) -> None:

@@ -81,6 +81,23 @@ def test_finished_work_is_zipped_with_notebook_and_models(
     assert path.read_bytes() == first
 
 
+def test_a_bonus_that_is_not_begun_costs_nothing(
+    sample: Assignment, release: dict[str, Any]
+) -> None:
+    heading = {
+        "cell_type": "markdown",
+        "id": "bonus",
+        "metadata": {},
+        "source": "## A bonus: a why",
+    }
+    place = release["cells"].index(tagged(release, "a9.why"))
+    release["cells"].insert(place, heading)
+    save(sample, release)
+    says = {f.where: f.todo for f in submit.check_submission(sample, run=False).findings}
+    assert says["a9.why"] == "It is a bonus: you lose no points by it."
+    assert says["a9.root"] == "It earns no points as it is."
+
+
 def test_the_folder_says_which_assignment_is_meant(sample: Assignment) -> None:
     assert submit.here(None, sample.handout / "models") == sample
     assert submit.here("a9", Path("/")) == sample

@@ -56,13 +56,20 @@ def warmup(text: str) -> str:
     return f'{OK}model_warmup [ {{ name: "w" batch_size: 1 {text} }} ]\n'
 
 
-def linear(batch: str | int = "n", name: str = "x") -> bytes:
-    """An ONNX model: y = 2 x, FP32, [batch, 4]."""
+def linear(
+    batch: str | int = "n",
+    name: str = "x",
+    takes: int = TensorProto.FLOAT,
+    gives: int = TensorProto.FLOAT,
+    added: str = "",
+) -> bytes:
+    """An ONNX model: y = 2 x, [batch, 4]; or x + `added`, a constant of FP32."""
     graph = helper.make_graph(
-        [helper.make_node("Add", [name, name], ["y"])],
+        [helper.make_node("Add", [name, added or name], ["y"])],
         "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 4])],
+        [helper.make_tensor_value_info(name, takes, [batch, 4])],
+        [helper.make_tensor_value_info("y", gives, [batch, 4])],
+        [helper.make_tensor(added, TensorProto.FLOAT, [1], [2.0])] if added else [],
     )
     opset = [helper.make_opsetid("", 17)]
     return bytes(
@@ -99,6 +106,17 @@ def ensemble(
         f"ensemble_scheduling {{\n  step [ {step} ]\n}}\n"
     )
     return config, {"1/.keep": ""}
+
+
+def steps(*tensors: str) -> tuple[str, Files]:
+    """An ensemble of `good`, with the tensors that each step takes and gives."""
+    each = [
+        f'{{ model_name: "good" model_version: -1 input_map {{ key: "x" value: "{x}" }} '
+        f'output_map {{ key: "y" value: "{y}" }} }}'
+        for x, y in zip(tensors[::2], tensors[1::2], strict=True)
+    ]
+    head = f'platform: "ensemble"\nmax_batch_size: 8\n{IO}'
+    return f"{head}ensemble_scheduling {{ step [ {', '.join(each)} ] }}\n", {"1/.keep": ""}
 
 
 def fil(io: str = "", batch: int = 8, **parameters: str | None) -> tuple[str, Files]:
@@ -805,6 +823,20 @@ CASES: dict[str, Case] = {
     "e_output": case(
         "ensemble-unused", ensemble(tensor_y="z", y="y"), "output", "output_map", log_only=True
     ),
+    "e_unused_tensor": case(
+        "ensemble-tensor-unused", steps("x", "y", "x", "spare"), "step[1].output_map.value",
+        "take this output_map out", what='gives the tensor "spare", and nothing takes it',
+        log_only=True,
+    ),
+    "e_from_nowhere": case(
+        "ensemble-tensor-missing", steps("x", "spare", "spares", "y"), "step[1].input_map.value",
+        'Write value: "spare"', what='takes the tensor "spares", and no step gives it',
+        log_only=True,
+    ),
+    "e_never": case(
+        "ensemble-tensor-missing", steps("x", "spare", "b", "a", "a", "b", "a", "y"),
+        "input_map.value", "without a circle", what='"y" can never be computed', log_only=True,
+    ),
     "e_instances": case(
         "ensemble-instances",
         ("instance_group [ { count: 1 } ]\n" + ensemble()[0], ensemble()[1]),
@@ -969,6 +1001,23 @@ CASES: dict[str, Case] = {
     ),
     "ort_junk": case(
         "broken-weights", onnx_case(IO, b"version https://git-lfs"), "1/model.onnx", "git-LFS"
+    ),
+    "ort_types": case(
+        "onnx-types-differ", onnx_case(IO, linear(takes=TensorProto.FLOAT16, added="c")), "1/",
+        "convert the fp32 model once more", what="Add takes tensor(float16) and tensor(float)",
+    ),
+    "ort_declared": case(
+        "onnx-types-differ", onnx_case(IO, linear(gives=TensorProto.FLOAT16)), "1/",
+        "convert the fp32 model once more", what="y is declared as tensor(float16)",
+    ),
+    "ort_two_versions": case(
+        "tensor-dims",
+        (
+            f"{ORT}version_policy {{ all {{ }} }}\n{IO.replace('[ 4 ]', '[ 5 ]')}",
+            {"1/model.onnx": linear(), "2/model.onnx": b"no model"},
+        ),
+        "field input[0].dims", "Write dims: [ 4 ]",
+        what="This is about version 1; version 2 failed for another reason",
     ),
     "ort_accelerator": case(
         "unknown-accelerator",

@@ -183,7 +183,14 @@ def check_submission(
     )
     open_tasks = _untouched(notebook, manifest)
     findings.extend(
-        Finding("warning", id, "This is not begun.", "It earns no points as it is.")
+        Finding(
+            "warning",
+            id,
+            "This is not begun.",
+            "It is a bonus: you lose no points by it."
+            if _is_bonus(notebook, id)
+            else "It earns no points as it is.",
+        )
         for id in open_tasks
     )
     if run and not changes:
@@ -306,6 +313,18 @@ def _untouched(notebook: dict[str, Any], manifest: cells.Manifest) -> list[str]:
         for cell in manifest.cells
         if cell.kind in ("solution", "written") and now.get(cell.id) == cell.checksum
     ]
+
+
+def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
+    """Whether the heading above a cell calls the task a bonus."""
+    heading = ""
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown" and text.startswith("#"):
+            heading = text.partition("\n")[0]
+        if dotted(cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "")) == id:
+            return "bonus" in heading
+    return False
 
 
 def _begun(assignment: Assignment) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
 from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
 from .catalogue.evidence import CONFIG
+from .catalogue.rules import listed
 from .config_without_log import diagnose
 
 _POLL_FAILED = "failed to poll from model repository"
@@ -55,8 +56,9 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
     reason = _reason(model, log)
     if reason and reason not in message:
         message = f"{message}\n{reason}"
-    evidence = Evidence(model, folder, message)
     shown = _readable(message)
+    message, others = _first_version(message)
+    evidence = Evidence(model, folder, message)
     if not reason and (_POLL_FAILED in message or "failed to read text proto" in message):
         message = f"{message}\n{diagnose(evidence)}"
         evidence = Evidence(model, folder, message)
@@ -65,7 +67,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         if found is not None:
             rule, advice = found
             return LoadError(
-                f"{model} did not load. {advice.what}",
+                f"{model} did not load. {advice.what}{others}",
                 model=model,
                 message=shown,
                 rule=rule,
@@ -202,6 +204,27 @@ def _reason(model: str, log: str) -> str:
             break
         said.insert(0, parsed[1])
     return "\n".join(said)
+
+
+def _first_version(message: str) -> tuple[str, str]:
+    """The message with the reason of the lowest version only, and a sentence on the others.
+
+    Where several versions fail, the server gives all reasons in one message, in any order. Two of
+    them must not be mixed: the file of one and the mistake of the other.
+    """
+    head, *parts = re.split(r"version (\d+) is at UNAVAILABLE state: ", message)
+    failed = sorted(zip(map(int, parts[::2]), (p.strip(" ;") for p in parts[1::2]), strict=True))
+    if len(failed) < 2:
+        return message, ""
+    (version, why), *others = failed
+    first = f"{head}version {version} is at UNAVAILABLE state: {why}"
+    different = [str(other) for other, reason in others if reason != why]
+    if not different:
+        return first, ""
+    return first, (
+        f" This is about version {version}; version {listed(different)} failed for another "
+        "reason, see the server's message."
+    )
 
 
 def _readable(message: str) -> str:

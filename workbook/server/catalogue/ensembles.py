@@ -50,6 +50,52 @@ def ensemble_unused(evidence: Evidence, said: Said) -> Advice:
     )
 
 
+@ENSEMBLES.rule(
+    "ensemble-tensor-unused", "ensemble tensor '{name}' is unused in ensemble '{model}'"
+)
+def ensemble_tensor_unused(evidence: Evidence, said: Said) -> Advice:
+    """Give the tensor to a step or to the client, or take its output_map out."""
+    name = said["name"]
+    places = [show(f) for f, value in _maps(evidence, "output_map") if value.text == name]
+    return Advice(
+        f'A step gives the tensor "{name}", and nothing takes it.',
+        places[0] if places else evidence.at("ensemble_scheduling"),
+        f'Take it with a step (input_map {{ key: "THE MODEL\'S INPUT" value: "{name}" }}), make '
+        "it an output of the ensemble, or take this output_map out.",
+    )
+
+
+@ENSEMBLES.rule(
+    "ensemble-tensor-missing",
+    "output '{name}' for ensemble '{model}' is not written: at least one of its depending tensors, "
+    "'{tensor}', is not connected",
+    "output '{name}' for ensemble '{model}' is not written",
+)
+def ensemble_tensor_missing(evidence: Evidence, said: Said) -> Advice:
+    """Write the name of a tensor that a step gives, or that is an input of the ensemble."""
+    tensor = said.get("tensor", "")
+    places = [show(f) for f, value in _maps(evidence, "input_map") if value.text == tensor]
+    where = places[0] if places else evidence.at("ensemble_scheduling")
+    given = [value.text for _, value in _maps(evidence, "output_map")]
+    if not tensor or tensor in given:
+        return Advice(
+            f'The output "{said["name"]}" can never be computed: two steps or more wait for each '
+            "other.",
+            where,
+            "Look at the maps of each step: the tensors must lead from the ensemble's inputs to "
+            "its outputs without a circle.",
+        )
+    meant = near(tensor, [*given, *evidence.tensor_names("input")])
+    return Advice(
+        f'A step takes the tensor "{tensor}", and no step gives it.',
+        where,
+        f'Write value: "{meant}".'
+        if meant
+        else f'Let a step give it (output_map {{ key: "THE MODEL\'S OUTPUT" value: "{tensor}" }}), '
+        "or make it an input of the ensemble.",
+    )
+
+
 ENSEMBLES.row(
     "ensemble-instances",
     "instance group should not be specified for ensemble",

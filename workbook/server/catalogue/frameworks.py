@@ -67,7 +67,13 @@ def fixed_batch(evidence: Evidence, said: Said) -> Advice:
         f"max_batch_size is above 0, and the model has a fixed batch{fixed}.",
         evidence.at("max_batch_size"),
         f"Write max_batch_size: 0{whole} (the batch included), or export the model with a "
-        "variable first dimension (dynamic_axes).",
+        "variable first dimension"
+        + (
+            " (torch.onnx.export: dynamic_shapes, or dynamic_axes where dynamo is False)."
+            if evidence.value("default_model_filename", "").endswith(".onnx")
+            or any(file.endswith(".onnx") for file in evidence.files())
+            else "."
+        ),
     )
 
 
@@ -503,6 +509,29 @@ FRAMEWORKS.row(
     where="{version}/",
     todo="Export it again with an older one: torch.onnx.export(…, opset_version=18). Or take a "
     "server with a newer ONNX Runtime.",
+)
+
+_ONE_TYPE = (
+    "A conversion to another precision has left something behind: a weight, a Cast, or the "
+    "declared type of a tensor. onnx.checker.check_model(model, full_check=True) finds the same; "
+    "convert the fp32 model once more as a whole (onnxconverter_common.float16)."
+)
+FRAMEWORKS.row(
+    "onnx-types-differ",
+    "Type Error: Type parameter ({parameter:word}) of Optype ({operator:word}) bound to different "
+    "types (tensor({one:word}) and tensor({two:word}) in node ({node:rest}",
+    what="The graph is not consistent: an operator {operator} takes tensor({one}) and "
+    "tensor({two}) at once, and all of these must be of one type.",
+    where="{version}/",
+    todo=_ONE_TYPE,
+)
+FRAMEWORKS.row(
+    "onnx-types-differ",
+    "Type Error: Type (tensor({one:word})) of output arg ({name:word}) of node ({node:rest}",
+    what="The graph is not consistent: the tensor {name} is declared as tensor({one}), and the "
+    "node that makes it gives another type.",
+    where="{version}/",
+    todo=_ONE_TYPE,
 )
 
 
