@@ -44,6 +44,7 @@ class Way(NamedTuple):
         clients: how many ask at a time; mixed lengths are for many. streams: whether tokens come
             one by one.
         published: what document 004 measured, with Llama 2 7B on an A10G.
+        static: whether the clients wait for each other, so that even vLLM has static batches.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Way(NamedTuple):
     clients: int
     streams: bool
     published: str
+    static: bool = False
 
 
 _ONE = "max_batch_size: 1\ninstance_group { count: 1 }\n"
@@ -66,6 +68,7 @@ WAYS = {
     "static": Way("Hugging Face, dynamic batching", "llama_hf", "", CLIENTS, False, "66.5"),
     "loop": Way("token loop in BLS", "chat_bls", "", CLIENTS, False, ""),
     "vllm1": Way("vLLM, one client", "llama_vllm", "", 1, True, "50"),
+    "vllm_static": Way("vLLM, static batches", "llama_vllm", "", CLIENTS, False, "", static=True),
     "vllm8": Way("vLLM", "llama_vllm", "", CLIENTS, True, "363"),
 }
 
@@ -105,7 +108,11 @@ def measure(settings: Settings) -> Section:
                 raise WorkbookError(f"{WAYS[key].title}: not the answers of Hugging Face alone.")
     mixed = {key: some.mixed for key, some in found.items() if some.mixed is not None}
     generation.plot_answers(
-        {"Hugging Face, static": mixed["static"], "vLLM, continuous": mixed["vllm8"]},
+        {
+            "Hugging Face, static": mixed["static"],
+            "vLLM, static": mixed["vllm_static"],
+            "vLLM, continuous": mixed["vllm8"],
+        },
         title=f"{CLIENTS} clients, answers of {min(MIXED)} to {max(MIXED)} tokens",
     ).savefig(paths.root() / PICTURE)
     rates = {key: generation.tokens_per_second(table) for key, table in mixed.items()}
@@ -116,8 +123,12 @@ def measure(settings: Settings) -> Section:
         f"tokens, which all ways agree on; one round, a server for each way. Useful tokens a "
         f"second: {CLIENTS} answers of {EQUAL} tokens, and {len(MIXED)} of {min(MIXED)} to "
         f"{max(MIXED)}. Beside them document 004: Llama 2 7B on one A10G (instances with 8 bit "
-        f"weights). {_reason(found)} In the timeline a bar is an answer; where it is pale, its row "
-        "was computed and thrown away.",
+        f"weights). {_reason(found)} Of the factor between dynamic batching and vLLM, "
+        f"×{rates['vllm_static'] / rates['static']:.2f} is the engine (vLLM in static batches: all "
+        f"{CLIENTS} clients wait for the last answer before they ask again), and "
+        f"×{rates['vllm8'] / rates['vllm_static']:.2f} is continuous batching. In the timeline a "
+        "bar is an answer; where it is pale, its row was computed and thrown away; in a gap the "
+        "client waits for the others.",
         (
             "way",
             "equal, tokens/s",
@@ -129,6 +140,11 @@ def measure(settings: Settings) -> Section:
         [_row(WAYS[key], f) for key, f in found.items()],
         [
             Goal("mixed: vLLM against dynamic batching", rates["vllm8"] / rates["static"], 1.5),
+            Goal(
+                "mixed: vLLM against vLLM in static batches",
+                rates["vllm8"] / rates["vllm_static"],
+                1.2,
+            ),
             Goal("mixed: vLLM against one at a time", rates["vllm8"] / rates["both"], 4.0),
             Goal("mixed: two instances against one, a core each", rates["two"] / rates["one"], 1.3),
         ],
@@ -156,7 +172,15 @@ def _measured(server: Triton, way: Way) -> Found:
     clients = way.clients
 
     def load(lengths: list[int], stream: bool = False) -> pd.DataFrame:
-        return generation.load(server, way.model, PROMPTS, lengths, clients=clients, stream=stream)
+        return generation.load(
+            server,
+            way.model,
+            PROMPTS,
+            lengths,
+            clients=clients,
+            stream=stream,
+            static=way.static,
+        )
 
     load([4] * CLIENTS)  # warm
     equal = load([EQUAL] * CLIENTS)

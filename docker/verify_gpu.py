@@ -473,7 +473,10 @@ def rows() -> list[Row]:
         Row("vLLM on a GPU", vllm),
         Row("document 004's ratios", published_ratios),
     ]
-    found += [Row(f"lecture {source.stem}", lecture(source)) for source in _lectures(building)]
+    found += [
+        Row(f"lecture {source.parent.name}/{source.stem}", lecture(source))
+        for source in _lectures(building)
+    ]
     found += [Row(f"assignment {a.short}", assignment(a.short)) for a in assignments.find()]
     found += [Row("container: it is NVIDIA's", container_is_nvidias, "container")]
     found += [

@@ -156,7 +156,7 @@ claim(
 #
 # ## OpenAI's protocol
 #
-# Many programs speak it. A front end turns a chat into a prompt (with the model's chat template), asks Triton, and writes the answer as OpenAI's clients expect it. `workbook openai` starts the course's own (`workbook/llm/openai.py`).
+# Many programs speak it. A front end turns a chat into a prompt (with the model's chat template), asks Triton, and writes the answer as OpenAI's clients expect it. `workbook openai` starts the course's own (`workbook/llm/openai/`).
 
 # %%
 from openai import OpenAI

@@ -66,7 +66,11 @@ def test_without_a_gpu_every_row_says_so(tmp_path: Path) -> None:
     for name, (verdict, seen) in rows.items():
         assert verdict == "not run"
         assert seen.startswith("no container" if name.startswith("container") else "no GPU here")
-    wanted = {f"lecture {x.name}" for x in building.lectures() if x.name != "00__start"}
+    wanted = {
+        f"lecture {x.source.parent.name}/{x.name}"
+        for x in building.lectures()
+        if x.name != "00__start"
+    }
     wanted |= {f"assignment {a.short}" for a in assignments.find()}
     wanted |= {f"container: {model}" for model in (*MODELS, *ENGINES)}
     assert wanted <= set(rows)

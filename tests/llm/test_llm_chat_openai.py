@@ -120,6 +120,7 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_turns(llms: Triton) ->
     turns = [{"role": "user", "content": question.strip()} for question in questions]
     kept = chat.fitting(llms, "llama_stream", [*turns, *turns, turns[-1]], 64)
     found = tokenizer.read(llms.repository / "llama_stream")
+    assert found is not None
     assert found.count(found.prompt(kept)) <= 512 - 64
     assert kept[-1] == turns[-1]
     assert len(kept) % 2 == 1
@@ -212,7 +213,9 @@ def test_a_completion(llms: Triton, api: str, model: str) -> None:
     choice = answer["choices"][0]
     assert choice["text"] == greedy(llms, PROMPT)
     assert choice["finish_reason"] == "length"
-    tokens = tokenizer.read(llms.repository / model).count(PROMPT)
+    found = tokenizer.read(llms.repository / model)
+    assert found is not None
+    tokens = found.count(PROMPT)
     assert answer["usage"] == {
         "prompt_tokens": tokens,
         "completion_tokens": 16,
@@ -275,7 +278,26 @@ def test_a_chat_that_streams(llms: Triton, api: str) -> None:
         ("completions", {"prompt": "x", "temperature": -1}, 400, "temperature is -1"),
         ("completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature:"),
         ("completions", {"prompt": "x", "n": 0}, 400, "n: "),
-        ("completions", {"prompt": "x", "logprobs": 2}, 400, "logprobs: not supported here"),
+        ("completions", {"prompt": "x", "logprobs": 2}, 400, "logprobs: not supported by llama"),
+        ("completions", {"prompt": "x", "logprobs": 6}, 400, "logprobs: "),
+        ("completions", {"prompt": "x", "logprobs": 1, "echo": True}, 400, "echo and logprobs"),
+        ("completions", {"prompt": "x", "best_of": 2}, 400, "best_of: not supported here"),
+        ("completions", {"prompt": "x", "logit_bias": {}}, 400, "logit_bias: not supported here"),
+        ("chat/completions", {"messages": QUESTION, "tools": []}, 400, "tools: not supported"),
+        ("chat/completions", {"messages": QUESTION, "top_logprobs": 2}, 400, "needs logprobs"),
+        ("chat/completions", {"messages": QUESTION, "logprobs": True}, 400, "by llama_stream; a"),
+        (
+            "chat/completions",
+            {"messages": QUESTION, "response_format": {"type": "json_object"}},
+            400,
+            "response_format: not supported by llama_stream; a model of vLLM's backend can",
+        ),
+        (
+            "chat/completions",
+            {"messages": QUESTION, "response_format": {"type": "json_schema"}},
+            400,
+            "json_schema belongs to",
+        ),
         ("completions", {"prompt": "x", "whatever": 2}, 400, "whatever: not supported here"),
         ("completions", {"prompt": "x", "min_p": 0.5}, 400, "min_p"),
         ("completions", {"prompt": []}, 400, "prompt"),
@@ -296,9 +318,10 @@ def test_errors(
 
 
 def test_prompts_together_have_a_choice_each(llms: Triton, api: str) -> None:
-    body = {"model": "llama_hf", "prompt": [PROMPT, "A module"], "temperature": 0, "echo": True}
+    prompts = [PROMPT, "A module"]
+    body = {"model": "llama_hf", "prompt": prompts, "temperature": 0, "echo": True}
     answer = httpx.post(f"{api}/completions", json=body, timeout=60).json()
-    want = [text + greedy(llms, text) for text in body["prompt"]]
+    want = [text + greedy(llms, text) for text in prompts]
     assert [choice["text"] for choice in answer["choices"]] == want
     assert [choice["index"] for choice in answer["choices"]] == [0, 1]
     assert answer["usage"]["completion_tokens"] == 32
@@ -308,7 +331,21 @@ def test_prompts_together_have_a_choice_each(llms: Triton, api: str) -> None:
         texts[piece["choices"][0]["index"]] += piece["choices"][0]["text"]
     assert texts == want
     ends = [p["choices"][0]["index"] for p in pieces if p["choices"][0]["finish_reason"]]
-    assert ends == [0, 1]
+    assert sorted(ends) == [0, 1]
+
+
+def test_choices_are_made_at_the_same_time(llms: Triton, api: str) -> None:
+    """Four choices of a model that makes eight at once: their pieces come in turns."""
+    body = {"model": "llama_stream", "prompt": PROMPT, "n": 4, "max_tokens": 32, "seed": 1}
+    pieces = [p["choices"][0] for p in stream(f"{api}/completions", body)]
+    first_end = next(i for i, piece in enumerate(pieces) if piece["finish_reason"])
+    assert {piece["index"] for piece in pieces[:first_end]} == {0, 1, 2, 3}
+
+
+def test_any_text_is_a_format_of_every_model(api: str) -> None:
+    body = {"model": "llama_hf", "messages": QUESTION, "response_format": {"type": "text"}}
+    answer = httpx.post(f"{api}/chat/completions", json={**body, "max_tokens": 4}, timeout=60)
+    assert answer.status_code == 200, answer.text
 
 
 def test_a_turn_of_the_assistant_may_have_no_content(api: str) -> None:

@@ -30,3 +30,9 @@ def test_the_pale_part_of_a_static_batch_is_what_was_thrown_away() -> None:
     assert widths == [4.0, 1.0, 4.0, 4.0, 2.0, 2.0]  # pale, full, by turns
     assert [bar.get_width() for bar in continuous.patches] == [4.0, 4.0, 4.0, 4.0, 2.0, 2.0]
     assert "12 tokens/s" in static.get_title(loc="left")
+    assert [label.get_text() for label in static.get_yticklabels()] == ["1", "2"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "tokens that were asked for",
+        "computed, and thrown away",
+    ]

@@ -295,6 +295,21 @@ def test_a_load_gets_the_same_answers_with_and_without_streaming(llms: Triton) -
     assert generation.tokens_per_second(whole) == pytest.approx(40 / whole["end"].max(), rel=0.05)
 
 
+def test_static_batches_wait_for_their_longest_answer(llms: Triton) -> None:
+    """The clients ask again together; a request that fails ends it, and nobody waits for ever."""
+    lengths = [2, 30, 4, 6, 3, 20]
+    table = generation.load(
+        llms, "llama_stream", ("def",), lengths, clients=2, stream=True, static=True
+    )
+    assert list(table["tokens"]) == lengths
+    for first in (2, 4):
+        batch = table.iloc[first : first + 2]
+        assert set(batch["client"]) == {0, 1}
+        assert batch["sent"].min() >= table["end"].iloc[first - 2 : first].max()
+    with pytest.raises(RequestError, match="failed under load"):
+        generation.load(llms, "llama_stream", ["def", "x " * 600], [3] * 4, clients=2, static=True)
+
+
 def test_a_loop_without_its_model_says_so(llms: Triton) -> None:
     llms.unload("llama_next")
     llms.unload("llama_onnx")

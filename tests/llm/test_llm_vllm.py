@@ -19,6 +19,7 @@ import httpx
 import psutil
 import pytest
 import tritonclient.grpc.aio as aioclient
+from fastapi.testclient import TestClient
 from llm_asking import (
     PROMPT,
     cancel_many,
@@ -34,6 +35,7 @@ from llm_repository import put_models
 from llm_waits import cancelled, metrics, pending, shared_memory, wait_until
 
 from workbook.common import paths
+from workbook.llm.openai import app
 from workbook.server import Triton
 
 needs_vllm = pytest.mark.skipif(
@@ -379,7 +381,7 @@ def engine_processes(server: Triton) -> list[psutil.Process]:
 
 def lives(process: psutil.Process) -> bool:
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
@@ -421,3 +423,142 @@ def test_an_engine_that_dies_is_told_and_its_model_unloaded(vllm: Triton) -> Non
     # Whoever asks next is told, and with that the model goes.
     wait_until(lambda: "error" in generate(vllm, **ask) and not vllm.ready("llama_vllm"))
     assert "the engine is not healthy" in vllm.log_text()
+
+
+# -- through OpenAI's API --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def openai_api(vllm: Triton) -> Iterator[TestClient]:
+    with TestClient(app(vllm)) as client:
+        yield client
+
+
+def asked(openai_api: TestClient, path: str, **body: Any) -> dict[str, Any]:
+    answer = openai_api.post(f"/v1/{path}", json={"model": "llama_vllm", "temperature": 0, **body})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def streamed(openai_api: TestClient, path: str, **body: Any) -> list[dict[str, Any]]:
+    """The first choice of each piece of a streamed answer."""
+    sent = {"model": "llama_vllm", "temperature": 0, "stream": True, **body}
+    with openai_api.stream("POST", f"/v1/{path}", json=sent) as answer:
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line)["choices"][0] for line in lines]
+
+
+@needs_vllm
+def test_log_probabilities_of_a_completion(openai_api: TestClient) -> None:
+    body = {"prompt": PROMPT, "max_tokens": 12, "logprobs": 3}
+    choice = asked(openai_api, "completions", **body)["choices"][0]
+    found, text = choice["logprobs"], choice["text"]
+    assert len(found["tokens"]) == 12
+    assert "".join(found["tokens"]) == text
+    for token, offset, drawn, top in zip(
+        found["tokens"],
+        found["text_offset"],
+        found["token_logprobs"],
+        found["top_logprobs"],
+        strict=True,
+    ):
+        assert text[offset:].startswith(token)
+        assert drawn == max(top.values()) == top[token] < 0
+        assert len(top) == 3
+    joined: dict[str, list[Any]] = {name: [] for name in found}
+    for piece in streamed(openai_api, "completions", **body):
+        for name, values in (piece["logprobs"] or {}).items():
+            joined[name] += values
+    assert joined["tokens"] == found["tokens"]
+    assert joined["text_offset"] == found["text_offset"]
+    assert joined["token_logprobs"] == pytest.approx(found["token_logprobs"], abs=1e-3)
+
+
+@needs_vllm
+@pytest.mark.parametrize("top", [None, 0, 4])
+def test_log_probabilities_of_a_chat(openai_api: TestClient, top: int | None) -> None:
+    more = {} if top is None else {"top_logprobs": top}
+    body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 8, "logprobs": True}
+    choice = asked(openai_api, "chat/completions", **body, **more)["choices"][0]
+    content = choice["logprobs"]["content"]
+    assert "".join(entry["token"] for entry in content) == choice["message"]["content"]
+    for entry in content:
+        assert bytes(entry["bytes"]).decode() == entry["token"]
+        assert len(entry["top_logprobs"]) == (top or 0)
+        assert not top or entry["top_logprobs"][0]["token"] == entry["token"]
+        assert [t["logprob"] for t in entry["top_logprobs"]] == sorted(
+            (t["logprob"] for t in entry["top_logprobs"]), reverse=True
+        )
+    silent = asked(openai_api, "chat/completions", **{**body, "logprobs": False})["choices"][0]
+    assert silent["logprobs"] is None
+
+
+@needs_vllm
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_answer_of_a_schema(openai_api: TestClient, streams: bool) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"short": {"type": "boolean"}, "size": {"enum": ["small", "large"]}},
+        "required": ["short", "size"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "size", "schema": schema}}
+    body = {"messages": [{"role": "user", "content": PROMPT}], "response_format": form}
+    if streams:
+        pieces = streamed(openai_api, "chat/completions", **body)
+        text = "".join(piece["delta"].get("content", "") for piece in pieces)
+    else:
+        text = asked(openai_api, "chat/completions", **body)["choices"][0]["message"]["content"]
+    found = json.loads(text)
+    assert found.keys() == {"short", "size"}
+    assert found["size"] in ("small", "large")
+
+
+@needs_vllm
+def test_an_answer_that_is_a_json_object(openai_api: TestClient) -> None:
+    body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": 64}
+    form = {"type": "json_object"}
+    answer = asked(openai_api, "chat/completions", **body, response_format=form)["choices"][0]
+    assert answer["message"]["content"].startswith("{")
+    if answer["finish_reason"] == "stop":
+        assert isinstance(json.loads(answer["message"]["content"]), dict)
+
+
+@needs_vllm
+def test_an_impossible_token_has_the_least_log_probability(openai_api: TestClient) -> None:
+    """With a schema most tokens are impossible: minus infinity, which JSON cannot hold."""
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"const": 1}}}
+    body = {"messages": [{"role": "user", "content": "x"}], "response_format": form}
+    more = {"logprobs": True, "top_logprobs": 20}
+    choice = asked(openai_api, "chat/completions", **body, **more)["choices"][0]
+    assert choice["message"]["content"] == "1"
+    first = choice["logprobs"]["content"][0]["top_logprobs"]
+    assert len(first) == 20
+    assert min(entry["logprob"] for entry in first) == -9999.0
+
+
+@needs_vllm
+def test_a_schema_that_cannot_be_used_is_refused(openai_api: TestClient) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nothing"}}}
+    body = {"model": "llama_vllm", "messages": [{"role": "user", "content": "x"}]}
+    answer = openai_api.post("/v1/chat/completions", json={**body, "response_format": form})
+    assert answer.status_code == 400
+    assert "nothing" in answer.json()["error"]["message"]
+
+
+@needs_vllm
+def test_structured_outputs_as_upstream_takes_them(vllm: Triton) -> None:
+    """A text of JSON, and, here, also an object."""
+    choice = {"choice": ["yes", "no"]}
+    for given in (json.dumps(choice), choice):
+        answer = generate(
+            vllm,
+            text_input=PROMPT,
+            exclude_input_in_output=True,
+            sampling_parameters={"temperature": 0, "structured_outputs": given},
+        )
+        assert answer["text_output"] in ("yes", "no")
+    refused = generate(vllm, text_input="x", sampling_parameters={"structured_outputs": "{"})
+    assert "structured_outputs is not JSON" in refused["error"]

@@ -46,6 +46,7 @@ MUTANTS = (
             "a1.answers": WAITS,
             **WAITING,
         },
+        stops="too many indices",
     ),
     Mutant(
         "config: a text per request",

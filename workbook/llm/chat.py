@@ -29,6 +29,8 @@ from .tokenizer import Turn
 
 #: The longest answer in tokens, where a request gives no length.
 MAX_TOKENS = 256
+#: The input of vLLM's backend that asks for the tokens' log probabilities.
+LOGPROBS = "return_logprobs"
 
 
 def language_models(server: Server) -> list[str]:
@@ -181,7 +183,8 @@ def _request(
 ) -> tuple[str, dict[str, Any]]:
     """The address and the body of a request that is answered piece by piece."""
     inputs = {entry["name"] for entry in check(server, model)["input"]}
-    extras = ("stream", "return_finish_reason", "return_num_output_tokens")
+    extras = ["stream", "return_finish_reason", "return_num_output_tokens"]
+    extras += [LOGPROBS] if "logprobs" in parameters else []
     return f"{server.url}/v2/models/{quote(model, safe='')}/generate_stream", {
         "text_input": text,
         "sampling_parameters": json.dumps(dict(parameters)),

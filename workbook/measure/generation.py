@@ -14,6 +14,7 @@ second can be compared: only tokens that a client asked for count.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import queue
@@ -25,6 +26,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pandas as pd
+from matplotlib.patches import Patch
 
 from ..common.errors import RequestError
 from ..server import Server
@@ -48,6 +50,7 @@ def load(
     *,
     clients: int,
     stream: bool = False,
+    static: bool = False,
 ) -> pd.DataFrame:
     """Ask a language model for answers of given lengths, and time them.
 
@@ -60,6 +63,8 @@ def load(
         lengths: tokens of each answer, in the order of asking.
         clients: how many clients ask at the same time.
         stream: ask for each token as soon as it is made; without it, `first` equals `end`.
+        static: ask in static batches: each client asks once, and all wait for the last answer
+            before they ask again.
 
     Returns:
         One row per request, in the order of asking: `client`, `sent`, `first` (token), `end`
@@ -73,20 +78,25 @@ def load(
         waiting.put(number)
     rows: dict[int, dict[str, Any]] = {}
     failed: list[Exception] = []
+    together = threading.Barrier(clients if static else 1)
 
     def work(client: int) -> None:
         while not failed:
             try:
                 number = waiting.get_nowait()
             except queue.Empty:
+                together.abort()  # nobody comes any more: the others need not wait
                 return
             prompt = prompts[number % len(prompts)]
             try:
                 row = _ask(http, server, model, prompt, lengths[number], stream)
             except Exception as error:
                 failed.append(error)
+                together.abort()
                 return
             rows[number] = {"client": client, **row}
+            with contextlib.suppress(threading.BrokenBarrierError):
+                together.wait()
 
     # One client for all threads, made before the clock starts: making it takes a while.
     http = httpx.Client(timeout=600, trust_env=False, limits=httpx.Limits(max_connections=None))
@@ -133,8 +143,9 @@ def rows_at_work(lengths: Sequence[int], rows: int) -> tuple[float, float]:
 def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Picture:
     """Draw when each client's answers were made, one panel per way of serving.
 
-    One bar per answer. In a static batch all answers end when the longest does: the pale part of a
-    bar is the time in which its row was computed for nothing.
+    One bar per answer, one row of bars per client. Where a server makes static batches, all answers
+    of a batch end when the longest does: the pale part of a bar is the time in which its row was
+    computed for nothing. In a gap the client waits to ask.
 
     Args:
         ways: tables of `load` by name; a name that ends in "static" is drawn as static batches.
@@ -151,8 +162,18 @@ def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Pictur
             lane = {"y": row.client, "height": 0.8, "left": row.sent, "color": colour}
             axes.barh(width=row.end - row.sent, alpha=0.25, **lane)
             axes.barh(width=end - row.sent, **lane)
-        axes.set_yticks([])
-        axes.set_ylabel("clients", color=GREY)
+        axes.set_yticks(clients := sorted(table["client"].unique()))
+        axes.set_yticklabels([str(client + 1) for client in clients], fontsize=8)
+        axes.set_ylabel("client", color=GREY)
+    meanings = {"tokens that were asked for": 1.0, "computed, and thrown away": 0.25}
+    figure.legend(
+        handles=[Patch(color=GREY, alpha=alpha, label=text) for text, alpha in meanings.items()],
+        loc="outside upper right",
+        ncols=2,
+        frameon=False,
+        fontsize=9,
+        labelcolor=GREY,
+    )
     if title:
         figure.suptitle(title, color=GREY, fontsize=12, x=0.01, ha="left")
     return figure

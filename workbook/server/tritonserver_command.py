@@ -19,16 +19,16 @@ from .native.forkserver import JAIL_VARIABLE
 #: cores, so here these threads wait for 2^18 ticks and then sleep.
 SHORT_SPIN = {"OPENBLAS_THREAD_TIMEOUT": "18"}
 
-#: Variables that make the server faster. On two cores each of the first two saves 10 to 20 % of the
-#: server's time for a small request. A variable that the caller has set wins. native/README.md
+#: Variables that make the server faster. A variable that the caller has set wins. native/README.md
 #: describes them.
 SPEED_VARIABLES = {
     # libevent, which the HTTP endpoint is built on, changes its epoll set twice per request.
     # poll() needs no such changes, and each of the endpoint's threads has few connections.
     "EVENT_NOEPOLL": "1",
     # Memory that one thread allocates is freed by another, a whole batch at a time. glibc keeps 7
-    # freed blocks of a size for the same thread; with 200 the threads need no common lock.
-    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=200",
+    # freed blocks of a size for the same thread; with 32 the threads seldom need a common lock.
+    # With more they need it no less, and a server under load grows for hours.
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=32",
     **SHORT_SPIN,
 }
 

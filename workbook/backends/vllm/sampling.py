@@ -50,6 +50,11 @@ def _converted(name: str, value: Any, kind: Any) -> Any:
     """
     import msgspec
 
+    if name == "structured_outputs" and isinstance(value, str):
+        try:
+            value = json.loads(value)  # as JSON within JSON: upstream takes it so
+        except ValueError as error:
+            raise BadRequest(f"sampling parameter {name} is not JSON: {error}") from None
     try:
         read = msgspec.convert(value, kind, strict=False, str_keys=True)
         msgspec.msgpack.encode(read)  # as it is sent to the engine

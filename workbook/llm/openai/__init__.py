@@ -1,0 +1,105 @@
+"""An OpenAI-compatible API for the language models of a running server.
+
+    workbook openai --port 9000
+    openai.OpenAI(base_url="http://localhost:9000/v1", api_key="none")
+
+It does what NVIDIA's own front end in the container does: it turns a chat into a prompt with the
+model's chat template, sends it to Triton, and converts the answer to the JSON that OpenAI's clients
+expect. A field that it cannot fulfil is refused by name. When a client leaves, the model stops.
+
+- `fields`: the bodies of the requests
+- `answer`: an answer's choices, as one JSON object or as a stream
+- `logprobs`: log probabilities, from the form of vLLM's backend to OpenAI's
+- `errors`: errors in OpenAI's form
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+
+from ...common.errors import RequestError, ServerError, WorkbookError
+from ...server import Server
+from .. import chat
+from . import errors
+from .answer import Answer
+from .fields import Chat, Completion, Question
+
+
+def app(server: Server) -> FastAPI:
+    """The web application for a running server; it does not start listening by itself.
+
+    Example:
+        uvicorn.run(openai.app(server), port=9000)
+    """
+    made = FastAPI(title="OpenAI's API for Triton", docs_url=None, redoc_url=None)
+    made.add_exception_handler(WorkbookError, errors.response)
+    made.add_exception_handler(RequestValidationError, errors.response)
+    began = int(time.time())
+
+    @made.get("/v1/models")
+    def models() -> dict[str, Any]:
+        return {
+            "object": "list",
+            "data": [_model(name, began) for name in chat.language_models(server)],
+        }
+
+    @made.get("/v1/models/{name}")
+    def model(name: str) -> dict[str, Any]:
+        chat.check(server, name)
+        return _model(name, began)
+
+    @made.post("/v1/completions")
+    async def completions(question: Completion, request: Request) -> Any:
+        await asyncio.to_thread(_check, server, question)
+        prompts = [question.prompt] if isinstance(question.prompt, str) else question.prompt
+        answer = Answer(server, question, prompts, question.sampling(16))
+        answer.echo = question.echo
+        return await answer.respond(request)
+
+    @made.post("/v1/chat/completions")
+    async def chats(question: Chat, request: Request) -> Any:
+        turns = [message.turn() for message in question.messages]
+        await asyncio.to_thread(_check, server, question)
+        text = await asyncio.to_thread(chat.prompt, server, question.model, turns)
+        sampling = question.sampling(question.max_completion_tokens or chat.MAX_TOKENS)
+        return await Answer(server, question, [text], sampling).respond(request)
+
+    @made.get("/health")
+    @made.get("/health/ready")
+    def health() -> Response:
+        return Response(status_code=200 if server.live() else 503)
+
+    @made.get("/metrics")
+    async def metrics() -> Response:
+        try:
+            async with httpx.AsyncClient(trust_env=False) as client:
+                found = await client.get(server.metrics_url)
+        except httpx.HTTPError as error:
+            raise ServerError(f"Triton gives no metrics: {error}.", where=server.url) from None
+        return Response(found.content, media_type=found.headers.get("content-type"))
+
+    return made
+
+
+def _check(server: Server, question: Question) -> None:
+    """Make sure that a request's model is ready, and can do what only vLLM's backend can.
+
+    Raises:
+        WorkbookError: there is no such model.
+        RequestError: it gives no log probabilities, or cannot keep to JSON.
+    """
+    inputs = {entry["name"] for entry in chat.check(server, question.model)["input"]}
+    for field, asked in (("logprobs", question.top()), ("response_format", question.structure())):
+        if asked is not None and chat.LOGPROBS not in inputs:
+            message = f"{field}: not supported by {question.model}; a model of vLLM's backend can"
+            raise RequestError(message, model=question.model, message=message)
+
+
+def _model(name: str, began: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": began, "owned_by": "triton"}
