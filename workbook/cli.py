@@ -464,14 +464,20 @@ def submit(
     signs = {"error": "[bold red]✗[/]", "warning": "[yellow]![/]", "passed": "[green]✓[/]"}
     for finding in submission.findings:
         sign = signs[finding.level]
-        err.print(f"{sign} {escape(finding.where)}: {escape(finding.what)}")
+        place = f"{finding.task}, {finding.where}" if finding.task else finding.where
+        err.print(f"{sign} {escape(place)}: {escape(finding.what)}")
         if finding.todo:
             err.print(f"  [dim]to do:[/] {escape(finding.todo)}")
     if submission.errors and not force:
         count = len(submission.errors)
         raise WorkbookError(
             f"{assignment.name} is not ready to be handed in: {count} error{'s' * (count > 1)}.",
-            todo="Mend what is listed above, or hand in as it is with --force.",
+            todo="Mend what is listed above, or hand in as it is with --force."
+            + (
+                f" {submission.zip.name} in the folder is from before."
+                if submission.zip.exists()
+                else ""
+            ),
         )
     path = submit.write(submission)
     size = path.stat().st_size / 1024

@@ -340,8 +340,8 @@ def _obstacle(
         one = len(missing) == 1
         return (
             "not attempted",
-            f"{names} {'has' if one else 'have'} no value yet: what this cell hands over there is "
-            "still `...`.",
+            f"{names} {'has' if one else 'have'} no value yet: this cell hands over `...` or "
+            "None there.",
             f"Run the cell that sets {'it' if one else 'them'}, once you have written it.",
         )
     if unknown := [name for name in values if name not in check.parameters]:

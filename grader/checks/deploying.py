@@ -7,6 +7,7 @@ Errors that are about the form of a file only keep their advice.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from workbook import server
@@ -25,16 +26,21 @@ _RULES = {
         "The dims of treeshap_output do not fit what it holds.",
         "It holds a value for each number in a row, and one more.",
     ),
-    "tensor-dims": (
-        "The dims of a tensor do not fit the model.",
-        "dims describe one row, without the batch: how many numbers are in it?",
-    ),
-    "missing-file": (
-        "The server does not find the model's file.",
-        "Each format has a file name of its own. Compare what the config says of the format with "
-        "the name of the file that you saved.",
-    ),
 }
+#: The same for a tensor whose dims differ between config and file: either may be the wrong one.
+_BATCHED = (
+    "dims describe one row: with a max_batch_size above 0 the batch stands in front of them. Compare "
+    "both with the task: it may be the file that is not as it should be."
+)
+_UNBATCHED = (
+    "max_batch_size is 0, so dims describe the whole tensor, the batch included. Look first whether "
+    "the task wants batches."
+)
+#: How the server says how many dimensions a tensor has, in the file and by the config.
+_COUNTS = re.compile(
+    r"the model expects (\d+) dimensions \(shape \[.*?\]\) but the model configuration "
+    r"specifies (\d+) dimensions"
+)
 
 
 def deploy(folder: Path | str) -> Deployment:
@@ -57,9 +63,46 @@ def deploy(folder: Path | str) -> Deployment:
     try:
         return server.deploy(folder)
     except LoadError as error:
-        if error.rule not in _RULES:
+        if error.rule in _RULES:
+            what, todo = _RULES[error.rule]
+        elif error.rule == "tensor-dims":
+            what, todo = _dims(error, Path(folder))
+        elif error.rule == "missing-file":
+            what, todo = _no_file(error, Path(folder))
+        else:
             raise
-        what, todo = _RULES[error.rule]
         raise WorkbookError(
             f"{error.model} did not load. {what}", where=error.where, todo=todo
         ) from None
+
+
+def _dims(error: LoadError, folder: Path) -> tuple[str, str]:
+    """What is wrong and the rule, where a tensor's dims are not the same in config and file."""
+    found = _COUNTS.search(error.message)
+    what = "A tensor's dims in the config do not fit the model's file."
+    if found is not None:
+        what += f" The file's tensor has {found[1]} dimensions, the batch included; by the config "
+        what += f"it has {found[2]}."
+    batches = re.search(r"max_batch_size\s*:\s*(\d+)", _text(folder / "config.pbtxt"))
+    return what, _BATCHED if batches is not None and int(batches[1]) else _UNBATCHED
+
+
+def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
+    """What is wrong and what to do, where a version's folder does not hold the model's file."""
+    version = folder / error.where.strip("/")
+    files = sorted(path.name for path in version.glob("[!.]*")) if version.is_dir() else []
+    if not files:
+        where = f"{error.where.rstrip('/')}/" if error.where else "The version's folder"
+        return f"{where} is empty: no model was saved there.", "Save the model there first."
+    return (
+        f"The server does not find the model's file. In the folder: {', '.join(files[:5])}.",
+        "Each format has a file name of its own. Compare what the config says of the format with "
+        "the name of the file that you saved.",
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return re.sub("#.*", "", path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ""

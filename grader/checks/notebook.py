@@ -59,7 +59,7 @@ def check(id: str, /, **values: Any) -> Panel:
         WorkbookError: there is no such check, or a value is of a type that no check takes.
     """
     found = _find(id)
-    values = {name: None if value is ... else value for name, value in values.items()}
+    values = {n: None if value is ... else _detached(value) for n, value in values.items()}
     # nbgrader gives a cell that writes to stderr no points. A framework's warning must not do that.
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -87,7 +87,22 @@ def hint(id: str, /) -> Hint:
     return Hint(id, found.hints[:step], len(found.hints), found.read)
 
 
+def _detached(value: Any) -> Any:
+    """A value with torch tensors as arrays, as the judge gets them: also those with a gradient."""
+    if hasattr(value, "detach"):
+        return value.detach().cpu().numpy()
+    if isinstance(value, dict):
+        return {key: _detached(item) for key, item in value.items()}
+    if isinstance(value, list) and any(hasattr(item, "detach") for item in value):
+        return [_detached(item) for item in value]
+    return value
+
+
 def _find(id: str) -> Check:
+    if not isinstance(id, str):
+        raise WorkbookError(
+            f"{id!r} is not the name of a check.", todo='Write one in quotes, such as "a2.forest".'
+        )
     checks = load(id.split(".", maxsplit=1)[0])
     if id not in checks:
         raise WorkbookError(f"There is no check {id!r}.", todo=f"There are: {', '.join(checks)}.")
@@ -105,7 +120,23 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
     admitted = backends(found.id.partition(".")[0])
     with server, contextlib.closing(Probe(server, backends=admitted)) as probe:
         result = evaluate(found, lambda: probe, values, _earned)
-        return result, _edited(values.get("model"), server.repository)
+        edited = _edited(values.get("model"), server.repository)
+    if result.status == "waits":
+        again = "Run that check's cell until it passes, then this one."
+        return result.model_copy(update={"help": again}), ""
+    if not edited:
+        return result, ""
+    if result.credit == 0:
+        return result, f"Note: {edited} Deploy the folder again."
+    # What is handed in is the folder, so nothing that another copy does may look like success.
+    return _no_credit(
+        found,
+        "failed",
+        f"{edited} The copy that is deployed {'passes' if result.credit == 1 else 'earns a part'}; "
+        "for the marks the folder counts.",
+        "Deploy the folder again, then run this cell. A deploy that fails leaves the copy from "
+        "before in its place.",
+    ), ""
 
 
 def _no_credit(found: Check, status: Status, rationale: str, help: str) -> CheckResult:
@@ -134,7 +165,7 @@ def _not_in_models(model: Any) -> tuple[str, str] | None:
 
 
 def _edited(model: Any, repository: Path) -> str:
-    """A note where a file of `models/<model>` differs from the deployed copy, else "".
+    """A sentence where a file of `models/<model>` differs from the deployed copy, else "".
 
     This happens when a file was changed after the deploy, and when the last deploy failed. In the
     second case the server still uses the copy of an earlier deploy.
@@ -148,7 +179,7 @@ def _edited(model: Any, repository: Path) -> str:
             if "__pycache__" in path.parts:
                 continue
             if copy.is_file() and path.is_file() and not filecmp.cmp(path, copy, shallow=False):
-                return f"Note: `{path}` differs from what is deployed. Deploy the folder again."
+                return f"`{path}` differs from what is deployed."
     except (OSError, ValueError):  # it cannot be read, or the name is not that of a folder
         return ""
     return ""

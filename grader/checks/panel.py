@@ -93,7 +93,7 @@ class Panel:
         return self.hints > 0 and self.result.status in ("failed", "partial", "not attempted")
 
     def _hint_count(self) -> str:
-        return "There is a hint" if self.hints == 1 else f"There are {self.hints} hints"
+        return f"{self.hints} hint{'s' * (self.hints > 1)} not seen yet"
 
 
 @dataclasses.dataclass(frozen=True)

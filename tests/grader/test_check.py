@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -260,11 +261,32 @@ def test_a_folder_that_was_edited_is_noted(tmp_path: Path, monkeypatch: pytest.M
     assert notebook._edited("verdict", repository) == ""
     (tmp_path / "models/forest/1/xgboost.json").write_text("[]")
     note = notebook._edited("forest", repository)
-    assert "`models/forest/1/xgboost.json` differs" in note
-    result = CheckResult(id="a2.forest", sentence="It does.", status="passed", credit=1)
+    assert "`models/forest/1/xgboost.json` differs from what is deployed." in note
+    result = CheckResult(id="a2.forest", sentence="It does.", status="failed", credit=0)
     panel = Panel(result, note=note)
     assert "differs from what is deployed" in str(panel)
     assert "differs from what is deployed" in panel._repr_html_()
+
+
+@pytest.mark.parametrize(("credit", "says"), [(1, "passes"), (0.5, "earns a part"), (0, "")])
+def test_nothing_passes_while_the_folder_is_another_one(
+    monkeypatch: pytest.MonkeyPatch, credit: float, says: str
+) -> None:
+    """Green in the notebook must not mean marks lost: the folder is handed in, not the copy."""
+    status: Any = {1: "passed", 0.5: "partial"}.get(credit, "failed")
+    found = load("a2")["a2.forest"]
+    result = CheckResult(id=found.id, sentence="It does.", status=status, credit=credit)
+    server = MagicMock(repository=Path())
+    server.__enter__.return_value = server
+    probe = types.SimpleNamespace(close=lambda: None)
+    monkeypatch.setattr(notebook, "connect", lambda: server)
+    monkeypatch.setattr(notebook, "Probe", lambda *_, **__: probe)
+    monkeypatch.setattr(notebook, "evaluate", lambda *_: result)
+    monkeypatch.setattr(notebook, "_edited", lambda *_: "`models/x` differs.")
+    shown, note = notebook._run(found, {"model": 7})
+    assert (shown.status, shown.credit) == ("failed", 0)
+    assert says in shown.rationale
+    assert bool(note) == (credit == 0)
 
 
 def test_a_model_that_is_not_handed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,7 +221,7 @@ def test_pages_that_say_the_same_are_not_written_again(a_class: Classroom, toy: 
 def test_one_cause_has_one_box() -> None:
     lost = "The server ended while this check was asking your model."
     wait = "This check waits for {}, which has not passed yet."
-    idle = "`x=` has no value yet: what this cell hands over there is still `...`."
+    idle = "`x=` has no value yet: this cell hands over `...` or None there."
     told = {
         "a.one": ("failed", 0, "Row 3 differs."),
         "a.two": ("waits", 0, wait.format("a.one")),

@@ -335,11 +335,15 @@ def test_prompts_together_have_a_choice_each(llms: Triton, api: str) -> None:
 
 
 def test_choices_are_made_at_the_same_time(llms: Triton, api: str) -> None:
-    """Four choices of a model that makes eight at once: their pieces come in turns."""
+    """Four choices of a model that makes eight at once: their pieces come in turns.
+
+    Whichever comes first may be made alone; the others wait for it, and are then a batch.
+    """
     body = {"model": "llama_stream", "prompt": PROMPT, "n": 4, "max_tokens": 32, "seed": 1}
-    pieces = [p["choices"][0] for p in stream(f"{api}/completions", body)]
-    first_end = next(i for i, piece in enumerate(pieces) if piece["finish_reason"])
-    assert {piece["index"] for piece in pieces[:first_end]} == {0, 1, 2, 3}
+    order = [p["choices"][0]["index"] for p in stream(f"{api}/completions", body)]
+    assert set(order) == {0, 1, 2, 3}
+    spans = [order[order.index(i) : len(order) - order[::-1].index(i)] for i in range(4)]
+    assert max(len(set(span)) for span in spans) >= 3
 
 
 def test_any_text_is_a_format_of_every_model(api: str) -> None:
@@ -362,7 +366,7 @@ def test_health_and_metrics_are_triton_s(api: str) -> None:
     assert "nv_inference_request_success" in httpx.get(f"{root}/metrics").text
 
 
-def test_without_a_server_the_door_says_so() -> None:
+def test_without_a_server_the_api_says_so() -> None:
     server = Server("http://localhost:9", grpc="localhost:9", metrics="http://localhost:9/metrics")
     client = TestClient(app(server), raise_server_exceptions=False)
     asked = {"model": "llama_stream", "prompt": "x"}
@@ -380,12 +384,21 @@ def test_a_client_that_leaves_ends_its_answer_and_nobody_else_s(
 ) -> None:
     body = {"model": "llama_stream", "prompt": PROMPT, "max_tokens": 480, "stream": streams}
     before = cancelled(llms)
-    with (
-        contextlib.suppress(httpx.HTTPError),
-        httpx.stream("POST", f"{api}/completions", json=body, timeout=0.3) as answer,
-    ):
-        next(answer.iter_lines())
-    wait_until(lambda: cancelled(llms) > before)
+
+    def leave(after: float) -> None:
+        with (
+            contextlib.suppress(httpx.HTTPError),
+            httpx.stream("POST", f"{api}/completions", json=body, timeout=after) as answer,
+        ):
+            next(answer.iter_lines())
+
+    # On a busy machine a client may leave before its question has reached the model.
+    for seconds in (0.3, 0.6, 1.2, 2.4):
+        leave(seconds)
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: cancelled(llms) > before, 15)
+            break
+    assert cancelled(llms) > before
     again = {"model": "llama_stream", "prompt": PROMPT, "temperature": 0}
     answer = httpx.post(f"{api}/completions", json=again, timeout=60).json()
     assert answer["choices"][0]["text"] == greedy(llms, PROMPT)

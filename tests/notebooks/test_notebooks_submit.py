@@ -167,7 +167,8 @@ def test_a_fresh_copy_has_a_place(
     (missing,) = submit.check_submission(copy, run=False).errors
     assert missing.todo == f"Bring a fresh one: cp {sample.release} {copy.release}"
     copy.release.write_bytes(sample.release.read_bytes())
-    (missing,) = submit.check_submission(copy, run=False).errors
+    missing, not_begun = submit.check_submission(copy, run=False).errors
+    assert not_begun.what == "Nothing in this notebook is begun."
     place = "models/forest/config.pbtxt"
     assert missing.todo == f"Bring it back: cp {sample.handout / place} {copy.handout / place}"
 
@@ -219,12 +220,29 @@ def test_the_points_that_can_be_had(sample: Assignment, done: dict[str, Any]) ->
 
 
 def test_what_is_not_begun_is_a_warning(sample: Assignment) -> None:
+    """But a notebook in which nothing is begun is not handed in: another copy is meant."""
     assert found(sample) == [
+        ("error", "a9.ipynb"),
         ("warning", "a9.root"),
         ("warning", "a9.double"),
         ("warning", "a9.why"),
     ]
-    assert command(sample, sample.handout, "--no-run").returncode == 0
+    assert command(sample, sample.handout, "--no-run").returncode == 1
+    assert command(sample, sample.handout, "--no-run", "--force").returncode == 0
+
+
+def test_a_finding_names_its_task_and_the_id_as_it_was_given(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    heading = {"cell_type": "markdown", "id": "h", "metadata": {}, "source": "## Task 7: doubled"}
+    place = done["cells"].index(tagged(done, "a9.doubled"))
+    done["cells"].insert(place, heading)
+    own = {"cell_type": "code", "id": "m", "metadata": {}, "outputs": [], "execution_count": None}
+    done["cells"].insert(0, own | {"source": 'me = "self-study"'})
+    assert submit._tasks(done)["a9.doubled"] == "Task 7"
+    assert submit._has_default_id(done)
+    done["cells"][0]["source"] = 'me = "anna"'
+    assert not submit._has_default_id(done)
 
 
 def test_a_deleted_check_stops_the_zip_unless_forced(

@@ -45,6 +45,20 @@ def answer(server: Triton, name: str, version: int | None = None) -> float:
     return float(server.request("POST", f"{path}/infer", json=body)["outputs"][0]["data"][0])
 
 
+@pytest.mark.parametrize("given", ["models", "models/half", "models/half/1", "half", "mdels/half"])
+def test_a_folder_that_is_not_the_model_s_leads_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("models/half"))
+    if given == "models/half":
+        assert model_folder.check_folder(Path(given)) > 0
+        return
+    with pytest.raises(RepositoryError) as caught:
+        model_folder.check_folder(Path(given))
+    assert caught.value.todo == "Did you mean models/half?"
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     """A server whose repository has a parent of its own, for the staging folder."""

@@ -120,6 +120,16 @@ def test_a_stub_is_a_copy_of_the_fork_server(server: Triton) -> None:
     assert not {"torch", "transformers", "onnxruntime"} & set(told["modules"])
 
 
+def test_a_shell_that_exports_its_prompt_changes_nothing(tmp_path: Path) -> None:
+    """As after `source .venv/bin/activate`: the stub's shell drops PS1."""
+    make(tmp_path, "simple")
+    prompts = {"PS1": "(.venv) $ ", "PS2": "> ", "BASHOPTS": "checkwinsize", "SHELLOPTS": "hashall"}
+    with Triton(tmp_path, environment=prompts) as server:
+        server.load("simple")
+        told = tell(server, "simple")
+        assert program(told["parent"]) == "triton_python_backend_forkserver"
+
+
 def test_a_plain_stub_sees_the_same(server: Triton) -> None:
     with Triton(server.repository, plain=True) as plain:
         plain.load("simple")

@@ -15,6 +15,7 @@ left out, or a check that did not pass in the run. *Passed* is a check that did.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -35,18 +36,27 @@ LIMIT = 100 * 2**20
 """What a submission may weigh before it is packed, in bytes."""
 CELL_SECONDS = 600
 """How long one cell may take."""
+SELF_STUDY = "self-study"
+"""The id `me` in a notebook as it is given."""
+
+_NOT_BEGUN = "This is not begun."
 
 Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a submission: where, what, and what to do about it."""
+    """Something about a submission: where, what, and what to do about it.
+
+    Attributes:
+        task: the task that a cell belongs to, such as "Task 2"; "" where it belongs to none.
+    """
 
     level: Literal["error", "warning", "passed"]
     where: str
     what: str
     todo: str = ""
+    task: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ def here(name: str | None, folder: Path) -> Assignment:
         WorkbookError: there is no such assignment, or none is named outside of its folder.
     """
     folder = folder.resolve()
-    meant = [named(name)] if name else find()
+    meant = [named(name.lower())] if name else find()
     copies = [Assignment(a.name, home) for a in meant for home in (paths.work(), paths.root())]
     inside = [copy for copy in copies if folder.is_relative_to(copy.handout.resolve())]
     if not inside and not name:
@@ -127,7 +137,9 @@ def points(submission: Submission) -> str:
     """
     assignment = submission.assignment
     passed = {f.where for f in submission.findings if f.level == "passed"}
-    checks, by_hand = assignment.checks, sum(assignment.written.values())
+    empty = {f.where for f in submission.findings if f.what == _NOT_BEGUN}
+    checks = assignment.checks
+    by_hand = sum(most for id, most in assignment.written.items() if id not in empty)
     here = sum(most for id, most in checks.items() if id in passed)
     text = (
         f"{len(passed)} of {len(checks)} checks pass here; they are worth {here:g} of "
@@ -182,11 +194,30 @@ def check_submission(
         if not name.endswith(".gitkeep") and not (assignment.handout / name).is_file()
     )
     open_tasks = _untouched(notebook, manifest)
+    if len(open_tasks) == _count_tasks(manifest):
+        findings.append(
+            Finding(
+                "error",
+                assignment.release.name,
+                "Nothing in this notebook is begun.",
+                "Save your notebook in JupyterLab. If you work in another copy, hand that one in.",
+            )
+        )
+    if _has_default_id(notebook):
+        findings.append(
+            Finding(
+                "warning",
+                "me",
+                f'It is still "{SELF_STUDY}".',
+                "In a class, write the id that your instructor knows you by, and run all cells. If "
+                "you study by yourself, leave it.",
+            )
+        )
     findings.extend(
         Finding(
             "warning",
             id,
-            "This is not begun.",
+            _NOT_BEGUN,
             "It is a bonus: you lose no points by it."
             if _is_bonus(notebook, id)
             else "It earns no points as it is.",
@@ -195,7 +226,9 @@ def check_submission(
     )
     if run and not changes:
         findings.extend(_run(assignment, notebook, manifest, set(open_tasks), told))
-    return Submission(assignment, files, tuple(findings))
+    tasks = _tasks(notebook)
+    named = (dataclasses.replace(found, task=tasks.get(found.where, "")) for found in findings)
+    return Submission(assignment, files, tuple(named))
 
 
 def write(submission: Submission) -> Path:
@@ -315,6 +348,29 @@ def _untouched(notebook: dict[str, Any], manifest: cells.Manifest) -> list[str]:
     ]
 
 
+def _count_tasks(manifest: cells.Manifest) -> int:
+    return sum(cell.kind in ("solution", "written") for cell in manifest.cells)
+
+
+def _has_default_id(notebook: dict[str, Any]) -> bool:
+    """Whether the line `me = "self-study"` is as it was given."""
+    line = re.compile(rf"""^me = ["']{SELF_STUDY}["']""", re.MULTILINE)
+    codes = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    return any(line.search("".join(cell["source"])) for cell in codes)
+
+
+def _tasks(notebook: dict[str, Any]) -> dict[str, str]:
+    """For each cell with an id, the task that it is in: its heading up to the colon."""
+    found, heading = {}, ""
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown" and text.startswith("## "):
+            heading = text.partition("\n")[0].removeprefix("## ").partition(":")[0]
+        if id := dotted(cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "")):
+            found[id] = heading if heading.startswith("Task") else ""
+    return found
+
+
 def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
     """Whether the heading above a cell calls the task a bonus."""
     heading = ""
@@ -335,7 +391,7 @@ def _begun(assignment: Assignment) -> bool:
         untouched = _untouched(notebook, manifest)
     except WorkbookError:
         return False
-    return len(untouched) < sum(cell.kind in ("solution", "written") for cell in manifest.cells)
+    return len(untouched) < _count_tasks(manifest)
 
 
 def _run(

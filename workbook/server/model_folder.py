@@ -56,7 +56,8 @@ def check_folder(folder: Path) -> int:
         raise RepositoryError(
             "There is no such model folder." if not folder.exists() else "A model is a folder.",
             where=str(folder),
-            todo="Give the folder that holds config.pbtxt and the version folders, e.g. 1/.",
+            todo=_meant(folder)
+            or "Give the model's folder: the one in which config.pbtxt and the folder 1 are.",
         )
     home = folder.resolve()
     size = 0
@@ -86,10 +87,23 @@ def check_folder(folder: Path) -> int:
         raise RepositoryError(
             "The model folder has no version folder.",
             where=str(folder),
-            todo="Put the model's file into a folder named by a number, e.g. "
+            todo=_meant(folder)
+            or "Put the model's file into a folder named by a number, e.g. "
             f"{folder.name}/1/model.py. An ensemble has an empty one.",
         )
     return size
+
+
+def _meant(folder: Path) -> str:
+    """Which model's folder was meant instead of this one, as advice; "" where none is near.
+
+    It is the parent of a version's folder, a folder in this one, or one of this name in models/.
+    """
+    near = [folder.parent, Path("models") / folder.name]
+    if folder.is_dir():
+        near += sorted(path for path in folder.iterdir() if path.is_dir())
+    found = [str(path) for path in near if (path / "config.pbtxt").is_file()]
+    return f"Did you mean {' or '.join(found[:3])}?" if found else ""
 
 
 def check_inside(home: Path, name: str) -> None:

@@ -60,7 +60,9 @@ LEFT_OUT = {"transformers": ("sklearn", "scipy")}
 _IMPORT = re.compile(rb"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 #: A model that sets variables may set them for the packages that it imports afterwards.
 _SETS_VARIABLES = re.compile(rb"\b(?:environ|putenv)\b")
-_OF_THE_SHELL = (b"_", b"SHLVL", b"PWD", b"OLDPWD")  # which starts start_stub
+#: What the shell that starts start_stub sets or leaves out. (A virtual environment's `activate`
+#: exports PS1, the prompt, and a shell without a terminal drops it.)
+_OF_THE_SHELL = (b"_", b"SHLVL", b"PWD", b"OLDPWD", b"PS1", b"PS2", b"SHELLOPTS", b"BASHOPTS")
 _PR_SET_PDEATHSIG = 1
 _NO_SANDBOX = 125  # start_stub.c knows this exit status
 _LONGEST = 1 << 18  # bytes of a request
