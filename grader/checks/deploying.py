@@ -29,12 +29,12 @@ _RULES = {
 }
 #: The same for a tensor whose dims differ between config and file: either may be the wrong one.
 _BATCHED = (
-    "dims describe one row: with a max_batch_size above 0 the batch stands in front of them. Compare "
-    "both with the task: it may be the file that is not as it should be."
+    "dims describe one row: with a max_batch_size above 0 the batch stands in front of them. "
+    "Compare both with the task: it may be the file that is not as it should be."
 )
 _UNBATCHED = (
-    "max_batch_size is 0, so dims describe the whole tensor, the batch included. Look first whether "
-    "the task wants batches."
+    "max_batch_size is 0, so dims describe the whole tensor, the batch included. Look first "
+    "whether the task wants batches."
 )
 #: How the server says how many dimensions a tensor has, in the file and by the config.
 _COUNTS = re.compile(
