@@ -44,7 +44,7 @@ _COUNTS = re.compile(
 
 
 def deploy(folder: Path | str) -> Deployment:
-    """Copy a model's folder into the server's repository, load it, and say what became of it.
+    """Copy a model's folder into the server's repository, load it, and print what became of it.
 
     Example::
 
@@ -61,7 +61,9 @@ def deploy(folder: Path | str) -> Deployment:
             the model. The message names the mistake and the place.
     """
     try:
-        return server.deploy(folder)
+        deployed = server.deploy(folder)
+        print(deployed)
+        return deployed
     except LoadError as error:
         if error.rule in _RULES:
             what, todo = _RULES[error.rule]

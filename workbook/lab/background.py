@@ -61,7 +61,7 @@ class BackgroundBuild:
         from ..measure.perf_install import install  # imports pandas, which takes long
 
         try:
-            built = repository.build(ready=self._ready, bar=False)
+            built = repository.build(ready=self._ready, bar=False, background=True)
             self._loads.shutdown(wait=True)
             if built and not self._ended.is_set():
                 self._say(f"All models are built: {len(built)} were missing.")

@@ -74,6 +74,7 @@ def build(
     *,
     told: Told = lambda running: None,
     bar: bool = True,
+    background: bool = False,
 ) -> dict[str, Path]:
     """Build artefacts that are not there yet, and return where all of them lie.
 
@@ -83,6 +84,7 @@ def build(
         names: which ones; by default all but those that are built on request only.
         told: called with the names of the artefacts that are being built, whenever these change.
         bar: show a progress bar on the terminal.
+        background: nobody waits for them, so they give way to every other program.
 
     Raises:
         BuildError: one failed; the others that were being built are stopped.
@@ -92,7 +94,7 @@ def build(
     try:
         todo = missing(wanted)
         if todo:
-            _run(todo, told, bar)
+            _run(todo, told, bar, background)
         return {name: place(recipe(name), RECIPES) for name in wanted}
     except OSError as error:
         raise BuildError(
@@ -102,7 +104,7 @@ def build(
         ) from None
 
 
-def _run(todo: list[str], told: Told, bar: bool) -> None:
+def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -136,7 +138,8 @@ def _run(todo: list[str], told: Told, bar: bool) -> None:
                 if len(running) == at_once:
                     break
                 waiting.remove(name)
-                running[name] = _start(name, stack.enter_context((logs / f"{name}.log").open("w")))
+                log = stack.enter_context((logs / f"{name}.log").open("w"))
+                running[name] = _start(name, log, background)
             if seen != set(running):
                 seen = set(running)
                 told(seen)
@@ -169,9 +172,10 @@ def _can_start(name: str, waiting: Collection[str], running: Collection[str]) ->
     return not any(need in waiting or need in running for need in RECIPES[name].needs)
 
 
-def _start(name: str, log: IO[str]) -> subprocess.Popen[bytes]:
+def _start(name: str, log: IO[str], background: bool) -> subprocess.Popen[bytes]:
+    way = ["background"] if background else []
     return subprocess.Popen(
-        [sys.executable, "-m", "workbook.zoo.worker", name],
+        [sys.executable, "-m", "workbook.zoo.worker", name, *way],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=subprocess.STDOUT,

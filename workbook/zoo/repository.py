@@ -49,6 +49,7 @@ def build(
     hub: Mapping[str, str] | None = None,
     ready: Callable[[str], None] = lambda model: None,
     bar: bool = True,
+    background: bool = False,
 ) -> list[str]:
     """Make the demonstration models complete: build what is missing and put it in place.
 
@@ -69,6 +70,7 @@ def build(
             stay until `force`.
         ready: called with each model that was changed, as soon as it is in place.
         bar: show a progress bar on the terminal.
+        background: nobody waits for them, so their builds give way to every other program.
 
     Returns:
         The models that were changed.
@@ -170,7 +172,7 @@ def _install(
                 put(name, weights, {file: _key(source) for file, source in _ALL[name].items()})
 
         look(())
-        builder.build(wanted, told=look, bar=bar)
+        builder.build(wanted, told=look, bar=bar, background=background)
 
 
 def _artefacts(model: str, among: Collection[str]) -> list[str]:

@@ -1,8 +1,8 @@
-"""Build one artefact in a process of its own: `python -m workbook.zoo.worker NAME`.
+"""Build one artefact in a process of its own: `python -m workbook.zoo.worker NAME [background]`.
 
 A process of its own keeps the frameworks apart and gives their memory back. It takes one thread, so
-that it computes the same whatever the number of cores, and it gives way to the server and to
-notebooks, beside which it may run.
+that it computes the same whatever the number of cores. In the background it gives way to the server
+and to notebooks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import sys
 _PR_SET_PDEATHSIG = 1  # from <sys/prctl.h>
 
 
-def main(name: str) -> None:
+def main(name: str, way: str = "") -> None:
     """Build the artefact called `name`; what it is made from must be there."""
     # Ctrl-C reaches every program of the terminal. The one that started this process decides
     # whether it means the build too; when that one ends, this one is ended by the kernel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.nice(10)
+    if way == "background":
+        os.nice(10)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = "1"
     # Where a recipe takes more threads of its own, a waiting one shall not burn its core.
@@ -41,4 +42,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
