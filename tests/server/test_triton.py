@@ -175,7 +175,7 @@ def test_a_request_that_goes_on_is_named_while_the_model_unloads(tmp_path: Path)
         with pytest.raises(ServerError, match="did not unload within 5 s") as caught:
             server.unload("square", timeout=5.0, told=told.append)
         (sentence,) = told
-        assert "waits until those under way have ended" in sentence
+        assert "square takes no new requests." in sentence
         assert "0 have ended, 1 wait in its queue" in sentence
         assert sentence in caught.value.what
         assert "workbook stop" in caught.value.todo

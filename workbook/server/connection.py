@@ -377,15 +377,10 @@ class Server:
         counts = self._request_counts(model)
         waiting = int(counts.get("pending_request_count", 0))
         ended = int(counts.get("request_success", 0) + counts.get("request_failure", 0))
-        queue = (
-            f" Of {model}'s requests {ended} have ended, {waiting} wait in its queue; the others "
-            "are in the model's execute."
-            if counts
-            else ""
-        )
+        queue = f" Of these {ended} have ended, {waiting} wait in its queue." if waiting else ""
         return (
-            f"The server takes no new requests for {model} and waits until those under way have "
-            f"ended and the model's finalize has returned.{queue}"
+            f"{model} takes no new requests. It is unloaded when those that it has accepted, if "
+            f"any, are answered, and its finalize has returned.{queue}"
         )
 
 

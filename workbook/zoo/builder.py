@@ -159,7 +159,7 @@ def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
                 done += 1
                 progress.advance(task)
         told(())
-        progress.update(task, description=f"{done} artefacts were built", refresh=True)
+        progress.update(task, description=f"built: {done}", refresh=True)
 
 
 def _how_far(log: Path) -> str:
