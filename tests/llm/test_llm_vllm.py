@@ -8,10 +8,12 @@ import json
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 import venv
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from llm_repository import put_models
 from llm_waits import cancelled, metrics, pending, shared_memory, wait_until
 
 from workbook.common import paths
+from workbook.common.errors import LoadError
 from workbook.llm.openai import app
 from workbook.server import Triton
 
@@ -86,6 +89,84 @@ def test_without_vllm_the_load_says_how_to_install_it(tmp_path: Path) -> None:
     done = subprocess.run(python, capture_output=True, text=True, check=False, cwd=paths.root())
     assert "vLLM is not installed here" in done.stdout, done.stderr
     assert "run `make vllm`" in done.stdout
+
+
+#: A "model" that is no folder → what is said of it, with a hub that knows facebook/opt-125m alone.
+NO_FOLDER = {
+    "TODO": ("and the hub has no model of this name", "holds model.json, and no folder"),
+    "checkpoint": ("and the hub has no model of this name", "checkpoint"),
+    "models/m/1/checkpoint": ("not a name that the hub can have", "e.g. as"),
+    "facebook/opt-125m": ("", 'Write "max_num_seqs"'),
+}
+
+
+class Hub(BaseHTTPRequestHandler):
+    """The hub's address of a model's description."""
+
+    def do_GET(self) -> None:
+        """Describe the one model, refuse every other name."""
+        known = self.path.split("?")[0] == "/api/models/facebook/opt-125m"
+        self.send_response(200 if known else 404)
+        if not known:
+            self.send_header("X-Error-Code", "RepoNotFound")
+        self.end_headers()
+        if known:
+            self.wfile.write(b'{"id": "facebook/opt-125m"}')
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def no_folder(repository: Path, name: str) -> Path:
+    """A model whose weights are "name"; with an argument that ends the engine before its start."""
+    folder = repository / f"m_{len([*repository.iterdir()])}"
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text('backend: "vllm"\n')
+    arguments = {"model": name, "max_num_sequences": 4}
+    (folder / "1" / "model.json").write_text(json.dumps(arguments, indent=2))
+    return folder
+
+
+@needs_vllm
+def test_a_model_that_is_no_folder_is_refused_before_the_engine_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=hub.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    (repository := tmp_path / "models").mkdir()
+    with Triton(repository) as server:
+        for name, (why, todo) in NO_FOLDER.items():
+            folder = no_folder(repository, name)
+            with pytest.raises(LoadError) as caught:
+                server.load(folder.name, timeout=280)
+            error = caught.value
+            assert error.rule == ("engine-weights" if why else "engine-argument-unknown")
+            assert ("engine did not start" in error.message) == (not why)
+            assert why in error.what
+            assert todo in error.todo
+            if why:
+                assert f'no folder "{name}" (looked for in {repository})' in error.what
+                assert error.where == f'1/model.json, line 2: "model": "{name}",'
+    hub.shutdown()
+
+
+@needs_vllm
+def test_a_model_that_is_no_folder_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    (repository := tmp_path / "models").mkdir()
+    for offline, why in (("0", "the hub cannot be reached"), ("1", "HF_HUB_OFFLINE forbids")):
+        monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+        folder = no_folder(repository, "facebook/opt-125m")
+        with Triton(repository) as server, pytest.raises(LoadError) as caught:
+            server.load(folder.name, timeout=280)
+        assert why in caught.value.what
+        assert "A name on the hub needs a network." in caught.value.todo
 
 
 @needs_vllm

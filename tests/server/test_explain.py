@@ -77,6 +77,19 @@ def linear(
     )
 
 
+def batch_alone() -> bytes:
+    """An ONNX model with one value a row, and no dimension for it: [n, 4] → [n]."""
+    graph = helper.make_graph(
+        [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor("axes", TensorProto.INT64, [1], [1])],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    return bytes(helper.make_model(graph, ir_version=9, opset_imports=opset).SerializeToString())
+
+
 FIL_IO = IO.replace('"x"', '"input__0"').replace('"y"', '"output__0"')
 ORT = 'platform: "onnxruntime_onnx"\nmax_batch_size: 8\ninstance_group [ { count: 1 } ]\n'
 
@@ -761,8 +774,55 @@ CASES: dict[str, Case] = {
         files={"1/model.py": f"import helpr\n{CODE}", "1/helper.py": ""},
     ),
     "import_name": case(
-        "import-name", OK, "1/model.py, line 1: from json import lod", "Correct the name",
+        "import-name", OK, "1/model.py, line 1: from numpy import ary",
+        "Correct the name, or install the version of numpy",
+        files={"1/model.py": f"from numpy import ary\n{CODE}"},
+    ),
+    "import_standard": case(
+        "import-name", OK, "1/model.py, line 1: from json import lod",
+        "Correct the name: Python's own module json has no such name.",
         files={"1/model.py": f"from json import lod\n{CODE}"},
+    ),
+    "beside": case(
+        "missing-package", OK, "1/model.py, line 1: from .writing import Answer",
+        "Put the file there: copy it from beside_name/1/writing.py.",
+        files={"1/model.py": f"from .writing import Answer\n{CODE}"},
+        what="writing.py is not in beside/1.",
+    ),
+    "beside_dot": case(
+        "import-name", OK, "1/model.py, line 1: from . import writing",
+        "copy it from beside_name/1/writing.py",
+        files={"1/model.py": f"from . import writing\n{CODE}"},
+        what="writing.py is not in beside_dot/1.",
+    ),
+    "beside_plain": case(
+        "missing-package", OK, "1/model.py, line 1: import writing",
+        "Put writing.py beside model.py: copy it from beside_name/1/writing.py.",
+        files={"1/model.py": f"import writing\n{CODE}"},
+    ),
+    "beside_nowhere": case(
+        "missing-package", OK, "1/model.py, line 1: from .nowhere import Answer",
+        "Put the file there, beside model.py; or correct its name in the import.",
+        files={"1/model.py": f"from .nowhere import Answer\n{CODE}"},
+        what="nowhere.py is not in beside_nowhere/1.",
+    ),
+    "beside_misspelt": case(
+        "missing-package", OK, "1/model.py, line 1: from .helpng import Answer",
+        "Did you mean helping.py, which is there? Write helping in place of helpng.",
+        files={"1/model.py": f"from .helpng import Answer\n{CODE}", "1/helping.py": ""},
+    ),
+    "beside_name": case(
+        "import-name", OK, "1/model.py, line 1: from .writing import Answr",
+        "Write Answer in place of Answr.",
+        files={"1/model.py": f"from .writing import Answr\n{CODE}",
+               "1/writing.py": "class Answer:\n    pass\n"},
+        what="1/writing.py has no Answr.",
+    ),
+    "beside_no_name": case(
+        "import-name", OK, "1/model.py, line 1: from writting import Zebra",
+        "Correct the name, or write Zebra into 1/writting.py. It has LONGEST and Answer.",
+        files={"1/model.py": f"from writting import Zebra\n{CODE}",
+               "1/writting.py": "LONGEST = 8\nclass Answer:\n    pass\n"},
     ),
     "signature": case(
         "method-signature", OK, "1/model.py, line 7: def initialize(self):",
@@ -804,6 +864,12 @@ CASES: dict[str, Case] = {
         files=code("def initialize(self, args):", "    self.helper()", "def helper(self):",
                    "    raise ValueError('no weights')"),
         what="raised ValueError in initialize: no weights",
+    ),
+    "unwritten": case(
+        "python-exception", OK, "1/model.py, line 8, in initialize: raise NotImplementedError",
+        "Write this part in place of line 8, and load the model again.",
+        files=code("def initialize(self, args):", "    raise NotImplementedError"),
+        what="A part of unwritten is not written yet: initialize in 1/model.py.",
     ),
     "json_text": case(
         "python-exception", OK, "1/model.py, line 8", "json.loads",
@@ -963,14 +1029,54 @@ CASES: dict[str, Case] = {
         "tensor-data-type", onnx_case(IO.replace("FP32", "INT64", 1)),
         LINE.format(4, "input[0].data_type"), "Write data_type: TYPE_FP32",
     ),
+    "ort_half": case(
+        "tensor-data-type",
+        onnx_case(IO, linear(takes=TensorProto.FLOAT16, gives=TensorProto.FLOAT16)),
+        LINE.format(4, "input[0].data_type"),
+        "Write data_type: TYPE_FP16. Or convert the fp32 model again with keep_io_types=True",
+    ),
     "ort_batch_in_dims": case(
         "tensor-dims", onnx_case(IO.replace("[ 4 ]", "[ -1, 4 ]", 1)),
         LINE.format(4, "input[0].dims"), "Write dims: [ 4 ]. Triton puts the batch in front",
         what="hold the batch as well",
     ),
+    "ort_unbatched": case(
+        "tensor-dims", (ORT.replace("8", "0") + IO, {"1/model.onnx": linear()}),
+        LINE.format(4, "input[0].dims"),
+        "Write dims: [ -1, 4 ], and the batch in front of the other tensors too; or a "
+        "max_batch_size above 0, with which [ 4 ] is right.",
+        what="max_batch_size is 0, so the dims",
+    ),
+    "ort_unbatched_dims": case(
+        "tensor-dims",
+        (ORT.replace("8", "0") + IO.replace("4", "-1, 5"), {"1/model.onnx": linear()}),
+        LINE.format(4, "input[0].dims"), "Write dims: [ -1, 4 ].", what="the model has [ -1, 4 ].",
+    ),
+    "ort_batched_dims": case(
+        "tensor-dims", onnx_case(IO.replace("4", "5")),
+        LINE.format(4, "input[0].dims"), "Write dims: [ 4 ].", what="(and the batch in front)",
+    ),
+    "ort_batch_alone": case(
+        "tensor-dims", onnx_case("1".join(IO.rsplit("4", 1)), batch_alone()),
+        LINE.format(5, "output[0].dims"),
+        "The file: let y be [ -1, 1 ], e.g. by x[:, 1:2] in place of x[:, 1], or by unsqueeze(1), "
+        "and export it again. Or the config: write dims: [ 1 ] reshape { shape: [ ] }.",
+        what='output "y" is [ -1 ]: the batch alone, one value a row. The config describes it as '
+        "[ -1, 1 ] (the batch of max_batch_size in front).",
+    ),
+    "ort_batch_alone_unbatched": case(
+        "tensor-dims",
+        (ORT.replace("8", "0") + IO.replace("4", "-1, 4", 1).replace("[ 4 ]", "[ -1, 1 ]"),
+         {"1/model.onnx": batch_alone()}),
+        LINE.format(5, "output[0].dims"),
+        "and export it again. Or the config: write dims: [ -1 ].",
+        what="The config describes it as [ -1, 1 ].",
+    ),
     "ort_fixed": case(
         "fixed-batch", onnx_case(IO, linear(1)), LINE.format(2, "max_batch_size"),
-        "Write max_batch_size: 0 and dims: [ 1, 4 ]",
+        "Export the model with a variable first dimension (torch.onnx.export: dynamic_shapes, or "
+        "dynamic_axes where dynamo is False). Or write max_batch_size: 0 and dims: [ 1, 4 ] (the "
+        "batch included): that gives up batching, and each request must have exactly 1 row.",
     ),
     "ort_name": case(
         "tensor-name", onnx_case(IO.replace('"x"', '"X"')), LINE.format(4, "input[0].name"),
@@ -1004,7 +1110,8 @@ CASES: dict[str, Case] = {
     ),
     "ort_types": case(
         "onnx-types-differ", onnx_case(IO, linear(takes=TensorProto.FLOAT16, added="c")), "1/",
-        "convert the fp32 model once more", what="Add takes tensor(float16) and tensor(float)",
+        "one that belongs to them was not: the message names the node",
+        what="Add takes tensor(float16) and tensor(float)",
     ),
     "ort_declared": case(
         "onnx-types-differ", onnx_case(IO, linear(gives=TensorProto.FLOAT16)), "1/",
@@ -1228,6 +1335,47 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
     assert server.ready("good")
 
 
+def test_the_advice_for_one_value_a_row_works(server: Triton) -> None:
+    """With a reshape the rows of [n] are answered as [n, 1]."""
+    config = "1".join(IO.rsplit("4", 1)).replace("[ 1 ]", "[ 1 ] reshape { shape: [ ] }")
+    write(server.repository / "ort_reshaped", ORT + config, {"1/model.onnx": batch_alone()})
+    server.load("ort_reshaped")
+    with server.http_client() as client:
+        answer = ask(client, httpclient, "ort_reshaped", {"x": np.ones((3, 4), np.float32)})
+    assert answer.as_numpy("y").tolist() == [[4], [4], [4]]
+
+
+#: What a server says whose engine of language models does not find the weights.
+NO_WEIGHTS = {
+    "there are no weights at 'TODO': no such folder in /models, and the hub cannot be reached": (
+        'The repository has no folder "TODO" (looked for in /models), and the hub cannot be',
+        "m/1/ holds model.json, and no folder. Put the folder of the weights there",
+    ),
+    "there are no weights at 'a/b': no such folder in /models, and HF_HUB_OFFLINE forbids to ask "
+    "the hub": ('no folder "a/b"', "A name on the hub needs a network."),
+    "there are no weights at '/w': no such folder in /models, and it is not a name that the hub "
+    "can have": ("There is no folder /w, and it is not", "a path begins in the repository"),
+    "vLLM's engine did not start: We couldn't connect to 'https://huggingface.co' to load the "
+    "files, and couldn't find them in the cached files.": (
+        "There are no weights at TODO, and the hub cannot be reached.",
+        "A name on the hub needs a network.",
+    ),
+}
+
+
+@pytest.mark.parametrize("said", NO_WEIGHTS)
+def test_weights_that_an_engine_does_not_find(tmp_path: Path, said: str) -> None:
+    what, todo = NO_WEIGHTS[said]
+    write(tmp_path / "m", 'backend: "vllm"\n', {"1/model.json": '{\n  "model": "TODO"\n}\n'})
+    error = load_error("m", f"unable to load model 'm', {said}", tmp_path / "m")
+    assert (error.rule, error.where) == ("engine-weights", '1/model.json, line 2: "model": "TODO"')
+    assert what in error.what
+    assert todo in error.todo
+    (tmp_path / "m/1/checkpoint").mkdir()
+    error = load_error("m", f"unable to load model 'm', {said}", tmp_path / "m")
+    assert error.todo.startswith('Write "m/1/checkpoint" as "model"')
+
+
 OVERRIDES = {
     "override-field": ({"backend": "python", "max_batchsize": 3}, 'Write "max_batch_size"'),
     "override-value": (
@@ -1297,6 +1445,40 @@ def test_a_module_that_is_missing_at_a_request(loaded: Triton) -> None:
     assert isinstance(error, RequestError)
     assert error.where == "1/model.py, line 3, in execute: import pandsa"
     assert error.todo == "Did you mean pandas? Write pandas in place of pandsa."
+
+
+LATE = {
+    "from .writing import Answer": (
+        "writing.py is not in {}/1.",
+        "copy it from beside_name/1/writing.py",
+    ),
+    "from .helping import hepl": ("1/helping.py has no hepl.", "Write help in place of hepl."),
+    "raise NotImplementedError": (
+        "A part of {} is not written yet: execute in 1/model.py.",
+        "Write this part in place of line 3, and load the model again.",
+    ),
+    "raise NotImplementedError('the loop')": ("(NotImplementedError: the loop)", "line 3"),
+    "raise NameError": ("{} raised NameError.", "Mend it there and load {} again."),
+    "raise ValueError": ("{} raised ValueError.", "To refuse one request and answer the others"),
+}
+
+
+@pytest.mark.parametrize("line", LATE)
+def test_what_a_model_lacks_at_a_request(loaded: Triton, line: str) -> None:
+    what, todo = LATE[line]
+    name = f"late_{[*LATE].index(line)}"
+    model = f"class TritonPythonModel:\n    def execute(self, requests):\n        {line}\n"
+    files: Files = {"1/model.py": model, "1/helping.py": "def help(): pass\n"}
+    write(loaded.repository / name, OK, files)
+    loaded.load(name)
+    with loaded.http_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, httpclient, name)
+    error = explain(caught.value, loaded, name)
+    assert error.where == f"1/model.py, line 3, in execute: {line}"
+    assert what.format(name) in error.what
+    assert todo.format(name) in error.todo
+    if "ValueError" not in line:
+        assert "To refuse one request" not in error.todo
 
 
 def test_a_demonstration_model_without_its_weights(
@@ -1430,7 +1612,8 @@ def test_every_entry_is_tested() -> None:
     tested |= {"no-such-model", "config-refused", "weights-not-built"}
     assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
     assert {rule.id for rule in REQUESTS} == {
-        *(rule for rule, *_ in ASKED), *SAID, *PLAIN, *ENGINES,
+        *(rule for rule, *_ in ASKED), *(call.rule for call in CALLS.values()), *SAID, *PLAIN,
+        *ENGINES,
     }  # fmt: skip
     assert {rule.id for rule in STARTS} == set(START)
 
@@ -1532,6 +1715,7 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
         "] } ]\noutput", '] }, { name: "w" data_type: TYPE_FP32 dims: [ 4 ] } ]\noutput'
     )
     write(server.repository / "two", two, PYTHON)
+    write(server.repository / "pair", two.replace("\n", "\nmax_batch_size: 8\n", 1), PYTHON)
     write(server.repository / "sequence", OK + "sequence_batching { }\n", PYTHON)
     write(
         server.repository / "stream",
@@ -1552,7 +1736,17 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
     write(server.repository / "imports", OK, {"1/model.py": late})
     write(server.repository / "gather", ORT, {"1/model.onnx": table_of_three()})
     with ThreadPoolExecutor(16) as pool:
-        models = ("two", "sequence", "stream", "misbehaves", "lazy", "gather", "imports", *mortal)
+        models = (
+            "two",
+            "pair",
+            "sequence",
+            "stream",
+            "misbehaves",
+            "lazy",
+            "gather",
+            "imports",
+            *mortal,
+        )
         assert len(list(pool.map(server.load, models))) == len(models)
     return server
 
@@ -1598,6 +1792,7 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("client-shape", "good", {"shape": [4]}, "InferInput(name, array.shape, type)"),
     ("input-size", "good", {"inputs": {"x": ROW[:0]}}, "at least one row"),
     ("batch-too-large", "good", {"inputs": {"x": np.ones((9, 4), np.float32)}}, "Send 8 rows"),
+    ("rows-differ", "pair", {"inputs": {"x": ROW, "w": np.ones((2, 4), np.float32)}}, "of pair"),
     ("unknown-model", "goood", {}, "Ask good"),
     ("unknown-model", "misspelt", {}, 'server.load("misspelt")'),
     ("unknown-version", "good", {"model_version": "7"}, "1 is"),
@@ -1725,6 +1920,23 @@ def framework(server: Triton) -> str:
     return str(caught.value)
 
 
+def other_type(server: Triton) -> str:
+    """What PyTorch says of an output whose type is another one than the config's."""
+    import torch
+
+    names = IO.replace('"x"', '"x__0"').replace('"y"', '"y__0"')
+    config = 'platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + "FP64".join(
+        names.rsplit("FP32", 1)
+    )
+    write(server.repository / "torch_type", config, {"1/x": ""})
+    identity = torch.jit.trace(torch.nn.Identity(), torch.ones(1, 4))
+    identity.save(server.repository / "torch_type/1/model.pt")
+    server.load("torch_type")
+    with server.http_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, httpclient, "torch_type", {"x__0": ROW})
+    return str(caught.value)
+
+
 def ended(server: Triton) -> str:
     """What a request says that comes after the one that has ended the model's process."""
     with server.http_client() as client:
@@ -1750,6 +1962,7 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
     "huge-input": ("good", posted("good/infer", tensor(shape=[1, 2**62])), "Send the shape"),
     "generate-parameter": ("good", posted("good/generate", {"X": [1, 2]}), 'Write "x"'),
     "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
+    "output-data-type": ("torch_type", other_type, "Write data_type: TYPE_FP32"),
     "framework-refused": ("gather", framework, "could not compute"),
     "batch-not-full": (
         "",
@@ -1833,6 +2046,189 @@ def test_a_restricted_server(tmp_path: Path) -> None:
             error = explain(caught.value, server)
             assert error.rule == "restricted"  # type: ignore[attr-defined]
             assert 'key"' in error.todo
+
+
+# -- requests of a Python model to another one ---------------------------------------------------
+
+CALLER = """\
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    {how}execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x")
+            response = {request}
+            {look}
+            y = pb_utils.get_output_tensor_by_name(response, "{name}")
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", y.as_numpy())]))
+        return answers
+"""
+LOOK = "if response.has_error(): raise pb_utils.TritonModelException(response.error().message())"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A Python model that asks another one wrongly, and what must be said of it."""
+
+    rule: str
+    what: str
+    todo: str
+    model: str = "good"
+    inputs: str = "[x]"
+    send: str = "exec()"
+    more: str = ""
+    wait: str = ""
+    how: str = "def "
+    look: str = LOOK
+    name: str = "y"
+    output: str = "y"
+    where: str = "{}/1/model.py, line 9: response ="
+
+    def code(self) -> str:
+        """The model's code."""
+        asked = f'model_name="{self.model}", inputs={self.inputs}, '
+        asked += f'requested_output_names=["{self.output}"]'
+        request = f"{self.wait}pb_utils.InferenceRequest({asked}{self.more}).{self.send}"
+        return CALLER.format(how=self.how, request=request, look=self.look, name=self.name)
+
+
+AT_LINE = "1/model.py, line {}, in execute"
+CALLS = {
+    "not_loaded": Call("member-not-ready", "calls idle, which is not ready", "Load idle", "idle"),
+    "misspelt_name": Call("member-not-ready", "goood, which is not in the repository",
+                          'Write model_name="good"', "goood"),
+    "no_such": Call("member-not-ready", "quite_else, which is not in the repository",
+                    "put quite_else there and load it", "quite_else"),
+    "version": Call("member-not-ready", "good, of which the version asked for is not ready",
+                    "good is loaded with version 1.", more=", model_version=7"),
+    "input_name": Call("unknown-input", 'good has no input "X"; it has x', 'Write "x"',
+                       inputs='[pb_utils.Tensor("X", x.as_numpy())]'),
+    "input_name_and": Call("missing-input", 'pair has no input "X"; its inputs are x and w',
+                           'Write "x" in place of "X". The request lacks w as well.', "pair",
+                           '[pb_utils.Tensor("X", x.as_numpy())]'),
+    "input_lacks": Call("missing-input", "lacks the input w of pair",
+                        'Add pb_utils.Tensor("w", …)', "pair"),
+    "input_too_many": Call("missing-input", "good has 1 input, and the request has 2",
+                           "Send x alone", inputs='[x, pb_utils.Tensor("z", x.as_numpy())]'),
+    "input_type": Call("input-data-type", '"x" of good is FP32, and the request sends FP64',
+                       'Write pb_utils.Tensor("x", array.astype(np.float32))',
+                       inputs='[pb_utils.Tensor("x", x.as_numpy().astype(np.float64))]'),
+    "input_size": Call("input-shape", '"x" of good has shape [-1, 4]', "is 3; send 4",
+                       inputs='[pb_utils.Tensor("x", x.as_numpy()[:, :3])]'),
+    "input_row": Call("input-shape", 'batch dimension of "x" is missing: good', "np.newaxis",
+                      inputs='[pb_utils.Tensor("x", x.as_numpy()[0])]'),
+    "input_rows": Call("rows-differ", "one request of pair have different numbers of rows",
+                       "The first dimension of every input is the batch", "pair",
+                       '[x, pb_utils.Tensor("w", np.ones((2, 4), np.float32))]'),
+    "batch": Call("batch-too-large", "good takes at most 8 rows", "Send 8 rows",
+                  inputs='[pb_utils.Tensor("x", np.ones((9, 4), np.float32))]'),
+    "decoupled": Call("decoupled-call", "pieces is decoupled", "exec(decoupled=True)", "pieces"),
+    "several": Call("model-exception", "ResponseIterator", "for response in",
+                    send="exec(decoupled=True)", where=AT_LINE.format(10)),
+    "not_awaited": Call("model-exception", "Future", "write `await` before it", how="async def ",
+                        send="async_exec()", where=AT_LINE.format(10)),
+    "awaited": Call("model-exception", "can't be used in 'await'", "or take await out",
+                    how="async def ", wait="await ", where=AT_LINE.format(9)),
+    "no_coroutine": Call("model-exception", "no running event loop", "Write `async def execute`",
+                         send="async_exec()", where=AT_LINE.format(9)),
+    "arrays": Call("model-exception", "gives pb_utils.InferenceRequest something",
+                   "a list of names and a list of tensors", inputs="[x.as_numpy()]",
+                   where=AT_LINE.format(9)),
+    "swapped": Call("model-exception", "gives pb_utils.Tensor something", "in this order",
+                    inputs='[pb_utils.Tensor(x.as_numpy(), "x")]', where=AT_LINE.format(9)),
+    "not_sent": Call("model-exception", "object has no attribute 'has_error'", "request.exec()",
+                     send="inputs() and request", where=AT_LINE.format(10)),
+    "fails": Call("model-exception", "bad_day, which {} calls, raised ValueError: too hot",
+                  "load bad_day again", "bad_day", where="bad_day/" + AT_LINE.format(3)),
+    "computes": Call("model-exception", "gather, which {} calls, could not compute its input",
+                     "an index out of range", "gather",
+                     '[pb_utils.Tensor("i", np.array([[7]]))]', output="o"),
+    "unchecked": Call("unchecked-response", "goood, which is not in the repository. The response "
+                      "holds this error alone, and the code does not look at it.",
+                      "`if response.has_error(): raise", "goood", look="pass"),
+    "unchecked_shape": Call("unchecked-response", '"x" of good has shape [-1, 4]',
+                            "is 3; send 4. Look at each response before its tensors",
+                            inputs='[pb_utils.Tensor("x", x.as_numpy()[:, :3])]', look="pass"),
+    "unchecked_awaited": Call("unchecked-response", "calls idle, which is not ready.", "Load idle",
+                              "idle", how="async def ", wait="await ", send="async_exec()",
+                              look="pass"),
+    "unchecked_list": Call("model-exception", "IndexError", "response with an error has no output",
+                           "goood", look="response.output_tensors()[0]",
+                           where=AT_LINE.format(10)),
+    "output_name": Call("model-mistake", 'has no output "yy"; its outputs are y', "such a name",
+                        name="yy", where="1/model.py, line 11: y ="),
+    "through": Call("unknown-input", 'good has no input "X"', 'Write "x"', "call_input_name",
+                    where="call_input_name/1/model.py, line 9"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def calling(loaded: Triton) -> Triton:
+    """A server with the models of CALLS, and those that they ask."""
+    pieces = CODE.replace("return [", "for r in requests: r.get_response_sender().send(flags=1) #")
+    decoupled = OK + "model_transaction_policy { decoupled: true }\n"
+    hot = "class TritonPythonModel:\n    def execute(self, requests):\n        "
+    hot += "raise ValueError('too hot')\n"
+    write(loaded.repository / "idle", OK, PYTHON)
+    write(loaded.repository / "pieces", decoupled, {"1/model.py": pieces})
+    write(loaded.repository / "bad_day", OK, {"1/model.py": hot})
+    for name, call in CALLS.items():
+        write(loaded.repository / f"call_{name}", OK, {"1/model.py": call.code()})
+    with ThreadPoolExecutor(8) as pool:
+        names = ["pieces", "bad_day", "call_input_name"]
+        assert len(list(pool.map(loaded.load, names))) == len(names)
+    return loaded
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_model_that_asks_another_one_wrongly(calling: Triton, name: str) -> None:
+    call, model = CALLS[name], f"call_{name}"
+    calling.load(model)
+    with calling.http_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, httpclient, model)
+    if model != "call_input_name":  # another one asks it
+        calling.unload(model)
+    error = explain(caught.value, calling, model)
+    assert isinstance(error, RequestError)
+    assert (error.rule, error.model) == (call.rule, model), str(error)
+    assert call.what.format(model) in error.what, str(error)
+    assert call.where.format(model) in error.where, str(error)
+    assert call.todo in error.todo, str(error)
+    assert "InferInput" not in error.where + error.todo
+    assert "To refuse one request" not in error.todo or name == "fails"
+    # Without the server to ask, the words alone must do.
+    assert explain(caught.value).rule == call.rule  # type: ignore[attr-defined]
+
+
+def test_a_model_that_asks_itself_never_answers(tmp_path: Path) -> None:
+    """Its only instance waits for itself. The server ends all the same."""
+    write(tmp_path / "itself", OK, {"1/model.py": Call("", "", "", "itself").code()})
+    with Triton(tmp_path, models=["itself"]) as server:
+        with (
+            server.http_client(network_timeout=2) as client,
+            pytest.raises((InferenceServerException, TimeoutError)) as caught,
+        ):
+            ask(client, httpclient, "itself")
+        error = explain(caught.value, server, "itself")
+    assert "itself calls itself" in error.what
+    assert error.where.startswith("1/model.py, line 9: response =")
+
+
+@pytest.mark.parametrize("name", ["y", "yy"])
+def test_without_the_checks_of_answers_both_causes_are_named(tmp_path: Path, name: str) -> None:
+    code = Call("", "", "", "nobody" if name == "y" else "good", look="pass", name=name).code()
+    write(tmp_path / "asks", OK, {"1/model.py": code})
+    write(tmp_path / "good", OK, PYTHON)
+    with Triton(tmp_path, models=["asks", "good"], plain=True) as server:
+        with server.http_client() as client, pytest.raises(InferenceServerException) as caught:
+            ask(client, httpclient, "asks")
+        error = explain(caught.value, server, "asks")
+    assert error.rule == "tensor-is-none"  # type: ignore[attr-defined]
+    assert f'found no output "{name}" in a response' in error.what
+    assert "if response.has_error()" in error.todo
+    assert f'its answer has no output "{name}"' in error.todo
 
 
 # -- a server that does not start -----------------------------------------------------------------

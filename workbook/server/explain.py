@@ -105,17 +105,18 @@ def explain(
         return error
     message = _text(error)
     named = re.search(r"(?:model|for unknown model:|must be <= \d+ for) '([^']+)'", message)
-    question = Question(message, model or (named[1] if named else ""), server)
-    found = REQUESTS.explain(question, message)
+    failed = "Failed to process the request(s)" in message  # it names an instance
+    model = model or (named[1] if named and not failed else "")
+    question = Question.innermost(message, model, server)
+    model = model or question.caller or question.model
+    found = REQUESTS.explain(question, question.message)
     message = _readable(message)
     if found is None:
-        return RequestError(
-            "The request failed.", model=question.model, message=message, todo="See below."
-        )
+        return RequestError("The request failed.", model=model, message=message, todo="See below.")
     rule, advice = found
     return RequestError(
         advice.what,
-        model=question.model,
+        model=model,
         message=message,
         rule=rule,
         where=advice.where,

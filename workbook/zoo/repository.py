@@ -100,7 +100,7 @@ def build(
         name for name in names if force or name in hub or not _complete(target / name, _ALL[name])
     ]
     if todo:
-        _install(todo, target, hub, ready, bar)
+        _install(todo, target, hub, ready, bar, background)
     return todo
 
 
@@ -143,6 +143,7 @@ def _install(
     hub: Mapping[str, str],
     ready: Callable[[str], None],
     bar: bool,
+    background: bool,
 ) -> None:
     from . import checkpoint
 

@@ -65,6 +65,8 @@ class Model:
             scheduled again.
         missing: an input that `execute` has asked for in this call though the config does not have
             it, and the place; None where there is none.
+        absent: what is wrong where `execute` has asked for an output that another model's response
+            does not have; None where it has not.
     """
 
     def __init__(self, file: Path) -> None:
@@ -76,6 +78,7 @@ class Model:
         self.decoupled = False
         self.settled: set[int] = set()
         self.missing: tuple[str, str] | None = None
+        self.absent: ModelMistake | None = None
         self._warming = False
         self._warmups = 0
         self._types: dict[str, str] = {}
@@ -99,6 +102,7 @@ class Model:
         """Forget the last call of `execute`; the first calls after the load are warm-ups."""
         self.settled.clear()
         self.missing = None
+        self.absent = None
         self._warming = self._warmups > 0
         if self._warming:
             self._warmups -= 1
@@ -226,10 +230,15 @@ class Model:
     def explain(self, error: Exception) -> ModelMistake | None:
         """What to raise in place of an error of `execute`; None where it should stay as it is.
 
-        A model may ask for an input that it perhaps has, and Triton gives it None. Where that None
-        made `execute` fail, the message names the input.
+        A model may ask for an input that it perhaps has, and Triton gives it None; so it does for
+        an output of another model's response. Where that None made `execute` fail, the message
+        names the input, or gives the error of the response.
         """
-        if self.missing is None or "'NoneType'" not in str(error):
+        if "'NoneType'" not in str(error):
+            return None
+        if self.absent is not None:
+            return self.absent
+        if self.missing is None:
             return None
         name, where = self.missing
         return ModelMistake(
@@ -361,6 +370,7 @@ def install() -> None:
     _watch_requests(model)
     _watch_senders(model)
     _watch_inputs(model)
+    _watch_outputs(model)
 
 
 def _subclass(theirs: Any, model: Model) -> Any:
@@ -444,6 +454,39 @@ def _watch_inputs(model: Model) -> None:
         return found
 
     pb_utils.get_input_tensor_by_name = get_input_tensor_by_name
+
+
+def _watch_outputs(model: Model) -> None:
+    """Note where `get_output_tensor_by_name` is asked for an output that a response lacks."""
+    theirs = pb_utils.get_output_tensor_by_name
+
+    @functools.wraps(theirs)
+    def get_output_tensor_by_name(inference_response: Any, name: str) -> Any:
+        found = theirs(inference_response, name)
+        if found is None and isinstance(inference_response, stub.InferenceResponse):
+            model.absent = _absent(name, inference_response, model.at_caller(sys._getframe(1)))
+        return found
+
+    pb_utils.get_output_tensor_by_name = get_output_tensor_by_name
+
+
+def _absent(name: str, response: Any, where: str) -> ModelMistake:
+    """What to raise where a response of another model has no output of this name."""
+    if response.has_error():
+        message = " ".join(response.error().message().partition("\n")[0].split())
+        return ModelMistake(
+            f"A model answered with an error that this code does not look at: {message}",
+            where,
+            "Look at each response before its tensors: `if response.has_error(): raise "
+            "pb_utils.TritonModelException(response.error().message())`.",
+        )
+    names = ", ".join(tensor.name() for tensor in response.output_tensors()) or "none"
+    return ModelMistake(
+        f'The response of another model has no output "{name}"; its outputs are {names}.',
+        where,
+        "Use such a name there; requested_output_names of the InferenceRequest says which outputs "
+        "the response holds.",
+    )
 
 
 def _dtype(kind: str) -> np.dtype[Any] | None:

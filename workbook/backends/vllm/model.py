@@ -83,6 +83,11 @@ class TritonPythonModel(StandIn):
             os.environ.setdefault(name, value)
         if Path(arguments["model"]).is_dir():
             os.environ["HF_HUB_OFFLINE"] = "1"
+        elif why := no_weights(arguments["model"]):
+            raise BadModel(
+                f"unable to load model '{self.config.name}', there are no weights at "
+                f"'{arguments['model']}': no such folder in {self.config.directory.parent}, {why}"
+            )
         # By default a child process would be started with the stub, which is not an interpreter.
         multiprocessing.set_executable(str(_python()))
         self._healthy = self.config.boolean("ENABLE_VLLM_HEALTH_CHECK", False)
@@ -252,6 +257,39 @@ def engine_arguments(config: Config) -> dict[str, Any]:
     if local.is_dir():
         arguments["model"] = str(local)
     return arguments
+
+
+def no_weights(name: str) -> str:
+    """Why the engine cannot find a "model" that is no folder; "" where it may find it.
+
+    The engine itself says it only after its start, which takes a minute or more.
+
+    no_weights("facebook/opt-125m")  # "" with a network, "and the hub cannot be reached" without
+    """
+    if ":" in name or Path(name).exists():  # an address, a quantization of GGUF, or a GGUF file
+        return ""
+    if os.environ.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true"):
+        return ""
+    import huggingface_hub as hub
+    from huggingface_hub import constants, errors
+
+    if Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}").is_dir():
+        return ""
+    try:
+        hub.model_info(name, timeout=10)
+    except errors.HFValidationError:
+        return "and it is not a name that the hub can have"
+    except errors.GatedRepoError:
+        return ""
+    except errors.RepositoryNotFoundError:
+        return "and the hub has no model of this name"
+    except errors.OfflineModeIsEnabled:
+        return "and HF_HUB_OFFLINE forbids to ask the hub"
+    except errors.HfHubHTTPError:
+        return ""
+    except Exception as error:  # which one it is depends on the library that the hub's client uses
+        return "" if "Timeout" in type(error).__name__ else "and the hub cannot be reached"
+    return ""
 
 
 def _python() -> Path:

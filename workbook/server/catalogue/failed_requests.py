@@ -5,6 +5,7 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 from pathlib import Path
@@ -12,7 +13,13 @@ from typing import Any, Protocol
 
 from ...common.errors import WorkbookError
 from .evidence import Evidence
-from .python_models import missing_module
+from .python_models import (
+    missing_file,
+    missing_module,
+    missing_name,
+    not_written,
+    raised,
+)
 from .rules import Advice, Catalogue, Said, listed, near
 from .unbuilt_models import unbuilt
 
@@ -25,6 +32,12 @@ _NUMPY = {
     **{f"{sign}INT{bits}": f"np.{sign.lower()}int{bits}" for sign in ("", "U") for bits in
        (8, 16, 32, 64)},
 }  # fmt: skip
+
+
+_FAILED = re.compile(
+    r"Failed to process the request\(s\) for model (?:instance )?'([^']+)', message: "
+)
+_CALLED = re.compile(r"Model (\S+) - Error when running inference: ")
 
 
 class AskedServer(Protocol):
@@ -53,11 +66,51 @@ class Question:
         model: the name of the model that the request was for; "" where it is not known.
         server: the server that the request was sent to, to look up names; None where it is not
             known.
+        caller: the Python model that sent the request, by BLS; "" where a client did.
     """
 
     message: str
     model: str = ""
     server: AskedServer | None = None
+    caller: str = ""
+
+    @classmethod
+    def innermost(cls, message: str, model: str, server: AskedServer | None) -> Question:
+        """The question about the request that failed first.
+
+        A Python model that asks another model passes its error on, so that the message of the
+        request that a client sent holds that of another request, and perhaps of a third one:
+
+            Failed to process the request(s) for model 'chat_0', message: TritonModelException:
+            Model step - Error when running inference: unexpected inference input 'X' for …
+        """
+        failed = list(_FAILED.finditer(message))
+        names = [_model_of(match[1], server) for match in failed]
+        if model and names:
+            names[0] = model  # as the request named it
+        called = list(_CALLED.finditer(message))
+        if called and (not failed or called[-1].start() > failed[-1].start()):
+            caller = names[-1] if names else model
+            return cls(message, called[-1][1], server, caller)
+        if len(failed) > 1:
+            return cls(message[failed[-1].start() :], names[-1], server, names[-2])
+        return cls(message, model or (names[0] if names else ""), server)
+
+    def place(self, client: str) -> str:
+        """Where the request is made: in the calling model's code, or as a client writes it."""
+        if not self.caller:
+            return client
+        place = f'model.py of {self.caller}, InferenceRequest(model_name="{self.model}")'
+        if self.server is None:
+            return place
+        evidence = Evidence(self.caller, self.server.repository / self.caller, self.message)
+        calls = _calls(evidence)
+        lines = [line for line, name in calls if name == self.model]
+        lines = lines or [line for line, name in calls if not name]
+        if len(lines) != 1:
+            return place
+        file = f"{self.caller}/{evidence.python_file}"
+        return f"{file}, line {lines[0]}: {evidence.code(evidence.python_file, lines[0])}"
 
     @property
     def asked(self) -> str:
@@ -109,7 +162,64 @@ class Question:
         return Evidence(self.model, self.server.repository / self.model, self.message)
 
 
+def _model_of(instance: str, server: AskedServer | None) -> str:
+    """The model of an instance: `chat` for chat_0, or for chat_0_1 where it has several."""
+    one = re.sub(r"_\d+$", "", instance)
+    several = re.sub(r"_\d+$", "", one)
+    if (
+        server is None
+        or (server.repository / several).is_dir() > (server.repository / one).is_dir()
+    ):
+        return several
+    return one
+
+
+def _calls(evidence: Evidence) -> list[tuple[int, str]]:
+    """The lines of model.py that make requests of another model, and its name where it is there."""
+    try:
+        tree = ast.parse((evidence.folder / evidence.python_file).read_text("utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return []
+    constants = {
+        target.id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+        if called == "InferenceRequest":
+            named = next((k.value for k in node.keywords if k.arg == "model_name"), None)
+            name = constants.get(named.id, "") if isinstance(named, ast.Name) else named
+            name = name.value if isinstance(name, ast.Constant) else name
+            found.append((node.lineno, name if isinstance(name, str) else ""))
+    return found
+
+
 REQUESTS: Catalogue[Question] = Catalogue()
+
+
+@REQUESTS.rule(
+    "unchecked-response",  # from backends/python/answer_checks.py
+    "answered with an error that this code does not look at: {words:rest}\nwhere: {where:rest}\n"
+    "to do: {todo:rest}",
+)
+def unchecked_response(question: Question, said: Said) -> Advice:
+    """Look at has_error() of a response before its tensors; mend what the error says."""
+    words = said["words"]
+    inner = REQUESTS.explain(dataclasses.replace(question, message=words), words)
+    if inner is None:
+        return Advice(f"A model that this one calls failed: {words}", said["where"], said["todo"])
+    cause = inner[1]
+    return Advice(
+        f"{cause.what} The response holds this error alone, and the code does not look at it.",
+        cause.where,
+        f"{cause.todo} {said['todo']}",
+    )
 
 
 @REQUESTS.rule("unknown-input", "unexpected inference input '{name}' for model")
@@ -119,7 +229,7 @@ def unknown_input(question: Question, said: Said) -> Advice:
         question,
         "input",
         said["name"],
-        'InferInput("{}", …)',
+        question.place(f'InferInput("{said["name"]}", …)'),
         "server.metadata(MODEL) lists the inputs.",
     )
 
@@ -131,8 +241,10 @@ def unknown_output(question: Question, said: Said) -> Advice:
         question,
         "output",
         said["name"],
-        'InferRequestedOutput("{}")',
-        "Leave outputs out to get them all.",
+        question.place(f'InferRequestedOutput("{said["name"]}")'),
+        "Name outputs that it has in requested_output_names."
+        if question.caller
+        else "Leave outputs out to get them all.",
     )
 
 
@@ -142,7 +254,7 @@ def _unknown_tensor(question: Question, kind: str, name: str, where: str, other:
     return Advice(
         f'{question.asked} has no {kind} "{name}"'
         + (f"; it has {listed(names)}." if names else "."),
-        where.format(name),
+        where,
         f'Write "{meant}".' if meant else other,
     )
 
@@ -160,18 +272,37 @@ def missing_input(question: Question, said: Said) -> Advice:
     if int(said["m"]) > int(said["n"]):
         extra = [name for name in got if names and name not in names]
         return Advice(
-            f"{question.asked} has {said['n']} inputs, and the request has {said['m']}"
+            f"{question.asked} has {_inputs(said['n'])}, and the request has {said['m']}"
             + (f": {listed(extra)} is none of them." if extra else "."),
-            "inputs",
+            question.place("inputs"),
             f"Send {listed(names)} alone." if names else "Send the model's own inputs alone.",
         )
     missing = re.findall(r"'([^']*)'", said.get("missing", ""))
     missing = missing or [name for name in names if name not in got]
+    wrong = [name for name in got if names and name not in names]
+    if wrong and missing:
+        meant = near(wrong[0], missing) or (missing[0] if len(missing) == 1 else "")
+        others = [name for name in missing if name != meant]
+        return Advice(
+            f'{question.asked} has no input "{wrong[0]}"; its inputs are {listed(names)}.',
+            question.place(f'InferInput("{wrong[0]}", …)'),
+            f'Write "{meant}" in place of "{wrong[0]}".'
+            + (f" The request lacks {listed(others)} as well." if others else "")
+            if meant
+            else f"Send {listed(names)}.",
+        )
+    several = "s" if len(missing) > 1 else ""
     return Advice(
-        f"The request lacks the input {listed(missing)} of {question.asked}.",
-        "inputs",
-        f'Add InferInput("{missing[0]}", …).' if missing else "Send every input of the model.",
+        f"The request lacks the input{several} {listed(missing)} of {question.asked}.",
+        question.place("inputs"),
+        f'Add {"pb_utils.Tensor" if question.caller else "InferInput"}("{missing[0]}", …).'
+        if missing
+        else "Send every input of the model.",
     )
+
+
+def _inputs(number: str) -> str:
+    return f"{number} input{'' if number == '1' else 's'}"
 
 
 @REQUESTS.rule(
@@ -185,20 +316,26 @@ def input_shape(question: Question, said: Said) -> Advice:
     wanted = [d.strip() for d in said["wanted"].split(",")]
     given = [d.strip() for d in said["given"].split(",")] if said["given"] else []
     batches = int(question.config().get("max_batch_size", 1 if wanted[0] == "-1" else 0)) > 0
-    where = f'InferInput("{name}", [{", ".join(given)}], …)'
+    where = question.place(f'InferInput("{name}", [{", ".join(given)}], …)')
     if batches and _fits(given, wanted[1:]):
         return Advice(
             f'The batch dimension of "{name}" is missing: {question.asked} takes a batch of '
             f"[{', '.join(wanted[1:])}].",
             where,
-            f"Send [1, {', '.join(given)}]: array[np.newaxis] puts the batch in front.",
+            f"Send [1, {', '.join(given)}]: array[np.newaxis] puts the batch in front."
+            + (
+                " If one of these sizes is the batch, take it out of dims in config.pbtxt."
+                if "-1" in wanted[1:]
+                else ""
+            ),
         )
     if not batches and len(given) == len(wanted) + 1 and _fits(given[1:], wanted):
         return Advice(
             f'"{name}" has a batch dimension too many: {question.asked} does not batch '
             "(max_batch_size: 0).",
             where,
-            f"Send [{', '.join(given[1:])}], one request for each; or let the model batch.",
+            f"Send [{', '.join(given[1:])}], one request for each. Or, if the model can take a "
+            "batch, write a max_batch_size above 0 into config.pbtxt.",
         )
     return Advice(
         f'"{name}" of {question.asked} has shape [{", ".join(wanted)}] (-1: any size'
@@ -236,9 +373,11 @@ def input_data_type(question: Question, said: Said) -> Advice:
     return Advice(
         f'"{said["input"]}" of {question.asked} is {wanted}, and the request sends '
         f"{'a type that Triton does not know' if given == '<invalid>' else given}.",
-        f'InferInput("{said["input"]}", …, "{given}")',
-        f'Send array.astype({numpy}) with InferInput("{said["input"]}", array.shape, "{wanted}")'
-        f"{text}.",
+        question.place(f'InferInput("{said["input"]}", …, "{given}")'),
+        f'Write pb_utils.Tensor("{said["input"]}", array.astype({numpy})){text}.'
+        if question.caller
+        else f'Send array.astype({numpy}) with InferInput("{said["input"]}", array.shape, '
+        f'"{wanted}"){text}.',
     )
 
 
@@ -280,8 +419,10 @@ def input_size(question: Question, said: Said) -> Advice:
         if empty
         else f'"{said["input"]}" has {said["given"]} bytes; its shape and type make '
         f"{said['wanted']}.",
-        f'InferInput("{said["input"]}", …)',
-        "Send at least one row, with set_data_from_numpy(array)."
+        question.place(f'InferInput("{said["input"]}", …)'),
+        "Send at least one row."
+        if empty and question.caller
+        else "Send at least one row, with set_data_from_numpy(array)."
         if empty
         else "Use set_data_from_numpy(array) and the array's own shape and type.",
     )
@@ -309,11 +450,27 @@ REQUESTS.row(
     todo="Write data_type: TYPE_UINT8 and dims: [ -1 ], and send np.frombuffer(file, np.uint8), "
     "with a batch dimension.",
 )
+
+
+@REQUESTS.rule(
+    "rows-differ", "input '{input}' batch size does not match other inputs for '{model}'"
+)
+def rows_differ(question: Question, said: Said) -> Advice:
+    """Give all inputs of a request the same number of rows."""
+    return Advice(
+        f"The inputs of one request of {question.asked} have different numbers of rows: "
+        f'"{said["input"]}" does not fit the others.',
+        question.place("inputs"),
+        "The first dimension of every input is the batch. Send the same number of rows in all of "
+        "them; repeat a row that is meant for all (np.repeat), and print each array's shape first.",
+    )
+
+
 REQUESTS.row(
     "batch-too-large",
     "inference request batch-size must be <= {limit:int} for '{model}'",
     what="{asked} takes at most {limit} rows in a request.",
-    where="inputs",
+    where=lambda question, said: question.place("inputs"),
     todo="Send {limit} rows or fewer at a time, or raise max_batch_size in config.pbtxt.",
 )
 
@@ -387,6 +544,14 @@ REQUESTS.row(
     what='"{version}" is not a version.',
     where='model_version="{version}"',
     todo='Write a whole number in quotes, e.g. "1", or leave it out.',
+)
+REQUESTS.row(
+    "decoupled-call",
+    "The current BLS request call doesn't support models using the decoupled transaction policy",
+    what="{asked} is decoupled: it may answer more than once, and this call takes one answer.",
+    where=lambda question, said: question.place("exec()"),
+    todo="Write exec(decoupled=True), or await async_exec(decoupled=True). Both give the responses "
+    "one by one: for response in … The last one may have no tensors.",
 )
 REQUESTS.row(
     "decoupled-model",
@@ -502,16 +667,53 @@ REQUESTS.row(
     "AttributeError: 'NoneType' object has no attribute 'as_numpy'",
 )
 def tensor_is_none(question: Question, said: Said) -> Advice:
-    """Ask for tensors by the names in the config; an optional input may be None."""
+    """Ask for tensors by the names in the config; look at has_error() of a response first."""
     evidence = question.evidence()
+    where = evidence.at_frame() if evidence is not None else "model.py, execute"
+    kind, name = _asked_for(evidence) if evidence is not None else ("", "")
+    named = f' "{name}"' if name else ""
+    if kind == "output":
+        return Advice(
+            f"get_output_tensor_by_name found no output{named} in a response, and gave None.",
+            where,
+            f"Either the request failed: {_LOOK} Or its answer has no output{named}: the name must "
+            "be one of the model that was asked, and in requested_output_names.",
+        )
     names = question.names("input")
     return Advice(
-        "The model asked for a tensor that is not there, and got None.",
-        evidence.at_frame() if evidence is not None else "model.py, execute",
+        f"The model asked for {f'an input{named}' if kind else 'a tensor'} that is not there, and "
+        "got None.",
+        where,
         "get_input_tensor_by_name and get_output_tensor_by_name return None for a name that is not "
         + (f"there. The inputs of {question.asked} are {listed(names)}" if names else "there")
         + ". An optional input is None where the request leaves it out.",
     )
+
+
+_LOOK = (
+    "write `if response.has_error(): raise pb_utils.TritonModelException("
+    "response.error().message())` before it, and ask again."
+)
+
+
+def _asked_for(evidence: Evidence) -> tuple[str, str]:
+    """Whether the tensor that the traceback's line uses is an input or an output, and its name.
+
+    Each is "" where the code does not show it.
+    """
+    frame = evidence.frame()
+    if frame is None:
+        return "", ""
+    file, number, _ = frame
+    code = evidence.code(file, number)
+    asks = r"get_(input|output)_tensor_by_name\(\s*[\w.]+\s*,\s*(?:[\"']([^\"']*)[\"'])?"
+    if found := re.search(asks, code):
+        return found[1], found[2] or ""
+    for variable in re.findall(r"(\w+)\.as_numpy\(", code):
+        for line in range(number - 1, 0, -1):
+            if found := re.search(rf"\b{variable}\s*=.*?{asks}", evidence.code(file, line)):
+                return found[1], found[2] or ""
+    return "", ""
 
 
 @REQUESTS.rule(
@@ -520,18 +722,45 @@ def tensor_is_none(question: Question, said: Said) -> Advice:
 )
 def member_not_ready(question: Question, said: Said) -> Advice:
     """Load the model that model.py calls, or correct its name there."""
-    member = said["member"]
+    member, words = said["member"], said["words"]
     if (advice := question.unbuilt(member)) is not None:
         return advice
-    known = sorted({e["name"] for e in question.index() if e.get("state") == "READY"})
-    meant = near(member, known) if member not in known else ""
-    ready = "is not ready" in said["words"]
+    caller = question.caller or question.asked
+    where = question.place(f'model.py, InferenceRequest(model_name="{member}")')
+    if "is not ready" not in words:
+        return Advice(
+            f"{caller} calls {member}, which answered: {words}",
+            where,
+            "Mend what these words say: they are about the request that model.py makes.",
+        )
+    entries = question.index()
+    ready = {e["name"] for e in entries if e.get("state") == "READY"}
+    if member in ready:
+        served = listed(str(e.get("version", "")) for e in entries if e["name"] == member)
+        return Advice(
+            f"{caller} calls {member}, of which the version asked for is not ready.",
+            where,
+            f"{member} is loaded with version {served}. Take model_version out of "
+            "InferenceRequest, or write one that is loaded. If it names no model_version, "
+            f"{member} has become ready in the meantime: try again.",
+        )
+    here = {e["name"] for e in entries}
+    meant = (
+        ""
+        if member in here
+        else next(filter(None, (near(member, names, cutoff=0.75) for names in (ready, here))), "")
+    )
+    if meant or (entries and member not in here):
+        return Advice(
+            f"{caller} calls {member}, which is not in the repository.",
+            where,
+            f'Write model_name="{meant}".'
+            if meant
+            else f"Correct the name, or put {member} there and load it. It holds "
+            f"{listed(sorted(here))}.",
+        )
     return Advice(
-        f"{question.asked} calls {member}, which is not ready."
-        if ready
-        else f"{question.asked} calls {member}, which answered: {said['words']}",
-        f'model.py, InferenceRequest(model_name="{member}")',
-        f'Write model_name="{meant}".' if meant else f"Load {member} first, then try again.",
+        f"{caller} calls {member}, which is not ready.", where, f"Load {member}, then try again."
     )
 
 
@@ -582,24 +811,119 @@ REQUESTS.row(
 )
 def model_exception(question: Question, said: Said) -> Advice:
     """Correct the line of model.py that it names."""
-    model = question.model or re.sub(r"_\d+(_\d+)?$", "", said["instance"])
+    model = question.model or _model_of(said["instance"], question.server)
     asked = dataclasses.replace(question, model=model)
-    evidence = asked.evidence()
-    frames = re.findall(r"/(\d+/[^/\n]+\.py)\((\d+)\): (\S+)", question.message)
+    error, words, evidence = said["error"], said["words"], asked.evidence()
+    frames = re.findall(rf"/{re.escape(model)}/(\d+/.+\.py)\((\d+)\): (\S+)", question.message)
     if evidence is not None and evidence.frame() is not None:
-        where = evidence.at_frame()
-    elif frames:
-        where = f"{frames[0][0]}, line {frames[0][1]}, in {frames[0][2]}"
+        where, code = evidence.at_frame(), evidence.code(*evidence.frame()[:2])  # type: ignore[index]
     else:
-        where = "model.py, execute"
-    todo = (
-        "Mend it there and load the model again. To refuse one request and answer the others, "
-        "return InferenceResponse(error=pb_utils.TritonError(…)) for it."
+        code = ""
+        where = "{}, line {}, in {}".format(*frames[0]) if frames else "model.py, execute"
+    if question.caller:
+        where = f"{model}/{where}"
+    who = f"{model}, which {question.caller} calls," if question.caller else model
+    if evidence is not None and (advice := _of_a_part(error, words, who, evidence)) is not None:
+        return dataclasses.replace(advice, where=where)
+    if error == "TritonModelException" and (refused := _FRAMEWORK.match(words)):
+        return _passed_on(asked, evidence, refused[0], where)
+    if error == "TypeError" and words.startswith("__init__(): incompatible constructor arguments"):
+        taken = _TAKES.search(question.message)
+        if taken:
+            return Advice(
+                f"{who} gives pb_utils.{taken[1]} something that it does not take.",
+                where,
+                _CONSTRUCTORS.get(taken[1], "Give it what the message names."),
+            )
+    todo = next((todo for form, todo in _BLS if re.search(form, f"{error}: {words}")), "")
+    if error == "IndexError" and "output_tensors()" in code:
+        todo = "A response with an error has no output_tensors(): " + _LOOK
+    if not todo:
+        todo = f"Mend it there and load {model} again."
+        if error not in _NEVER:
+            todo += (
+                " To refuse one request and answer the others, return "
+                "InferenceResponse(error=pb_utils.TritonError(…)) for it."
+            )
+    return Advice(f"{who} {raised(error, words)}", where, todo)
+
+
+#: Exceptions that are a mistake in the code, whatever the request.
+_NEVER = ("NameError", "UnboundLocalError", "AttributeError", "ImportError", "NotImplementedError")
+#: What frameworks say of an input: see the entry framework-refused.
+_FRAMEWORK = re.compile(
+    r"(?:onnx runtime error|PyTorch execute failure|openvino error in|Runtime error)\b.*"
+)
+_TAKES = re.compile(r"1\. c_python_backend_utils\.(\w+)\(")
+_CONSTRUCTORS = {
+    "Tensor": "Write pb_utils.Tensor(name, array): a text and a numpy array, in this order. "
+    "np.array(…, dtype=…) makes an array of a list or a number.",
+    "InferenceResponse": "Write pb_utils.InferenceResponse([pb_utils.Tensor(name, array)]): a list "
+    "of tensors, not of arrays.",
+    "InferenceRequest": 'Write InferenceRequest(model_name="…", requested_output_names=["…"], '
+    "inputs=[pb_utils.Tensor(name, array)]): a list of names and a list of tensors.",
+}
+#: What Python says of a wrong call of another model → what to do.
+_BLS = (
+    (
+        r"(?:'_asyncio\.Future'|'coroutine'|non-iterable (?:_asyncio\.Future|coroutine)) object",
+        "async_exec() and coroutines give their result to await alone: write `await` before it, "
+        "e.g. response = await request.async_exec().",
+    ),
+    (
+        "no running event loop",
+        "async_exec() works in a coroutine alone. Write `async def execute` and response = await "
+        "request.async_exec(); or call request.exec(), without await.",
+    ),
+    (
+        r"InferenceResponse can't be used in 'await' expression",
+        "exec() waits by itself. Write await request.async_exec(), or take await out.",
+    ),
+    (
+        r"ResponseIterator' object (?:has no attribute|is not subscriptable)",
+        "With decoupled=True there may be several responses: write for response in "
+        "request.exec(decoupled=True): … For a model that is not decoupled, take decoupled=True "
+        "out.",
+    ),
+    (
+        r"c_python_backend_utils\.InferenceResponse' object has no attribute 'as_numpy'",
+        "A response holds several tensors: write pb_utils.get_output_tensor_by_name(response, "
+        "NAME).as_numpy().",
+    ),
+    (
+        r"c_python_backend_utils\.InferenceRequest' object has no attribute",
+        "A request for another model is sent by exec(): write response = request.exec(), and use "
+        "the response.",
+    ),
+)
+
+
+def _of_a_part(error: str, words: str, who: str, evidence: Evidence) -> Advice | None:
+    """What to do about a module, a name or a part of the code that is missing; None for others."""
+    missing = re.match(r"No module named '([^']+)'", words)
+    if missing:
+        return missing_file(missing[1], evidence) or Advice(
+            f"{who} {raised(error, words)}", "", missing_module(missing[1], evidence)
+        )
+    missing = re.match(r"cannot import name '([^']+)' from '([^']+)'", words)
+    if missing:
+        return missing_name(missing[1], missing[2], evidence)
+    return not_written(evidence.model, error, words, evidence)
+
+
+def _passed_on(question: Question, evidence: Evidence | None, words: str, where: str) -> Advice:
+    """What to do about the error of a framework that a Python model has passed on."""
+    called = {name for _, name in _calls(evidence)} if evidence is not None else set()
+    member = called.pop() if len(called) == 1 else ""
+    asked = dataclasses.replace(question, model=member, caller=question.asked)
+    return Advice(
+        f"{member}, which {question.asked} calls, could not compute its input: {words}"
+        if member
+        else f"A model that {question.asked} calls could not compute its input: {words}",
+        asked.place(where) if member else where,
+        "Look at the arrays that model.py sends to it. Usual reasons: a size that the model does "
+        "not take, an index out of range.",
     )
-    missing = re.match(r"No module named '([^']+)'", said["words"])
-    if missing and evidence is not None:
-        todo = missing_module(missing[1], evidence)
-    return Advice(f"{model} raised {said['error']}: {said['words']}", where, todo)
 
 
 REQUESTS.row(
@@ -610,6 +934,16 @@ REQUESTS.row(
     where="max_batch_size in config.pbtxt",
     todo="The model does not batch: write max_batch_size: 0, or export it with a batch dimension, "
     "the first of its outputs.",
+)
+REQUESTS.row(
+    "output-data-type",
+    "configuration expects datatype TYPE_{wanted:id} for output '{output}', model provides "
+    "TYPE_{given:id}",
+    what='The config gives output "{output}" of {asked} as TYPE_{wanted}, the model has '
+    "TYPE_{given}.",
+    where="config.pbtxt, data_type of {output}",
+    todo="Write data_type: TYPE_{given}, and load the model again; or convert the output in the "
+    "model.",
 )
 REQUESTS.row(
     "batch-not-full",
@@ -649,16 +983,29 @@ REQUESTS.row(
     where="default_timeout_microseconds in config.pbtxt, or timeout= of the request",
     todo="Raise that limit, add instances, or send less at once.",
 )
-REQUESTS.row(
-    "client-timeout",
-    "Deadline Exceeded",
-    "timed out",
-    "Timeout",
-    what="No answer came in the time that the client allows.",
-    where="client_timeout (gRPC), network_timeout (HTTP)",
-    todo="Wait longer, or look at the server's log. A Python model whose execute returns None "
-    "never answers.",
-)
+
+
+@REQUESTS.rule("client-timeout", "Deadline Exceeded", "timed out", "Timeout")
+def client_timeout(question: Question, said: Said) -> Advice:
+    """Wait longer, or look at the server's log."""
+    evidence = question.evidence()
+    lines = [line for line, name in _calls(evidence) if name == question.model] if evidence else []
+    if evidence is not None and lines:
+        file = evidence.python_file
+        return Advice(
+            f"No answer came: {question.asked} calls itself, and waits for itself for ever.",
+            f"{file}, line {lines[0]}: {evidence.code(file, lines[0])}",
+            "Ask another model there: the instance that calls is busy until its call is answered. "
+            "Then restart the server: an instance that waits cannot be unloaded.",
+        )
+    return Advice(
+        "No answer came in the time that the client allows.",
+        "client_timeout (gRPC), network_timeout (HTTP)",
+        "Wait longer, or look at the server's log. A Python model whose execute returns None "
+        "never answers.",
+    )
+
+
 REQUESTS.row(
     "no-server",
     "failed to connect to all addresses",

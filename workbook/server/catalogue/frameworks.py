@@ -44,7 +44,13 @@ def tensor_data_type(evidence: Evidence, said: Said) -> Advice:
     return Advice(
         f'The config gives {kind} "{name}" as {config}, the model has {right}.',
         evidence.at_tensor(kind, name, "data_type"),
-        f"Write data_type: {right}.",
+        f"Write data_type: {right}."
+        + (
+            " Or convert the fp32 model again with keep_io_types=True: inputs and outputs then "
+            "stay fp32, and this config fits."
+            if (right, config) == ("TYPE_FP16", "TYPE_FP32") and _is_onnx(evidence)
+            else ""
+        ),
     )
 
 
@@ -58,22 +64,22 @@ def tensor_data_type(evidence: Evidence, said: Said) -> Advice:
     "tensor '{name}': for the model to support batching the shape should have at least 1 dimension",
 )
 def fixed_batch(evidence: Evidence, said: Said) -> Advice:
-    """Set max_batch_size to 0, or export the model with a variable first dimension."""
+    """Export the model with a variable first dimension, or set max_batch_size to 0."""
     name, model = said.get("name", ""), said.get("model", "")
-    model = model.partition("]")[0]
-    fixed = f" (its {name} is [{model}])" if model else ""
-    whole = f" and dims: [ {model.replace(',', ', ')} ]" if model else ""
+    shape = [d.strip() for d in model.partition("]")[0].split(",") if d.strip()]
+    fixed = f" (its {name} is [{','.join(shape)}])" if shape else ""
+    whole = f" and dims: [ {', '.join(shape)} ]" if shape else ""
+    export = (
+        " (torch.onnx.export: dynamic_shapes, or dynamic_axes where dynamo is False)"
+        if _is_onnx(evidence)
+        else ""
+    )
+    rows = f"exactly {shape[0]} row{'' if shape[0] == '1' else 's'}" if shape else "its own size"
     return Advice(
         f"max_batch_size is above 0, and the model has a fixed batch{fixed}.",
         evidence.at("max_batch_size"),
-        f"Write max_batch_size: 0{whole} (the batch included), or export the model with a "
-        "variable first dimension"
-        + (
-            " (torch.onnx.export: dynamic_shapes, or dynamic_axes where dynamo is False)."
-            if evidence.value("default_model_filename", "").endswith(".onnx")
-            or any(file.endswith(".onnx") for file in evidence.files())
-            else "."
-        ),
+        f"Export the model with a variable first dimension{export}. Or write max_batch_size: 0"
+        f"{whole} (the batch included): that gives up batching, and each request must have {rows}.",
     )
 
 
@@ -119,8 +125,24 @@ def tensor_dims(evidence: Evidence, said: Said) -> Advice:
             evidence.at_tensor(kind, name, "dims"),
             f"Write {wanted} dims (the batch is not among them).",
         )
-    shape = [d.strip() for d in said["model"].partition("]")[0].split(",")]
+    shape = [d.strip() for d in said["model"].partition("]")[0].split(",") if d.strip()]
     right = shape[1:] if batched and "dims [" not in evidence.message else shape
+    where = evidence.at_tensor(kind, name, "dims")
+    if shape == ["-1"] and (not right or len(written) > 1 or written == ["1"]):
+        return _one_number_a_row(kind, name, written, where, batched=batched)
+    if not batched and written == shape[1:]:
+        return Advice(
+            f'max_batch_size is 0, so the dims of {kind} "{name}" must begin with the batch, and '
+            f"[ {', '.join(written)} ] do not: the model has [ {', '.join(shape)} ].",
+            where,
+            f"Write dims: [ {', '.join(shape)} ]"
+            + (
+                ", and the batch in front of the other tensors too; or a max_batch_size above 0, "
+                f"with which [ {', '.join(written)} ] is right."
+                if shape[0] == "-1"
+                else "."
+            ),
+        )
     with_batch = len(written) == len(right) + 1 and written[1:] == right
     return Advice(
         f'dims of {kind} "{name}" hold the batch as well, and max_batch_size is '
@@ -128,9 +150,28 @@ def tensor_dims(evidence: Evidence, said: Said) -> Advice:
         if with_batch
         else f'dims of {kind} "{name}" are [ {", ".join(written)} ], the model has '
         f"[ {', '.join(right)} ]" + (" (and the batch in front)." if batched else "."),
-        evidence.at_tensor(kind, name, "dims"),
+        where,
         f"Write dims: [ {', '.join(right)} ]."
         + (" Triton puts the batch in front by itself." if with_batch else ""),
+    )
+
+
+def _one_number_a_row(
+    kind: str, name: str, written: list[str], where: str, *, batched: bool
+) -> Advice:
+    """What to do where a model's tensor is [batch] alone, and the config has more dimensions."""
+    asked, gives = ", ".join((["-1"] if batched else []) + written), kind == "output"
+    return Advice(
+        f'In the model\'s file {kind} "{name}" is [ -1 ]: the batch alone, one value a row. '
+        f"The config describes it as [ {asked} ]"
+        + (" (the batch of max_batch_size in front)." if batched else "."),
+        where,
+        f"One of them has to change. The file: let {name} be [ -1, 1 ]"
+        + (", e.g. by x[:, 1:2] in place of x[:, 1], or by unsqueeze(1)" if gives else "")
+        + ", and export it again"
+        + (" (with dims: [ 1 ])." if batched and written != ["1"] else ".")
+        + " Or the config: write "
+        + ("dims: [ 1 ] reshape { shape: [ ] }." if batched else "dims: [ -1 ]."),
     )
 
 
@@ -514,7 +555,9 @@ FRAMEWORKS.row(
 _ONE_TYPE = (
     "A conversion to another precision has left something behind: a weight, a Cast, or the "
     "declared type of a tensor. onnx.checker.check_model(model, full_check=True) finds the same; "
-    "convert the fp32 model once more as a whole (onnxconverter_common.float16)."
+    "convert the fp32 model once more as a whole (onnxconverter_common.float16). Where operators "
+    "were kept in fp32 on purpose (op_block_list, node_block_list), one that belongs to them was "
+    "not: the message names the node; block its operator as well."
 )
 FRAMEWORKS.row(
     "onnx-types-differ",
@@ -608,6 +651,12 @@ def backend_refused(evidence: Evidence, said: Said) -> Advice:
         evidence.at_parameter(found) if found else evidence.at("backend", "platform"),
         todo,
     )
+
+
+def _is_onnx(evidence: Evidence) -> bool:
+    """Whether the file that is served is an ONNX model."""
+    named = evidence.value("default_model_filename")
+    return any(file.endswith(".onnx") for file in ([named] if named else evidence.files()))
 
 
 def _kind(evidence: Evidence, name: str) -> str:

@@ -8,11 +8,12 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
+import json
 import re
 
 from .evidence import Evidence
 from .failed_requests import REQUESTS, Question
-from .rules import Advice, Catalogue, Said, near
+from .rules import Advice, Catalogue, Said, listed, near
 
 ENGINES: Catalogue[Evidence] = Catalogue()
 
@@ -151,21 +152,41 @@ ENGINES.row(
 
 @ENGINES.rule(
     "engine-weights",
+    "there are no weights at '{place}': no such folder in {repository}, {why:text}",
     "Invalid repository ID or local directory specified: '{place}'",
     "Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{place}'",
     "{place:word} is not a local folder and is not a valid model identifier",
+    "We couldn't connect to '{hub}' to load the files",
 )
 def weights(evidence: Evidence, said: Said) -> Advice | None:
     """Write the weights' folder as seen from the repository, or their name on the hub."""
-    if _STARTED not in evidence.message:
+    repository, why = said.get("repository", ""), said.get("why", "")
+    if not repository and _STARTED not in evidence.message:
         return None
-    folders = [name.rstrip("/") for name in evidence.files() if name.endswith("/")]
-    own = [name for name in folders if name != "__pycache__"]
-    example = f'"{evidence.model}/{evidence.version}/{own[0]}"' if own else "a folder that is there"
+    place = said.get("place") or _argument(evidence, "model")
+    beside = [f for f in evidence.files() if f != "__pycache__/"]
+    why = why or ("and the hub cannot be reached" if "hub" in said else "")
+    folders = [name.rstrip("/") for name in beside if name.endswith("/")]
+    meant = near(place.rstrip("/").rpartition("/")[2], folders) or (folders or [""])[0]
+    here = f"{evidence.model}/{evidence.version}"
+    if meant:
+        todo = f'Write "{here}/{meant}" as "model": a path begins in the repository.'
+    else:
+        held = f"{here}/ holds {listed(beside)}" if beside else f"{here}/ is empty"
+        todo = (
+            f"{held}, and no folder. Put the folder of the weights there, e.g. as "
+            f'{here}/checkpoint, and write this path as "model": a path begins in the repository.'
+        )
+        if "reached" in why or "forbids" in why:
+            todo += " A name on the hub needs a network."
     return Advice(
-        f"There are no weights at {said['place']}.",
-        f"{evidence.version}/{_FILE}",
-        f'Write {example} as "model": a path begins in the repository.',
+        f"There is no folder {place}, {why}."
+        if place.startswith("/") and why
+        else f'The repository has no folder "{place}" (looked for in {repository}), {why}.'
+        if repository
+        else f"There are no weights at {place}" + (f", {why}." if why else "."),
+        _at_argument(evidence, "model"),
+        todo,
     )
 
 
@@ -206,6 +227,25 @@ ENGINES.row(
     todo="Serve the model in NVIDIA's container tritonserver:<version>-trtllm-python-py3; here "
     'take backend: "vllm".',
 )
+
+
+def _argument(evidence: Evidence, name: str) -> str:
+    """An engine argument as text; "" where the file does not have it, or cannot be read."""
+    try:
+        text = (evidence.folder / evidence.version / _FILE).read_text("utf-8")
+        return str(json.loads(text).get(name, ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
+def _at_argument(evidence: Evidence, name: str) -> str:
+    """The file of engine arguments, with the line of one of them where it has such a line."""
+    file = f"{evidence.version}/{_FILE}"
+    for line in range(1, 200):
+        code = evidence.code(file, line)
+        if code.startswith(f'"{name}"'):
+            return f"{file}, line {line}: {code}"
+    return file
 
 
 # -- a request that fails --------------------------------------------------------------------------

@@ -5,15 +5,18 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import pkgutil
 import re
 import sys
 import sysconfig
+from pathlib import Path
 
+from .. import model_folder
 from .evidence import Evidence, at_frame
-from .rules import Advice, Catalogue, Said, near
+from .rules import Advice, Catalogue, Said, listed, near
 
 PYTHON: Catalogue[Evidence] = Catalogue()
 
@@ -28,6 +31,8 @@ _PACKAGES = {
     "dateutil": "python-dateutil",
     "nvidia.dali": "nvidia-dali-cuda120",
 }
+#: What the server says of an exception without a text.
+EMPTY = "<EMPTY MESSAGE>"
 #: Short names that the course's examples use for modules → the modules.
 _SHORT = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "tf": "tensorflow"}
 _METHODS = {
@@ -113,13 +118,51 @@ def no_model_class(evidence: Evidence, said: Said) -> Advice:
 
 @PYTHON.rule("missing-package", "ModuleNotFoundError: No module named '{module}'")
 def missing_package(evidence: Evidence, said: Said) -> Advice:
-    """Correct the module's name, or add its package to the environment of the server's Python."""
+    """Correct the module's name, put its file beside model.py, or add its package."""
     module = said["module"]
+    if (advice := missing_file(module, evidence)) is not None:
+        return advice
     return Advice(
         f"The model's Python has no module {module}.",
         evidence.at_frame(),
         missing_module(module, evidence),
     )
+
+
+def missing_file(module: str, evidence: Evidence) -> Advice | None:
+    """What to do about `from .NAME import …` without a file NAME.py; None for any other module.
+
+    The module of model.py is called after the folder of its version, so that the name of such a
+    file begins with a number: 1.writing.
+
+    missing_file("1.writing", evidence)  # writing.py is not in chat_stream/1. …
+    """
+    version, _, name = module.partition(".")
+    if not version.isdigit() or not name:
+        return None
+    file = f"{name.replace('.', '/')}.py"
+    here = f"{evidence.model}/{version}"
+    folder = evidence.folder / version
+    own = sorted(path.stem for path in folder.glob("*.py")) if folder.is_dir() else []
+    meant = near(name, [stem for stem in own if f"{stem}.py" not in evidence.python_file])
+    if meant:
+        todo = f"Did you mean {meant}.py, which is there? Write {meant} in place of {name}."
+    elif found := _elsewhere(file, evidence):
+        todo = f"Put the file there: copy it from {found}."
+    else:
+        todo = f"Put the file there, beside {evidence.python_file.rpartition('/')[2]}; or correct "
+        todo += "its name in the import."
+    return Advice(f"{file} is not in {here}.", evidence.at_frame(), todo)
+
+
+def _elsewhere(file: str, evidence: Evidence) -> str:
+    """A file of this name in a version of another model of the repository; "" without one."""
+    repository = evidence.folder.parent
+    for model in evidence.neighbours():
+        for version in model_folder.versions(repository / model):
+            if (repository / model / str(version) / file).is_file():
+                return f"{model}/{version}/{file}"
+    return ""
 
 
 def missing_module(module: str, evidence: Evidence) -> str:
@@ -135,6 +178,8 @@ def missing_module(module: str, evidence: Evidence) -> str:
         return f"Look at the name: {top} may have no {inner} in this version."
     if (meant := _module_near(top, evidence)) not in ("", top):
         return f"Did you mean {meant}? Write {meant} in place of {top}."
+    if top not in _PACKAGES and (found := _elsewhere(f"{top}.py", evidence)):
+        return f"Put {top}.py beside model.py: copy it from {found}."
     package = _PACKAGES.get(top, top)
     keys = {section.text("key") for _, section in evidence.sections("parameters")}
     if "EXECUTION_ENV_PATH" in keys:
@@ -174,12 +219,56 @@ def _installed() -> frozenset[str]:
 @PYTHON.rule("import-name", "ImportError: cannot import name '{name}' from '{module}'")
 def import_name(evidence: Evidence, said: Said) -> Advice:
     """Import a name that the module has, in the installed version."""
-    return Advice(
-        f"The module {said['module']} has no {said['name']}.",
-        evidence.at_frame(),
-        f"Correct the name, or install the version of {said['module'].partition('.')[0]} that "
-        "has it.",
-    )
+    return missing_name(said["name"], said["module"], evidence)
+
+
+def missing_name(name: str, module: str, evidence: Evidence) -> Advice:
+    """What to do about a name that an import does not find in a module.
+
+    missing_name("Answr", "1.writing", evidence)  # Write Answer in place of Answr.
+    """
+    if module.isdigit():  # from . import NAME
+        absent = missing_file(f"{module}.{name}", evidence)
+        assert absent is not None
+        return absent
+    version, _, inner = module.partition(".")
+    if not version.isdigit():
+        version, inner = evidence.version, module
+    file = f"{version}/{inner.replace('.', '/')}.py"
+    path = evidence.folder / file
+    if not path.is_file():
+        top = module.partition(".")[0]
+        return Advice(
+            f"The module {module} has no {name}.",
+            evidence.at_frame(),
+            f"Correct the name: Python's own module {top} has no such name."
+            if top in sys.stdlib_module_names
+            else f"Correct the name, or install the version of {top} that has it.",
+        )
+    known = _names_of(path)
+    if meant := near(name, known):
+        todo = f"Write {meant} in place of {name}."
+    elif known:
+        todo = f"Correct the name, or write {name} into {file}. It has {listed(known)}."
+    else:
+        todo = f"Correct the name, or write {name} into {file}."
+    return Advice(f"{file} has no {name}.", evidence.at_frame(), todo)
+
+
+def _names_of(path: Path) -> list[str]:
+    """What a Python file defines at its top level; empty where it cannot be read."""
+    try:
+        tree = ast.parse(path.read_text("utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return []
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if not name.startswith("_")]
 
 
 @PYTHON.rule(
@@ -295,11 +384,40 @@ def python_exception(evidence: Evidence, said: Said) -> Advice | None:
     functions = re.findall(r"\): (\S+)$", evidence.message, re.MULTILINE)
     when = next((phase[f] for f in functions if f in phase), "while it started")
     words = said["words"].rstrip('";')
+    if (advice := not_written(evidence.model, said["error"], words, evidence)) is not None:
+        return advice
     return Advice(
-        f"The model raised {said['error']} {when}: {words}",
+        f"The model {raised(said['error'], words, when)}",
         evidence.at_frame(),
         _hint(said["error"], words, frame[0]),
     )
+
+
+def not_written(model: str, error: str, words: str, evidence: Evidence) -> Advice | None:
+    """What to do about a NotImplementedError that a model's own line raises; None for others."""
+    frame = evidence.frame()
+    if error != "NotImplementedError" or frame is None:
+        return None
+    file, line, function = frame
+    code = evidence.code(file, line)
+    if "NotImplementedError" not in code if code else words != EMPTY:  # a library raises it
+        return None
+    part = "" if function == "<module>" else f": {function} in {file}"
+    return Advice(
+        f"A part of {model} is not written yet{part}"
+        + ("." if words == EMPTY else f" (NotImplementedError: {words})."),
+        evidence.at_frame(),
+        f"Write this part in place of line {line}, and load the model again.",
+    )
+
+
+def raised(error: str, words: str, when: str = "") -> str:
+    """`raised ValueError in initialize: no weights`; without a text where the exception has none.
+
+    raised("ValueError", "no weights", "in initialize")
+    """
+    said = f"raised {error}" + (f" {when}" if when else "")
+    return f"{said}." if words == EMPTY else f"{said}: {words}"
 
 
 def _hint(error: str, words: str, file: str) -> str:
