@@ -26,7 +26,14 @@ from workbook.common.errors import LoadError, RequestError, ServerError
 from workbook.server import Triton
 from workbook.server.assemble import find
 from workbook.server.catalogue import LOADS, REQUESTS, STARTS
-from workbook.server.explain import dangerous_folder, explain, load_error, start_error, table
+from workbook.server.explain import (
+    _first_version,
+    dangerous_folder,
+    explain,
+    load_error,
+    start_error,
+    table,
+)
 from workbook.zoo.progress import published
 
 IO = """\
@@ -2332,3 +2339,17 @@ def test_the_table_lists_every_entry() -> None:
     for line in lines:
         assert line.count("|") == 4
     assert len({line.split("|")[1] for line in lines}) == len(lines)
+
+
+def test_versions_that_fail_alike_have_no_other_reason() -> None:
+    """A reason may name the version's own file; that is no difference."""
+    reason = (
+        "version {0} is at UNAVAILABLE state: Load model from /m/{0}/model.onnx failed: too new"
+    )
+    alike = "; ".join(map(reason.format, (2, 1)))
+    first, others = _first_version(f"failed to load 'm', {alike};")
+    assert "/m/1/model.onnx" in first
+    assert "/m/2/" not in first
+    assert others == ""
+    unlike = alike.replace("/m/2/model.onnx failed: too new", "/m/2/model.onnx failed: too short")
+    assert "version 2 failed for another reason" in _first_version(f"failed, {unlike};")[1]

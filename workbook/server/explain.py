@@ -219,7 +219,11 @@ def _first_version(message: str) -> tuple[str, str]:
         return message, ""
     (version, why), *others = failed
     first = f"{head}version {version} is at UNAVAILABLE state: {why}"
-    different = [str(other) for other, reason in others if reason != why]
+    # A reason may name the version's own folder.
+    same = why.replace(f"/{version}/", "/N/")
+    different = [
+        str(other) for other, reason in others if reason.replace(f"/{other}/", "/N/") != same
+    ]
     if not different:
         return first, ""
     return first, (

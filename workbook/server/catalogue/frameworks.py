@@ -540,8 +540,8 @@ FRAMEWORKS.row(
     what="The model's file has version {given} of the ONNX format. This ONNX Runtime reads up to "
     "version {most}.",
     where="{version}/",
-    todo="Set ir_version of the loaded model to {most}, save it, and compare the answers. Or take "
-    "a server with a newer ONNX Runtime.",
+    todo="Read the file with onnx.load, set ir_version to {most}, save it, and compare the "
+    "answers. Or take a server with a newer ONNX Runtime.",
 )
 FRAMEWORKS.row(
     "onnx-operators-too-new",
