@@ -6,6 +6,7 @@ it answers to given rows is computed with numpy (`a3_facts.scores`).
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from grader.checks import a3_facts as facts
 from grader.checks import a3_serving as serving
-from grader.checks import require, values
+from grader.checks import own, require, values
 from grader.checks.define import define
 from grader.checks.failure import Failure
 from grader.checks.probe import Array, Probe
@@ -22,6 +23,10 @@ from grader.checks.probe import Array, Probe
 BACKENDS = ("pytorch", "python", "ensemble")
 #: The shape of the answer to all practice rows, or all test texts.
 ANSWERS = (facts.TEXTS, facts.LANGUAGES)
+#: Values of a parameter that switch something on, in any case.
+ON = ("true", "on", "1")
+#: Where the width changes for less than this share of the texts, batches must have been shared.
+SHARED = 0.7
 
 
 @define(
@@ -39,9 +44,33 @@ ANSWERS = (facts.TEXTS, facts.LANGUAGES)
 )
 def trace(server: Probe, me: str, refused: list[int], changed: list[int]) -> None:
     """You know which texts the colleague's trace refuses, and which it answers wrongly."""
-    sizes = np.array([len(row) for row in facts.own_texts(me).rows])
-    refuses = _rows("refused", refused)
-    other = _rows("changed", changed)
+    refuses, other = _rows("refused", refused), _rows("changed", changed)
+    facts.own_texts(me)  # fails if `me` is no id
+    try:
+        _fit(me, refuses, other)
+    except Failure:
+        if own.name(me) != own.DEFAULT and _fits(own.DEFAULT, refuses, other):
+            raise Failure(
+                f'Both lists are those of the id "{own.DEFAULT}", and `me` is now another one.',
+                help="Run all cells again, from the top.",
+            ) from None
+        with serving.made_for(server, me):
+            raise
+
+
+def _fits(me: str, refuses: list[int], other: list[int]) -> bool:
+    """Whether both lists can be those of an id."""
+    try:
+        _fit(me, refuses, other)
+    except Failure:
+        return False
+    return True
+
+
+def _fit(me: str, refuses: list[int], other: list[int]) -> None:
+    """Fail unless both lists can be those of an id."""
+    texts = facts.own_texts(me)
+    sizes = np.array([len(row) for row in texts.rows])
     if both := sorted({*refuses} & {*other}):
         raise Failure(
             f"Row {both[0]} is in both lists.",
@@ -62,14 +91,38 @@ def trace(server: Probe, me: str, refused: list[int], changed: list[int]) -> Non
             f"one of {sizes[kept].min()}.",
             help="What decides is how many letters a row has. Did you send each row alone?",
         )
+    short = {*np.flatnonzero(sizes < texts.example).tolist()}
+    if odd := sorted(short ^ {*refuses}):
+        fault = "lacks rows" if odd[0] in short else "has rows that do not belong there"
+        raise Failure(
+            f"`refused` {fault}, such as row {odd[0]}.",
+            help="Send this row alone to `trace`. Does it raise an error?",
+        )
     if not other:
         raise Failure(
             "`changed` is empty.", help="Compare the languages: the places of the highest scores."
+        )
+    weights = facts.network(me)
+    for row in map(int, kept):
+        differs = serving.other_language(weights, texts.rows[row], texts.example)
+        if differs is None or differs == (row in other):
+            continue
+        fault = "lacks rows" if differs else "has rows that do not belong there"
+        raise Failure(
+            f"`changed` {fault}, such as row {row}.",
+            help="Ask `trace` and `large` for this row alone. `changed` holds each row to which "
+            "the two give different languages, and no other row. Which language is right does not "
+            "matter.",
         )
 
 
 def _rows(name: str, value: Any) -> list[int]:
     """A list of different numbers of practice rows; it may be empty."""
+    if isinstance(value, int | float) or getattr(value, "shape", None) == ():
+        raise Failure(
+            f"`{name}` is one number. A list of row numbers is wanted.",
+            help="Which rows are they? Append the number of each to the list.",
+        )
     if value == [] if isinstance(value, list) else isinstance(value, np.ndarray) and not value.size:
         return []
     numbers = values.array(name, value, whole=True, help="It is a list of row numbers.").ravel()
@@ -104,13 +157,25 @@ def reader(server: Probe, me: str, model: str, served: Array) -> None:
     again = "Ask for facts.table(texts.rows), all 120 rows in one request, after the last deploy."
     table = facts.table(facts.own_texts(me).rows)
     values.array("served", served, ANSWERS, because="scores of 120 rows", help=again)
-    serving.reads(server, me, model)
+    with serving.made_for(server, me):
+        serving.reads(server, me, model)
     answer = serving.ask_reader(server, model, *table)
     allowed = facts.tolerance(facts.network(me))
     require.same_answer("served", served, answer, tolerance=allowed, help=again)
-    with require.all_of(partial=0.7, help="Add it to models/reader/config.pbtxt, and deploy."):
-        why = "The task wants it written down."
-        require.parameter(config, "INFERENCE_MODE", "true", because=why)
+    mode = server.parameter(model, "INFERENCE_MODE")
+    if mode is None:
+        raise Failure(
+            f"The config of {model} has no parameter INFERENCE_MODE.",
+            help="The task wants it written down. Add it to models/reader/config.pbtxt, and deploy "
+            "the folder again.",
+            credit=0.7,
+        )
+    if mode.lower() not in ON:
+        raise Failure(
+            f"The parameter INFERENCE_MODE of {model} is {mode!r}, which switches it off.",
+            help="Switch it on in models/reader/config.pbtxt, and deploy the folder again.",
+            credit=0.7,
+        )
 
 
 @define(
@@ -172,6 +237,16 @@ def letters(server: Probe, me: str, model: str) -> None:
     require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.TABLES, help=complete)
     require.batch_size(config, facts.TEXTS, because="the 120 test texts are one request")
     require.setting(config, "dynamic_batching", help=complete)
+    wide = f"A whole number from 1 to {facts.MOST}: write it with pad_to(…), and deploy letters."
+    require.number_parameter(config, "PAD_TO", above=0.5, below=facts.MOST + 0.5, help=wide)
+    with serving.made_for(server, me):
+        _rule(server, me, model)
+    serving.each_its_own(server, model, facts.own_texts(me).test[: facts.CROWD])
+    serving.refuses_empty(server, model)
+
+
+def _rule(server: Probe, me: str, model: str) -> None:
+    """Fail unless letters follows each step of the rule."""
     texts = facts.own_texts(me)
     word = next(iter(sorted(texts.alphabet.keys() & {*"abcdefghijklmnopqrstuvwxyz"})))
     plain = word * 7 + " " + word
@@ -179,8 +254,8 @@ def letters(server: Probe, me: str, model: str) -> None:
     accent = next((c for c in texts.alphabet if unicodedata.normalize("NFD", c) != c), word)
     apart = unicodedata.normalize("NFD", accent)
     for text, expected, what in (
-        (plain, row, "small letters of the alphabet"),
-        (plain.upper(), row, "capital letters, which mean the same as small ones"),
+        (plain, row, "lower-case letters of the alphabet"),
+        (plain.upper(), row, "upper-case letters, which get the numbers of lower-case ones"),
         (f"  {plain}\n", row, "spaces around the text, which do not belong to it"),
         (f"☃{plain}", [facts.UNKNOWN, *row], "a letter that is not in the alphabet"),
         (
@@ -194,6 +269,11 @@ def letters(server: Probe, me: str, model: str) -> None:
             "an accent that comes as a character of its own",
         ),
         (
+            f"½{plain}",
+            [texts.alphabet.get("½", facts.UNKNOWN), *row],
+            "a ½, which is one character and stays one (NFC)",
+        ),
+        (
             " " * 200 + word * 200,
             [texts.alphabet[word]] * facts.MOST,
             "200 spaces and then 200 letters, of which 128 are read",
@@ -201,8 +281,6 @@ def letters(server: Probe, me: str, model: str) -> None:
     ):
         serving.same_numbers(server, model, [text], [expected], what)
     serving.same_numbers(server, model, [word, plain], [row[:1], row], "two texts in one request")
-    serving.each_its_own(server, model, texts.test[: facts.CROWD])
-    serving.refuses_empty(server, model)
 
 
 @define(
@@ -210,7 +288,7 @@ def letters(server: Probe, me: str, model: str) -> None:
     needs=("a3.reader", "a3.letters"),
     hints=(
         "An ensemble's config is its whole program: which tensor of a step is which tensor of the "
-        " ensemble? Draw the two steps as boxes, and name the arrows.",
+        "ensemble? Draw the two steps as boxes, and name the arrows.",
         "In each map `key` is the name of a tensor in the step's model, `value` its name in the "
         "ensemble. TEXT and SCORES are names of the ensemble; the two arrows in between get any "
         "name, the same where they leave and where they arrive.",
@@ -218,7 +296,8 @@ def letters(server: Probe, me: str, model: str) -> None:
         'value: "ids" } input_map { key: "INPUT__1" value: "mask" } output_map { key: "OUTPUT__0" '
         'value: "SCORES" }. The first gives IDS as "ids" and MASK as "mask".',
     ),
-    read="Read on: lecture 2, notebook 12; model_repository/language/config.pbtxt is an ensemble.",
+    read="Read on: lecture 2, notebook 12. In a cell of its own, "
+    "`!cat {server.repository}/language/config.pbtxt` shows the config of another ensemble.",
 )
 def ensemble(server: Probe, me: str, model: str, scores: Array, by_hand: Array) -> None:
     """The ensemble answers texts with scores: those of its parts, asked one after the other."""
@@ -259,14 +338,21 @@ def ensemble(server: Probe, me: str, model: str, scores: Array, by_hand: Array) 
     read="Read on: lecture 2, notebook 12, `The same steps as a program`.",
 )
 def bls(server: Probe, me: str, model: str, ensemble_runs: int, bls_runs: int) -> None:
-    """The program answers as the ensemble does, hands on errors, and lets texts share a batch."""
+    """The program answers as the ensemble does, passes errors on, and lets texts share a batch."""
+    config = server.config(model)
+    if "ensemble_scheduling" in config:
+        raise Failure(
+            f"{model} is an ensemble. This check is about {facts.BLS}, which is a Python model.",
+            help='Hand over the name that deploy("models/detect_bls") returns.',
+        )
     config = require.backend(server, model, "python")
     complete = "models/detect_bls/config.pbtxt was complete: take it from a fresh copy."
     require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.SCORES, help=complete)
     require.batch_size(config, facts.TEXTS, because="the 120 test texts are one request")
     require.setting(config, "dynamic_batching", help=complete)
     texts, allowed = facts.own_texts(me), facts.tolerance(facts.network(me))
-    sent, kinds = facts.CROWD, len({*facts.lengths(texts.test[: facts.CROWD])})
+    crowd = texts.test[: facts.CROWD]
+    sent, kinds = facts.CROWD, len({*facts.lengths(crowd)})
     read = "Read executions(READER) before and after `ask_together`, and subtract."
     alone = values.whole("ensemble_runs", ensemble_runs, least=1, most=sent, help=read)
     together = values.whole("bls_runs", bls_runs, least=1, most=sent, help=read)
@@ -274,13 +360,14 @@ def bls(server: Probe, me: str, model: str, ensemble_runs: int, bls_runs: int) -
     answer = serving.ask_text(server, model, texts.test)
     where = "They are compared with what letters and reader answer, asked one after the other."
     require.close(answer, parts, what=f"the scores of {model}", tolerance=allowed, help=where)
+    serving.own_rows(server, model, crowd, allowed)
     serving.refuses_empty(server, model)
-    serving.calls_the_steps(server, model, texts.test[: facts.CROWD], allowed)
+    serving.calls_the_steps(server, model, crowd, allowed)
     if alone < kinds:
         raise Failure(
-            f"`ensemble_runs` is {alone}; the {sent} texts have {kinds} different lengths. "
-            "With PAD_TO 1 an execution of reader takes texts of one length.",
-            help=f"Measure with PAD_TO 1. {read}",
+            f"`ensemble_runs` is {alone}; the {sent} texts have {kinds} different lengths. With "
+            "PAD_TO 1 a batch of reader ends where the next text in the queue has another length.",
+            help=f"Measure with PAD_TO 1, and detect. {read}",
         )
     if 2 * together > sent:
         raise Failure(
@@ -295,11 +382,13 @@ def bls(server: Probe, me: str, model: str, ensemble_runs: int, bls_runs: int) -
     hints=(
         "Do it once by hand: pad_to(8), deploy letters, count the executions of reader for the "
         "crowd, and take the time. Then put it into a loop.",
-        "time.perf_counter() before and after ask_together(detect, crowd) gives seconds. The "
-        "median of three tries is a steady time; the first one after a deploy is slower.",
-        'for width in widths: pad_to(width); deploy("models/letters"); before = '
-        "executions(READER); ask_together(detect, crowd); runs.append(executions(READER) - "
-        "before); then the times. At the end pad_to(…) with your choice, and deploy once more.",
+        "milliseconds(detect, crowd) sends the crowd once. The first try after a deploy is slower; "
+        "the least of five more is a steady time. pad_to(…) writes a file only: deploy letters "
+        "each time.",
+        'for width in widths: pad_to(width); deploy("models/letters"); '
+        "milliseconds(detect, crowd); before = executions(READER); ask_together(detect, crowd); "
+        "runs.append(executions(READER) - before); then the times. At the end pad_to(…) with your "
+        "choice, and deploy once more.",
     ),
     read="Read on: lecture 2, notebook 12, `Texts of different lengths`.",
 )
@@ -309,6 +398,10 @@ def pads(
     """You have measured what it brings to fill texts up to common widths, and what it costs."""
     config = require.backend(server, model, "python")
     crowd = facts.own_texts(me).test[: facts.CROWD]
+    sent = len(crowd)
+    for name, value in (("widths", widths), ("runs", runs), ("took", took)):
+        if any(isinstance(item, str | bytes) for item in np.ravel(np.asarray(value, object))):
+            raise Failure(f"`{name}` holds texts.", help="Hand over numbers: 8, and not '8'.")
     wide = values.array("widths", widths, whole=True, help="One number of letters per try.").ravel()
     each = "one value per width"
     ran = values.array("runs", runs, (wide.size,), because=each, whole=True)
@@ -319,16 +412,36 @@ def pads(
             f"{wide.max():g}.",
             help=f"At least four: from 1 to at least 32, and at most {facts.MOST}.",
         )
+    if ran.max() > sent:
+        raise Failure(
+            f"You counted {ran.max():g} executions; {sent} texts cannot take more than {sent}.",
+            help="Read executions(READER) just before one crowd and after it, and subtract.",
+        )
     for width, count in zip(wide, ran, strict=True):
-        kinds = len({*facts.lengths(crowd, int(width))})
-        if not kinds <= count <= len(crowd):
+        filled = facts.lengths(crowd, int(width))
+        kinds, changes = len({*filled}), sum(a != b for a, b in itertools.pairwise(filled))
+        if count < kinds:
             raise Failure(
-                f"With PAD_TO {width:g} you counted {count:g} executions; the {len(crowd)} texts "
-                f"have {kinds} different widths then, and only texts of one width share one.",
-                help="Read executions(READER) before and after, and subtract. Did you deploy?",
+                f"With PAD_TO {width:g} you counted {count:g} executions; the {sent} texts have "
+                f"{kinds} different widths then, and a batch ends where the width changes.",
+                help="Read executions(READER) before and after the crowd, and subtract. Was "
+                "letters deployed with this width?",
             )
-    if ms.min() <= 0:
-        raise Failure("`took` holds times that are not above 0.", help="Milliseconds per crowd.")
+        # Each change of the width ends a batch. A busy machine ends more: half of the rest is left
+        # for that.
+        if changes < SHARED * sent and 2 * count > sent + changes + 1:
+            raise Failure(
+                f"With PAD_TO {width:g} you counted {count:g} executions. But in the order in "
+                f"which the {sent} texts are sent, their width changes only {changes} times then.",
+                help='Was letters deployed with this width, by deploy("models/letters") after '
+                "pad_to(…), before you measured? If it was, measure again: on a busy machine "
+                "the texts may come too far apart.",
+            )
+    if ms.min() < 1:
+        raise Failure(
+            f"`took` holds {ms.min():g}: {sent} texts take longer than a millisecond.",
+            help="Hand over the milliseconds of a crowd. Are these seconds?",
+        )
     parsed = require.number_parameter(config, "PAD_TO", above=0, below=facts.MOST + 1)
     if parsed not in wide:
         raise Failure(

@@ -5,7 +5,11 @@ Students get this file: it holds no expected answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,80 @@ from . import require
 from .failure import Failure
 from .probe import Array, Probe, Refusal
 from .tolerance import Tolerance
+
+#: A student's file of the alphabet is far smaller.
+_MOST_BYTES = 100_000
+#: How often a count is taken again that does not fit: a request from before may be counted late.
+_TRIES = 3
+#: How the laptop server says that an answer does not fit the config, and where it was made.
+_MISTAKE = re.compile(r"ModelMistake: (.*?)\nwhere: (.*?)(?:\n|$)", re.DOTALL)
+#: How the server quotes an exception of a Python model, and a line of its traceback.
+_RAISED = re.compile(r"message: (.*?)\s*\n\nAt:\n(.*)", re.DOTALL)
+_PLACE = r"/{model}/(\d+/\w+\.py)\((\d+)\): (\w+)"
+
+
+@contextlib.contextmanager
+def made_for(server: Probe, me: str) -> Iterator[None]:
+    """Say of a failure in the block that the served alphabet is another student's, where it is.
+
+    Somebody who changes `me` and does not run all cells again meets it in many forms.
+    """
+    try:
+        yield
+    except Failure as failure:
+        found = _alphabet(server)
+        if found is None or found == facts.own_texts(me).alphabet:
+            raise
+        raise Failure(
+            "What is deployed was made for another id than `me` is now: the alphabet of "
+            f"{facts.LETTERS} is not yours. {failure.rationale}",
+            help="Run all cells again, from the top.",
+            unquoted=failure.unquoted,
+        ) from None
+
+
+def _alphabet(server: Probe) -> Any:
+    """What alphabet.json of the deployed `letters` holds; None if it cannot be read."""
+    path = server.server.repository / facts.LETTERS / "1" / "alphabet.json"
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return None
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def steady(counted: Callable[[], Failure | None]) -> None:
+    """Count again where a count does not fit, and fail if it never does.
+
+    The server counts a request after it has answered it, on a busy machine much later. So the count
+    around one request may hold one from before.
+
+    Args:
+        counted: sends requests, and returns what is wrong with the counts.
+    """
+    for attempt in itertools.count(1):
+        failure = counted()
+        if failure is None:
+            return
+        if attempt == _TRIES:
+            raise failure
+
+
+def other_language(weights: facts.Network, row: Sequence[int], steps: int) -> bool | None:
+    """Whether a network that stops after so many letters of a row names another language for it.
+
+    Returns:
+        None where the two best scores are so near that float32 may decide either way.
+    """
+    near = 2 * facts.tolerance(weights).allowed
+    ids, mask = facts.table([row])
+    whole = facts.scores(weights, ids, mask)[0]
+    cut = facts.scores(weights, ids, mask, steps=steps)[0]
+    one, other = ({*np.flatnonzero(s >= s.max() - near).tolist()} for s in (whole, cut))
+    if not one & other:
+        return True
+    return None if len(one | other) > 1 else False
 
 
 def ask_reader(
@@ -124,6 +202,7 @@ def same_numbers(
     """Fail unless letters turns texts into these numbers, whatever it fills them up to."""
     (outcome,) = server.outcomes(model, [{"TEXT": facts.as_text(texts)}])
     if isinstance(outcome, Refusal):
+        _raise_crash(model, what, outcome.message)
         raise Failure(
             f"{model} refuses {what}. Its message: {outcome.message[:300]}",
             help="Only a text of which nothing is left is refused. Go through the rule's steps, in "
@@ -152,6 +231,30 @@ def same_numbers(
                 f"For {what}, IDS holds something else than 0 after the last letter.",
                 help="table(rows) fills texts up.",
             )
+
+
+def _raise_crash(model: str, what: str, message: str) -> None:
+    """Fail if a message of the server holds an exception of the model's program; say where."""
+    if mistake := _MISTAKE.search(message):
+        raise Failure(
+            f"{mistake[1][:300]} Look at {mistake[2][:300]}",
+            help=f"The config of {model} is right. Mend the program, and deploy the folder again.",
+            unquoted=f"What {model} answers does not fit its config.",
+        )
+    quoted = _RAISED.search(message)
+    if quoted is None:
+        return
+    place = re.search(_PLACE.format(model=re.escape(model)), quoted[2])
+    where = (
+        f" It comes from line {place[2]} of models/{model}/{place[1]}, in {place[3]}."
+        if place
+        else ""
+    )
+    raise Failure(
+        f"Asked for {what}, {model} ends with an exception: {quoted[1][:300]}.{where}",
+        help="Mend what raises it, and deploy the folder again.",
+        unquoted=f"Asked for {what}, {model} ends with an exception.",
+    )
 
 
 def each_its_own(server: Probe, model: str, texts: Sequence[str]) -> None:
@@ -183,7 +286,7 @@ def refuses_empty(server: Probe, model: str) -> None:
 
 
 def wired(config: dict[str, Any]) -> None:
-    """Fail unless an ensemble's config leads TEXT through letters and reader to SCORES."""
+    """Fail unless an ensemble's config leads TEXT through letters and the newest reader."""
     steps = {
         str(step["model_name"]): step
         for step in config.get("ensemble_scheduling", {}).get("step", ())
@@ -200,6 +303,12 @@ def wired(config: dict[str, Any]) -> None:
             help=f"They should be {facts.LETTERS} and {facts.READER}.",
         )
     first, second = steps[facts.LETTERS], steps[facts.READER]
+    version = int(second.get("model_version", -1))
+    if version not in (-1, max(facts.VERSIONS)):
+        raise Failure(
+            f"The step of {facts.READER} asks for version {version}.",
+            help="The ensemble is to answer as the newest version does.",
+        )
     gives = {value: key for key, value in first["output_map"].items()}
     if second["output_map"].get("OUTPUT__0") != "SCORES":
         raise Failure(
@@ -217,22 +326,60 @@ def wired(config: dict[str, Any]) -> None:
 
 def equals_parts(server: Probe, model: str, texts: Sequence[str], allowed: Tolerance) -> None:
     """Fail unless texts sent at once get the scores of the parts, and reader was asked for each."""
-    before = server.counts(facts.READER)
     requests = [{"TEXT": facts.as_text([text])} for text in texts]
-    require.ensemble_equals_parts(
-        server, model, requests, uses=(facts.LETTERS, facts.READER), tolerance=allowed
-    )
-    asked = (server.counts(facts.READER) - before).inferences
-    if asked != 2 * len(texts):
-        raise Failure(
+
+    def counted() -> Failure | None:
+        before = server.counts(facts.READER)
+        require.ensemble_equals_parts(
+            server, model, requests, uses=(facts.LETTERS, facts.READER), tolerance=allowed
+        )
+        asked = (server.counts(facts.READER) - before).inferences
+        if asked == 2 * len(texts):
+            return None
+        return Failure(
             f"{facts.READER} was asked for {asked} texts, where {len(texts)} were sent to {model} "
             f"and {len(texts)} to its parts.",
             help="The ensemble's scores are to be those of reader, and nobody else may ask it now.",
         )
 
+    steady(counted)
+
+
+def own_rows(server: Probe, model: str, texts: Sequence[str], allowed: Tolerance) -> None:
+    """Fail unless each of several requests at once gets the scores of its own texts.
+
+    They have one text and two texts in turn, so that a program that mixes them up is found.
+    """
+    ends = [place for place in range(1, len(texts)) if place % 3]
+    parts = [texts[a:b] for a, b in itertools.pairwise([0, *ends, len(texts)])]
+    alone = ask_text(server, model, texts)
+    requests = [{"TEXT": facts.as_text(part)} for part in parts]
+    answers = server.together(model, requests, outputs=["SCORES"])
+    for place, (part, answer) in enumerate(zip(parts, answers, strict=True), 1):
+        got = answer["SCORES"]
+        if got.shape != (len(part), facts.LANGUAGES):
+            raise Failure(
+                f"Of {len(parts)} requests sent at once, request {place} has {len(part)} "
+                f"text{'s' * (len(part) > 1)}, and gets SCORES of the shape {list(got.shape)}.",
+                help="execute gets a list of requests. Ask for the texts of all of them, and give "
+                "each request the rows of its own texts.",
+            )
+    what = f"the scores of {model} for requests sent at once"
+    where = "They are compared with those of the same texts in one request. Each request gets the "
+    where += "rows of its own texts, in the list's order."
+    got = np.concatenate([answer["SCORES"] for answer in answers])
+    require.close(got, alone, what=what, tolerance=allowed, help=where)
+
 
 def calls_the_steps(server: Probe, model: str, texts: Sequence[str], allowed: Tolerance) -> None:
     """Fail unless texts sent to the program at once go to both steps, and share executions."""
+    steady(lambda: _steps_called(server, model, texts, allowed))
+
+
+def _steps_called(
+    server: Probe, model: str, texts: Sequence[str], allowed: Tolerance
+) -> Failure | None:
+    """What is wrong with the counts of both steps; raises `Failure` where the answers are."""
     names = (facts.LETTERS, facts.READER)
     with_ensemble = server.server.ready(facts.ENSEMBLE)
     before = [server.counts(name) for name in names]
@@ -241,28 +388,31 @@ def calls_the_steps(server: Probe, model: str, texts: Sequence[str], allowed: To
     alone = ask_text(server, model, texts)
     answers = server.together(model, requests, outputs=["SCORES"])
     asked, read = (server.counts(name) - was for name, was in zip(names, before, strict=True))
-    got = np.concatenate([answer["SCORES"].reshape(1, -1) for answer in answers])
+    for answer in answers:
+        require.shape(model, answer["SCORES"], (1, facts.LANGUAGES), help="One row per text.")
+    got = np.concatenate([answer["SCORES"] for answer in answers])
     what = f"the scores of {model} for texts sent at once"
     where = "They are compared with those of the same texts in one request."
     require.close(got, alone, what=what, tolerance=allowed, help=where)
     sent = 2 * len(texts)
     for name, change in zip(names, (asked, read), strict=True):
         if change.inferences < sent:
-            raise Failure(
+            return Failure(
                 f"{sent} texts were sent to {model}, and {name} was asked for {change.inferences}.",
                 help="The program is to ask letters, and then reader.",
             )
     if others is not None and (server.counts(facts.ENSEMBLE) - others).requests:
-        raise Failure(
+        return Failure(
             f"{model} asks {facts.ENSEMBLE}.", help="It is to ask letters, and then reader."
         )
     if 2 * (read.executions - 1) > len(texts):
-        raise Failure(
+        return Failure(
             f"{len(texts)} texts sent at once to {model} took {read.executions - 1} executions of "
             f"{facts.READER}.",
             help="One call of execute gets a list of requests. Put the texts of all of them into "
             "one call of each step.",
         )
+    return None
 
 
 def pads(server: Probe, model: str, texts: Sequence[str], width: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +14,11 @@ import pytest
 
 from grader.authoring import mutants
 from grader.checks import a3_facts as facts
+from grader.checks import a3_serving as serving
 from grader.checks import own
 from grader.checks.failure import Failure
 from grader.checks.hidden import a3 as secret
+from grader.checks.probe import Refusal
 from grader.checks.tolerance import UNIT
 from tests.assignment_runs import as_the_students
 from workbook import assignments, notebooks
@@ -118,6 +122,8 @@ def test_cells_that_show(value: Any) -> None:
     for name in good:
         for cell in cells:
             exec(compile(cell.source, cell.id, "exec"), {**space, **good, name: value})
+    for cell in cells:  # a deploy that fails leaves names unset
+        exec(compile(cell.source, cell.id, "exec"), dict(space))
     matplotlib.pyplot.close("all")
 
 
@@ -126,3 +132,94 @@ class _Answer:
 
     def numpy(self) -> Any:
         return np.zeros((120, 5))
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (np.zeros((0, 5), np.float32), "shape (0, 5), not (1, 5)"),
+        (np.zeros((2, 5), np.float32), "shape (2, 5), not (1, 5)"),
+        (None, "shape (), not (1, 5)"),
+    ],
+)
+def test_ask_together_says_what_came_back(found: Any, words: str) -> None:
+    """A program that gives a request other rows than its own stops the locked helper in words."""
+
+    class Client:
+        def async_infer(self, model: str, inputs: object, callback: Any) -> None:
+            callback(self, None)
+
+        def as_numpy(self, name: str) -> Any:
+            return found
+
+    (cell,) = (c for c in notebooks.read(ASSIGNMENT.source).cells if c.id == "a3.together")
+    texts = facts.own_texts(own.DEFAULT)
+    space: dict[str, Any] = {"facts": facts, "texts": texts, "np": np, "queue": queue}
+    space |= {"client": Client(), "tensors_of": dict, "as_text": list}
+    exec(compile(cell.source, cell.id, "exec"), space)
+    with pytest.raises(
+        ValueError, match=re.escape(f"detect_bls answers text 0 with SCORES of {words}")
+    ):
+        space["ask_together"]("detect_bls", ["one text"])
+
+
+def told(*answers: tuple[int, ...]) -> Any:
+    """Fail with the given counts, one after the other; an empty tuple is a right count."""
+    left = list(answers)
+    return lambda: Failure("late") if left.pop(0) else None
+
+
+def test_a_count_that_came_late_is_taken_again() -> None:
+    serving.steady(told((1,), (1,), ()))
+    with pytest.raises(Failure, match="late"):
+        serving.steady(told((1,), (1,), (1,)))
+
+
+@pytest.mark.parametrize("me", STUDENTS)
+def test_rows_that_a_shorter_network_reads_otherwise(me: str) -> None:
+    """A row as long as the example is read alike; the hidden check's rows are those that differ."""
+    texts, weights = facts.own_texts(me), facts.network(me)
+    _, surely, perhaps = secret.of_the_trace(me)
+    for place, row in enumerate(texts.rows):
+        differs = serving.other_language(weights, row, texts.example)
+        if len(row) <= texts.example:
+            assert not differs
+        elif place in surely:
+            assert differs
+        else:
+            assert differs is (None if place in perhaps else False)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            "Failed to process the request(s) for model 'letters_0_0', message: KeyError: 'x'"
+            "\n\nAt:\n  /tmp/m/letters/1/model.py(54): <listcomp>\n"
+            "  /tmp/m/letters/1/model.py(53): numbers\n"
+            "  /tmp/m/letters/1/model.py(35): execute\n",
+            "ends with an exception: KeyError: 'x'. It comes from line 53 of "
+            "models/letters/1/model.py, in numbers.",
+        ),
+        (
+            "Failed to process the request(s) for model 'letters_0_0', message: MemoryError"
+            "\n\nAt:\n  /usr/lib/json.py(3): load\n",
+            "ends with an exception: MemoryError.",
+        ),
+        (
+            'ModelMistake: The output "IDS" is int32, and the config says TYPE_INT64.\n'
+            "where: 1/model.py, line 41: tensors\nto do: Write …",
+            "and the config says TYPE_INT64. Look at 1/model.py, line 41",
+        ),
+        ("TEXT holds an empty text", "letters refuses a text. Its message: TEXT holds an empty"),
+    ],
+)
+def test_what_letters_says_is_told(message: str, words: str) -> None:
+    class Server:
+        def outcomes(self, model: str, requests: object) -> list[Refusal]:
+            return [Refusal(message, "INTERNAL")]
+
+    with pytest.raises(Failure) as caught:
+        serving.same_numbers(Server(), "letters", ["abc"], [[2, 3, 4]], "a text")  # type: ignore[arg-type]
+    assert words in caught.value.rationale
+    assert message not in caught.value.unquoted

@@ -9,6 +9,7 @@ LETTERS = "models/letters/1/model.py"
 DETECT = "models/detect/config.pbtxt"
 BLS = "models/detect_bls/1/model.py"
 
+MODE = 'key: "INFERENCE_MODE" value: {{ string_value: "{}" }}'
 SCRIPT = "torch.jit.script(Reader(facts.network(me, size)).eval())"
 #: Where reader did not load, and where its check gave nothing.
 NO_READER = dict.fromkeys(("a3.reader", "a3.versions", "a3.ensemble", "a3.bls"), NOTHING)
@@ -16,6 +17,13 @@ NO_READER |= {"a3.pads": WAITS}
 READER_WAITS = dict.fromkeys(("a3.versions", "a3.ensemble", "a3.bls", "a3.pads"), WAITS)
 LETTERS_WAIT = dict.fromkeys(("a3.ensemble", "a3.bls", "a3.pads"), WAITS)
 NO_DETECT = {"a3.ensemble": NOTHING, "a3.bls": NOTHING, "a3.pads": WAITS}
+
+_PAST_ERRORS = """
+    try:
+        ask_together(model, crowd)
+    except ValueError as error:
+        print(error)
+"""
 
 MUTANTS = (
     # -- the trace ---------------------------------------------------------------------------------
@@ -33,7 +41,7 @@ MUTANTS = (
     Mutant(
         "trace: compared with the truth",
         (Edit("a3.compare", "large(*tensors).argmax().item()", "texts.row_truth[number]"),),
-        {"a3.trace": "`changed` lacks"},
+        {"a3.trace": "Which language is right does not matter"},
     ),
     Mutant(
         "trace: rows counted from 1",
@@ -50,6 +58,47 @@ MUTANTS = (
             ),
         ),
         {"a3.trace": "is in both lists"},
+    ),
+    Mutant(
+        "trace: one changed row",
+        (Edit("a3.compare", "print(", "changed = changed[:1]\nprint("),),
+        {"a3.trace": "`changed` lacks rows, such as row"},
+    ),
+    Mutant(
+        "trace: all changed rows but the last",
+        (Edit("a3.compare", "print(", "changed = changed[:-1]\nprint("),),
+        {"a3.trace": "`changed` lacks rows, such as row"},
+    ),
+    Mutant(
+        "trace: all that are not refused",
+        (Edit("a3.compare", "print(", "changed = sorted({*range(120)} - {*refused})\nprint("),),
+        {"a3.trace": "`changed` has rows that do not belong there, such as row"},
+    ),
+    Mutant(
+        "trace: the shortest of the refused rows only",
+        (
+            Edit(
+                "a3.compare",
+                '"changed")',
+                '"changed")\nrefused.sort(key=lambda n: len(texts.rows[n]))\n'
+                "size = len(texts.rows[refused[0]])\n"
+                "refused = [n for n in refused if len(texts.rows[n]) == size]",
+            ),
+        ),
+        {"a3.trace": "`refused` lacks rows, such as row"},
+    ),
+    Mutant(
+        "trace: how many in place of which",
+        (Edit("a3.compare", '"changed")', '"changed")\nrefused = len(refused)'),),
+        {"a3.trace": "`refused` is one number. A list of row numbers is wanted"},
+    ),
+    Mutant(
+        "trace: the id changed afterwards",
+        (
+            Edit("a3.compare", "print(", 'me = "anna"\nprint('),
+            Edit("a3.serve", "for version,", 'me = "self-study"\nfor version,'),
+        ),
+        {"a3.trace": 'Both lists are those of the id "self-study"'},
     ),
     Mutant(
         "trace: arrays in place of lists",
@@ -141,7 +190,42 @@ MUTANTS = (
                 "",
             ),
         ),
-        {"a3.reader": "INFERENCE_MODE is None"},
+        {"a3.reader": "has no parameter INFERENCE_MODE"},
+    ),
+    Mutant(
+        "reader: INFERENCE_MODE switched off",
+        (Edit(READER, MODE.format("true"), MODE.format("false")),),
+        {"a3.reader": "INFERENCE_MODE of reader is 'false', which switches it off"},
+    ),
+    Mutant(
+        "reader: INFERENCE_MODE with a capital",
+        (Edit(READER, MODE.format("true"), MODE.format("True")),),
+        right=True,
+    ),
+    Mutant(
+        "reader: inputs named as the arguments of forward",
+        (
+            Edit(READER, "INPUT__0", "ids"),
+            Edit(READER, "INPUT__1", "mask"),
+            Edit("a3.ask", '"INPUT__0": ids, "INPUT__1": mask', '"ids": ids, "mask": mask'),
+            Edit("a3.policy", '"INPUT__0": ids, "INPUT__1": mask', '"ids": ids, "mask": mask'),
+        ),
+        {
+            "a3.reader": "It has no input 'INPUT__0', only ids, mask",
+            "a3.versions": WAITS,
+            "a3.ensemble": NOTHING,
+            "a3.bls": NOTHING,
+            "a3.pads": WAITS,
+        },
+        stops="INPUT__",
+    ),
+    Mutant(
+        "reader: the id changed afterwards",
+        (
+            Edit("a3.ask", '"OUTPUT__0")', '"OUTPUT__0")\nme = "anna"'),
+            Edit("a3.policy", "rows = {", 'me = "self-study"\nrows = {'),
+        ),
+        {"a3.reader": "What is deployed was made for another id", **READER_WAITS},
     ),
     Mutant(
         "reader: the inputs in the other order",
@@ -181,7 +265,7 @@ MUTANTS = (
     Mutant(
         "letters: capitals are other letters",
         (Edit(LETTERS, "        text = text.casefold()\n", ""),),
-        {"a3.letters": "For capital letters", **LETTERS_WAIT},
+        {"a3.letters": "For upper-case letters", **LETTERS_WAIT},
     ),
     Mutant(
         "letters: lower in place of casefold",
@@ -192,6 +276,40 @@ MUTANTS = (
         "letters: accents as they come",
         (Edit(LETTERS, 'unicodedata.normalize("NFC", text)', "text"),),
         {"a3.letters": "For an accent that comes as a character of its own", **LETTERS_WAIT},
+    ),
+    Mutant(
+        "letters: NFKC in place of NFC",
+        (Edit(LETTERS, '"NFC"', '"NFKC"'),),
+        {"a3.letters": "For a ½, which is one character and stays one", **LETTERS_WAIT},
+    ),
+    Mutant(
+        "letters: bytes not decoded",
+        (Edit(LETTERS, '.decode("utf-8", "replace")', ""),),
+        {
+            "a3.letters": "must be str, not bytes. It comes from line 50 of "
+            "models/letters/1/model.py, in numbers",
+            **NO_DETECT,
+        },
+        stops="normalize",
+    ),
+    Mutant(
+        "letters: numbers of 32 bits",
+        (Edit(LETTERS, "PADDING, np.int64", "PADDING, np.int32"),),
+        {"a3.letters": 'The output "IDS" is int32', **NO_DETECT},
+        stops="int32",
+    ),
+    Mutant(
+        "letters: filled up to a multiple of 0",
+        (Edit("a3.vary", "pad_to(128)", "pad_to(0)"),),
+        {"a3.letters": "The PAD_TO of letters, as the server parsed it, is '0'", **LETTERS_WAIT},
+    ),
+    Mutant(
+        "letters: the id changed afterwards",
+        (
+            Edit("a3.letters_model", "letters = deploy(", 'me = "anna"\nletters = deploy('),
+            Edit("a3.join", "detect = deploy(", 'me = "self-study"\ndetect = deploy('),
+        ),
+        {"a3.letters": "What is deployed was made for another id", **LETTERS_WAIT},
     ),
     Mutant(
         "letters: cut before the spaces are gone",
@@ -267,7 +385,18 @@ MUTANTS = (
                 'model_name: "reader"\n    model_version: 2',
             ),
         ),
-        {"a3.ensemble": "The scores of detect differ", "a3.pads": WAITS},
+        {"a3.ensemble": "The step of reader asks for version 2", "a3.pads": WAITS},
+    ),
+    Mutant(
+        "ensemble: the newest version by its number",
+        (
+            Edit(
+                DETECT,
+                'model_name: "reader"\n    model_version: -1',
+                'model_name: "reader"\n    model_version: 3',
+            ),
+        ),
+        right=True,
     ),
     Mutant(
         "ensemble: larger batches than its parts",
@@ -301,6 +430,19 @@ MUTANTS = (
             ),
         ),
         {"a3.bls": "executions of reader"},
+    ),
+    Mutant(
+        "bls: the texts of the first request only",
+        (
+            Edit(BLS, "np.concatenate(texts)", "texts[0]"),
+            Edit("a3.count", "    ask_together(model, crowd)", _PAST_ERRORS),
+        ),
+        {"a3.bls": "and gets SCORES of the shape"},
+    ),
+    Mutant(
+        "bls: the ensemble handed over",
+        (Edit("a3.program", "models/detect_bls", "models/detect"),),
+        {"a3.bls": "detect is an ensemble. This check is about detect_bls"},
     ),
     Mutant(
         "bls: errors overlooked",
@@ -375,6 +517,43 @@ MUTANTS = (
         "pads: invented counts",
         (Edit("a3.vary", "pad_to(128)", "runs = [24, 3, 2, 1]\npad_to(128)"),),
         {"a3.pads": "With PAD_TO 8 you counted 3 executions"},
+    ),
+    Mutant(
+        "pads: letters not deployed in the loop",
+        (
+            Edit(
+                "a3.vary",
+                '    pad_to(width)\n    deploy("models/letters")\n',
+                "    pad_to(width)\n",
+            ),
+        ),
+        {"a3.pads": "With PAD_TO 32 you counted"},
+    ),
+    Mutant(
+        "pads: the executions of several crowds",
+        (Edit("a3.vary", "pad_to(128)", "runs = [10 * n for n in runs]\npad_to(128)"),),
+        {"a3.pads": "24 texts cannot take more than 24"},
+    ),
+    Mutant(
+        "pads: seconds",
+        (Edit("a3.vary", "pad_to(128)", "took = [ms / 1000 for ms in took]\npad_to(128)"),),
+        {"a3.pads": "Are these seconds?"},
+    ),
+    Mutant(
+        "pads: widths as texts",
+        (Edit("a3.vary", "pad_to(128)", "widths = [str(n) for n in widths]\npad_to(128)"),),
+        {"a3.pads": "`widths` holds texts"},
+    ),
+    Mutant(
+        "pads: arrays in place of lists",
+        (
+            Edit(
+                "a3.vary",
+                "pad_to(128)",
+                "widths, runs, took = map(np.array, (widths, runs, took))\npad_to(128)",
+            ),
+        ),
+        right=True,
     ),
     Mutant(
         "pads: another width deployed",
