@@ -8,6 +8,8 @@ own checkpoint, on texts that the notebook does not show.
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from grader.checks import a1_facts as facts
 from grader.checks import python_style, require, values
 from grader.checks.a1_batches import mixed_sizes, one_call
 from grader.checks.a1_examples import compare_examples, read_examples
-from grader.checks.a1_refusals import BAD, crowd, refuses_each
+from grader.checks.a1_refusals import BAD, allowed_lengths, crowd, refuses_each, same_status
 from grader.checks.a1_unsure import compare_counts, read_counts
 from grader.checks.collect import fault, note
 from grader.checks.define import define
@@ -40,7 +42,8 @@ BACKENDS = ("python",)
         "PROBABILITIES has dims: [ -1 ]. Then max_batch_size: 32 and "
         "dynamic_batching { max_queue_delay_microseconds: 20000 }.",
     ),
-    read="Read on: lecture 1, notebook 01, writes such a config step by step.",
+    read="Read on: lecture 1, notebook 01, on inputs, outputs and dims; notebook 05 on "
+    "dynamic_batching.",
 )
 def config(server: Probe, model: str) -> None:
     """The Python backend serves your classifier: a text in; label, score, probabilities out."""
@@ -74,7 +77,7 @@ def config(server: Probe, model: str) -> None:
     hints=(
         "Follow one text through your model.py: bytes, str, tokens, logits, probabilities, label. "
         "Print the shape and the dtype at each step; what a model prints stands in the server's "
-        "log (`workbook status` says where it is).",
+        "log (`workbook status` says where it is). Take the prints out before task 7.",
         "The tokenizer pads with padding=True and cuts with truncation=True; give the network all "
         "that it returns, the attention mask too. logits.softmax(-1) makes probabilities. "
         "network.config.id2label names the classes.",
@@ -110,6 +113,7 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
             help="Does the network see the whole text, as str and not as the text of bytes "
             "(\"b'…'\")?",
         )
+    answers_of.cuts(server, model, texts, classes)
     again = "Ask for your 32 texts after the last deploy, in one request."
     try:
         require.same_answer("labels", given, served.labels, help=again)
@@ -135,7 +139,8 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
         "start = 0; for count in counts: part = slice(start, start + count); start += count; the "
         "response to this request holds labels[part], scores[part] and table[part].",
     ),
-    read="Read on: lecture 3, on batching, measures what this is worth.",
+    read="Read on: lecture 1, notebook 05, on what the server joins; lecture 2, notebook 02, on "
+    "execute.",
 )
 def batches(server: Probe, me: str, model: str) -> None:
     """Requests of several sizes share one call of the network, and each gets its own answers."""
@@ -158,7 +163,8 @@ def batches(server: Probe, me: str, model: str) -> None:
         "network when all requests were bad?",
         "pb_utils.InferenceResponse([], pb_utils.TritonError(message, "
         "pb_utils.TritonError.INVALID_ARG)) answers one request with an error. An exception of "
-        "your own, class BadText(Exception), carries the message from where the text is read.",
+        "your own, class BadTextError(Exception), carries the message from where the text is read. "
+        "Catch it around the whole request: one bad text refuses all of its texts.",
     ),
     read="Read on: the Python backend's documentation, section Error Handling.",
 )
@@ -167,10 +173,10 @@ def refusals(server: Probe, me: str, model: str) -> None:
     texts, _ = facts.own_texts(me)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
-    refuses_each(server, model, BAD, good=texts[0])
+    statuses = refuses_each(server, model, BAD, good=texts[:4])
     crowd(server, model, texts[:16], BAD, classes)
-    long = " ".join(texts * 2)[: facts.LONGEST]
-    answers_of.ask(server, model, [long], classes)
+    allowed_lengths(server, model, classes)
+    same_status(model, statuses)
 
 
 @define(
@@ -181,9 +187,8 @@ def refusals(server: Probe, me: str, model: str) -> None:
         "you show to somebody who is to use your model?",
         "examples is a list of dicts with the keys texts, labels and scores. One dict is one "
         "request; its three lists are equally long.",
-        "For each of your lists of texts: labels, scores, _ = ask(texts), then examples.append("
-        '{"texts": texts, "labels": labels, "scores": scores.tolist()}). At least one list holds '
-        "two or more texts.",
+        'examples = [example(["…"]), example(["…", "…"]), …]: one list of texts for each request. '
+        "At least one list holds two or more texts.",
     ),
     read="Read on: tritonclient's documentation, `InferInput`.",
 )
@@ -204,11 +209,12 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
     needs=("a1.answers",),
     hints=(
         "Read each finding with its line in model.py open beside it. The letters and digits in "
-        "brackets are the rule's name: `ruff rule D102` in a terminal explains it.",
+        "brackets are the rule's name: `ruff rule D102` in a terminal explains it. `ruff check "
+        "--config style.toml models` in this folder finds the same.",
         "Each class, each public method and the file itself begin with a docstring: what it is "
         "for, and what comes in and goes out. What execute does in several steps are methods of "
         "their own. What is loaded once is loaded in initialize.",
-        "python -m ruff format models/classifier/1/model.py mends the layout. Delete the comments "
+        "ruff format --config style.toml models mends the layout. Delete the comments "
         'with TODO, write """…""" below each def, and take imports out that nothing uses.',
     ),
     read="Read on: PEP 257 about docstrings, and ruff's page on each rule that it names.",
@@ -218,7 +224,8 @@ def code(server: Probe, model: str) -> None:
     source = answers_of.source(server, model)
     found = python_style.faults(source)
     tree = ast.parse(source)
-    found = sorted([*found, *_todo_docstrings(tree)], key=_line)
+    labels = answers_of.labels(answers_of.checkpoint(server, model))
+    found = sorted([*found, *_todo_docstrings(tree), *_written_labels(tree, labels)], key=_line)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     methods = {
         node.name: node
@@ -260,17 +267,39 @@ def _todo_docstrings(tree: ast.Module) -> list[str]:
     ]
 
 
+def _written_labels(tree: ast.Module, labels: Sequence[str]) -> list[str]:
+    """A finding where half of the labels or more stand in the code: as texts, or as one text.
+
+    Args:
+        tree: of model.py.
+        labels: those of the checkpoint.
+    """
+    written: dict[str, int] = {}
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Constant) else ""
+        text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        words = [text] if text in labels else re.findall(r"[^\W\d][\w-]*", text)
+        if words and set(words) <= set(labels):  # a sentence may hold some of them by chance
+            written |= dict.fromkeys(words, getattr(node, "lineno", 1))
+    if len(written) < max(2, len(labels) // 2):
+        return []
+    return [
+        f"line {min(written.values())}: the labels stand in the code; id2label in the network's "
+        "config has them"
+    ]
+
+
 @define(
     "a1.unsure",
     needs=("a1.answers",),
     hints=(
-        "Ask the model for your 32 texts, and for the 32 foreign ones. Draw both lists of scores "
-        "as histograms: where would you put the border?",
+        "own_scores and foreign_scores are two arrays of 32 numbers. Draw both as histograms: "
+        "where would you put the border?",
         "For each threshold count two things: own texts whose score is at or above it, and "
         "foreign texts whose score is below it. One count falls with the threshold, the other one "
         "grows.",
-        "kept = [int((known >= t).sum()) for t in thresholds] and caught = [int((other < t).sum()) "
-        "for t in thresholds], where known and other are the scores of the two lists.",
+        "kept = [int((own_scores >= t).sum()) for t in thresholds] and caught = "
+        "[int((foreign_scores < t).sum()) for t in thresholds].",
     ),
     read="Read on: `print(*zip(thresholds, kept, caught), sep='\\n')` shows your table.",
 )

@@ -6,6 +6,7 @@ Students get this file: it holds nothing that a task asks for.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,20 @@ from typing import Any
 import numpy as np
 
 from workbook.common import bounded_json
+from workbook.server.explain import explain
 from workbook.zoo import data
 
 from . import a1_facts as facts
-from . import require
 from .failure import Failure
-from .probe import Array, Inputs, Probe
+from .probe import Array, Inputs, Probe, Refusal
 from .tolerance import Tolerance, float_sum, logistic
 
 _MOST_BYTES = 100 << 20
 _MOST_CODE = 64 << 10
+#: A place in the student's code in the traceback of an error.
+_OWN = re.compile(r"/1/model\.py\((\d+)\): (\w+)")
+#: The characters of a text that has more tokens than the zoo's network reads.
+_LONG = 400
 
 
 # -- the checkpoint --------------------------------------------------------------------------------
@@ -136,22 +141,78 @@ def ask(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str])
         texts: the rows.
         classes: the labels of the classes, in their order.
     """
-    return read(
-        model, server.infer(model, column(texts), outputs=[*facts.OUTPUTS]), len(texts), classes
+    (outcome,) = server.outcomes(model, [column(texts)], outputs=[*facts.OUTPUTS])
+    return read(model, answered(model, outcome), len(texts), classes)
+
+
+def answered(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array]:
+    """The answer to a request; fails where it was refused.
+
+    Args:
+        model: the model's name.
+        outcome: what came back.
+    """
+    if not isinstance(outcome, Refusal):
+        return outcome
+    known = explain(outcome.message, model=model)
+    is_known = bool(getattr(known, "rule", ""))
+    what = f"A request to {model} failed. "
+    raise Failure(
+        f"{what}{f'{known.what} ' * is_known}The server's message: {said(outcome)}"
+        f"{own_line(outcome)}",
+        help=known.todo if is_known else "Mend model.py, and deploy the folder again.",
+        unquoted=what.strip(),
     )
+
+
+def said(refusal: Refusal) -> str:
+    """The message of a refusal, without the traceback: most of it is code of libraries."""
+    return refusal.message.partition("\n\nAt:\n")[0].strip()[:300]
+
+
+def own_line(refusal: Refusal) -> str:
+    """A sentence that says in which line of model.py an exception arose; "" where none did."""
+    found = _OWN.search(refusal.message.partition("\n\nAt:\n")[2])
+    return f"\nIt arose in line {found[1]} of model.py, in {found[2]}." if found else ""
+
+
+def cuts(server: Probe, model: str, texts: Sequence[str], classes: Sequence[str]) -> None:
+    """Fail unless a text is answered that has more tokens than the network reads.
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        texts: the long text is made of these.
+        classes: the labels of the checkpoint.
+    """
+    long = " ".join(texts)[:_LONG]
+    (outcome,) = server.outcomes(model, [column([long])], outputs=[*facts.OUTPUTS])
+    if isinstance(outcome, Refusal):
+        folder = server.server.repository / model / facts.CHECKPOINT
+        limit = settings(folder / "config.json").get("max_position_embeddings")
+        has = "has" if of_the_zoo(classes) else "may have"
+        raise Failure(
+            f"A text of {len(long)} characters is allowed, and {has} more tokens than the network "
+            f"can read ({limit}). {model} does not answer it: {said(outcome)}{own_line(outcome)}",
+            help="Does the tokenizer cut a text that is too long for the network?",
+        )
+    read(model, outcome, 1, classes)
 
 
 def read(model: str, answer: dict[str, Array], rows: int, classes: Sequence[str]) -> Answers:
     """An answer of the model; fails unless label, score and probabilities belong together."""
     one = "One row per text, one number per row: np.expand_dims or keepdims=True keep the column."
-    require.shape(model, answer[facts.LABEL], (rows, 1), help="One label per row, as a column.")
-    require.shape(model, answer[facts.SCORE], (rows, 1), help=one)
-    require.shape(
-        model,
-        answer[facts.TABLE],
-        (rows, len(classes)),
-        help=f"{facts.TABLE} holds a number for each class of the checkpoint.",
-    )
+    for name, columns, help in (
+        (facts.LABEL, 1, "One label per row, as a column."),
+        (facts.SCORE, 1, one),
+        (facts.TABLE, len(classes), f"{facts.TABLE} holds a number for each class."),
+    ):
+        if answer[name].shape != (rows, columns):
+            raise Failure(
+                f"{name} of {model} has the shape {list(answer[name].shape)}, for {rows} "
+                f"text{'s' * (rows != 1)}; expected is [{rows}, {columns}].",
+                help=help,
+            )
     scores, table = answer[facts.SCORE][:, 0], answer[facts.TABLE]
     allowed = tolerance().allowed
     if not (np.isfinite(table).all() and (table >= 0).all()):

@@ -42,6 +42,11 @@ def read_examples(given: Any) -> list[Example]:
         name = f"examples[{number}]"
         if missing := [key for key in _KEYS if key not in one]:
             raise Failure(f"{name} has no {missing[0]!r}.", help=how)
+        if isinstance(one["texts"], str):
+            raise Failure(
+                f'{name}["texts"] is a str, and each of its letters would be a text.',
+                help='Hand over a list, also for one text: ["…"], and ask the model for this list.',
+            )
         texts = values.texts(f'{name}["texts"]', one["texts"], help=how)
         labels = values.texts(f'{name}["labels"]', one["labels"], help=how)
         scores = values.array(f'{name}["scores"]', one["scores"], help=how).reshape(-1)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from workbook import zoo
+from workbook.common.errors import WorkbookError
 from workbook.zoo import data
 
 from . import own
@@ -137,7 +138,9 @@ def unseen_texts() -> dict[str, list[str]]:
 
 
 def fetch_checkpoint(me: str, folder: Path | str, *, hub: str = "") -> Path:
-    """Put a checkpoint of Hugging Face's form into a folder, unless it is there already.
+    """Put a checkpoint of Hugging Face's form into the folder `1/checkpoint` of a model.
+
+    Where this checkpoint is there already, nothing is done. Another one is replaced.
 
     By default it is the zoo's text classifier, with eight of its sixteen classes: those drawn for
     the student, in the order of `own_languages(me)`. It tells in which language a text is written.
@@ -149,7 +152,7 @@ def fetch_checkpoint(me: str, folder: Path | str, *, hub: str = "") -> Path:
 
     Args:
         me: the student's id.
-        folder: where to put it. What is there is replaced.
+        folder: where to put it: `models/…/1/checkpoint`.
         hub: the name of a text classifier on the Hugging Face hub, to take instead as it is. What
             is handed in may weigh 100 MB: take a small one.
 
@@ -157,10 +160,18 @@ def fetch_checkpoint(me: str, folder: Path | str, *, hub: str = "") -> Path:
         The folder: config.json, model.safetensors and the tokenizer's files.
 
     Raises:
-        WorkbookError: it could not be built or downloaded.
+        WorkbookError: the folder is another one; or the checkpoint could not be built or
+            downloaded.
         Failure: `me` is no id.
     """
     target, languages = Path(folder), own_languages(me)
+    parts = target.resolve().parts
+    if parts[-2:] != CHECKPOINT.parts or parts[-4:-3] != ("models",):
+        raise WorkbookError(
+            "The model would not find a checkpoint there.",
+            where=str(folder),
+            todo='It belongs beside model.py: "models/classifier/1/checkpoint".',
+        )
     origin = hub or f"text_classifier: {' '.join(languages)}"
     try:
         if (target / ORIGIN).read_text("utf-8") == origin:

@@ -18,7 +18,7 @@ def refuses(
     naming: Iterable[str] = (),
     help: str = "",
     timeout: float = 20.0,
-) -> None:
+) -> Refusal:
     """Fail unless bad input is answered with a clear error, and nothing else suffers from it.
 
     The bad request is sent between two good ones, at the same time. Each of the good ones must be
@@ -47,12 +47,22 @@ def refuses(
         help: what to look at.
         timeout: seconds to wait for each answer.
 
+    Returns:
+        How the bad request was refused.
+
     Raises:
         Failure: the bad request is answered, its message is not clear, a good request is not
             answered, or an answer is late.
     """
     before, answer, after = server.outcomes(model, [good, bad, good], timeout=timeout)
     if not isinstance(answer, Refusal):
+        if isinstance(before, Refusal) or isinstance(after, Refusal):
+            raise Failure(
+                f"{what[:1].upper()}{what[1:]} and two right requests were sent at once. {model} "
+                "answers the first, and refuses a right one.",
+                help="Are the responses in the order of the requests? The first response goes to "
+                "the first request, and so on.",
+            )
         raise Failure(
             f"{model} answers {what}; it should refuse it with an error that says what is wrong.",
             help=help,
@@ -82,6 +92,7 @@ def refuses(
             "that has ended.",
             unquoted=f"After {what}, {model} refuses right requests as well.",
         )
+    return answer
 
 
 def _words(refusal: Refusal) -> str:

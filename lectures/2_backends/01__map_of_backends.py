@@ -19,7 +19,7 @@ from workbook.common.errors import WorkbookError
 from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, task
 from workbook.lessons.setups import map_of_backends as setup
 
-models = folder("map_of_backends")
+models = folder("map_of_backends")  # run again, it empties this notebook's folder
 setup.repository(models)
 lab = laboratory(models, only=[])
 setup.backends()
@@ -27,9 +27,9 @@ setup.backends()
 # %% [markdown]
 # ## What is here
 #
-# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. NVIDIA's container has libraries. On a laptop this course puts programs in Python in their place: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../1_architecture/05__dynamic_batcher.ipynb).
+# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../1_architecture/05__dynamic_batcher.ipynb).
 #
-# We load one model of each kind, and read `/v2/models/M/config`.
+# We load one model of each kind, and read `/v2/models/M/config` (20 s).
 
 # %%
 rows = {}
@@ -50,21 +50,21 @@ stand_ins = matrix[matrix["runtime"] == "model.py"]
 told = (stand_ins["here"] == "stand-in").all() and matrix["here"]["python"] == "real"
 claim(
     told and len(stand_ins) == 6,
-    "The field runtime tells: where it is model.py, a stand-in of this course took the place of "
-    "NVIDIA's library.",
+    "A stand-in of this course shows model.py in the field runtime. The real Python backend shows "
+    "nothing there.",
     "Look at the table: which model was refused?",
-    premise=setup.told_apart(matrix),
+    premise=setup.loaded_here(matrix),
     id="map.matrix",
 )
 print(*matrix.loc[matrix["here"] == "refused", "words"], sep="\n")
 matrix[["here", *setup.FIELDS, "kind"]]
 
 # %% [markdown]
-# The two that are refused need an NVIDIA GPU: [TensorRT](10__tensorrt.ipynb) and TensorRT-LLM. vLLM takes long to load, so it is left out; its backend is a model.py in NVIDIA's container, too. The server fills in `platform` and file names.
+# The two that are refused need an NVIDIA GPU: [TensorRT](10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](11__llm_backends.ipynb) loads it. The server fills in `platform` and file names.
 #
 # ## Two fields for one thing
 #
-# A config says `backend`, or `platform`, or both. Document 000 lists eleven platforms:
+# A config says `backend`, or `platform`, or both. Document 000 lists eleven platforms (20 s to try them):
 
 # %%
 print(*[platform for _, platform in setup.NAMES if platform])
@@ -86,42 +86,44 @@ def knows(**names):
 tried = []
 for backend, platform in setup.NAMES:
     row = {"backend": backend, "platform": platform}
-    row["backend alone"] = knows(backend=backend) if backend else ""
-    row["platform alone"] = knows(platform=platform) if platform else ""
+    row["only backend"] = knows(backend=backend) if backend else ""
+    row["only platform"] = knows(platform=platform) if platform else ""
     row["both"] = knows(backend=backend, platform=platform) if backend and platform else ""
     tried.append(row)
 
 # %%
 names = pd.DataFrame(tried)
-known = set(names.loc[names["platform alone"] == "yes", "platform"])
+known = set(names.loc[names["only platform"] == "yes", "platform"])
 compare("map.platforms", len(known), unit="platforms", premise=setup.all_tried(names))
 others = {"python", "openvino_ir"}
+not_read = knows(backend="fil", platform="tensorrt_plan") == "yes"
 claim(
-    "onnxruntime_onnx" in known and not known & others,
-    f"Accepted alone: {', '.join(sorted(known))}.",
+    "onnxruntime_onnx" in known and not known & others and not_read,
+    f"Accepted without backend: {', '.join(sorted(known))}. With a backend, platform is not read: "
+    "the server accepts fil with tensorrt_plan.",
     "Run this cell again.",
     id="map.known",
 )
 names
 
 # %% [markdown]
-# > **Errata.** Five of the eleven are platforms. For the others write `backend`; for TensorRT-LLM it is `tensorrtllm`. FIL's format is the *parameter* `model_type`. An ensemble has `platform: "ensemble"`, and no backend.
+# > **Errata.** Five of the eleven are platforms. For the others write `backend`; for TensorRT-LLM `tensorrtllm`. FIL's format is the *parameter* `model_type`. An ensemble has `platform: "ensemble"`.
 #
 # ## Marked as out of date
 #
-# Document 000 calls five of its fifteen rows out of date. This server's words on four of them, and on two of Triton's examples:
+# Document 000 calls five of its fifteen rows out of date. We ask this server for four of them, and for two more examples of Triton's:
 
 # %%
-old = {name: setup.unknown(lab, f'backend: "{name}"') for name in setup.OLD}
-claim(all(old.values()), "This server has none of them.", "Run it again.", id="map.old")
-print(*[words.partition("argument: ")[2] for words in old.values()], sep="\n")
+old = setup.words_on(lab, setup.OLD)
+claim(all(old["refused"]), "This server has none of the six.", "Run it again.", id="map.old")
+print(old.to_string(justify="left"))
 
 # %% [markdown]
 # | the document's row | today |
 # |---|---|
 # | C++, custom | the old custom API is [removed](https://github.com/triton-inference-server/backend#what-about-backends-developed-using-the-legacy-custom-backend-api); a backend is a library, or a model.py |
 # | stateful | [implicit state](../1_architecture/04__sequences.ipynb) in its place |
-# | square, identity, repeat | small examples in C++ |
+# | square, and Triton's identity, repeat | backends in C++, small examples; our *model* `square` is another thing |
 # | FasterTransformer | a [research tool](https://github.com/triton-inference-server/fastertransformer_backend); take TensorRT-LLM |
 
 # %% [markdown]
@@ -137,13 +139,13 @@ claim(
     len(on_cpu) == 8 and not lost,
     f"{len(on_cpu)} of {len(which)} kinds compute on a CPU. Refused here: {lost or 'none of them'}.",
     "Look at the table of the first section: which model was refused?",
-    premise=setup.told_apart(matrix),
+    premise=setup.loaded_here(matrix),
     id="map.which",
 )
 which
 
 # %% [markdown]
-# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are TensorRT and ONNX Runtime alone. So look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
+# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. So look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
 #
 # ## Five mistakes
 #
@@ -158,25 +160,29 @@ made = mistakes.provoke(lab, "digits_onnx", {
     "another framework's backend": config("onnxruntime", "pytorch"),
     "another file name": setup.renamed("model.onnx", "digits.onnx"),
 })  # fmt: skip
-claim(len(made.refused) == 5, "All five are refused.", "Run it again.", id="map.mistakes")
+claim(
+    len(made.refused) == 5, "All five are refused.", "Read which one it loads.", id="map.mistakes"
+)
 made
 
 # %% [markdown]
 # ## Your turn
 #
-# Two models came with configs from the document's tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Mend both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`.
+# Two models came with configs from the document's tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Mend both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`. The last cell checks.
 
 # %%
-setup.borrowed(models)
+setup.borrowed(models)  # keeps a folder that is there
 for name in ("ir", "trees"):
     print((models / name / "config.pbtxt").read_text())
+
+# %%
 task("map.names", server=lab, models=models)
 
 # %% [markdown]
 # ## What to remember
 #
 # - `backend` names the part of Triton that computes. Five platforms are left; each stands for a backend and its format.
-# - `/v2/models/M/config` says what a model has become: `runtime` names a library, or `model.py`.
+# - `/v2/models/M/config` says how a model is served: `runtime` names a library, or a stand-in's `model.py`.
 # - Each image has its own set of backends. Look at yours.
 
 # %% [markdown]

@@ -1,6 +1,6 @@
 # ---
 # title: The ONNX Runtime backend
-# minutes: 17
+# minutes: 18
 # ---
 
 # %% [markdown]
@@ -23,13 +23,13 @@ from workbook.lessons.setups import documented, variants
 from workbook.lessons.setups import onnxruntime as setup
 
 setup.hide_warnings()
-models = setup.models()
+models = setup.models()  # run again, it empties this notebook's folder
 lab = lessons.laboratory(models, only=[])
 
 # %% [markdown]
 # ## A model from a slide
 #
-# Document 000 exports a model of one layer in one line. The printout of its config lost the braces. We load it as it is, then with braces, then on the CPU:
+# Document 000 exports a model of one layer in one line. The printout of its config lost the braces. We load it as printed, then with braces, then on the CPU:
 
 
 # %%
@@ -44,13 +44,9 @@ class SimpleModel(torch.nn.Module):
 
 simple_file = models / "onnx_model/1/model.onnx"
 simple, dummy_input = SimpleModel(), torch.randn(1, 5)
-torch.onnx.export(simple, dummy_input, simple_file, verbose=False)
-print(*(file.name for file in simple_file.parent.iterdir()))
-
-# %%
+torch.onnx.export(simple, dummy_input, simple_file, verbose=False)  # 5 to 30 seconds
 print(setup.PRINTED)
-steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
-printed = documented.mend(lab, "onnx_model", setup.PRINTED, steps)
+printed = documented.mend(lab, "onnx_model", setup.PRINTED, documented.BRACES_AND_CPU)
 printed
 
 # %% [markdown]
@@ -111,11 +107,17 @@ pd.DataFrame({"dynamo=True": setup.graph(new), "dynamo=False": setup.graph(old)}
 #
 # ## What it fills in
 #
-# The backend reads names, types and shapes from the file. What becomes of a config with one line? Its `max_batch_size` is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size). It has one instance per GPU, or two on the CPU. Then we write our own:
+# The backend reads names, types and shapes from the file. It completes a config of one line: `max_batch_size` is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size), and there is one instance per GPU, or two on the CPU. Then we write our own:
 
 # %%
+from tritonclient import grpc
+
 write(models / "older/config.pbtxt", 'platform: "onnxruntime_onnx"')
 lab.load("older")
+image = grpc.InferInput("image", [2, 3, 64, 64], "FP32")
+image.set_data_from_numpy(pictures[:2])
+with grpc.InferenceServerClient(lab.grpc_url) as client:
+    print(client.infer("older", [image]).as_numpy("logits"))
 filled = lab.config("older")
 claim(
     filled["max_batch_size"] == 4 and "dynamic_batching" in filled,
@@ -149,7 +151,7 @@ def measured():
 
 
 lab.load("focus_onnx")
-row = lessons.attempt(measured, lambda found: found.repeated)
+row = lessons.attempt(measured, lambda found: found.repeated)  # 10 to 30 seconds
 claim(
     row.changed == 0,
     f"No verdict changed. {row.served}",
@@ -162,9 +164,16 @@ formats.table()
 # %% [markdown]
 # ## Settings
 #
-# ONNX Runtime rewrites the graph when it loads it: it joins operators, and chooses memory layouts for this processor. Triton's levels are 0 (all, the default), 1 (extended), -1 (basic) and 2, which switches all of it [off](https://github.com/triton-inference-server/onnxruntime_backend#model-config-options).
+# ONNX Runtime rewrites the graph when it loads it: it joins operators, and chooses memory layouts for this processor. [Triton's levels](https://github.com/triton-inference-server/onnxruntime_backend#model-config-options):
 #
-# The table below: `ms` per batch, `first_ms` for the first, `memory_mb` that the model adds, `spread` of repeated measurements.
+# | level | optimizations |
+# |---|---|
+# | 0, the default | all |
+# | 1 | extended: joins Conv and Relu |
+# | -1 | basic |
+# | 2 | none |
+#
+# Below: `ms` per batch, `first_ms` for the first, `memory_mb` of the model, `spread`: the second fastest of four turns over the fastest.
 
 # %%
 predict(
@@ -174,12 +183,12 @@ predict(
 )
 
 # %%
-settings = {
+settings = {  # the arena keeps memory for the next request
     "default": "",
     **{f"level {n}": f"optimization {{ graph {{ level: {n} }} }}" for n in (-1, 1, 2)},
     **variants.each({"intra_op_thread_count": 2, "execution_mode": 1, "enable_mem_arena": 0}),
 }
-each = variants.add(models, "focus_onnx", settings)
+each = variants.add(models, "focus_onnx", settings)  # measured in 10 seconds, or in a minute
 times = lessons.attempt(lambda: variants.measure(lab, each, pictures[:8]), variants.repeated)
 slower = times["ms"]["level 2"] / times["ms"]["default"]
 compare("onnxruntime.level", slower, premise=variants.repeated(times))
@@ -193,11 +202,11 @@ claim(
 times.round(1)
 
 # %% [markdown]
-# `execution_mode` 1 runs branches of a graph side by side. Ours has none. The *arena* keeps memory for the next request.
+# `execution_mode` 1 runs branches of a graph side by side. Ours has none, so it only costs. Level 1 gains little here; level 0 more.
 #
 # ## One session, node by node
 #
-# A *session*, a loaded graph, can write down how long each node takes. The four convolutions have 3, 32, 64 and 96 channels as input; after each, the picture's sides are halved.
+# A *session*, a loaded graph, can write down how long each node takes. The four convolutions take 3, 32, 64, 96 channels; after each, the sides are halved.
 
 # %%
 predict(
@@ -222,7 +231,7 @@ profiled = ort.InferenceSession(new, profiling)
 for _ in range(30):
     profiled.run(None, {"image": pictures[:8]})
 nodes = setup.nodes(profiled.end_profiling())
-order, second = setup.convolutions(nodes), setup.told_apart(nodes)
+order, second = setup.convolutions(nodes), setup.clearly_slowest(nodes)
 compare("onnxruntime.node", setup.CONVOLUTIONS[int(order.argmax())], premise=second)
 claim(
     order.argmax() == 1,
@@ -234,12 +243,14 @@ claim(
 measure.plot_bars(nodes[["ms"]].head(8), title="A batch of 8", below="ms per call")
 
 # %% [markdown]
+# `relu_1_nchwc` is a convolution with its Relu, channels in blocks. Places × channels in × out: 0.4, 2.1, 1.6 and 0.8 million, so the second multiplies most.
+#
 # ## A sentence encoder
 #
-# Document 003 serves a BERT that gives a sentence's mean vector: 768 numbers. Its team agreed on three input names. Ours has two layers and random weights. The config is the document's. Its accelerator is read for instances on a GPU only (not verified on a GPU).
+# Document 003 serves a BERT that gives a sentence's mean vector: 768 numbers. Its team agreed on three input names. Ours has random weights.
 
 # %%
-sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}  # 10 to 40 seconds
 torch.onnx.export(
     setup.Encoder().eval(),
     setup.example(),
@@ -286,7 +297,7 @@ claim(
 )
 
 # %% [markdown]
-# The mask keeps padding out of the mean, so clients may pad to a few agreed lengths. Ragged batching is another way ([12](12__ensembles.ipynb)).
+# The mask keeps padding out of the mean, so clients may pad to a few agreed lengths. Ragged batching is another way ([12](12__ensembles.ipynb)). The document's accelerator counts on a GPU only (not verified).
 #
 # ## Five mistakes
 #
@@ -314,12 +325,14 @@ made
 #
 # ## Your turn
 #
-# Somebody exported `frozen` from an example of one picture. Make it answer eight in one request.
+# Somebody exported `frozen` from an example of one picture. Make it answer eight in one request: change `frozen/1/model.onnx` and `frozen/config.pbtxt`, in new cells, and load it: `lab.load("frozen")`.
 
 # %%
-setup.frozen(models)
+setup.frozen(models)  # keeps a folder that is there
 lab.load("frozen")
 print((models / "frozen/config.pbtxt").read_text())
+
+# %%
 task("onnxruntime.frozen", server=lab, models=models)
 
 # %% [markdown]

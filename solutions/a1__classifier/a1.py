@@ -1,6 +1,6 @@
 # ---
 # title: "Assignment 1: a classifier from Hugging Face"
-# minutes: 110
+# minutes: 120
 # ---
 
 # %% [markdown]
@@ -9,22 +9,24 @@
 # In which language is this text? A checkpoint from Hugging Face knows, but it takes tokens and
 # gives logits. Your clients have texts and want labels. You will write the model that stands in
 # between: a `model.py` for Triton's Python backend, with the tokenizer in it. It answers batches,
-# and it survives bad input. There are eight tasks: 100 points, about 110 minutes.
+# and it survives bad input. There are eight tasks: 100 points, about 120 minutes.
 #
-# **What comes before.** Lecture 1, notebook 01, shows a model repository, a `config.pbtxt`, and
-# the three methods of a `TritonPythonModel`.
+# **What comes before.** Lecture 1, notebook 01: a model repository, a `config.pbtxt` with its
+# `dims`, the three methods of a `TritonPythonModel`. Lecture 1, notebook 05: `dynamic_batching`,
+# and what a delay does. Lecture 2, notebook 02: requests and responses in `execute`.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the two files under
 # `models/classifier/` beside this notebook (double-click one in the file browser). Checks answer
 # at once; run them as often as you like. If you are stuck, `hint("a1.answers")` shows one hint at
-# a time.
+# a time. After a restart of the kernel, run all cells from the top.
 #
 # **Marks.** For the marks the checks run again outside of this notebook: on texts that you have
 # not seen, and against your checkpoint, which the grader loads by itself. A person reads what you
 # write in words, and your code.
 
 # %% kind="given" id="a1.setup"
+import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -57,12 +59,16 @@ for text, language in list(zip(texts, truth))[:4]:
     print(f"{language}: {text}")
 
 # %% [markdown]
-# ## Task 1: a checkpoint (its points are in task 3)
+# ## Task 1: a checkpoint (no points of its own)
 #
 # A checkpoint is a folder: `config.json` says which network it is, `model.safetensors` holds the
 # weights, and the tokenizer has files of its own. `fetch_checkpoint(me,
 # "models/classifier/1/checkpoint")` puts one there, beside `model.py`, and returns its path. It is
 # a small BERT that the course trains offline (half a minute, if it is not there yet).
+#
+# It has learned from lists of two to four names: of countries, languages, scripts, currencies, days
+# and months, as the Unicode project collects them in its tables (CLDR). Your 32 texts are such
+# lists, of other names. It has never seen a sentence, and may be wrong about everyday ones.
 #
 # If you have a network, `hub="owner/name"` takes a text classifier from the Hugging Face hub
 # instead: one with at least two classes and a `tokenizer.json`. What you hand in may weigh 100 MB.
@@ -77,10 +83,13 @@ checkpoint = fetch_checkpoint(me, "models/classifier/1/checkpoint")
 if checkpoint is not ...:
     for path in sorted(Path(checkpoint).iterdir()):
         print(f"{path.stat().st_size:>9,} bytes  {path.name}")
+else:
+    print("There is no checkpoint yet. The model of task 2 does not load without one.")
 
 # %% [markdown]
 # Open its `config.json` beside this notebook. Which class is number 0? The field `id2label` says
-# it. The order is yours alone, so read the names from there and never write them into your code.
+# it. The order is yours alone, so read the names from there and never write them into your code
+# (task 7 looks for that).
 
 # %% [markdown]
 # ## Task 2: what goes in, what comes out (10 points)
@@ -92,14 +101,21 @@ if checkpoint is not ...:
 # | `SCORE`, out | its probability, float32 |
 # | `PROBABILITIES`, out | the probability of each class, in the order of `id2label`, float32 |
 #
-# Open `models/classifier/config.pbtxt` and replace every TODO. A text is `TYPE_STRING`. A request
-# may hold 32 texts. Let the server batch requests (`dynamic_batching`), and let each wait up to
-# 20,000 microseconds for others: long for production, but here you will see requests meet.
+# Open `models/classifier/config.pbtxt` and replace every TODO.
+#
+# - A text is `TYPE_STRING`, and float32 is `TYPE_FP32`.
+# - `dims` describe what one text has, without the batch: `[ 1 ]` for a single value. For one number
+#   per class write the number of classes, or `[ -1 ]`: then any number is allowed.
+# - A request may hold 32 texts.
+# - The server shall batch requests: `dynamic_batching { … }`. Its field
+#   `max_queue_delay_microseconds` says how long a request may wait for others. Take 20000: long
+#   for production, but here you will see requests meet.
 
 # %% [markdown]
 # The `model.py` that you were given loads already, so you can deploy before it answers anything.
 # `deploy(path)` copies the folder into the server's repository, loads it, and returns what became
-# of it. Its `name` goes into `classifier`.
+# of it. Its `name` goes into `classifier`. (If the message speaks of a `Repo id`, there is no
+# checkpoint at `models/classifier/1/checkpoint`: run task 1 first.)
 
 # %% kind="solution" id="a1.serve"
 ### BEGIN SOLUTION
@@ -120,22 +136,26 @@ check("a1.config", model=classifier)
 # | `pb_utils.get_input_tensor_by_name(request, "TEXT")` | the input |
 # | `tensor.as_numpy()` | its texts: an object array of bytes, shape (texts, 1) |
 # | `tokenizer(list_of_str, padding=…, return_tensors="pt")` | tensors for the network |
+# | `with torch.inference_mode():` | a block without gradients; outside, `.numpy()` fails |
 # | `network(**tokens).logits` | a torch tensor, float32, shape (texts, classes) |
-# | `pb_utils.Tensor("LABEL", array)` | an output; texts are an object array of bytes |
+# | `logits.softmax(-1).numpy()` | the probabilities, as a numpy array |
+# | `pb_utils.Tensor("LABEL", array)` | an output; texts are an object array of bytes, (texts, 1) |
 # | `pb_utils.InferenceResponse([tensor, …])` | the response to one request |
 
 # %% [markdown]
 # Short texts in a batch are padded to the length of the longest one, and texts that are longer
-# than the network can read are cut. Neither may change the answer to a neighbour. (Tasks 4 and 5
-# ask for more of `execute`; read them before you write.)
+# than the network can read are cut. Both are arguments of the tokenizer, and neither may change the
+# answer to another text. (Tasks 4 and 5 ask for more of `execute`; read them before you write.)
 #
-# Here is a client. Deploy, ask for your 32 texts in one request, and keep what comes back as
-# `labels`, `scores` and `table`.
+# Here is a client. Deploy the folder again, ask for your 32 texts in one request, and keep what
+# comes back as `labels`, `scores` and `table`.
 
 
 # %% kind="given" id="a1.client"
 def ask(texts, model="classifier"):
     """Send texts as one request; returns labels (list of str), scores, and probabilities."""
+    if isinstance(texts, str):
+        raise TypeError("ask takes a list of texts, also for one text: [text]")
     rows = [text.encode() if isinstance(text, str) else text for text in texts]
     tensor = grpc.InferInput("TEXT", [len(rows), 1], "BYTES")
     tensor.set_data_from_numpy(np.array(rows, object).reshape(-1, 1))
@@ -146,7 +166,8 @@ def ask(texts, model="classifier"):
 
 # %% kind="solution" id="a1.ask"
 ### BEGIN SOLUTION
-### STUB labels = ...
+### STUB # classifier = deploy("models/classifier").name
+### STUB labels = ...  # ask returns all three
 ### STUB scores = ...
 ### STUB table = ...
 classifier = deploy("models/classifier").name
@@ -157,11 +178,12 @@ labels, scores, table = ask(texts)
 check("a1.answers", me=me, model=classifier, labels=labels, scores=scores)
 
 # %%
-if labels is not ... and len(labels) == len(texts):
-    order = np.argsort(truth, kind="stable")
+if np.ndim(table) == 2 and len(table) == len(texts):
+    order = np.argsort([own_languages(me).index(language) for language in truth], kind="stable")
+    classes = list(json.loads(Path(checkpoint, "config.json").read_text())["id2label"].values())
     plt.imshow(np.asarray(table)[order], aspect="auto", cmap="Blues", vmin=0, vmax=1)
     plt.yticks(range(len(texts)), np.array(truth)[order], fontsize=6)
-    plt.xticks(range(len(own_languages(me))), own_languages(me))
+    plt.xticks(range(len(classes)), classes)
     plt.xlabel("class")
     plt.ylabel("the text's language")
     plt.colorbar(label="probability")
@@ -175,9 +197,14 @@ if labels is not ... and len(labels) == len(texts):
 # call tokenizer and network once, and cut the answers apart again. Requests differ in size: one
 # may hold a single text, the next eight.
 #
-# The check sends requests of eight sizes at once. Then it reads from the server's statistics how
-# long an execution takes in your model: for a text alone, and per text in a batch of 32. Before
-# you run it: how much faster will a text be in the batch? (Change `model.py` and deploy first.)
+# The check sends eight requests of different sizes at once. Then it reads from the server's
+# statistics how long an execution takes in your model: for a text alone, and per text in a batch of
+# 32. So it finds a call for each text or request. It cannot tell one call from a few; whoever reads
+# your code in task 7 can. Before you run it: how much faster will a text be in the batch?
+#
+# From here on each task changes the same `model.py` and deploys it again. The name that `deploy`
+# returns is always `"classifier"`. Each task keeps it in a variable of its own, so that its check
+# knows whether you have begun.
 
 # %% kind="solution" id="a1.join"
 ### BEGIN SOLUTION
@@ -191,7 +218,7 @@ check("a1.batches", me=me, model=batching)
 # %% [markdown]
 # ## Task 5: bad input (15 points)
 #
-# Clients send anything: no text at all, spaces, bytes that are no UTF-8, a whole book. An
+# Clients send anything: an empty text, spaces, bytes that are not UTF-8, a whole book. An
 # exception in `execute` would be the answer to *every* request of the batch. So each bad request
 # gets an error of its own, and the others get their answers:
 #
@@ -200,14 +227,16 @@ check("a1.batches", me=me, model=batching)
 # ```
 
 # %% [markdown]
-# | bad input | the message says that it is |
+# | bad input | the message has the words |
 # |---|---|
-# | an empty text, or one of white space only | empty, or blank |
-# | bytes that are not UTF-8 | not UTF-8 |
+# | an empty text, or one of white space only (nothing is left by `strip()`) | empty, or blank |
+# | bytes that are not UTF-8 | UTF-8 |
 # | more than 1,000 characters (`LONGEST`; characters, not bytes) | too long |
 #
-# A request with one bad text among good ones is refused as a whole. A message that says *which*
-# text it was helps the sender.
+# The check looks for these words: a message has those of its own fault, and none of the others'.
+# The second argument is `INVALID_ARG`: it tells the client that its request is at fault, and not
+# the server. A request with one bad text among good ones is refused as a whole. A message that says
+# *which* text it was helps the sender.
 
 # %% kind="solution" id="a1.refuse"
 ### BEGIN SOLUTION
@@ -218,10 +247,12 @@ careful = deploy("models/classifier").name
 # %% kind="given" id="a1.bad"
 if careful is not ...:
     for bad in (b"", b"  ", "Zürich".encode("latin-1"), b"a" * (LONGEST + 1)):
-        try:
-            print(bad[:20], "→", ask([bad], careful)[0])
-        except Exception as error:
-            print(bad[:20], "→", error)
+        for rows in ([bad], [texts[0], bad]):
+            print(len(rows), bad[:20], end=" → ")
+            try:
+                print(ask(rows, careful)[0])
+            except Exception as error:
+                print(error)
 
 # %% kind="check" id="a1.refusals" points=15
 check("a1.refusals", me=me, model=careful)
@@ -230,13 +261,22 @@ check("a1.refusals", me=me, model=careful)
 # ## Task 6: five examples (10 points)
 #
 # Show somebody who has never seen your model what it can do, and where it fails. Send at least
-# five different requests of your own, at least one of them with several texts. Keep them in
-# `examples`, a list with a dict for each request: `{"texts": […], "labels": […], "scores": […]}`.
-# Print what you find worth seeing.
+# five different requests of your own, at least one of them with several texts. `example` sends one
+# and returns what the check wants; make `examples`, a list of what it returns.
+
+
+# %% kind="given" id="a1.example"
+def example(texts):
+    """Send a list of texts as one request; returns the request and its answer as a dict."""
+    labels, scores, _ = ask(texts)
+    for text, label, score in zip(texts, labels, scores):
+        print(f"{label} {score:4.0%}  {text}")
+    return {"texts": texts, "labels": labels, "scores": scores.tolist()}
+
 
 # %% kind="solution" id="a1.show"
 ### BEGIN SOLUTION
-### STUB examples = ...
+### STUB examples = ...  # [example(["…"]), …]
 requests = [
     [texts[0]],
     [texts[1].upper()],  # does it know capitals?
@@ -245,12 +285,7 @@ requests = [
     [texts[2] + " / " + texts[-1]],  # two languages in one text
     ["taxi, hotel, pizza"],  # words that many languages share
 ]
-examples = []
-for request in requests:
-    found, sure, _ = ask(request)
-    examples.append({"texts": request, "labels": found, "scores": sure.tolist()})
-    for text, label, score in zip(request, found, sure):
-        print(f"{label} {score:4.0%}  {text}")
+examples = [example(request) for request in requests]
 ### END SOLUTION
 
 # %% kind="check" id="a1.examples" points=10
@@ -260,10 +295,17 @@ check("a1.examples", model=classifier, examples=examples)
 # ## Task 7: code that others can read (20 points)
 #
 # Somebody will have to change your `model.py` in a year. Is it clear what each part is for? Tools
-# can measure some of it, for 5 points: layout and names, nothing unused, no bare `except`, no
-# function of more than 40 lines or 8 branches, a docstring for the file, each class and each
-# public method, the three methods of the backend, and a checkpoint that is loaded in `initialize`
-# only. The rest, 15 points, is for a person.
+# can measure some of it, for 5 points. In a terminal, in the folder of this notebook:
+#
+# ```console
+# $ ruff format --config style.toml models    # mends the layout
+# $ ruff check --config style.toml models     # finds what else there is
+# ```
+#
+# `style.toml` holds the rules: lines of at most 100 characters, nothing unused, no `print`, no
+# TODO, a docstring for the file, each class and each public method, and more. The check also wants
+# functions of at most 40 lines, the three methods of the backend, a checkpoint that is loaded in
+# `initialize` only, and no labels in the code. The rest, 15 points, is for a person.
 
 # %% kind="solution" id="a1.tidy"
 ### BEGIN SOLUTION
@@ -280,9 +322,10 @@ if tidy is not ...:  # for the person who reads it
 
 # %% [markdown]
 # Follow one request through your `model.py`, in five to ten sentences: which function reads it,
-# where does it meet the others, what happens if it is bad? Name one decision that you would defend
-# when a colleague reviews the code, and what you would change if the model had to run on a GPU. A
-# person reads your answer together with the code above.
+# in which line are its texts put together with those of other requests, where does it get its
+# response, and what happens if it is bad? Name one decision that you would defend when a colleague
+# reviews the code, and what you would change if the model had to run on a GPU. A person reads your
+# answer together with the code above.
 
 # %% [markdown] kind="written" id="a1.review" points=15
 # ### BEGIN SOLUTION
@@ -307,7 +350,7 @@ if tidy is not ...:  # for the person who reads it
 # | 4 | names and functions: each function does one thing, and its name says which |
 # | 3 | comments and docstrings say what the code cannot (shapes, units, why); none is wrong |
 # | 3 | no repetition, no dead code, no magic numbers; errors are handled where they arise |
-# | 3 | the answer follows a request through the code, and is right about batch and bad input |
+# | 3 | one call of tokenizer and network for all texts; the answer is right about it |
 # | 2 | a decision with a reason; what changes for a GPU |
 # ### END SOLUTION
 
@@ -321,13 +364,22 @@ if tidy is not ...:  # for the person who reads it
 
 # %% [markdown]
 # `foreign_texts(me)` returns 32 texts in the languages that your model does not know, and their
-# languages. Ask for them, and for your own 32. Try five thresholds or more between 0 and 1, the
-# smallest first, and hand over four things:
+# languages. The next cell asks for them, and for your own 32. Try five thresholds or more between 0
+# and 1, the smallest first, and hand over four things:
 #
 # - `thresholds`: a list;
 # - `kept`: for each, how many of your own texts have a score at or above it;
 # - `caught`: for each, how many of the foreign texts have a score below it;
 # - `chosen`: the threshold that you would take.
+
+# %% kind="given" id="a1.foreign"
+if table is not ...:
+    foreign, foreign_languages = foreign_texts(me)
+    _, own_scores, _ = ask(texts)
+    foreign_labels, foreign_scores, _ = ask(foreign)
+    for language in dict.fromkeys(foreign_languages):
+        rows = [row for row, other in enumerate(foreign_languages) if other == language]
+        print(f"{language} is taken for", *(foreign_labels[row] for row in rows))
 
 # %% kind="solution" id="a1.measure"
 ### BEGIN SOLUTION
@@ -335,21 +387,16 @@ if tidy is not ...:  # for the person who reads it
 ### STUB kept = ...
 ### STUB caught = ...
 ### STUB chosen = ...
-others, theirs = foreign_texts(me)
-_, known, _ = ask(texts)
-mistaken, strange, _ = ask(others)
 thresholds = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99]
-kept = [int((known >= limit).sum()) for limit in thresholds]
-caught = [int((strange < limit).sum()) for limit in thresholds]
+kept = [int((own_scores >= limit).sum()) for limit in thresholds]
+caught = [int((foreign_scores < limit).sum()) for limit in thresholds]
 chosen = 0.95
 for row in zip(thresholds, kept, caught):
     print("threshold {}: {} of 32 kept, {} of 32 caught".format(*row))
-for language in dict.fromkeys(theirs):
-    taken = [label for label, true in zip(mistaken, theirs) if true == language]
-    print(f"{language} is taken for {', '.join(taken)}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
-left.hist([known, strange], bins=12, range=(0, 1), label=["own languages", "foreign"])
+pair = [own_scores, foreign_scores]
+left.hist(pair, bins=12, range=(0, 1), label=["own languages", "foreign"])
 left.set(xlabel="score", ylabel="texts")
 left.legend()
 right.plot(kept, caught, marker="o")
@@ -370,8 +417,8 @@ check(
 
 # %% [markdown]
 # Which threshold would you take, and for whom? Quote your own figures. Which foreign languages
-# deceive the model most, and why do you think so? What would you try that works better than a
-# threshold on the score? Five to ten sentences; a person reads them.
+# does the model take for its own most often, and why do you think so? What would you try that works
+# better than a threshold on the score? Five to ten sentences; a person reads them.
 
 # %% [markdown] kind="written" id="a1.doubt" points=10
 # ### BEGIN SOLUTION
@@ -400,13 +447,13 @@ check(
 # |---|---|
 # | 3 | own figures for at least two thresholds, both counts, quoted rightly |
 # | 2 | a choice, for whom, and what each of the two mistakes costs there |
-# | 3 | which languages deceive the model, with figures or examples, and a reason that fits |
+# | 3 | which languages it takes for its own, with figures or examples, and a fitting reason |
 # | 2 | something better than a threshold, e.g. a class "other" trained on foreign texts |
 # ### END SOLUTION
 
 # %% [markdown]
 # **Before you hand in:** restart the kernel and run all cells from top to bottom; every check
-# should say what you expect. Then run `workbook submit a1` in a terminal: it zips this notebook
-# and the model repository beside it, checkpoint included. What to remember: preprocessing that
-# lives on the server is right for every client, and a batch is only a batch if the network sees it
-# as one.
+# should say what you expect. Save the notebook. Then run `workbook submit a1` in a terminal: it
+# zips the saved notebook and the models beside it, checkpoint included. What to remember:
+# preprocessing on the server is the same for every client, and batching saves time only if the
+# network is called once for the whole batch.

@@ -50,6 +50,15 @@ def error(message: str = "x must not be negative", more: str = "pass", right: st
             ("Beside a negative number, refuses_all refuses a right request too.", "by itself"),
         ),
         (
+            "refuses_its_neighbour",
+            error() + "\nresponses.sort(key=lambda response: response.has_error())",
+            DELAYED,
+            (
+                "A negative number and two right requests were sent at once.",
+                "Are the responses in the order of the requests?",
+            ),
+        ),
+        (
             "refuses_unclearly",
             error("no"),
             DELAYED,

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import subprocess
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from ruff import find_ruff_bin
 
 from grader.authoring import mutants
-from grader.checks import a1_answers, a1_facts, own, python_style
+from grader.checks import a1, a1_answers, a1_facts, own, python_style
 from grader.checks.a1_examples import read_examples
 from grader.checks.a1_unsure import Counts, compare_counts
 from grader.checks.failure import Failure
 from grader.checks.hidden import a1 as secret
-from grader.checks.probe import Probe
+from grader.checks.probe import Probe, Refusal
 from workbook import assignments
+from workbook.common.errors import WorkbookError
 from workbook.zoo import data
 
 ASSIGNMENT = assignments.named("a1")
 SOLUTION = ASSIGNMENT.solution / "models/classifier/1/model.py"
+#: Where a checkpoint lies.
+HOME = Path("models", "classifier", "1", "checkpoint")
 
 
 def test_mutants_are_many() -> None:
@@ -56,20 +63,20 @@ def test_each_student_has_languages_and_texts_of_their_own() -> None:
 def probe_of(repository: Path) -> Probe:
     """A probe of a server that serves whatever is in a folder."""
     found = SimpleNamespace(
-        server=SimpleNamespace(repository=repository), require=lambda name: None
+        server=SimpleNamespace(repository=repository / "models"), require=lambda name: None
     )
     return cast(Probe, found)
 
 
 @pytest.fixture(scope="module")
 def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return a1_facts.fetch_checkpoint("anna", tmp_path_factory.mktemp("a1") / "checkpoint")
+    return a1_facts.fetch_checkpoint("anna", tmp_path_factory.mktemp("a1") / HOME)
 
 
 @pytest.fixture
 def deployed(fetched: Path, tmp_path: Path) -> Path:
     """The checkpoint in a repository; returns its folder there."""
-    folder = tmp_path / "classifier" / a1_facts.CHECKPOINT
+    folder = tmp_path / HOME
     folder.mkdir(parents=True)
     for path in fetched.iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
@@ -93,6 +100,15 @@ def test_the_checkpoint_has_the_student_s_classes(deployed: Path, tmp_path: Path
     a1_facts.fetch_checkpoint("berta", deployed)
     with pytest.raises(Failure, match="not those that are drawn"):
         a1_answers.is_own(a1_answers.labels(deployed), "anna")
+
+
+@pytest.mark.parametrize(
+    "folder", ["models/classifier/checkpoint", "checkpoint", "models/1/checkpoint", "1/checkpoint"]
+)
+def test_a_checkpoint_that_the_model_would_not_find(folder: str, tmp_path: Path) -> None:
+    with pytest.raises(WorkbookError, match="would not find a checkpoint there"):
+        a1_facts.fetch_checkpoint("anna", tmp_path / folder)
+    assert not list(tmp_path.iterdir())
 
 
 def change(path: Path, **settings: Any) -> None:
@@ -182,6 +198,59 @@ def test_what_is_no_python(source: str) -> None:
         python_style.faults(source)
 
 
+def test_students_have_the_rules_of_the_check() -> None:
+    """style.toml in their folder, and what `ruff check --config style.toml` finds with it."""
+    path = ASSIGNMENT.starter / "style.toml"
+    rules = tomllib.loads(path.read_text("utf-8"))
+    assert rules["line-length"] == python_style.CHARACTERS
+    assert set(rules["lint"]["select"]) == set(",".join(python_style.RULES).split(","))
+    assert set(rules["lint"]["ignore"]) == set(python_style.LEFT_OUT)
+    assert rules["lint"]["mccabe"]["max-complexity"] == python_style.BRANCHES
+    command = [find_ruff_bin(), "check", "--no-cache", "--output-format", "json"]
+    file = ASSIGNMENT.starter / "models/classifier/1/model.py"
+    done = subprocess.run(
+        [*command, "--config", str(path), str(file)], capture_output=True, check=False
+    )
+    seen = [f"line {one['location']['row']}: {one['message']} ({one['code']})"
+            for one in json.loads(done.stdout)]  # fmt: skip
+    assert seen
+    assert sorted(seen) == sorted(python_style.faults(file.read_text("utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("NAMES = ['de', 'el', 'pl', 'fi']", True),
+        ("NAMES = {b'de': 0, b'el': 1, b'pl': 2, b'fi': 3}", True),
+        ("NAMES = 'de el, pl fi'.split()", True),
+        ("NAMES = ['de', 'el', 'pl']", False),
+        ("raise ValueError('de, el, pl or fi are wanted')", False),
+        ("NAMES = network.config.id2label", False),
+    ],
+)
+def test_labels_in_the_code(code: str, found: bool) -> None:
+    labels = ["de", "el", "pl", "fi", "cs", "hu", "nl", "tr"]
+    findings = a1._written_labels(ast.parse(f"import os\n{code}\n"), labels)
+    assert bool(findings) == found
+    assert all(one.startswith("line 2: the labels stand in the code") for one in findings)
+
+
+def test_where_an_exception_arose() -> None:
+    """The student's line, and no code of libraries."""
+    message = (
+        "Failed to process the request(s) for model 'classifier_0_0', message: RuntimeError: no\n"
+        "\nAt:\n  /lib/torch/nn.py(12): forward\n  /models/classifier/1/model.py(67): predict\n"
+        "  /models/classifier/1/model.py(44): execute\n"
+    )
+    with pytest.raises(Failure) as raised:
+        a1_answers.answered("classifier", Refusal(message, "INTERNAL"))
+    assert "RuntimeError: no" in raised.value.rationale
+    assert "It arose in line 67 of model.py, in predict." in raised.value.rationale
+    assert "nn.py" not in raised.value.rationale
+    assert raised.value.help
+    assert a1_answers.own_line(Refusal("blank", "INVALID_ARGUMENT")) == ""
+
+
 # -- examples and counts ---------------------------------------------------------------------------
 
 
@@ -197,6 +266,7 @@ def test_examples_are_different_requests() -> None:
         ([*five[:4], example("f")], "holds one text"),
         ([*five[:4], {"texts": []}], "has no 'labels'"),
         ([*five[:4], {**example("a"), "scores": [1, 2]}], "1 texts, 1 labels and 2 scores"),
+        ([*five[:4], {**example("a"), "texts": "a"}], "is a str, and each of its letters"),
         ([*five[:4], 7], "no list of dicts"),
     ):
         with pytest.raises(Failure, match=words):

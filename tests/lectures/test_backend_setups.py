@@ -100,7 +100,7 @@ def test_a_profile_is_read_node_by_node(tmp_path: Path) -> None:
     assert list(nodes["ms"]) == [3.0, 2.0, 1.0, 0.5]
     assert nodes.index[0] == "convolution 2 (/features.3/Conv)"
     assert list(onnx_setup.convolutions(nodes)) == [1.0, 3.0, 2.0]
-    assert onnx_setup.told_apart(nodes)
+    assert onnx_setup.clearly_slowest(nodes)
     assert not file.exists()
 
 

@@ -34,7 +34,7 @@ def test_words_for_what_was_seen() -> None:
     assert setup.how_many(1, IDS) == "1"
     assert setup.how_many(2, IDS) == "a few"
     assert setup.how_many(3, IDS) == "one per length, or more"
-    assert setup.who([3]) == "the fourth text alone"
+    assert setup.who([3]) == "only the fourth text"
     assert setup.who(range(8)) == "all eight"
     assert setup.who([2, 3]).startswith("all that shared")
     rates = pd.Series({"the ensemble": 300.0, "BLS, one instance": 290.0})

@@ -6,10 +6,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from workbook.lessons import formats
 from workbook.lessons.setups import dali, fil, tensorflow
+from workbook.lessons.tasks import NotYet, images, llm
 
 
 def test_a_forests_config_has_its_outputs_and_parameters(tmp_path: Path) -> None:
@@ -50,6 +52,38 @@ def test_dalis_refusal_is_one_sentence() -> None:
         raise RuntimeError('Assert on "a" failed: The input 0 is on "cpu".\nStacktrace: …')
 
     assert dali.refusal(make) == 'The input 0 is on "cpu".'
+
+
+def test_a_reader_s_work_on_a_task_is_kept(tmp_path: Path) -> None:
+    """A cell that writes a task's folder may be run again."""
+    for write, file in (
+        (fil.pickled, "pickled/config.pbtxt"),
+        (dali.front, "front/1/dali.py"),
+        (llm.assistant, "assistant/1/model.json"),
+    ):
+        write(tmp_path)
+        (tmp_path / file).write_text("mine")
+        write(tmp_path)
+        assert (tmp_path / file).read_text() == "mine"
+
+
+def test_a_premise_says_what_differed() -> None:
+    table = pd.DataFrame({"spread": [1.0, 60.3]})
+    assert "gain over one differed by a factor of 60.3" in fil.agreed(table).differs
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("--enable-gpu", "does not know the option --enable-gpu"),
+        ("now", "would not take the word now"),
+        ("--backend", "would not take the command: argument --backend"),
+    ],
+)
+def test_an_option_of_compose_that_is_not_known(tmp_path: Path, more: str, said: str) -> None:
+    (tmp_path / "compose.sh").write_text(f"python3 compose.py --cache local {more}")
+    with pytest.raises(NotYet, match=said):
+        images._parsed(tmp_path / "compose.sh")
 
 
 def test_a_section_for_an_accelerator() -> None:

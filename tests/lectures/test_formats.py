@@ -87,12 +87,42 @@ def test_rows_of_another_version_are_left_out(kept: Path) -> None:
     assert formats.table().empty
 
 
-def test_a_row_says_where_the_time_goes() -> None:
+def test_one_measurement_is_not_enough(lab: Triton) -> None:
+    with pytest.raises(ValueError, match="spread"):
+        formats.add(lab, "focus_torch", "TorchScript", formats.network(), rounds=1)
+
+
+def test_formats_are_compared_where_two_measurements_agree() -> None:
+    assert formats.explained() == ""
+    formats._keep(dataclasses.replace(ROW, format="fast", at_8=390.0))
+    assert formats.explained() == "Served, all reach 80% of in-process: fast."
+    formats._keep(dataclasses.replace(ROW, format="disturbed", spread=2.3))
+    said = formats.explained()
+    assert "all reach 80% of in-process: fast." in said
+    assert "This run does not show it" in said
+    assert "disturbed (2.3)" in said
+    formats._keep(dataclasses.replace(ROW, format="slow"))
+    assert "slow: 75% = 75% × 2.50 / 2.50" in formats.explained()
+    formats._keep(dataclasses.replace(ROW, format="fast", at_8=1200.0))
+    assert "slower than the server: fast. Do not compare." in formats.explained()
+    assert "all reach" not in formats.explained()
+
+
+def test_a_row_says_how_fast_it_is_beside_the_framework_in_process() -> None:
     assert ROW.ratio == 0.75
     assert ROW.busy == 0.75
-    assert "75% of the pictures per second in-process" in ROW.served
-    assert "2.50 ms per picture; in-process it needs 2.50 ms" in ROW.served
-    assert ROW.served.endswith("75% × 2.50 / 2.50 is that 75%.")
+    assert ROW.served.startswith("Served, 75% of the in-process speed")
+    assert "do not compare" in dataclasses.replace(ROW, in_process=200.0).served
+
+
+def test_a_row_that_was_not_repeated_replaces_none_that_was() -> None:
+    disturbed = dataclasses.replace(ROW, at_8=100.0, spread=2.0)
+    formats._keep(disturbed)
+    assert list(formats.table()["repeated"]) == ["no"]
+    for row in (ROW, disturbed):
+        formats._keep(row)
+    assert formats.rows() == [ROW]
+    assert list(formats.table()["repeated"]) == ["yes"]
 
 
 def test_verdicts_that_change() -> None:
@@ -118,7 +148,7 @@ def test_mistakes_are_made_in_a_copy_and_explained(lab: Triton) -> None:
     assert set(made.refused) == {"a field", "no weights"}
     assert made.loaded == ("none",)
     shown = str(made)
-    assert "In place of `max_batch_size`: `max_batchsize`" in shown
+    assert "`max_batch_size` → `max_batchsize`" in shown
     assert "1/model.pt is missing" in shown
     assert not (lab.repository / mistakes.NAME).exists()
     assert lab.ready("focus_torch")
@@ -128,6 +158,15 @@ def test_a_mistake_that_cannot_be_made_is_an_error(lab: Triton) -> None:
     with pytest.raises(WorkbookError, match="does not have 'nonesuch'"):
         mistakes.provoke(lab, "focus_torch", {"x": mistakes.config("nonesuch", "y")})
     assert not (lab.repository / mistakes.NAME).exists()
+
+
+def test_what_cells_above_write_or_load_is_named(lab: Triton) -> None:
+    with pytest.raises(WorkbookError, match="nonesuch is not there") as caught:
+        mistakes.provoke(lab, "nonesuch", {"x": lambda home: None})
+    assert caught.value.todo == mistakes.ABOVE
+    with pytest.raises(WorkbookError, match="nonesuch is not loaded") as caught:
+        formats.ask(lab, "nonesuch")
+    assert caught.value.todo == mistakes.ABOVE
 
 
 def test_a_refused_request_is_explained(lab: Triton) -> None:

@@ -102,7 +102,7 @@ def test_a_run_whose_premise_does_not_hold_shows_no_result(
     lessons.predict("slot", "Which slot?")
     _field(shown[1]).value = "0"
     busy = Premise(False, "another request came with it")
-    again = "→ Run the cells of this experiment again, then this one."
+    again = "→ Run this experiment again, when the machine is quieter."
     lessons.compare("slot", 1.0, premise=busy)
     assert str(shown[-1]) == (
         f"↻ Compare: This run does not show it: another request came with it.\n  {again}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from workbook.common.errors import WorkbookError
 from workbook.lessons import formats
 from workbook.lessons.setups import same_answers
 
@@ -62,6 +65,11 @@ def test_missing_formats_are_named_with_their_notebooks(monkeypatch: pytest.Monk
     )
     measured += [row(name, name) for name in same_answers.ELSEWHERE]
     assert same_answers.missing() == "All formats were measured."
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WorkbookError, match=r"focus\.onnx is not there"):
+        same_answers.in_process(tmp_path / "focus.onnx")
 
 
 def test_bf16_is_written_into_a_copy() -> None:

@@ -46,14 +46,13 @@ MUTANTS = (
             "a1.answers": WAITS,
             **WAITING,
         },
-        stops="too many indices",
     ),
     Mutant(
         "config: a text per request",
         (Edit(CONFIG, "max_batch_size: 32", "max_batch_size: 1"),),
         {
             "a1.config": "max_batch_size is 1",
-            **{**WAITING, "a1.answers": NOTHING, "a1.unsure": NOTHING},
+            **{**WAITING, **dict.fromkeys(("a1.answers", "a1.examples", "a1.unsure"), NOTHING)},
         },
         stops="batch",
     ),
@@ -113,14 +112,27 @@ MUTANTS = (
         "answers: float64",
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1))',
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1).astype(np.float64))',
-        {**WAITING, "a1.answers": NOTHING, "a1.unsure": NOTHING},
+        {**WAITING, **dict.fromkeys(("a1.answers", "a1.examples", "a1.unsure"), NOTHING)},
         stops="float64",
     ),
     predicts(
         "answers: scores without a column",
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1))',
         'pb_utils.Tensor("SCORE", table.max(1))',
-        {"a1.answers": "[32]", **WAITING},
+        {"a1.answers": "SCORE of classifier has the shape [32], for 32 texts", **WAITING},
+    ),
+    predicts(
+        "answers: long texts are not cut",
+        "padding=True, truncation=True",
+        "padding=True",
+        {"a1.answers": "has more tokens than the network can read (64)", **WAITING},
+    ),
+    predicts(
+        "answers: long texts are not cut, and the line is named",
+        "            return self.network(**tokens)",
+        '            tokens = self.tokenizer(texts, padding=True, return_tensors="pt")\n'
+        "            return self.network(**tokens)",
+        {"a1.answers": "of model.py, in predict", **WAITING},
     ),
     predicts(
         "answers: half of each text",
@@ -181,7 +193,7 @@ MUTANTS = (
         '        readings.sort(key=lambda reading: len("".join(reading.texts)))\n',
         {
             "a1.batches": "got other answers than the same texts get in one request",
-            "a1.refusals": "classifier answers an empty text",
+            "a1.refusals": "Are the responses in the order of the requests?",
         },
     ),
     # -- bad input ---------------------------------------------------------------------------------
@@ -213,7 +225,46 @@ MUTANTS = (
         "refusals: bytes are counted",
         "if len(decoded) > LONGEST:",
         "if len(text) > LONGEST:",
-        {"a1.refusals": "is too long"},
+        {"a1.refusals": "A text of 600 characters (1,050 bytes) is refused; it is allowed"},
+    ),
+    predicts(
+        "refusals: one character less",
+        "if len(decoded) > LONGEST:",
+        "if len(decoded) >= LONGEST:",
+        {"a1.refusals": "A text of exactly 1,000 characters is not too long yet"},
+    ),
+    predicts(
+        "refusals: the bad text of a batch is left out",
+        "    except BadTextError as error:\n",
+        "    except BadTextError as error:\n"
+        "        if len(rows) > 1:\n"
+        "            good = [text for text in rows if text and len(text) < LONGEST]\n"
+        '            return Reading([text.decode(errors="replace") for text in good])\n',
+        {"a1.refusals": "a request of 4 texts, one of them an empty text"},
+    ),
+    predicts(
+        "refusals: a blank text in a batch is answered",
+        "if not decoded.strip():",
+        "if not decoded.strip() and row == 0:",
+        {"a1.refusals": "answers a request of 4 texts, one of them an empty text"},
+    ),
+    predicts(
+        "refusals: one message for all",
+        "        return Reading(error=str(error))\n",
+        '        return Reading(error=f"A text is empty, blank, not UTF-8 or too long. {error}")\n',
+        {"a1.refusals": "refuses an empty text with a message that names another fault too"},
+    ),
+    predicts(
+        "refusals: the server's fault",
+        "TritonError.INVALID_ARG",
+        "TritonError.INTERNAL",
+        {"a1.refusals": "with the status INTERNAL; it should be INVALID_ARGUMENT"},
+    ),
+    predicts(
+        "refusals: errors last",
+        "        return responses\n",
+        "        return sorted(responses, key=lambda response: response.has_error())\n",
+        {"a1.refusals": "Are the responses in the order of the requests?"},
     ),
     predicts(
         "refusals: a message that says nothing",
@@ -236,7 +287,7 @@ MUTANTS = (
     # -- examples ----------------------------------------------------------------------------------
     Mutant(
         "examples: the same five times",
-        (Edit("a1.show", "for request in requests:", "for request in [requests[2]] * 5:"),),
+        (Edit("a1.show", "for request in requests]", "for request in [requests[2]] * 5]"),),
         {"a1.examples": "1 of your examples are different requests"},
     ),
     Mutant(
@@ -246,8 +297,32 @@ MUTANTS = (
     ),
     Mutant(
         "examples: rounded",
-        (Edit("a1.show", "sure.tolist()", "sure.round(1).tolist()"),),
+        (
+            Edit(
+                "a1.show",
+                "for request in requests]",
+                "for request in requests]\nfor one in examples:\n"
+                '    one["scores"] = [round(score, 1) for score in one["scores"]]',
+            ),
+        ),
         {"a1.examples": "do not hold what the server answers"},
+    ),
+    Mutant(
+        "examples: a text in place of a list",
+        (
+            Edit(
+                "a1.show",
+                "for request in requests]",
+                'for request in requests]\nexamples[0]["texts"] = texts[0]',
+            ),
+        ),
+        {"a1.examples": 'examples[0]["texts"] is a str'},
+    ),
+    Mutant(
+        "examples: a text is sent in place of a list",
+        (Edit("a1.show", "[texts[0]],", "texts[0],"),),
+        {"a1.examples": NOTHING},
+        stops="ask takes a list of texts, also for one text",
     ),
     # -- code --------------------------------------------------------------------------------------
     Mutant(
@@ -294,18 +369,32 @@ MUTANTS = (
         '        """TODO: what is left to do when the model is unloaded?"""',
         {"a1.code": "the docstring still says TODO"},
     ),
+    predicts(
+        "code: the labels of the checkpoint",
+        "        names = self.network.config.id2label\n"
+        "        self.labels = np.array([names[place].encode() for place in range(len(names))], "
+        "object)\n",
+        '        self.labels = np.array(b"de el pl fi cs hu nl tr".split(), object)\n',
+        {"a1.code": "the labels stand in the code"},
+    ),
     # -- when is it unsure? ------------------------------------------------------------------------
     Mutant(
         "unsure: kept and caught exchanged",
         (
-            Edit("a1.measure", "kept = [int((known >= limit)", "kept = [int((known < limit)"),
-            Edit("a1.measure", "caught = [int((strange <", "caught = [int((strange >="),
+            Edit(
+                "a1.measure",
+                "kept = [int((own_scores >= limit)",
+                "kept = [int((own_scores < limit)",
+            ),
+            Edit(
+                "a1.measure", "caught = [int((foreign_scores <", "caught = [int((foreign_scores >="
+            ),
         ),
         {"a1.unsure": "Are the two exchanged?"},
     ),
     Mutant(
         "unsure: the own texts counted twice",
-        (Edit("a1.measure", "= ask(others)", "= ask(texts)"),),
+        (Edit("a1.measure", "(foreign_scores < limit)", "(own_scores < limit)"),),
         {"a1.unsure": "counts in `caught` are not those of your server's scores"},
     ),
     Mutant(
@@ -334,6 +423,29 @@ MUTANTS = (
             Edit(CONFIG, "dims: [ -1 ]", "dims: [ 8 ]"),
             Edit(CONFIG, "20000", "30000"),
             Edit(MODEL, "padding=True", 'padding="max_length"'),
+        ),
+        right=True,
+    ),
+    Mutant(
+        "right: other messages, a sentence with labels in it, texts read in a loop",
+        (
+            Edit(
+                MODEL,
+                'f"Text {row} is empty or blank; send at least one word."',
+                'f"no. {row}: blank! Send 1 to {LONGEST} characters, or de or el."',
+            ),
+            Edit(MODEL, 'f"Text {row} is not UTF-8: {error.reason}."', 'f"{error}"'),
+            Edit(
+                MODEL,
+                'f"Text {row} is too long: {LONGEST} characters are the most."',
+                'f"{len(decoded)} characters are too many: no longer than {LONGEST}"',
+            ),
+            Edit(
+                MODEL,
+                "        return Reading([decode(text, row) for row, text in enumerate(rows)])\n",
+                "        return Reading([decode(text, row) for text, row in "
+                "zip(rows, range(len(rows)))])\n",
+            ),
         ),
         right=True,
     ),

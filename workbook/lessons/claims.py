@@ -54,7 +54,7 @@ def not_shown(head: str, premise: Premise) -> Card:
     Raises:
         WorkbookError: `WORKBOOK_UNATTENDED` is set.
     """
-    todo = "Run the cells of this experiment again, then this one."
+    todo = "Run this experiment again, when the machine is quieter."
     if unattended():
         raise WorkbookError(str(premise), todo=todo)
     return Card(AGAIN, head, str(premise), [f"→ {todo}"])

@@ -29,8 +29,9 @@ import pandas as pd
 from .. import measure, zoo
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..server import Triton
+from ..server import Server, Triton
 from ..server.explain import explain
+from .mistakes import ABOVE
 from .premises import Premise, steady
 
 Array = npt.NDArray[Any]
@@ -60,7 +61,8 @@ class Row:
             way, in milliseconds: `compute_infer` of the statistics.
         difference: the largest difference of a logit from the PyTorch network in fp32.
         changed: how many of the 200 verdicts are not those of the PyTorch network.
-        spread: by what factor repeated measurements of the same throughput differed at most.
+        spread: the better measurement of the same throughput over the other one, of the throughput
+            whose two measurements differed most.
     """
 
     format: str
@@ -88,14 +90,10 @@ class Row:
 
     @property
     def served(self) -> str:
-        """How fast the server is beside the framework in-process, and where the rest goes."""
-        return (
-            f"Served: {self.ratio:.0%} of the pictures per second in-process. The framework "
-            f"computes {self.busy:.0%} of the time, {self.infer_ms:.2f} ms per picture; in-process "
-            f"it needs {1000 / self.in_process:.2f} ms, with no client beside it. "
-            f"{self.busy:.0%} × {1000 / self.in_process:.2f} / {self.infer_ms:.2f} is that "
-            f"{self.ratio:.0%}."
-        )
+        """How fast the server is beside the framework in-process, in a sentence."""
+        if self.ratio > 1:
+            return "The in-process run was disturbed: do not compare."
+        return f"Served, {self.ratio:.0%} of the in-process speed; the rest is copies and waiting."
 
     @property
     def repeated(self) -> Premise:
@@ -154,12 +152,12 @@ def ask(server: Triton, model: str, inputs: Array | None = None) -> Array:
 
     Raises:
         RequestError: the server answered with an error.
-        WorkbookError: it answered with another shape.
+        WorkbookError: the model is not loaded, or it answered with another shape.
     """
     from tritonclient import grpc
     from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-    config = server.config(model)
+    config = loaded(server, model)
     name, output = config["input"][0]["name"], config["output"][0]["name"]
     given = pictures() if inputs is None else inputs
     step = int(config.get("max_batch_size", 0)) or 1
@@ -181,6 +179,17 @@ def ask(server: Triton, model: str, inputs: Array | None = None) -> Array:
     return answers
 
 
+def loaded(server: Server, model: str) -> dict[str, Any]:
+    """The config of a model.
+
+    Raises:
+        WorkbookError: it is not loaded, so the cells that load it were not run.
+    """
+    if not server.ready(model):
+        raise WorkbookError(f"The model {model} is not loaded.", todo=ABOVE)
+    return server.config(model)
+
+
 def add(
     server: Triton,
     model: str,
@@ -189,7 +198,8 @@ def add(
     *,
     rounds: int = _ROUNDS,
 ) -> Row:
-    """Measure one format, and add it to the table; a row of the same format is replaced.
+    """Measure one format, and add it to the table; a row of the same format is replaced, unless
+    only the older one's measurements agreed.
 
     The server and the process take turns, so that other programs disturb both alike.
 
@@ -199,7 +209,7 @@ def add(
         format: how the table calls it.
         in_process: the framework, called in this process with one thread: pictures (8, 3, 64, 64)
             → logits (8, 2).
-        rounds: how many turns each has. With one turn, the row's `spread` says nothing.
+        rounds: how many turns each has, at least two: one measurement has no spread.
 
     Returns:
         The row.
@@ -207,7 +217,10 @@ def add(
     Raises:
         WorkbookError: the server refused the model or a request, or the logits in-process are
             not those of the served model.
+        ValueError: `rounds` is less than 2.
     """
+    if rounds < 2:
+        raise ValueError("A measurement that is not repeated has no spread.")
     loads, memory = [], []
     for _ in range(2):
         server.unload(model)
@@ -265,7 +278,10 @@ def rows() -> list[Row]:
 
 
 def table() -> pd.DataFrame:
-    """The table of lecture 2: one row per format, with units in the column heads."""
+    """The table of lecture 2: one row per format, with units in the column heads.
+
+    The column `repeated` says "no" where two measurements of the same throughput did not agree.
+    """
     found = [
         {
             "format": row.format,
@@ -276,8 +292,9 @@ def table() -> pd.DataFrame:
             "per s, 1 under way": round(row.at_1),
             "per s, 8 under way": round(row.at_8),
             "in-process, batch 8": round(row.in_process),
-            "largest difference": f"{row.difference:.1e}",
+            "largest difference of a logit": f"{row.difference:.1e}",
             "verdicts changed": row.changed,
+            "repeated": "yes" if row.repeated else "no",
         }
         for row in rows()
     ]
@@ -288,19 +305,39 @@ def explained() -> str:
     """Where the formats that reach less than 80 % of in-process lose it, one line each.
 
     The share of in-process is a product: of the time in which the framework computes, and of its
-    milliseconds per picture in-process over those in the server.
+    milliseconds per picture in-process over those in the server. Not compared, but named, are
+    formats whose two measurements differed much (with their spread), and those that seem faster
+    served than in-process: other programs disturbed both rounds in-process.
     """
-    lines = [
+    clear = [row for row in rows() if row.repeated and row.ratio <= 1]
+    slow = [
         f"  {row.format}: {row.ratio:.0%} = {row.busy:.0%} × {1000 / row.in_process:.2f} / "
         f"{row.infer_ms:.2f}"
-        for row in rows()
+        for row in clear
         if row.ratio < 0.8
     ]
-    head = (
+    lines = [
         "Below 80% of in-process (share of the time in which the framework computes × its ms per "
-        "picture in-process / in the server):"
-    )
-    return "\n".join([head, *lines]) if lines else "All reach 80% of in-process."
+        "picture in-process / in the server):",
+        *slow,
+    ]
+    if not slow:
+        lines = [f"Served, all reach 80% of in-process: {', '.join(row.format for row in clear)}."]
+    apart = [f"{row.format} ({row.spread:.1f})" for row in rows() if not row.repeated]
+    if not clear:
+        lines = []
+    disturbed = [row.format for row in rows() if row.repeated and row.ratio > 1]
+    if disturbed:
+        lines.append(
+            "The in-process run was disturbed, since it was slower than the server: "
+            f"{', '.join(disturbed)}. Do not compare."
+        )
+    if apart:
+        lines.append(
+            "This run does not show it, since two measurements of the same throughput differ too "
+            f"much (better over worse): {', '.join(apart)}. Close other programs, measure again."
+        )
+    return "\n".join(lines)
 
 
 def memory_mb(server: Triton, model: str) -> tuple[float, float]:
@@ -351,6 +388,9 @@ def _file() -> Path:
 
 
 def _keep(row: Row) -> None:
+    """Keep a row; one whose measurements did not agree replaces no row whose did."""
     kept = {each.format: each for each in rows()}
+    if row.format in kept and kept[row.format].repeated and not row.repeated:
+        return
     kept[row.format] = row
     _file().write_text(json.dumps([dataclasses.asdict(each) for each in kept.values()], indent=1))

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Change = Callable[[Path], str | None]
 #: What a copied model is called while its mistake is tried.
 NAME = "mistake"
+#: What to do where a cell needs what cells above it write or load.
+ABOVE = "Run the cells above this one, from the first one on."
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,13 @@ def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
 
     Returns:
         What the server refused, and what it loaded.
+
+    Raises:
+        WorkbookError: the model has no folder, so the cells that write it were not run.
     """
     home = server.repository / NAME
+    if not (server.repository / model).is_dir():
+        raise not_written(model)
     refused, loaded, changes = {}, [], {}
     for name, change in mistakes.items():
         shutil.rmtree(home, ignore_errors=True)
@@ -95,6 +102,14 @@ def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
         finally:
             shutil.rmtree(home, ignore_errors=True)
     return Made(refused, tuple(loaded), changes)
+
+
+def not_written(what: str) -> WorkbookError:
+    """The error where a cell needs what cells above it write, e.g. after cell 1 was run again."""
+    return WorkbookError(
+        f"{what} is not there: the first cell empties the lecture's folder when it is run again.",
+        todo=ABOVE,
+    )
 
 
 def words(error: Refusal) -> str:
@@ -121,12 +136,14 @@ def config(old: str, new: str) -> Change:
         text = file.read_text("utf-8")
         if old not in text:
             raise WorkbookError(
-                f"The config of {home.name} does not have {old!r}.", where=str(file)
+                f"The config of {home.name} does not have {old!r}.",
+                where=shown(str(file)),
+                todo=f"It was changed since. {ABOVE}",
             )
         file.write_text(text.replace(old, new), "utf-8")
         if not old.strip():
             return f"Added: `{new}`"
-        return f"In place of `{old}`: `{new}`" if new.strip() else f"Without `{old}`"
+        return f"`{old}` → `{new}`" if new.strip() else f"Without `{old}`"
 
     return change
 

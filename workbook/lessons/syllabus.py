@@ -27,7 +27,7 @@ LECTURES = ("1_architecture", "2_backends", "3_acceleration")
 #: Hours → the lectures, whole folders of lectures, and assignments that fit into this time.
 ROUTES = {
     2: _ESSENTIALS,
-    4: (*_ESSENTIALS, "02__inside_the_server", "a2__forest"),
+    4: (*_ESSENTIALS, "a2__forest"),
     8: ("1_architecture", "a2__forest", "02__python", "05__onnxruntime", "08__fil", *_SPEED),
 }
 

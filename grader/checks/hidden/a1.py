@@ -191,16 +191,21 @@ def secret_refusals(server: Probe, me: str, model: str) -> None:
         "a text that is not UTF-8": cut,
         "a text that is too long": ("ю" * longer).encode(),
     }
-    refuses_each(server, model, bad, good=texts[1])
+    refuses_each(server, model, bad, good=texts[1 : int(server.rng.integers(3, 7))])
     crowd(server, model, texts, bad, classes)
     unusual = [texts[2] + " 🙂", f"\n{texts[3]}\n", "ю " * (facts.LONGEST // 2)]
+    are_good = (
+        "Texts with signs that no language has, with line ends, and of exactly "
+        f"{facts.LONGEST} characters are good texts."
+    )
+    if server.refusal(model, answers_of.column(unusual)):
+        raise Failure(f"{model} refuses good texts that look unusual.", help=are_good)
     require.close(
         answers_of.ask(server, model, unusual, classes).table,
         reference(server, model)(unusual),
         what="the probabilities of unusual texts",
         tolerance=answers_of.tolerance(),
-        help="Texts with signs that no language has, with line ends, and of exactly "
-        f"{facts.LONGEST} characters are good texts.",
+        help=are_good,
     )
 
 

@@ -54,10 +54,10 @@ def ask(server: Server, model: str, files: Sequence[bytes] | None = None) -> Arr
         One array, its first dimension the file.
 
     Raises:
-        WorkbookError: the server answered one of them with an error.
+        WorkbookError: the model is not loaded, or the server answered one of them with an error.
     """
     given = formats.files() if files is None else files
-    name = server.config(model)["input"][0]["name"]
+    name = formats.loaded(server, model)["input"][0]["name"]
     plan = [
         measure.Request(f"r{i}", inputs={name: np.frombuffer(file, np.uint8)[None]})
         for i, file in enumerate(given)
@@ -185,12 +185,15 @@ def rates(server: Triton, model: str, pipeline: Any) -> pd.DataFrame:
         pipeline: the same in this process, for batches of eight; its source is "DALI_INPUT_0".
 
     Returns:
-        One row per way; columns `per second`, the better of two; `spread`, by what factor two
-        measurements differed; and `DALI computes`, the share of the time in which the server's
-        DALI does, in percent, as a text.
+        One row per way; columns `per second`, the better of two measurements; `spread`, the better
+        over the worse; and `DALI computes`, the share of the time in which the server's DALI does,
+        in percent, as a text.
+
+    Raises:
+        WorkbookError: the model is not loaded.
     """
     files = formats.files()[:8]
-    name = server.config(model)["input"][0]["name"]
+    name = formats.loaded(server, model)["input"][0]["name"]
     file = np.frombuffer(sorted(files, key=len)[4], np.uint8)
 
     def inside(files: list[bytes]) -> Array:
@@ -307,6 +310,11 @@ def pipeline():
 
 
 def front(models: Path) -> None:
-    """The model of the task: a pipeline that was copied from another network's."""
+    """The model of the task: a pipeline that was copied from another network's.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    if (models / "front/config.pbtxt").exists():
+        return
     (version(models, "front") / "dali.py").write_text(_FRONT, "utf-8")
     (models / "front/config.pbtxt").write_text('backend: "dali"\n', "utf-8")

@@ -125,6 +125,10 @@ def on_cpu(text: str) -> str:
     return re.sub(r"\s*gpus: \[[^\]]*\]", "", put("KIND_GPU", "KIND_CPU")(text))
 
 
+#: The steps that a printed config for a GPU needs on this server.
+BRACES_AND_CPU: Mapping[str, Mend] = {"with braces": braces, "on the CPU": on_cpu}
+
+
 def _load(server: Triton, model: str) -> LoadError | None:
     try:
         server.load(model)

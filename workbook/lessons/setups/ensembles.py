@@ -25,6 +25,7 @@ from ...server import Server
 from ...server.explain import explain
 from ..mistakes import refused_request
 from ..premises import Premise, steady
+from ..runs import Run
 from ..workspace import folder
 
 Array = npt.NDArray[Any]
@@ -217,7 +218,7 @@ def rates(server: Server, names: Mapping[str, str], texts: Sequence[str]) -> pd.
     Returns:
         One row per model; `ms, one by one`, the median time of a request; `per s, 16 under way`,
         the better of two; `network's mean batch`, the mean batch of the network `language_onnx`
-        meanwhile; and `spread`, by what factor the two rates differed.
+        meanwhile; and `spread`, the better of the two rates over the worse.
 
     Raises:
         WorkbookError: a model answered a text with an error.
@@ -258,6 +259,14 @@ def rates(server: Server, names: Mapping[str, str], texts: Sequence[str]) -> pd.
     )
 
 
+def met(run: Run) -> Premise:
+    """Premise: in one of the steps, at least four texts were computed together.
+
+    On a busy machine each text may have passed a step before the next one comes.
+    """
+    return Premise(max(run.sizes, default=0) >= 4, "hardly any texts met in a step")
+
+
 def fastest(rates: pd.Series) -> str:
     """Which of the first two is clearly faster; else that they are alike."""
     ensemble, single = rates.iloc[0], rates.iloc[1]
@@ -276,7 +285,7 @@ def how_many(executions: int, ids: Sequence[Array]) -> str:
 
 def who(failed: Sequence[int]) -> str:
     """Who got an error, of eight texts of which the fourth is blank, in the prediction's words."""
-    words = {1: "the fourth text alone", 8: "all eight"}
+    words = {1: "only the fourth text", 8: "all eight"}
     return words.get(len(failed), "all that shared an execution with it")
 
 

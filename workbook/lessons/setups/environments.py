@@ -1,6 +1,6 @@
 """For 03__python_environments: a tiny package in two versions, its environments, other Pythons.
 
-setup.repository(models)                    # square and grade_1, which are at work
+setup.repository(models)                    # square and grade_1, which answer requests
 wheel = setup.wheel(models, "2.0")          # sharpness-2.0-py3-none-any.whl
 setup.add_numpy(env)                        # what `pip install numpy` would do, without a registry
 """
@@ -33,7 +33,8 @@ from ...common import paths
 from ...common.errors import WorkbookError
 from ...measure import style
 from ...server import Server, Triton
-from .. import formats
+from .. import cards, formats
+from ..cards import Card
 from ..mistakes import shown
 from ..premises import Premise
 
@@ -150,12 +151,14 @@ _LATER = itertools.count(2, 2)  # in seconds
 CLIENTS = 2
 #: The version of the Python that the course runs on.
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
+#: The icon of a card for what this machine cannot try, and its colour.
+NOT_TRIED = ("○", "#808080")
 _PAUSE_S = 0.004
 _AROUND_S = 0.5
 
 
 def repository(models: Path) -> None:
-    """The two models at work: `square`, on the server's Python, and `grade_1`, on its own."""
+    """Two models that answer: `square`, on the server's Python, and `grade_1`, on its own."""
     home = paths.root() / "model_repository" / "square"
     shutil.copytree(home, models / "square", dirs_exist_ok=True)
     env = model(models, "grade_1") / "env"
@@ -356,7 +359,7 @@ def touch(file: Path) -> None:
 
 def unpacked(costs: Mapping[str, float]) -> Premise:
     """Premise: the archive's first load took clearly longer than one without an environment."""
-    first, none = costs["archive, first"], costs["no environment"]
+    first, none = costs["archive, the first time"], costs["no environment"]
     return Premise(
         first > 1.3 * none, f"the first load took {first:.1f} s, one without environment {none:.1f}"
     )
@@ -374,9 +377,13 @@ def small(models: Path) -> Path:
 
 
 def strict(models: Path) -> Path:
-    """The task's model: it calls 2.0's function, and its environment has 1.0."""
+    """The task's model: it calls 2.0's function, and its environment has 1.0.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    if (models / "strict").exists():
+        return models / "strict"
     home = model(models, "strict", ", power=1")
-    shutil.rmtree(home / "env", ignore_errors=True)
     create(home / "env")
     install(home / "env", wheel(models, "1.0"))
     share_packages(home / "env")
@@ -485,14 +492,16 @@ class Second:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the other Python answered, where this machine has all that it needs."""
-        if self.answered is None:
-            return bool(self.lacking)
-        return self.answered[1] == self.python and bool(self.without_stub)
+        """Whether the other Python answered, and did not without its own stub."""
+        return bool(self.answered and self.answered[1] == self.python and self.without_stub)
+
+    def show(self, id: str) -> None:
+        """Say that it was not tried; `id` is the claim that is shown where it was."""
+        cards.show(Card(NOT_TRIED, "Not tried", str(self)), claim=id)
 
     def __str__(self) -> str:
         if self.answered is None:
-            return f"Not run here: {self.lacking}. The commands above are the steps."
+            return f"{self.lacking.rstrip('.')}. The commands above are the steps."
         package, python, _ = self.answered
         return (
             f"Beside {OWN}, Python {python} answers, with sharpness {package}. Without its stub, "
@@ -509,19 +518,20 @@ def situation_2(server: Triton, wheel: Path) -> Second:
     """
     from .python_models import refusal
 
+    home = model(server.repository, "other_python")
+    use(home, "$$TRITON_MODEL_DIRECTORY/env")
     other = other_python()
     if other is None:
-        return Second("", "", None, "there is no other Python with a shared library")
-    home = model(server.repository, "other_python")
+        return Second("", "", None, "This machine has no other Python with a shared library")
     env, stub = home / "env", home / "triton_python_backend_stub"
     try:
         create(env, other.program)
         install(env, wheel)
         install(env, f"numpy=={metadata.version('numpy')}")
     except WorkbookError as error:
-        return Second(other.version, "", None, error.what)
+        said = f"Python {other.version} is here, but {error.what.rstrip('.')}: {error.todo}"
+        return Second(other.version, "", None, said)
     shutil.copy(other.library, env / "lib")
-    use(home, "$$TRITON_MODEL_DIRECTORY/env")
     stub.unlink(missing_ok=True)
     without = refusal(server, home.name)
     shutil.copy(stubs()[other.version], stub)
@@ -578,7 +588,7 @@ def _beside(models: Path) -> Path:
 
 def _pip(*words: Path | str) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)]
-    _run(command, "pip did not install it")
+    _run(command, "pip did not install what it needs")
 
 
 def _run(command: list[str], what: str) -> None:

@@ -7,7 +7,7 @@ setup.unknown(lab, 'platform: "openvino_ir"')   # the server's words; "" if it k
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,7 @@ def computed_by(config: dict[str, Any]) -> str:
     return "stand-in" if is_stand_in(config) else "real"
 
 
-def told_apart(table: pd.DataFrame) -> Premise:
+def loaded_here(table: pd.DataFrame) -> Premise:
     """Premise: the models that a laptop can serve were loaded."""
     lost = [name for name, row in table.iterrows() if row["here"] == "refused"]
     return Premise(not set(lost) - {"tensorrt", "tensorrtllm"}, f"these were refused: {lost}")
@@ -145,11 +145,21 @@ def unknown(server: Triton, names: str) -> str:
     return ""
 
 
+def words_on(server: Triton, backends: Sequence[str]) -> pd.DataFrame:
+    """What the server says of backends that it may not have.
+
+    Returns:
+        One row per backend: `refused` with the server's words, "" where it has the backend.
+    """
+    said = {name: unknown(server, f'backend: "{name}"') for name in backends}
+    return pd.DataFrame({"refused": {k: v.rpartition("argument: ")[2] for k, v in said.items()}})
+
+
 def all_tried(names: pd.DataFrame) -> Premise:
     """Premise: the server knew every backend of its own, so that its answers mean the names."""
     here = names[names["backend"].isin(list(MODELS))]
     return Premise(
-        bool((here["backend alone"] == "yes").all()), "the server refused backends that it has"
+        bool((here["only backend"] == "yes").all()), "the server refused backends that it has"
     )
 
 
@@ -164,7 +174,7 @@ def which(table: pd.DataFrame) -> pd.DataFrame:
             "backend": backend,
             "document": document,
             "upstream, x86": upstream,
-            "this server": table["here"].get(backend, "not loaded"),
+            "this server": table["here"].get(backend, "left out"),
         }
         for purpose, (document, upstream, backend) in WHICH.items()
     }
@@ -172,9 +182,14 @@ def which(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def borrowed(models: Path) -> None:
-    """The task's models: their configs name platforms of document 000's table."""
-    dynamic_batcher.copy(models, "digits_openvino", "ir", {'backend: "openvino"': IR})
-    dynamic_batcher.copy(models, "forest_xgboost", "trees", {'backend: "fil"': TREES})
+    """The task's models: their configs name platforms of document 000's table.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    if not (models / "ir").exists():
+        dynamic_batcher.copy(models, "digits_openvino", "ir", {'backend: "openvino"': IR})
+    if not (models / "trees").exists():
+        dynamic_batcher.copy(models, "forest_xgboost", "trees", {'backend: "fil"': TREES})
 
 
 IR = 'platform: "openvino_ir"'

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+import time
+import timeit
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from ...server import Server, Triton
 from .. import formats
@@ -17,6 +20,8 @@ from ..premises import Premise
 from ..workspace import folder
 from . import onnxruntime, variants
 
+#: How often each way has its turn in this process, and how many calls it has then.
+_TURNS, _CALLS = 8, 12
 #: The network in ONNX Runtime, with one thread.
 ONNXRUNTIME = """\
 platform: "onnxruntime_onnx"
@@ -70,17 +75,23 @@ def batches(source: Path) -> dict[str, str]:
     return configs
 
 
-def batches_of_four(source: Path) -> str:
-    """Copy a model, with batches of four: with eight requests under way, they are full.
+def export_onnx(home: Path) -> Path:
+    """Export the network as ONNX, as notebook 05 does, into version 1 of `from_onnx`.
+
+    Args:
+        home: the repository.
 
     Returns:
-        The copy's name.
+        The file.
     """
-    home = source.with_name(f"{source.name}_4")
-    shutil.copytree(source / "1", home / "1", dirs_exist_ok=True)
-    text = (source / "config.pbtxt").read_text("utf-8")
-    (home / "config.pbtxt").write_text(text.replace("size: 8", "size: 4"), "utf-8")
-    return home.name
+    import torch
+
+    file = home / "from_onnx/1/model.onnx"
+    torch.onnx.export(
+        formats.network(), (torch.from_numpy(formats.pictures()[:2]),), input_names=["image"],
+        output_names=["logits"], dynamic_shapes=({0: torch.export.Dim("batch")},), verbose=False,
+    ).save(file, external_data=False)  # fmt: skip
+    return file
 
 
 def save_tensorflow(home: Path) -> Path:
@@ -159,6 +170,53 @@ def logits(model: Any, precision: str = "") -> npt.NDArray[np.float32]:
     return np.asarray(compiled(formats.pictures())[0], np.float32)
 
 
+def in_process(ir: Path, onnx_file: Path) -> pd.DataFrame:
+    """Milliseconds of eight pictures in this process with one thread: OpenVINO and ONNX Runtime.
+
+    Time of the processor, in which other programs do not count. The ways take turns.
+
+    Args:
+        ir: the network for OpenVINO, `model.xml`.
+        onnx_file: the network for ONNX Runtime.
+
+    Returns:
+        One row per way, `OpenVINO, f32`, `OpenVINO, default` and `ONNX Runtime, f32`: `ms`, the
+        fastest call of the fastest turn; `spread`, the second fastest turn over the fastest.
+    """
+    import onnxruntime as ort
+    import openvino as ov
+
+    batch = np.ascontiguousarray(formats.pictures()[:8])
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
+    ways: dict[str, Callable[[], object]] = {
+        "OpenVINO, f32": _request(ov.Core(), ir, batch, "f32"),
+        "OpenVINO, default": _request(ov.Core(), ir, batch, ""),
+        "ONNX Runtime, f32": lambda: session.run(None, {"image": batch}),
+    }
+    turns: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(_TURNS):
+        for way, call in ways.items():
+            seconds = timeit.repeat(call, number=1, repeat=_CALLS, timer=time.process_time)
+            turns[way].append(1000 * min(seconds))
+    rows = {
+        way: {"ms": min(each), "spread": sorted(each)[1] / min(each)} for way, each in turns.items()
+    }
+    return pd.DataFrame(rows).T
+
+
+def _request(core: Any, file: Path, batch: npt.NDArray[Any], precision: str) -> Callable[[], Any]:
+    """A call of a network on the CPU with one thread; the batch's size is fixed, as Triton's is."""
+    options = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    if precision:
+        options["INFERENCE_PRECISION_HINT"] = precision
+    model = core.read_model(file)
+    model.reshape(batch.shape)
+    request = core.compile_model(model, "CPU", options).create_infer_request()
+    return lambda: request.infer([batch])
+
+
 def said(server: Server, names: Mapping[str, str]) -> list[str]:
     """What the server's log says of each setting's model: the settings that OpenVINO uses.
 
@@ -192,11 +250,14 @@ def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, floa
 def lone(models: Path, source: str) -> None:
     """Put the task's model into a repository: it pads, so a lone picture takes as long as eight.
 
+    A folder that is there stays as it is: it has the reader's work.
+
     Args:
         source: the model in the repository whose files it gets.
     """
     home = models / "lone"
-    shutil.rmtree(home, ignore_errors=True)
+    if home.exists():
+        return
     shutil.copytree(models / source / "1", home / "1")
     (home / "config.pbtxt").write_text(_LONE, "utf-8")
 

@@ -129,25 +129,45 @@ output [ { name: "weight" data_type: TYPE_FP32 dims: [ 1 ] } ]
 dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 400000 }
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
-_NUMBERS = """\
+_HANDOVER = """\
 backend: "python"
 max_batch_size: 0
 input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
-output [ { name: "ms" data_type: TYPE_FP32 dims: [ 3 ] } ]
+output [
+  { name: "memory" data_type: TYPE_STRING dims: [ 2 ] },
+  { name: "kept" data_type: TYPE_FP32 dims: [ -1, 2 ] }
+]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
-_CLOCK = '''\
-"""How long functions take."""
-
-import timeit
+_ADDRESSES = '''\
+"""Whose memory an address belongs to, by this process's table of mapped memory."""
 
 import numpy as np
 
 
-def ms(*functions):
-    """The milliseconds of one call of each function, the fastest of 20: float32 (n,)."""
-    times = [1000 * min(timeit.repeat(each, number=1, repeat=20)) for each in functions]
-    return np.array(times, np.float32)
+def memory(array, tensor):
+    """"shared" where the first number is in a file of /dev/shm, else "own": texts (2,).
+
+    Args:
+        array: of numpy.
+        tensor: of torch.
+    """
+    addresses = (array.ctypes.data, tensor.data_ptr())
+    return np.array([_memory(address) for address in addresses], np.object_)
+
+
+def first_numbers(kept):
+    """What arrays begin with now: pairs of them to float32 (pairs, 2)."""
+    return np.array([[float(array[0]) for array in pair] for pair in kept], np.float32)
+
+
+def _memory(address):
+    with open("/proc/self/maps") as table:
+        for line in table:
+            first, last = (int(number, 16) for number in line.split()[0].split("-"))
+            if first <= address < last:
+                return "shared" if "/dev/shm/" in line else "own"
+    return "not mapped"
 '''
 _ONE = 'input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]'
 _PANEL = f"""\
@@ -169,6 +189,22 @@ class TritonPythonModel:
         given = {"inputs": request.inputs(), "requested_output_names": ["Y"]}
         asks = [pb_utils.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
         answers = [ask.exec() for ask in asks]
+        return pb_utils.InferenceResponse(answers[0].output_tensors())
+"""
+_AT_ONCE = """\
+import asyncio
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    async def execute(self, requests):
+        return [await self.ask(request) for request in requests]
+
+    async def ask(self, request):
+        given = {"inputs": request.inputs(), "requested_output_names": ["Y"]}
+        asks = [pb_utils.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
+        answers = await asyncio.gather(*[ask.async_exec() for ask in asks])
         return pb_utils.InferenceResponse(answers[0].output_tensors())
 """
 _STREAMED = """\
@@ -208,13 +244,13 @@ def repository(models: Path) -> None:
     _put(models, "tally", CONFIG)
     for name in ("first", "second"):
         sleeper.add(models, name, "", ms=SLEEP_MS)
-    _put(models, "panel", _PANEL)
+    _put(models, "panel", _PANEL, _AT_ONCE)
     _put(models, "in_turn", _PANEL, _IN_TURN)
     _put(models, "collected", _STREAMED_CONFIG, _STREAMED)
     home = paths.root() / "model_repository" / "countdown"
     shutil.copytree(home, models / "countdown", dirs_exist_ok=True)
-    _put(models, "handover", _NUMBERS)
-    (models / "handover/1/clock.py").write_text(_CLOCK, "utf-8")
+    _put(models, "handover", _HANDOVER)
+    (models / "handover/1/addresses.py").write_text(_ADDRESSES, "utf-8")
     _put(models, "ibuddha_chitchat_bls", DOCUMENT_003, _CHITCHAT)
 
 
@@ -318,7 +354,7 @@ def rewrite(old: str, new: str) -> mistakes.Change:
         if old not in text:
             raise WorkbookError(f"The code has no {old!r}.", where=str(file))
         file.write_text(text.replace(old, new), "utf-8")
-        return f"In place of `{old}`: `{new}`" if new else f"Without `{old}`"
+        return f"`{old}` → `{new}`" if new else f"Without `{old}`"
 
     return made
 
@@ -329,6 +365,20 @@ def in_process(home: Path) -> Callable[[Array], Array]:
     exec(compile((home / "1/network.py").read_text("utf-8"), "network.py", "exec"), space)
     net, torch = space["load"](home / "1/weights.pth"), space["torch"]
     return lambda images: net(torch.from_numpy(images)).numpy()
+
+
+def handed_over(server: Triton, requests: int = 8) -> tuple[list[str], Array]:
+    """Load `handover` anew and ask it, with requests of 4 MB whose numbers are 0, 1, 2, …
+
+    Returns:
+        In which memory the array of numpy and that of DLPack lie; and what the arrays of all
+        requests so far begin with, once all were answered: (requests, 2).
+    """
+    server.unload("handover")
+    server.load("handover")
+    for number in range(requests):
+        found = infer(server, "handover", x=np.full(1_000_000, number, np.float32))
+    return [word.decode() for word in found["memory"]], found["kept"]
 
 
 def chat(server: Triton) -> str:

@@ -37,9 +37,8 @@ def with_nvfuser(text: str) -> str:
 
 
 def hide_warnings() -> None:
-    """Hide torch's warnings: that torch.jit is deprecated, and that a trace has no branches."""
+    """Hide torch's warnings that torch.jit is deprecated."""
     warnings.filterwarnings("ignore", module=r"torch\b")
-    warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
     warnings.filterwarnings("ignore", message=r"`torch\.jit\.")
     logging.getLogger("torch.export").setLevel(logging.ERROR)  # a file's name is not .pt2
 
@@ -98,6 +97,16 @@ max_batch_size: 8
 input [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
 output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 2 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+#: The config of a model.py that the backend compiles.
+COMPILED = """\
+backend: "pytorch"
+runtime: "model.py"
+max_batch_size: 8
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "NUM_THREADS" value: { string_value: "1" } }
 """
 #: Document 000's config, as its printout has it.
 PRINTED = """\
@@ -197,12 +206,49 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 
 
 def scaled(models: Path) -> None:
-    """Put the task's model into a repository: the config's names do not fit forward()."""
+    """Put the task's model into a repository: the config's names do not fit forward().
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
     home = models / "scaled"
-    shutil.rmtree(home, ignore_errors=True)
+    if home.exists():
+        return
     (home / "1").mkdir(parents=True)
     torch.jit.script(Scaled().eval()).save(home / "1/model.pt")
     (home / "config.pbtxt").write_text(_SCALED, "utf-8")
+
+
+def traced(module: torch.nn.Module, example: torch.Tensor) -> tuple[Any, str]:
+    """Trace a module; returns the trace and what torch warns of meanwhile.
+
+    Args:
+        example: the input whose operations are recorded.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trace = torch.jit.trace(module, example)
+    words = [str(w.message) for w in caught if issubclass(w.category, torch.jit.TracerWarning)]
+    return trace, "\n".join(dict.fromkeys(words))
+
+
+def compiled(models: Path) -> None:
+    """Write config and weights of `focus_compiled`, beside the model.py that the notebook has."""
+    home = models / "focus_compiled"
+    (home / "config.pbtxt").write_text(COMPILED, "utf-8")
+    torch.save(formats.network().state_dict(), home / "1/model.pt")
+
+
+def channels_last(models: Path) -> str:
+    """Copy `focus_pytorch`, with weights whose channels are stored last; returns the copy's name.
+
+    The convolutions then compute in this layout, and convert the pictures themselves.
+    """
+    home = models / "focus_last"
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.copytree(models / "focus_pytorch", home)
+    network = formats.network().to(memory_format=torch.channels_last)
+    torch.jit.script(network).save(home / "1/model.pt")
+    return home.name
 
 
 def rename(file: Path, name: str) -> str:

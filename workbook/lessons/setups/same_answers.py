@@ -21,6 +21,7 @@ from ...common.errors import Refusal
 from ...measure import style
 from ...server import Triton
 from .. import formats
+from ..mistakes import not_written
 
 Array = npt.NDArray[Any]
 
@@ -67,7 +68,7 @@ def types(*numbers: float) -> pd.DataFrame:
     """What becomes of numbers in each of the floating-point types that a network may have.
 
     Returns:
-        One row per type; one column per number, and the relative distance of two neighbours.
+        One row per type; one column per number, and the distance from 1 to the next number.
 
     Example:
         same_answers.types(0.1, 1040.3, 70000.0)
@@ -77,7 +78,7 @@ def types(*numbers: float) -> pd.DataFrame:
     rows = {}
     for name, kind in (("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)):
         held = {f"{number:g} is": torch.tensor(number).to(kind).item() for number in numbers}
-        rows[name] = {**held, "neighbours differ by": f"{torch.finfo(kind).eps:.1e}"}
+        rows[name] = {**held, "from 1, the next number differs by": f"{torch.finfo(kind).eps:.1e}"}
     return pd.DataFrame(rows).T
 
 
@@ -146,11 +147,16 @@ def in_process(file: Path, level: int | None = None) -> Callable[[Array], Array]
         file: the model; one input, one output.
         level: of graph optimisation, e.g. 0 for none and 99 for all, ONNX Runtime's default.
 
+    Raises:
+        WorkbookError: the file is not there, so the cells that write it were not run.
+
     Example:
         same_answers.in_process(models / "focus_fp16/1/model.onnx")(pictures[:8])
     """
     import onnxruntime as ort
 
+    if not file.is_file():
+        raise not_written(file.name)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     if level is not None:
@@ -187,7 +193,7 @@ def near(found: Mapping[str, Array]) -> pd.DataFrame:
     score = formats.score(formats.reference())
     rows = {
         name: {
-            "largest difference": np.abs(formats.score(logits) - score).max(),
+            "largest difference of a score": np.abs(formats.score(logits) - score).max(),
             "changed": int(flipped(logits).sum()),
             "their scores, at most": np.abs(score[flipped(logits)]).max(initial=0.0),
         }
@@ -228,7 +234,7 @@ def plot_differences(found: Mapping[str, Array], *, wide: float = 1.5) -> style.
     figure = style.Picture(8.6, 2.9, f"Differences of scores against the scores. {said}.")
     panels = np.atleast_1d(figure.subplots(1, len(found), sharex=True, sharey=True))
     for axes, (name, logits) in zip(panels, found.items(), strict=True):
-        style.panel(axes, f"{name}\n{flipped(logits).sum()} verdicts changed", below="score, fp32")
+        style.panel(axes, f"{name}\nverdicts changed: {flipped(logits).sum()}", below="score, fp32")
         apart, other = formats.score(logits) - score, flipped(logits)
         axes.plot([-wide, wide], [wide, -wide], "--", color=style.GREY, linewidth=1)
         axes.axvline(0, color=style.GREY, linewidth=0.8)
@@ -318,7 +324,7 @@ def plot_camera(found: Mapping[str, Array]) -> style.Picture:
     figure = style.Picture(8.4, 2.8, f"Verdicts that changed: {said}.")
     panels = np.atleast_1d(figure.subplots(1, len(others), sharex=True, sharey=True))
     for axes, name in zip(panels, others, strict=True):
-        title = f"{name}: {changed[name]} verdicts changed"
+        title = f"{name}; verdicts changed: {changed[name]}"
         style.panel(axes, title, below=f"score, {reference}")
         axes.plot(base, found[name] - base, "o", color=style.COLOURS[0], markersize=2, alpha=0.5)
         other = (found[name] > 0) != (base > 0)

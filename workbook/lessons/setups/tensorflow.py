@@ -25,6 +25,18 @@ from ..workspace import version
 
 Array = npt.NDArray[Any]
 
+#: Document 003's config of a ranking model, one tensor per line.
+RANK = """\
+name: "shansou_rank"
+platform: "tensorflow_savedmodel"
+max_batch_size: 128
+input [ { name: "input_ids" data_type: TYPE_INT32 dims: [128] },
+  { name: "input_mask" data_type: TYPE_INT32 dims: [128] },
+  { name: "segment_ids" data_type: TYPE_INT32 dims: [128] } ]
+output [ { name: "output" data_type: TYPE_FP32 dims: [1] } ]
+dynamic_batching { }
+version_policy: { latest {num_versions: 1}}
+"""
 #: Tokens of one request of `rank`, and words that it knows.
 TOKENS, WORDS = 128, 1000
 RANK_INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -265,12 +277,16 @@ def accelerated(form: str) -> str:
 def two_signatures(models: Path, network: Callable[..., Any]) -> None:
     """The model of the task: a SavedModel with two signatures, one of which gives probabilities.
 
+    A folder that is there stays as it is: it has the reader's work.
+
     Args:
         models: the repository.
         network: a Keras model, (n, 3, 64, 64) → {"logits": (n, 2)}.
     """
     import tensorflow as tf
 
+    if (models / "unsure").exists():
+        return
     spec = [tf.TensorSpec((None, 3, 64, 64), tf.float32, name="image")]
     archive = tf.keras.export.ExportArchive()
     archive.track(network)

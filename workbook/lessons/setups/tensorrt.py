@@ -53,7 +53,7 @@ OPTIONS = {
     "--maxShapes": ("build", "the largest shape; memory is planned for it"),
     "--shapes": ("measure", "the shape that is measured"),
     "--memPoolSize": ("build", "memory that kernels may use beside the tensors"),
-    "--stronglyTyped": ("build", "each layer has the ONNX file's type"),
+    "--stronglyTyped": ("build", "layers have the ONNX file's types; 11 always does so"),
     "--fp16": ("build", "allows kernels in fp16 beside fp32"),
     "--bf16": ("build", "allows kernels in bf16 beside fp32"),
     "--int8": ("build", "allows kernels in int8; nobody calibrates"),
@@ -239,6 +239,6 @@ def plot_profile(run: Path, most: int = 12) -> style.Picture | str:
         most: how many layers are drawn.
     """
     if not (run / "profile.json").is_file():
-        return f"No run is recorded: {', '.join(RECORDED)} are not there."
+        return f"No run is recorded yet: {', '.join(RECORDED)} are not there."
     table = profile(run / "profile.json")
     return plot_bars(table[["averageMs"]].head(most), title="Slowest layers", below="ms per run")

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
@@ -73,10 +72,10 @@ def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -
         batch: the rows of one request, for the model's first input.
 
     Returns:
-        One row per setting: `ms`, the median of the fastest turn; `first_ms`, of the first request;
+        One row per setting: `ms`, the fastest request of all turns; `first_ms`, the first request;
         `memory_mb`, what the model's own processes have, and what the server's has more than
-        before; `spread`, by what factor the two fastest turns differ (programs that disturb one
-        turn spoil no figure).
+        before; `spread`, the fastest request of the second fastest turn over that of the fastest
+        one. The other two turns may have been disturbed.
     """
     turns: dict[str, list[float]] = {setting: [] for setting in names}
     first: dict[str, float] = {}
@@ -90,7 +89,7 @@ def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -
         memory[setting] = own + max(rest - before, 0.0)  # the server may give memory back meanwhile
     for _ in range(ROUNDS):
         for setting, name in names.items():
-            turns[setting].append(float(np.median(_times(server, name, batch, REQUESTS))))
+            turns[setting].append(min(_times(server, name, batch, REQUESTS)))
     for name in names.values():
         server.unload(name, told=lambda _: None)
     return pd.DataFrame(

@@ -58,7 +58,10 @@ def compose(server: Server, models: Path) -> None:
     if idle:
         raise NotYet(f"No model of the repository needs {', '.join(sorted(idle))}.")
     if caches - set(given.cache):
-        raise NotYet("With this image a model's answers would not be cached.")
+        raise NotYet(
+            "The server here caches answers with the cache local: its models would not be cached "
+            "with this image."
+        )
     if set(given.cache) - caches:
         raise NotYet("It names a cache that this repository does not use.")
     if given.repoagent:
@@ -103,4 +106,12 @@ def _parsed(file: Path) -> argparse.Namespace:
     for name in ("--container-version", "--output-name", "--work-dir"):
         parser.add_argument(name, default="")
     parser.add_argument("--dry-run", action="store_true")
-    return parser.parse_args(words[after + 1 :])
+    given, unknown = parser.parse_known_args(words[after + 1 :])
+    if unknown:
+        raise NotYet(
+            f"This course does not know the option {unknown[0]} of compose.py, and this image does "
+            "not need it: leave it out."
+            if unknown[0].startswith("-")
+            else f"compose.py would not take the word {unknown[0]}."
+        )
+    return given

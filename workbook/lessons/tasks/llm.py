@@ -19,7 +19,12 @@ instance_group [ {{ kind: KIND_MODEL }} ]
 
 
 def assistant(models: Path) -> None:
-    """Write the folder of `assistant`, with its mistakes."""
+    """Write the folder of `assistant`, with its mistakes, where there is none.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    if (models / "assistant").exists():
+        return
     config = _CONFIG.format(backend=setup.backend())
     setup.write_model(
         models, "assistant", config, max_model_len=64, disable_log_stats=True, max_num_sequences=4

@@ -13,7 +13,9 @@ from ..setups import openvino as setup
 from ..workspace import laboratory
 from . import NotYet, define
 
-_ROWS, _REQUESTS = 8, 10
+_ROWS, _REQUESTS = 8, 25
+#: One picture may take this share of the time of eight: some of it does not depend on the rows.
+_SHARE = 2 / 3
 
 
 @define(
@@ -34,24 +36,36 @@ _ROWS, _REQUESTS = 8, 10
     """,
 )
 def lone(server: Server) -> None:
-    """The model lone answers one picture in less than half of the time of eight in one request,
-    with the network's logits."""
-    times = {}
+    """The model lone answers one picture in less than two thirds of the time of eight in one
+    request, with the network's logits."""
     for rows in (1, _ROWS):
-        one = measure.Request("one", inputs={"image": formats.pictures()[:rows]})
-        measure.send(server, "lone", [one])
-        before = measure.statistics(server, "lone")
-        for _ in range(_REQUESTS):
-            answer = measure.send(server, "lone", [one]).iloc[0]
-            if answer["error"]:
-                raise NotYet(f"{rows} in one request: {answer['error']}")
-        change = measure.difference(before, measure.statistics(server, "lone"))
-        times[rows] = float(change["compute_infer_ms"].iloc[0])
+        answer = measure.send(server, "lone", [_request(rows)]).iloc[0]
+        if answer["error"]:
+            raise NotYet(f"{rows} in one request: {answer['error']}")
         logits = next(iter(answer["outputs"].values()))
         if np.abs(logits - formats.reference()[:rows]).max() > 0.2:
             raise NotYet("The logits are not those of the network.")
-    if times[1] > times[_ROWS] / 2:
-        raise NotYet(f"One picture took {times[1]:.1f} ms, eight took {times[_ROWS]:.1f} ms.")
+    one, eight = (_fastest_ms(server, rows) for rows in (1, _ROWS))
+    if one > _SHARE * eight:
+        took = f"One picture took {one:.1f} ms, eight took {eight:.1f} ms"
+        if int(server.config("lone")["max_batch_size"]) == 0:
+            raise NotYet(f"Your config is right; the machine is busy. {took}. Look again.")
+        raise NotYet(f"{took}.")
+
+
+def _request(rows: int) -> measure.Request:
+    return measure.Request("one", inputs={"image": formats.pictures()[:rows]})
+
+
+def _fastest_ms(server: Server, rows: int) -> float:
+    """How long the server computed for a request, the fastest of some; others were disturbed."""
+    times = []
+    for _ in range(_REQUESTS):
+        before = measure.statistics(server, "lone")
+        measure.send(server, "lone", [_request(rows)])
+        change = measure.difference(before, measure.statistics(server, "lone"))
+        times.append(float(change["compute_infer_ms"].iloc[0]))
+    return min(times)
 
 
 def start(folder: Path) -> Server:
