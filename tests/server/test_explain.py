@@ -1189,7 +1189,7 @@ CASES: dict[str, Case] = {
     ),
     "fil_threads": case(
         "backend-refused", fil(threads_per_tree="3"),
-        LINE.format(8, "parameters[3]"), "Mend what this sentence names",
+        LINE.format(8, "parameters[3]"), "Look for it in the config",
         what="must be a power of 2",
     ),
     "fil_unbatched": case(

@@ -632,9 +632,8 @@ def backend_refused(evidence: Evidence, said: Said) -> Advice:
     """Correct what the backend's own sentence names."""
     words = said["words"].rstrip('"; ')
     reason, _, todo = words.rpartition(": write ")  # a stand-in says what to write
-    words, todo = (
-        (reason, f"Write {todo}.") if reason else (words, "Mend what this sentence names.")
-    )
+    todo = f"Write {todo}." if reason else "Look for it in the config, then in the model's file."
+    words = reason or words
     named = re.findall(r"\w+", words)
     for kind in ("input", "output"):
         for name in evidence.tensor_names(kind):
