@@ -7,17 +7,27 @@ that they train themselves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from grader.checks import a2_facts as facts
-from grader.checks import require
+from grader.checks import require, tolerance
+from grader.checks.collect import fault
 from grader.checks.define import define
 from grader.checks.failure import Failure
 from grader.checks.probe import Array, Probe
+from grader.checks.require_config import text_parameter
 from grader.checks.values import array, choice, texts, whole
+from workbook.zoo import data
 
 #: The judge loads models of this backend only. Another one could run a student's code.
 BACKENDS = ("fil",)
+
+#: NVIDIA's guide to FIL.
+_GUIDE = "https://github.com/triton-inference-server/fil_backend/blob/main/docs/"
+_AGAIN = "Ask again after the last deploy, and after a change of `me`."
 
 
 @define(
@@ -31,18 +41,31 @@ BACKENDS = ("fil",)
         '"true" and dims [ 2 ] the output holds both probabilities. Any max_batch_size from 114 '
         "on will do, such as 256.",
     ),
-    read="Read on: lecture 1, notebook 01, writes such a config step by step.",
+    read="Read on: lecture 1, notebook 01, writes such a config step by step; lecture 2, notebook "
+    "08, says what FIL's parameters do.",
 )
 def forest(server: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
+    facts.named(model, "forest")
     config = require.backend(server, model, "fil")
-    both = "One container reads output_class, a newer one is_classifier: both are to be true."
     mend = "Mend models/forest/config.pbtxt, and deploy the folder again."
     with require.all_of(partial=0.5, help=mend):  # the model answers: other checks can use it
         require.tensors(config, inputs=facts.INPUTS, outputs={facts.OUTPUT: ("FP32", [2])})
         require.batch_size(config, 114, because="the 114 test rows are one request")
-        require.parameter(config, "output_class", "true", because=both)
-        require.parameter(config, "is_classifier", "true", because=both)
+        for key in ("output_class", "is_classifier"):
+            _require_true(config, key)
+
+
+def _require_true(config: Mapping[str, Any], key: str) -> None:
+    """Note a fault unless a parameter is "true"."""
+    found = text_parameter(config, key)
+    if found != "true":
+        said = "is missing" if found is None else f"is {found!r}"
+        fault(
+            f"The parameter {key} {said}. Older containers read output_class, newer ones "
+            "is_classifier: both are to be true.",
+            heading="As the server parsed the config of forest:",
+        )
 
 
 @define(
@@ -55,18 +78,18 @@ def forest(server: Probe, model: str) -> None:
         "library = model.predict_proba(cancer.x_test), with the model that you trained by "
         'xgboost.XGBClassifier(**RECIPE), and served = ask("forest", cancer.x_test).',
     ),
-    read="Read on: `help(xgboost.XGBClassifier.predict_proba)`.",
+    read="Read on: `help(xgboost.XGBClassifier.predict_proba)`; lecture 2, notebook 08.",
 )
 def probabilities(server: Probe, me: str, model: str, library: Array, served: Array) -> None:
     """The server gives the probabilities that the library gives."""
     split = facts.own_rows(me)
     answer = facts.ask(server, model, split.x_test)
     facts.follows_recipe(server, model)
+    facts.trained_on(server, model, split)
     how = "predict_proba gives such a table, predict does not."
     table = require.probabilities("library", library, 114, split.labels, help=how)
     facts.agree("the server's probabilities", answer, table, "the library's")
-    again = f'served = ask("{model}", cancer.x_test), after the last deploy.'
-    require.same_answer("served", served, answer, help=again)
+    require.same_answer("served", served, answer, help=f"It is for all test rows. {_AGAIN}")
 
 
 @define(
@@ -79,15 +102,23 @@ def probabilities(server: Probe, me: str, model: str, library: Array, served: Ar
         'With classes=1 each row comes back as a text "value:index:label", as bytes. '
         '[text.decode().split(":")[2] for text in answer.ravel()] takes the labels out.',
     ),
-    read="Read on: Triton's documentation, protocol extension `classification`.",
+    read="Read on: Triton's documentation, protocol extension `classification`: "
+    "https://github.com/triton-inference-server/server/blob/main/docs/protocol/"
+    "extension_classification.md",
 )
 def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
     """Asked for the top class, the server answers with its name."""
     require.backend(server, model, "fil")
-    rows = {facts.INPUT: facts.own_rows(me).x_test[:10]}
+    split = facts.own_rows(me)
+    rows = {facts.INPUT: split.x_test[:10]}
     named = require.labels(server, model, rows, facts.OUTPUT, facts.LABELS)
-    part = "Hand over the label alone, the third part of value:index:label, for the first 10 test "
-    require.same_answer("answers", answers, named, help=f"{part}rows, asked after the last deploy.")
+    facts.trained_on(server, model, split)
+    part = "Hand over the label alone, the third part of value:index:label, for the first ten test "
+    given = texts("answers", answers, help=f"{part}rows.")
+    if len(given) != 10:
+        count = f"{len(given)} value{'s' * (len(given) != 1)}"
+        raise Failure(f"`answers` has {count}; ten are wanted.", help=f"{part}rows.")
+    require.same_answer("answers", given, named, help=f"{part}rows. {_AGAIN}")
 
 
 @define(
@@ -100,15 +131,23 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
         'model_type is "lightgbm", predict_proba "false", and one parameter more: '
         'parameters { key: "threshold" value: { string_value: "0.5" } }.',
     ),
-    read="Read on: task 2's table, and FIL's documentation, `threshold`.",
+    read="Read on: task 2's table; lecture 2, notebook 08; and FIL's guide, on `threshold`: "
+    f"{_GUIDE}model_config.md",
 )
 def classes(server: Probe, me: str, model: str, library: Array) -> None:
     """The server decides: 1 where the library's probability of benign is above the threshold."""
+    facts.named(model, "verdict")
     split = facts.own_rows(me)
     how = "It is column 1 of predict_proba(cancer.x_test): the probability of benign."
-    benign = require.probabilities("library", library, 114, split.labels, column=1, help=how)
+    benign = require.probabilities("benign", library, 114, split.labels, column=1, help=how)
+    if np.isin(benign, (0, 1)).all():
+        raise Failure(
+            "`benign` holds only 0 and 1: these are classes, and probabilities are wanted.",
+            help="predict gives classes, predict_proba gives probabilities.",
+        )
     facts.follows_recipe_lightgbm(server, model)
-    decided = facts.decided(server, model, split.x_test, benign, "`library`")
+    facts.trained_on_lightgbm(server, model, split)
+    decided = facts.decided(server, model, split.x_test, benign, "`benign`")
     if len(np.unique(decided)) < 2:
         raise Failure(
             f"{model} puts all {len(decided)} test rows into class {decided[0]:g}: with the "
@@ -143,15 +182,25 @@ def threshold(
     threshold: float,
 ) -> None:
     """Your server uses the best threshold with at most 10% false alarms."""
+    facts.named(model, "verdict")
     split, size = facts.own_rows(me), (len(facts.GRID),)
     per, how = "one count per threshold in GRID", "How many patients is it at each threshold?"
     miss = array("missed", missed, size, because=per, whole=True, help=how)
     alarm = array("alarms", alarms, size, because=per, whole=True, help=how)
+    for name, counts, kind in (("missed", miss, 0), ("alarms", alarm, 1)):
+        there = int((split.y_test == kind).sum())
+        if counts.max() > there:
+            raise Failure(
+                f"`{name}` goes up to {counts.max():g}; only {there} of the test rows are "
+                f"{split.labels[kind]}.",
+                help=f"Count on the test rows, and of these only the {split.labels[kind]} ones.",
+            )
     if (np.diff(miss) > 0).any() or (np.diff(alarm) < 0).any():
         raise Failure(
             "`missed` should never grow with the threshold, nor `alarms` shrink; yours do.",
             help="Which rows does p > threshold call benign? Are the two exchanged?",
         )
+    _require_served_counts(server, model, split, miss, alarm)
     benign = split.y_test == 1
     allowed = facts.ALARMS * benign.sum()
     by_rule = choice("rule", rule, facts.GRID, of="the thresholds in GRID")
@@ -179,22 +228,33 @@ def threshold(
             f"{_better(miss[best] - miss[place], alarm[best] - alarm[place])}.",
             help="Compare missed first, then alarms; of equal ones take the highest threshold.",
         )
-    decided, parsed = facts.classes(server, model, split.x_test), facts.threshold(server, model)
-    for name, count, true in (
-        ("alarms", alarm[place], (benign & (decided == 0)).sum()),
-        ("missed", miss[place], (~benign & (decided == 1)).sum()),
-    ):
-        if count != true:
-            raise Failure(
-                f"At {chosen:g} your table has {name} = {count:g}; on the same rows the server, "
-                f"whose threshold is {parsed:g}, has {true}.",
-                help="Is your threshold in config.pbtxt, and deployed? Is the table right?",
-            )
+    parsed = facts.threshold(server, model)
     if abs(parsed - chosen) > 1e-6:
         raise Failure(
-            f"You chose {chosen:g}; the server parsed the threshold {parsed:g}.",
-            help="Write your choice into models/verdict/config.pbtxt, and deploy the folder again.",
+            f"{model} is deployed with {parsed:g}, and your `threshold` is {chosen:g}.",
+            help="Write it into models/verdict/config.pbtxt, and deploy the folder again.",
         )
+
+
+def _require_served_counts(
+    server: Probe, model: str, split: data.Split, missed: Array, alarms: Array
+) -> None:
+    """Fail unless the server makes the mistakes that a table counts at the deployed threshold."""
+    parsed = facts.threshold(server, model)
+    decided, benign = facts.classes(server, model, split.x_test), split.y_test == 1
+    at = np.flatnonzero(np.abs(np.array(facts.GRID) - parsed) < 1e-6)
+    for name, counts, true in (
+        ("missed", missed, (~benign & (decided == 1)).sum()),
+        ("alarms", alarms, (benign & (decided == 0)).sum()),
+    ):
+        if (counts[at] != true).any():  # `at` is empty where none of GRID is deployed
+            raise Failure(
+                f"At {parsed:g}, the threshold that is deployed, your table has {name} = "
+                f"{counts[at][0]:g}; on the test rows the server has {true}.",
+                help="Is it counted on the test rows, with `benign`, the probability of benign "
+                "from task 4's model? Missed: malignant, called benign. Alarms: benign, called "
+                "malignant. Did you change `me`? Then run everything from task 1 again.",
+            )
 
 
 def _better(missed: float, alarms: float) -> str:
@@ -228,6 +288,19 @@ def batching(server: Probe, model: str, requests: int, executions: int) -> None:
     read = "Read the counts before and after ask_together, and subtract."
     require.batch_counts(requests, executions, sent=114, config=config, help=read)
     facts.batched(server, model, facts.own_rows().x_train[: facts.TOGETHER])
+    if not _delay(config):  # task 8 may have left another one than task 5's
+        raise Failure(
+            "dynamic_batching has no delay above 0, so a request is batched only if the instance "
+            "is busy when it comes.",
+            help="Write the max_queue_delay_microseconds of task 5 into dynamic_batching, or one "
+            "of your delays of task 8 that is above 0, and deploy the folder again.",
+            credit=0.5,
+        )
+
+
+def _delay(config: Mapping[str, Any]) -> int:
+    """The delay in microseconds that the server parsed; 0 if there is none."""
+    return int((config.get("dynamic_batching") or {}).get("max_queue_delay_microseconds") or 0)
 
 
 @define(
@@ -241,7 +314,7 @@ def batching(server: Probe, model: str, requests: int, executions: int) -> None:
         'values = ask("forest", cancer.x_test[patient:patient + 1], "treeshap_output")[0]. The '
         "reasons are names[k] for the three largest abs(values[:30]); np.argsort helps.",
     ),
-    read="Read on: FIL's documentation, `treeshap_output`.",
+    read=f"Read on: lecture 2, notebook 08, and FIL's guide: {_GUIDE}explainability.md",
 )
 def shap(
     server: Probe, me: str, model: str, patient: int, values: Array, reasons: list[str]
@@ -250,6 +323,7 @@ def shap(
     config, split = require.backend(server, model, "fil"), facts.own_rows(me)
     size = "It is one value for each measurement and one for the bias."
     require.tensors(config, outputs={facts.SHAP: ("FP32", [31])}, help=size)
+    facts.trained_on(server, model, split)
     benign = facts.ask(server, model, split.x_test)[:, 1]
     row = whole("patient", patient, least=0, most=113, help="It is the number of a test row.")
     if split.y_test[row] != 0:
@@ -270,8 +344,7 @@ def shap(
             help="Take the highest probability that is at most 0.5.",
         )
     served = facts.shares(server, model, split.x_test[row : row + 1])[0]
-    again = "Hand over the 31 values of treeshap_output for this one patient. "
-    require.same_answer("values", values, served, help=f"{again}Ask again after the last deploy.")
+    _require_shares(values, served, row)
     order = np.argsort(-np.abs(served[:30]), kind="stable")[:3]
     given = texts("reasons", reasons, help="names[k] is the name of measurement k.")
     right = len({facts.feature_names()[place] for place in order}.intersection(given))
@@ -282,6 +355,19 @@ def shap(
             help="A share far below 0 weighs as much as one far above it. The last value is the "
             "bias, which is no measurement.",
             credit=0.5 if len(given) == 3 and right == 2 else 0.0,
+        )
+
+
+def _require_shares(values: Any, served: Array, row: int) -> None:
+    """Fail unless a student handed over the SHAP values that the server answers for a row."""
+    what = f"Hand over the 31 values of treeshap_output for row {row} alone. {_AGAIN}"
+    given = array("values", values, (31,), because="30 measurements and the bias", help=what)
+    allowed = tolerance.rounding(float(np.abs(served).max())).allowed
+    if wrong := int((np.abs(given - served) > allowed).sum()):
+        raise Failure(
+            f"{wrong} of the 31 numbers in `values` differ from what the server answers for row "
+            f"{row}, your `patient`.",
+            help=what,
         )
 
 
@@ -299,10 +385,13 @@ def shap(
 )
 def versions(server: Probe, me: str, model: str, first: Array, third: Array, plain: Array) -> None:
     """Versions 1 and 3 answer, version 2 does not, and who asks for none gets the newest."""
+    facts.named(model, "releases")
     require.backend(server, model, "fil")
     wanted = "Versions 1 and 3 are to answer. Look at version_policy."
     require.versions(server, model, (1, 3), help=wanted)
     split = facts.own_rows(me)
+    for number in (1, 3):
+        facts.trained_on(server, model, split, number)
     served = {version: facts.ask(server, model, split.x_test, version) for version in (1, 3, None)}
     for version, name, value in ((1, "first", first), (3, "third", third), (None, "plain", plain)):
         asked = f"version {version}" if version else "no version"
@@ -312,7 +401,7 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
                 f"Asked for {asked}, {model} is right about {right:.0%} of the test rows.",
                 help="Which model lies in which folder? One of the three must never be served.",
             )
-        again = f"Ask for cancer.x_test and {asked}, after the last deploy."
+        again = f"They are for cancer.x_test and {asked}. {_AGAIN}"
         require.same_answer(name, value, served[version], help=again)
     if np.array_equal(served[1], served[3]):
         raise Failure(
@@ -324,14 +413,14 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
     "a2.delays",
     needs=("a2.batching",),
     hints=(
-        "Do it once by hand: change the delay in config.pbtxt, deploy, count as in task 5, then "
-        "time ten single requests. After that put it into a loop.",
-        "re.sub can write the number into the config's text. time.perf_counter() before and after "
+        "Do it once for one delay: deploy_with, one ask_together that is not counted, then five "
+        "counts and ten single requests. After that put it into a loop.",
+        "np.median takes the median of a list. time.perf_counter() before and after "
         "ask(forest, cancer.x_test[:1]) times one request, in seconds.",
-        're.sub(r"(max_queue_delay_microseconds:)\\s*\\d+", rf"\\1 {delay}", text) gives the new '
-        "text for config.pbtxt; deploy; then runs.append(…) and lonely.append(np.median(…)).",
+        "For each delay: deploy_with(delay), ask_together(…); then runs.append(int(np.median("
+        "[count_executions(forest, cancer.x_test) for _ in range(5)]))) and the same for lonely.",
     ),
-    read="Lecture 1, notebook 05, draws what a delay does to each request.",
+    read="Read on: lecture 1, notebook 05, draws what a delay does to each request.",
 )
 def delays(
     server: Probe, model: str, delays: list[int], runs: list[int], lonely: list[float]
@@ -340,3 +429,42 @@ def delays(
     config = require.backend(server, model, "fil")
     most, least = facts.LONGEST_DELAY, facts.DELAYS
     require.delays(delays, runs, lonely, config=config, sent=114, at_least=least, longest=most)
+    waits, ran, took = array("delays", delays), array("runs", runs), array("lonely", lonely)
+    _require_lonely(waits, took)
+    _require_runs(waits, ran)
+    if not _delay(config):
+        raise Failure(
+            "forest is deployed with a delay of 0.",
+            help="Deploy it with one of your delays that is above 0.",
+        )
+
+
+def _require_lonely(waits: Array, took: Array) -> None:
+    """Fail if a lonely request took more than a second longer than the delay."""
+    for wait, ms in zip(waits, took, strict=True):
+        if ms > wait / 1000 + 1000:
+            raise Failure(
+                f"With a delay of {wait:g} µs a lonely request took {ms:g} ms by your list: "
+                "over a second longer than the delay.",
+                help="Are they milliseconds? If they are, the machine was busy: measure again.",
+            )
+
+
+def _require_runs(waits: Array, ran: Array) -> None:
+    """Fail if long delays made no batches, or far smaller ones than short delays made."""
+    for wait, count in zip(waits, ran, strict=True):
+        if wait >= facts.LONG_DELAY and count > 0.9 * 114:
+            raise Failure(
+                f"With a delay of {wait:g} µs 114 requests took {count:g} executions by your list: "
+                "hardly one was batched with another.",
+                help="Are they sent by ask_together, and was the folder deployed with this delay?",
+            )
+    short, long = int(waits.argmin()), int(waits.argmax())
+    if ran[long] > 3 * ran[short] + 5:  # counts of single tries jump, medians much less
+        raise Failure(
+            f"By your list 114 requests took {ran[short]:g} executions with {waits[short]:g} µs, "
+            f"and {ran[long]:g} with {waits[long]:g} µs. A longer delay makes larger batches, so "
+            "fewer executions.",
+            help="Are `runs` and `delays` in the same order? Is each count the median of five "
+            "tries? If both are so, the machine was busy: measure again.",
+        )

@@ -55,6 +55,8 @@ GRID = [step / 100 for step in range(5, 100, 5)]
 ALARMS = 0.1
 #: Task 8: the longest delay in microseconds, and how many delays are compared at least.
 LONGEST_DELAY, DELAYS = 100_000, 4
+#: From this delay on, requests that are sent at once share batches on any machine: task 5's delay.
+LONG_DELAY = 5000
 #: How many requests of one row the batching check sends at once.
 TOGETHER = 100
 
@@ -126,6 +128,15 @@ def ask(server: Probe, model: str, rows: Array, version: int | None = None) -> A
     return answer
 
 
+def named(model: Any, folder: str) -> None:
+    """Fail if a student hands over another model than that of `models/<folder>`."""
+    if isinstance(model, str) and model != folder:
+        raise Failure(
+            f"This check is about the model of models/{folder}; you handed over {model[:60]!r}.",
+            help=f'Hand over the name that deploy("models/{folder}") returns.',
+        )
+
+
 def agree(what: str, got: Array, expected: Array, whose: str, *, trees: int = 60) -> None:
     """Fail unless two tables of probabilities, each from so many trees, agree."""
     require.agreement(
@@ -184,6 +195,65 @@ def follows_recipe_lightgbm(server: Probe, model: str) -> None:
     _compare(model, found, RECIPE_LIGHTGBM, "RECIPE_LIGHTGBM")
 
 
+def trained_on(server: Probe, model: str, split: data.Split, version: int = 1) -> None:
+    """Fail if the deployed file of XGBoost was made from other rows than a student's.
+
+    The first tree says of each node how much its rows weigh. Before the first tree all rows have
+    the probability `base`, so each of them weighs base (1 - base), and the rows can be counted. A
+    file of another form passes: to find that is the business of `follows_recipe`.
+    """
+    try:
+        file = _deployed(server, model, "xgboost.json", version)
+        learner = bounded_json.loads(file)["learner"]
+        base = float(learner["learner_model_param"]["base_score"].strip("[]"))
+        tree = learner["gradient_booster"]["model"]["trees"][0]
+        counted = _rows_of_nodes(tree, split.x_train)
+        said = {node: float(tree["sum_hessian"][node]) / (base * (1 - base)) for node in counted}
+    except (Failure, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return
+    except (ZeroDivisionError, OverflowError):
+        return
+    if any(not abs(said[node] - count) < 0.5 for node, count in counted.items()):
+        raise _other_rows(model if version == 1 else f"Version {version} of {model}")
+
+
+def trained_on_lightgbm(server: Probe, model: str, split: data.Split) -> None:
+    """Fail if the deployed file of LightGBM was made from other rows than a student's.
+
+    It says the smallest and the largest value of each measurement among the training rows.
+    """
+    text = _deployed(server, model, "model.txt").decode("utf-8", errors="replace")
+    line = re.search(r"^feature_infos=(.{1,4000})$", text, re.MULTILINE)
+    ranges = re.findall(r"\[([-+.\de]{1,30}):([-+.\de]{1,30})\]", line[1]) if line else []
+    try:
+        said = np.array(ranges, dtype=np.float64)
+    except ValueError:
+        return
+    true = np.stack([split.x_train.min(axis=0), split.x_train.max(axis=0)], axis=1)
+    if said.shape == true.shape and not np.allclose(said, true, rtol=1e-5, atol=1e-9):
+        raise _other_rows(model)
+
+
+def _other_rows(model: str) -> Failure:
+    return Failure(
+        f"{model} was not trained on the training rows that are drawn for `me`.",
+        help="Did you change `me`? Then run everything from task 1 again. If not: train on "
+        "cancer.x_train and cancer.y_train, on all of their rows and no others.",
+    )
+
+
+def _rows_of_nodes(tree: Any, rows: Array) -> dict[int, int]:
+    """How many rows come to each of the first nodes of a tree in XGBoost's JSON."""
+    here = {0: np.ones(len(rows), dtype=bool)}
+    for node in range(min(len(tree["left_children"]), 15)):
+        left, right = int(tree["left_children"][node]), int(tree["right_children"][node])
+        if node in here and left != -1:
+            border = np.float32(tree["split_conditions"][node])
+            goes_left = rows[:, int(tree["split_indices"][node])] < border
+            here[left], here[right] = here[node] & goes_left, here[node] & ~goes_left
+    return {node: int(mask.sum()) for node, mask in here.items()}
+
+
 def _compare(
     model: str, found: dict[str, tuple[object, bool]], recipe: dict[str, Any], name: str
 ) -> None:
@@ -196,18 +266,18 @@ def _compare(
             )
 
 
-def _deployed(server: Probe, model: str, file: str) -> bytes:
-    """The file of version 1 of a model, as it lies in the server's repository."""
+def _deployed(server: Probe, model: str, file: str, version: int = 1) -> bytes:
+    """The file of a version of a model, as it lies in the server's repository."""
     require.backend(server, model, "fil")  # so it is a model's name, and no path
-    path = server.server.repository / model / "1" / file
+    path = server.server.repository / model / str(version) / file
     try:
         if not path.is_symlink() and path.stat().st_size <= bounded_json.MOST_BYTES:
             return path.read_bytes()
     except OSError:
         pass
     raise Failure(
-        f"{model} has no file 1/{file} that can be read.",
-        help=f"Save the model as models/{model}/1/{file}, and deploy the folder again.",
+        f"{model} has no file {version}/{file} that can be read.",
+        help=f"Save the model as models/{model}/{version}/{file}, and deploy the folder again.",
     )
 
 

@@ -9,6 +9,8 @@ VERDICT = "models/verdict/config.pbtxt"
 RELEASES = "models/releases/config.pbtxt"
 OF_FOREST = ("a2.forest", "a2.probabilities", "a2.labels", "a2.batching", "a2.shap", "a2.delays")
 NO_FOREST = dict.fromkeys(OF_FOREST, NOTHING)
+OTHER_ID = 'me = "anna"\n'
+CHANGED = "Did you change `me`?"
 NO_VERDICT = dict.fromkeys(("a2.classes", "a2.threshold"), NOTHING)
 
 PASTED = '''\
@@ -34,6 +36,31 @@ class TritonPythonModel:
 '''
 
 MUTANTS = (
+    # -- `me` was changed, and not everything was run again ----------------------------------------
+    Mutant(
+        "me: changed after task 1",
+        (
+            Edit(
+                "a2.serve", "forest = deploy(", f"{OTHER_ID}cancer = own_rows(me)\nforest = deploy("
+            ),
+        ),
+        {
+            "a2.probabilities": CHANGED,
+            "a2.labels": CHANGED,
+            "a2.threshold": "verdict is deployed with 0.55, and your `threshold` is",
+            "a2.shap": CHANGED,
+        },
+    ),
+    Mutant(
+        "me: changed after the training of task 4",
+        (Edit("a2.verdict", "verdict = deploy(", f"{OTHER_ID}verdict = deploy("),),
+        {
+            "a2.classes": CHANGED,
+            "a2.threshold": WAITS,
+            "a2.shap": CHANGED,
+            "a2.versions": CHANGED,
+        },
+    ),
     # -- the config of forest ----------------------------------------------------------------------
     Mutant(
         "forest: wrong dtype",
@@ -89,7 +116,38 @@ MUTANTS = (
     Mutant(
         "forest: not for newer containers",
         (Edit(FOREST, 'parameters { key: "is_classifier" value: { string_value: "true" } }', ""),),
-        {"a2.forest": "is_classifier"},
+        {"a2.forest": "The parameter is_classifier is missing."},
+    ),
+    Mutant(
+        "forest: not for older containers",
+        (
+            Edit(
+                FOREST,
+                '"output_class" value: { string_value: "true" }',
+                '"output_class" value: { string_value: "false" }',
+            ),
+        ),
+        {"a2.forest": "output_class is 'false'"},
+    ),
+    Mutant(
+        "forest: the model of task 7",
+        (
+            Edit(
+                "a2.serve",
+                'forest = deploy("models/forest").name',
+                "for version in (1, 3):\n"
+                '    save_xgboost(model, f"models/releases/{version}/xgboost.json")\n'
+                'forest = deploy("models/releases").name',
+            ),
+        ),
+        {
+            "a2.forest": "you handed over 'releases'",
+            "a2.probabilities": WAITS,
+            "a2.labels": WAITS,
+            "a2.batching": WAITS,
+            "a2.shap": WAITS,
+            "a2.delays": WAITS,
+        },
     ),
     Mutant(
         "forest: classes instead of probabilities",
@@ -198,9 +256,9 @@ MUTANTS = (
             ),
         ),
         {
-            "a2.probabilities": "trained by RECIPE",
-            "a2.labels": "of 100 other rows",
-            "a2.shap": "SHAP values of other rows differ",
+            "a2.probabilities": "train on cancer.x_train and cancer.y_train",
+            "a2.labels": "was not trained on the training rows",
+            "a2.shap": "was not trained on the training rows",
         },
     ),
     Mutant(
@@ -241,6 +299,23 @@ MUTANTS = (
         "labels: all three parts handed over",
         (Edit("a2.names", '.split(":")[2]', ""),),
         {"a2.labels": "holds 10 values; 0 of the 10 texts"},
+    ),
+    Mutant(
+        "labels: of all test rows",
+        (Edit("a2.names", "cancer.x_test[:10]", "cancer.x_test"),),
+        {"a2.labels": "`answers` has 114 values; ten are wanted."},
+    ),
+    Mutant(
+        "labels: a column, as the server answers",
+        (
+            Edit(
+                "a2.names",
+                "answers = [text",
+                "answers = [[text",
+            ),
+            Edit("a2.names", "[2] for text", "[2]] for text"),
+        ),
+        right=True,
     ),
     Mutant(
         "labels: one line only",
@@ -315,6 +390,62 @@ MUTANTS = (
         stops="arg is an empty sequence",
     ),
     Mutant(
+        "verdict: classes in place of probabilities",
+        (
+            Edit("a2.verdict", "predict_proba(cancer.x_test)[:, 1]", "predict(cancer.x_test)"),
+            Edit("a2.choose", "max(kept)", "9"),
+            Edit("a2.choose", "GRID[min(kept, key", "GRID[min([9], key"),
+        ),
+        {"a2.classes": "`benign` holds only 0 and 1", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: trained on the test rows too",
+        (
+            Edit(
+                "a2.verdict",
+                "fit(cancer.x_train, cancer.y_train)",
+                "fit(np.r_[cancer.x_train, cancer.x_test], np.r_[cancer.y_train, cancer.y_test])",
+            ),
+        ),
+        {"a2.classes": "verdict was not trained on the training rows", "a2.threshold": WAITS},
+    ),
+    Mutant(
+        "verdict: the model of task 2",
+        (Edit("a2.choose", 'deploy("models/verdict").name', "forest"),),
+        {"a2.threshold": "This check is about the model of models/verdict"},
+    ),
+    Mutant(
+        "verdict: counted on the training rows",
+        (
+            Edit("a2.choose", "cancer.y_test", "cancer.y_train"),
+            Edit(
+                "a2.choose",
+                "missed = [",
+                "benign = trees.predict_proba(cancer.x_train)[:, 1]\nmissed = [",
+            ),
+        ),
+        {"a2.threshold": "Is it counted on the test rows"},
+    ),
+    Mutant(
+        "verdict: counted without a look at the truth",
+        (Edit("a2.choose", "((benign > t) & (cancer.y_test == 0))", "(benign > t)"),),
+        {"a2.threshold": "only 42 of the test rows are malignant"},
+    ),
+    Mutant(
+        "verdict: counted with 1 - benign",
+        (
+            Edit("a2.choose", "benign > t", "1 - benign > t"),
+            Edit("a2.choose", "benign <= t", "1 - benign <= t"),
+            Edit("a2.choose", "allowed = 0.1", "allowed = 1"),
+        ),
+        {"a2.threshold": "At 0.55, the threshold that is deployed, your table has missed"},
+    ),
+    Mutant(
+        "verdict: counted with the model of task 2",
+        (Edit("a2.choose", "missed = [", "benign = library[:, 1]\nmissed = ["),),
+        {"a2.threshold": "from task 4's model?"},
+    ),
+    Mutant(
         "verdict: raw scores",
         (Edit("a2.verdict", "cancer.x_test)[:, 1]", "cancer.x_test, raw_score=True)"),),
         {"a2.classes": "lie outside 0 to 1", "a2.threshold": WAITS},
@@ -343,7 +474,7 @@ MUTANTS = (
     Mutant(
         "verdict: the choice is not in the config",
         (Edit(VERDICT, '"0.55"', '"0.5"'),),
-        {"a2.threshold": "whose threshold is 0.5"},
+        {"a2.threshold": "verdict is deployed with 0.5, and your `threshold` is 0.55"},
     ),
     Mutant(
         "verdict: 0.5 because it is 0.5",
@@ -402,6 +533,19 @@ MUTANTS = (
             Edit("a2.count", "executions = int(", "executions = 9 + 0 * int("),
         ),
         {"a2.batching": "has no dynamic_batching", "a2.delays": WAITS},
+        stops="Write a max_queue_delay_microseconds",
+    ),
+    Mutant(
+        "batching: no delay",
+        (
+            Edit(FOREST, "{ max_queue_delay_microseconds: 5000 }", "{ }"),
+            Edit("a2.count", "executions = int(", "executions = 9 + 0 * int("),
+        ),
+        {
+            "a2.batching": "batched",  # "… only if the instance is busy", or hardly at all
+            "a2.delays": "`runs` is empty",
+        },
+        stops="Write a max_queue_delay_microseconds",
     ),
     Mutant(
         "batching: counts of one request",
@@ -473,7 +617,7 @@ MUTANTS = (
     Mutant(
         "shap: another patient's values",
         (Edit("a2.explain", "patient : patient + 1", "patient + 1 : patient + 2"),),
-        {"a2.shap": "The values in `values` differ"},
+        {"a2.shap": "of the 31 numbers in `values` differ from what the server answers for row"},
     ),
     Mutant(
         "shap: the smallest reasons",
@@ -550,6 +694,34 @@ MUTANTS = (
         "delays: seconds in place of milliseconds",
         (Edit("a2.vary", "return 1000 * (", "return 1 * ("),),
         {"a2.delays": "With a delay of 500 µs"},
+    ),
+    Mutant(
+        "delays: microseconds in place of milliseconds",
+        (Edit("a2.vary", "return 1000 * (", "return 1e6 * ("),),
+        {"a2.delays": "over a second longer than the delay"},
+    ),
+    Mutant(
+        "delays: requests that nothing batches",
+        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(5000)\nruns = [114] * 4\n"),),
+        {"a2.delays": "With a delay of 5000 µs 114 requests took 114 executions"},
+    ),
+    Mutant(
+        "delays: runs in the other order",
+        (Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(5000)\nruns = [2, 3, 15, 50]\n"),),
+        {"a2.delays": "Are `runs` and `delays` in the same order?"},
+    ),
+    Mutant(
+        "delays: none deployed",
+        (
+            Edit("a2.vary", "[500, 2000,", "[0, 500, 2000,"),
+            Edit("a2.vary", "deploy_with(5000)\n", "deploy_with(0)\nruns = [30, 15, 9, 4, 2]\n"),
+        ),
+        {"a2.batching": "batched", "a2.delays": "forest is deployed with a delay of 0."},
+    ),
+    Mutant(
+        "delays: from 0 on",
+        (Edit("a2.vary", "[500, 2000,", "[0, 500, 2000,"),),
+        right=True,
     ),
     Mutant(
         "delays: another one deployed",

@@ -122,12 +122,12 @@ def secret_labels(server: Probe, me: str, model: str) -> None:
 
 @hidden("a2.classes")
 def secret_classes(server: Probe, me: str, model: str, library: Array) -> None:
-    """The values in `library`, and the classes of secret rows, are those of the recipe's model."""
+    """The values in `benign`, and the classes of secret rows, are those of the recipe's model."""
     reference = lightgbm_model(me)
     require.close(
         np.asarray(library),
         reference.predict_proba(facts.own_rows(me).x_test)[:, 1],
-        what="the values in `library`",
+        what="the values in `benign`",
         tolerance=facts.probability_tolerance(leaf=facts.LEAF_LIGHTGBM),
         help="They are compared with those of a model trained by RECIPE_LIGHTGBM on the training "
         "rows: the probability of benign, for each test row.",

@@ -375,7 +375,7 @@ def fil_format(evidence: Evidence, said: Said) -> Advice:
 #: What to write for a FIL parameter that the config lacks.
 _REQUIRED = {
     "output_class": '"true" for a classifier, "false" for a model that gives a number',
-    "threshold": 'the score from which on a row is of class 1, e.g. "0.5"',
+    "threshold": 'the score above which a row is of class 1, e.g. "0.5"',
     "model_type": "the format of the model's file: xgboost_json, xgboost_ubj, lightgbm or "
     "treelite_checkpoint",
 }
