@@ -13,11 +13,12 @@ from grader.checks import a6_facts as facts
 from grader.checks import a6_knobs as knobs_of
 from grader.checks import a6_loop as loop
 from grader.checks import a6_network as network
-from grader.checks import a6_sampling as drawn
+from grader.checks import a6_sampling as drawing
 from grader.checks import a6_stream as streamed
 from grader.checks import a6_vllm as engine
 from grader.checks import require, values
 from grader.checks.define import define
+from grader.checks.failure import Failure
 from grader.checks.probe import Array, Probe
 
 #: The judge loads models of these backends only.
@@ -29,20 +30,20 @@ _COMPLETE = "The config was complete: take it from a fresh copy."
 @define(
     "a6.step",
     hints=(
-        "Begin with one prompt alone: no filling, a mask of ones behind one 0 for the empty cache, "
+        "Begin with one prompt alone: no padding, a mask of ones behind one 0 for the empty cache, "
         "positions 0, 1, 2, …. Then two of different lengths.",
-        "ids and mask are tables of zeros into which each row is written from the right: "
-        "ids[row, width - len(tokens):] = tokens. Positions are mask.cumsum(axis=1) - 1, at least "
-        "0. np.pad(mask, ((0, 0), (1, 0))) adds the cache's column.",
+        "Positions count the ones of the mask: mask.cumsum(axis=1) - 1, at least 0. "
+        "np.pad(mask, ((0, 0), (1, 0))) adds the cache's column on the left.",
         "Second step: input_ids is first.argmax(axis=1)[:, None], position_ids the last column of "
         "the positions plus 1, past is `present`, and the mask of the first step gets a column of "
         "ones on the right.",
     ),
-    read="Read on: model_repository/llama_tokenizer/1/model.py fills rows up; lecture 2, notebook "
+    read="Read on: model_repository/llama_tokenizer/1/model.py pads rows; lecture 2, notebook "
     "12, has the tensors of llama_onnx.",
 )
 def step(server: Probe, me: str, model: str, first: Array, second: Array) -> None:
     """You have asked the network for two tokens after two prompts, the second with the cache."""
+    loop.is_meant(model, facts.STEP)
     require.backend(server, model, "onnxruntime")
     loop.own_network(server, me, facts.own_prompts(me)[:4])
     pair = facts.own_pair(me)
@@ -50,6 +51,7 @@ def step(server: Probe, me: str, model: str, first: Array, second: Array) -> Non
     before = [facts.tokenizer().encode(prompt).ids for prompt in pair]
     given = values.array("first", first, shape, because=each, help="It is the output logits.")
     right = np.array([network.logits(me, row)[-1] for row in before])
+    _not_exchanged(me, before, right, given)
     loop.same_scores("first", given, right, ("the shorter prompt", "the longer prompt"))
     given = values.array("second", second, shape, because=each, help="It is the output logits.")
     after = [[*row, int(scores.argmax())] for row, scores in zip(before, right, strict=True)]
@@ -57,23 +59,38 @@ def step(server: Probe, me: str, model: str, first: Array, second: Array) -> Non
     loop.same_scores("second", given, right, ("the shorter prompt", "the longer prompt"))
 
 
+def _not_exchanged(me: str, before: list[list[int]], right: Array, given: Array) -> None:
+    """Fail where `first` holds the scores of the second step."""
+    allowed = network.tolerance().allowed
+    if np.abs(given - right).max() <= allowed:
+        return
+    after = [[*row, int(scores.argmax())] for row, scores in zip(before, right, strict=True)]
+    later = np.array([network.logits(me, row)[-1] for row in after])
+    if np.abs(given - later).max() <= allowed:
+        raise Failure(
+            "`first` holds the scores of the second step.",
+            help="`first` is the `logits` of the first request, `second` that of the second one.",
+        )
+
+
 @define(
     "a6.greedy",
     hints=(
-        "Take your cells of task 1: the first step is the same. What must become a loop, and what "
-        "changes for the next step? Begin with one prompt; then a request with two.",
+        "Take your cell of task 1: the second step is the same for all later steps. What must "
+        "become a loop? Begin with one prompt; then a request with two.",
         "`ask` makes pb_utils.InferenceRequest(model_name=…, inputs=[pb_utils.Tensor(name, array), "
         "…], requested_output_names=[…]).exec(); look at has_error() first. In `write`, after each "
-        "step: keep the rows that go on, in answers, mask, places and cache alike.",
-        "The loop: scores, cache = ask(ids, places, mask, cache); for each row "
+        "step: keep the rows that go on, in answers, mask, positions and cache alike.",
+        "The loop: scores, cache = ask(ids, positions, mask, cache); for each row "
         "answer.add(*answer.choose(scores_of_row)); on = [row for row, answer in "
         "enumerate(answers) if not answer.reason]; index everything with on; ids = the last token "
-        "of each, places = places[:, -1:] + 1, mask one column of ones wider.",
+        "of each, positions = positions[:, -1:] + 1, mask one column of ones wider.",
     ),
     read="Read on: model_repository/chat_bls/1/model.py has such a loop, for another network.",
 )
 def greedy(server: Probe, me: str, model: str) -> None:
     """At temperature 0 each row gets the network's likeliest tokens, and ends by itself."""
+    loop.is_meant(model, facts.CHAT)
     config = require.backend(server, model, "python")
     with require.all_of(help=_COMPLETE):
         require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.ANSWER)
@@ -107,11 +124,15 @@ def greedy(server: Probe, me: str, model: str) -> None:
 )
 def sampling(server: Probe, me: str, model: str) -> None:
     """Tokens are drawn from the nucleus, as often as they should be; a seed repeats a draw."""
+    loop.is_meant(model, facts.CHAT)
     prompts = facts.own_prompts(me)
-    drawn.seeds_repeat(server, me, model, prompts[:5], 11)
-    seeds = range(100, 100 + drawn.DRAWS)
-    for prompt, top_p in ((prompts[-1], 0.8), drawn.telling(me, prompts, 0.8)):
-        drawn.frequencies(server, me, model, prompt, seeds, temperature=0.8, top_p=top_p)
+    drawing.seeds_repeat(server, me, model, prompts[:5], 11)
+    seeds = range(100, 100 + drawing.DRAWS)
+    prompt, temperature, top_p = drawing.telling_chances(me, prompts)
+    drawing.frequencies(server, me, model, prompt, seeds, temperature=temperature, top_p=top_p)
+    prompt, top_p = drawing.telling(me, prompts, 0.8)
+    drawing.frequencies(server, me, model, prompt, seeds, temperature=0.8, top_p=top_p)
+    drawing.successive(server, me, model, prompts, range(1000, 1000 + drawing.PAIRS))
 
 
 @define(
@@ -131,7 +152,8 @@ def sampling(server: Probe, me: str, model: str) -> None:
 )
 def stops(server: Probe, me: str, model: str) -> None:
     """An answer ends before the first stop text, in its own row, and says why it ended."""
-    drawn.stops(server, me, model, facts.own_prompts(me)[:8])
+    loop.is_meant(model, facts.CHAT)
+    drawing.stops(server, me, model, facts.own_prompts(me)[:8])
 
 
 @define(
@@ -152,6 +174,7 @@ def stops(server: Probe, me: str, model: str) -> None:
 )
 def refusals(server: Probe, model: str) -> None:
     """A bad request is refused by itself, and its sender reads why."""
+    loop.is_meant(model, facts.CHAT)
     loop.refuses_each(server, model, loop.BAD)
     loop.refuses_row(server, model)
 
@@ -174,15 +197,17 @@ def refusals(server: Probe, model: str) -> None:
 )
 def stream(server: Probe, me: str, model: str) -> None:
     """Tokens come one by one, in order, with an end; no part of a stop text is ever sent."""
+    loop.is_meant(model, facts.STREAM)
     config = require.backend(server, model, "python")
     with require.all_of(help=_COMPLETE):
         require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.ANSWER)
     prompts = facts.own_prompts(me)
-    streamed.streams_greedy(server, me, model, prompts[:4])
-    streamed.comes_at_once(server, me, model, prompts)
-    streamed.stops(server, me, model, prompts[:6])
     bad = {name: rows[0] for name, rows in loop.bad_request("A list", '{"top_p": 7}').items()}
-    streamed.refuses(server, model, bad, "a top_p of 7")
+    with streamed.same_writing(server):
+        streamed.streams_greedy(server, me, model, prompts[:4])
+        streamed.comes_at_once(server, me, model, prompts)
+        streamed.stops(server, me, model, prompts[:6])
+        streamed.refuses(server, model, bad, "a top_p of 7")
 
 
 @define(
@@ -203,6 +228,7 @@ def stream(server: Probe, me: str, model: str) -> None:
 )
 def clients(server: Probe, me: str, model: str) -> None:
     """Clients at once get their own answers, side by side; one that leaves ends the work."""
+    loop.is_meant(model, facts.STREAM)
     prompts = facts.own_prompts(me)
     long = streamed.comes_at_once(server, me, model, prompts)
     streamed.together(server, me, model, prompts[:4], long)
@@ -258,7 +284,7 @@ def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
         "One temperature first: facts.requests_of([prompts[0]] * 8, […eight dicts…]) makes a "
         "request with a seed per row, and infer(drawing, …) asks. What is the mean surprise?",
         "The logprobs are an output of `chat`, of the same shape as token_ids; those of the "
-        "filling do not count.",
+        "padding do not count.",
         "For each temperature: ask for 8 rows with seeds of their own, keep the tokens that are "
         "not -1, surprise = -logprobs[tokens != -1].mean(), variety = len(set of all tokens) / "
         "number of all tokens.",
@@ -270,12 +296,13 @@ def knobs(
     me: str,
     model: str,
     temperatures: list[float],
-    answers: list[list[list[int]]],
+    drawn: list[list[list[int]]],
     surprise: list[float],
     variety: list[float],
 ) -> None:
     """You have measured what the temperature does to the answers, with answers that show it."""
-    found = knobs_of.read(me, temperatures, answers)
+    loop.is_meant(model, facts.CHAT)
+    found = knobs_of.read(me, temperatures, drawn)
     knobs_of.same_figures(me, found, surprise, variety)
     knobs_of.drawn_so(me, found)
     require.backend(server, model, "python")

@@ -24,7 +24,7 @@ from .probe import Array, Probe
 
 OUTPUTS = tuple(facts.ANSWER)
 _PADDING = (
-    "Shorter prompts are filled up on the left. Three things must say so: the mask is 0 there, the "
+    "Shorter prompts are padded on the left. Three things must say so: the mask is 0 there, the "
     "positions count a row's own tokens only, and the cache's first column stays hidden."
 )
 
@@ -51,7 +51,18 @@ def ask(
 ) -> list[Written]:
     """The answers to one request with a row for each prompt."""
     request = facts.requests_of(prompts, [dict(one) for one in wanted])
-    return read(model, server.infer(model, request, outputs=OUTPUTS), len(prompts))
+    try:
+        return read(model, server.infer(model, request, outputs=OUTPUTS), len(prompts))
+    except Failure as failure:
+        if f"idx={small_llama.CONTEXT}" not in failure.rationale:
+            raise
+        raise Failure(
+            failure.rationale,
+            help=f"A step asked for position {small_llama.CONTEXT}, which the network does not "
+            "have. Does the loop go on with an answer that has ended? Do positions grow by 1 in "
+            "each step?",
+            unquoted=failure.unquoted,
+        ) from None
 
 
 def ask_each(
@@ -86,8 +97,8 @@ def read(model: str, answer: Mapping[str, Array], rows: int) -> list[Written]:
         count = int(filled[0]) if filled.size else tokens.shape[1]
         if (tokens[row, count:] != facts.FILLED).any():
             raise Failure(
-                f"In row {row} of token_ids of {model}, tokens stand after {facts.FILLED}.",
-                help=f"{facts.FILLED} fills up a row after its last token.",
+                f"In row {row + 1} of token_ids of {model}, tokens stand after {facts.FILLED}.",
+                help=f"{facts.FILLED} pads a row after its last token.",
             )
         found.append(
             written(
@@ -201,6 +212,21 @@ def right_end(me: str, prompt: str, answer: Written, max_tokens: int, which: str
             "context.",
         )
     wanted = "length" if count == most else "stop"
+    if not answer.reason and not count:
+        raise Failure(
+            f"{which.capitalize()} has no token, and finish_reason is empty: nothing was written.",
+            help="The loop must go on until finish_reason of each answer is set: the network gives "
+            "scores, `choose` a token, `add` puts it into the answer.",
+        )
+    if not answer.reason:
+        raise Failure(
+            f"{which.capitalize()} ends after {count} token{'s' * (count != 1)}, and finish_reason "
+            f"is empty; {wanted!r} belongs there.",
+            help="An answer goes on until `add` sets its own reason: at the end of text, or when "
+            "it has as many tokens as it may have."
+            + (" The end of another row must not end this one." if "row" in which else ""),
+            unquoted=f"finish_reason of {which} is empty.",
+        )
     if answer.reason != wanted:
         raise Failure(
             f"finish_reason of {which} is {answer.reason[:20]!r}; it has {count} tokens, where "

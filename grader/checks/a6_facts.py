@@ -42,7 +42,7 @@ _OPENINGS = (
     "The value of", "A generator", "Python does not", "In the current", "The expression",
     "Note that the", "All the methods", "The first argument", "Dictionaries",
 )  # fmt: skip
-#: What fills up a row of `token_ids`.
+#: What pads a row of `token_ids`.
 FILLED = -1
 #: An empty cache for one row: it has one column, which the mask hides.
 EMPTY = (2 * small_llama.LAYERS, small_llama.HEADS, 1, small_llama.HEAD)
@@ -192,7 +192,12 @@ def request(prompts: Sequence[str], **wanted: Any) -> dict[str, Array]:
 
 
 def requests_of(prompts: Sequence[str], wanted: Sequence[dict[str, Any]]) -> dict[str, Array]:
-    """The same, each row with parameters of its own."""
+    """The inputs of one request to `chat`, in which each row has parameters of its own.
+
+    Example::
+
+        requests_of(["A list"] * 2, [{"temperature": 1, "seed": 1}, {"temperature": 1, "seed": 2}])
+    """
     parameters = [json.dumps(one) for one in wanted]
     return {"text_input": as_text(prompts), "sampling_parameters": as_text(parameters)}
 

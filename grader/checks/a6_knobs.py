@@ -55,24 +55,25 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
         )
     form = "For each temperature a list of answers, each of them a list of tokens."
     if not isinstance(answers, list) or len(answers) != tried.size:
-        raise Failure("`answers` has not one list per temperature.", help=form)
+        raise Failure("`drawn` has not one list per temperature.", help=form)
     room = small_llama.CONTEXT - len(facts.tokenizer().encode(prompt).ids)
     for some in answers:
         if not isinstance(some, list) or not ANSWERS <= len(some) <= 8 * ANSWERS:
             raise Failure(
-                f"`answers` has not {ANSWERS} answers (at most {8 * ANSWERS}) for each "
-                "temperature.",
+                f"For one temperature `drawn` has "
+                f"{len(some) if isinstance(some, list) else 'no list of'} answers; {ANSWERS} to "
+                f"{8 * ANSWERS} are wanted for each.",
                 help=form,
             )
         for tokens in some:
             if not isinstance(tokens, list) or not all(_is_token(token) for token in tokens):
-                raise Failure("`answers` holds something else than lists of tokens.", help=form)
+                raise Failure("`drawn` holds something else than lists of tokens.", help=form)
             if len(tokens) > min(MOST, room):
                 raise Failure(
-                    f"`answers` holds an answer of {len(tokens)} tokens; max_tokens is {MOST}."
+                    f"`drawn` holds an answer of {len(tokens)} tokens; max_tokens is {MOST}."
                 )
         if not any(some):
-            raise Failure("For one temperature all lists in `answers` are empty.", help=form)
+            raise Failure("For one temperature all lists in `drawn` are empty.", help=form)
     return Draws([float(one) for one in tried], answers)
 
 
@@ -108,8 +109,8 @@ def same_figures(me: str, draws: Draws, surprise: Any, variety: Any) -> None:
         off = float(np.abs(given - truth).max())
         if off > 0.005:
             raise Failure(
-                f"`{name}` is off by up to {off:.2g}, computed anew from `answers`.",
-                help=f"It is {what} of a temperature's answers together. The filling of shorter "
+                f"`{name}` is off by up to {off:.2g}, computed anew from `drawn`.",
+                help=f"It is {what} of a temperature's answers together. The padding of shorter "
                 "rows does not count.",
             )
 
@@ -152,6 +153,8 @@ def drawn_so(me: str, draws: Draws) -> None:
             raise Failure(
                 f"The answers for temperature {temperature:g} do not look as if they were drawn "
                 f"at it: they are {off:.0f} standard deviations off.",
-                help="Ask `chat` with this temperature and nothing else: top_p stays 1, "
-                f"max_tokens is {MOST}, the prompt is prompts[0].",
+                help="Were they asked for with this temperature and nothing else? top_p stays 1, "
+                f"max_tokens is {MOST}, the prompt is prompts[0]. If so, `choose` does not draw as "
+                "it should: look at it again (a6.sampling tests the first two tokens of an answer "
+                "only).",
             )

@@ -6,6 +6,7 @@ Students get this file: it holds no expected answer.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,10 +28,12 @@ from .probe import Array, Counts, Probe, Refusal
 #: steps longer, so the best of some tries counts.
 _SHARE, _TRIES = 0.6, 4
 _LONG, _STEPS = 200, 20
+#: So many seconds `llama_step` may go on with what was asked before a check.
+_IDLE = 3.0
 
 
 def first_step(prompts: Sequence[str]) -> dict[str, Array]:
-    """The inputs of llama_step for the first token after each prompt, filled up on the left."""
+    """The inputs of llama_step for the first token after each prompt, padded on the left."""
     rows = [facts.tokenizer().encode(prompt).ids for prompt in prompts]
     width = max(map(len, rows))
     ids = np.zeros((len(rows), width), np.int64)
@@ -62,24 +65,64 @@ def own_network(server: Probe, me: str, prompts: Sequence[str]) -> None:
     )
 
 
+def is_meant(model: Any, name: str) -> None:
+    """Fail where another of the assignment's models was handed over than the one meant."""
+    others = {facts.STEP, facts.CHAT, facts.STREAM, facts.VLLM} - {name}
+    if isinstance(model, str) and model in others:
+        raise Failure(
+            f"This check is about the model {name}; {model} was handed over.",
+            help=f'Hand over what deploy("models/{name}").name returns.',
+        )
+
+
+def is_idle(server: Probe) -> None:
+    """Fail where somebody else calls `llama_step`: then its counts say nothing.
+
+    A model that was unloaded while its loop did not end goes on calling. An answer whose client has
+    left may also go on for some seconds, so this looks for three seconds.
+    """
+    began = time.monotonic()
+    before = first = server.counts(facts.STEP)
+    while True:
+        time.sleep(0.1)
+        now = server.counts(facts.STEP)
+        if now == before:
+            return
+        if time.monotonic() - began > _IDLE:
+            break
+        before = now
+    raise Failure(
+        f"{facts.STEP} took {(now - first).executions} steps while this check asked for nothing: "
+        "something else calls it, so the check cannot count the steps of your model.",
+        help="If no other notebook asks: an earlier version of your model still runs, because its "
+        "loop does not end, and a new deploy does not stop it. In a terminal, `workbook stop` and "
+        "then `workbook serve --detach` end it; then run the cells that deploy again.",
+        unquoted=f"{facts.STEP} is called while the check asks for nothing.",
+    )
+
+
 def same_scores(name: str, given: Array, right: Array, rows: Sequence[str]) -> None:
     """Fail unless the scores that a student handed over are the network's, row by row."""
     off = np.abs(given - right).max(axis=1) > network.tolerance().allowed
     if not off.any():
         return
+    if np.abs(given[::-1] - right).max() <= network.tolerance().allowed:
+        raise Failure(
+            f"The two rows of `{name}` are exchanged.",
+            help="Row 1 belongs to the first prompt of `pair`, row 2 to the second.",
+        )
     if off.all():
         raise Failure(
             f"Both rows of `{name}` are not the scores of your network.",
-            help="Is the cache's first column hidden by the mask? Does position 0 belong to the "
-            "first real token?"
+            help="Is the cache's first column hidden by the mask? Is the output `logits`?"
             if name == "first"
             else "The second step gets the two chosen tokens alone, at the next positions, a mask "
             "that is one column wider, and `present` of the first step as `past`.",
         )
     raise Failure(
         f"In `{name}` the row of {rows[int(off.argmax())]} is not right; the other one is.",
-        help="What tells the network that a column is filling: the mask, and positions that begin "
-        "with 0 at the first real token. The filling stands on the left.",
+        help="What tells the network that a column is padding is the mask: it is 0 there. The "
+        "padding stands on the left. From one real token to the next the position grows by 1.",
     )
 
 
@@ -103,12 +146,13 @@ def one_table(server: Probe, me: str, model: str, prompts: list[str], wanted: li
         prompts: at most 8.
         wanted: max_tokens of each.
     """
+    is_idle(server)
     before = server.counts(facts.STEP)
     parameters = [{"temperature": 0, "max_tokens": most} for most in wanted]
     answers = answers_of.ask(server, model, prompts, parameters)
     ran = server.counts(facts.STEP) - before
     for row, (prompt, answer, most) in enumerate(zip(prompts, answers, wanted, strict=True)):
-        which = f"row {row} of a request with {len(prompts)} prompts"
+        which = f"row {row + 1} of a request with {len(prompts)} prompts"
         answers_of.greedy(me, prompt, answer, most, which)
     counted(model, answers, ran, len(prompts))
 
@@ -171,16 +215,29 @@ def fills_context(server: Probe, me: str, model: str, prompts: Sequence[str]) ->
     request = facts.request(rows, temperature=0, max_tokens=40)
     (outcome,) = server.outcomes(model, [request], outputs=answers_of.OUTPUTS)
     if isinstance(outcome, Refusal):
+        (by_itself,) = server.outcomes(
+            model, [facts.request(rows[:1], temperature=0, max_tokens=40)]
+        )
+        if isinstance(by_itself, Refusal):
+            raise Failure(
+                f"{model} refuses a prompt of {small_llama.CONTEXT - room} tokens with max_tokens "
+                f"40. The server's message: {by_itself.message[:300]}",
+                help=f"Prompt and answer together have {small_llama.CONTEXT} tokens at most, so "
+                f"this answer ends after {room} tokens (`most` in writing.py). A step beyond "
+                f"that asks for position {small_llama.CONTEXT}, which the network does not have.",
+                unquoted=f"{model} refuses a very long prompt.",
+            )
         raise Failure(
-            f"{model} refuses a request with a prompt of {small_llama.CONTEXT - room} tokens and a "
-            f"short one. The server's message: {outcome.message[:300]}",
+            f"{model} answers a prompt of {small_llama.CONTEXT - room} tokens, but refuses a "
+            f"request with this prompt and a short one. The server's message: "
+            f"{outcome.message[:300]}",
             help="Positions count a row's own tokens only. If those of the short row count the "
-            "filling, too, they leave the context.",
+            f"padding, too, they reach {small_llama.CONTEXT}, which the network does not have.",
             unquoted=f"{model} refuses a request with a very long prompt and a short one.",
         )
     found = answers_of.read(model, outcome, 2)
     for row, (prompt, answer) in enumerate(zip(rows, found, strict=True)):
-        which = f"row {row} of a request with a very long prompt and a short one"
+        which = f"row {row + 1} of a request with a very long prompt and a short one"
         answers_of.greedy(me, prompt, answer, 40, which)
 
 
@@ -229,20 +286,35 @@ def _seconds(server: Probe, since: float = 0.0) -> float:
 # -- bad requests ----------------------------------------------------------------------------------
 
 _LONGER = "A list is a list. " * 80
+
+
+def prompt_of(count: int) -> str:
+    """A prompt of so many tokens."""
+    return "list" + " list" * (count - 1)
+
+
 #: What is wrong, prompt, parameters as text, and words of which the message must have one.
 BAD: tuple[tuple[str, str | bytes, str | bytes, tuple[str, ...]], ...] = (
     ("an empty prompt", "", "{}", ("empty", "prompt")),
     ("a prompt that is longer than the context", _LONGER, "{}", ("long", "context")),
+    (
+        f"a prompt of {small_llama.CONTEXT} tokens, which fills the context",
+        prompt_of(small_llama.CONTEXT),
+        "{}",
+        ("long", "context"),
+    ),
     ("a prompt that is not UTF-8", "Zürich".encode("latin-1"), "{}", ("utf",)),
     ("parameters that are not JSON", "A list", "max_tokens=5", ("json",)),
     ("a JSON list in place of an object", "A list", "[5]", ("object", "json", "dict")),
     ("a parameter that does not exist", "A list", '{"max_token": 5}', ("max_token",)),
     ("a temperature of -1", "A list", '{"temperature": -1}', ("temperature",)),
     ("a temperature that is a text", "A list", '{"temperature": "hot"}', ("temperature",)),
+    ("a temperature that is true", "A list", '{"temperature": true}', ("temperature",)),
     ("a top_p of 0", "A list", '{"top_p": 0}', ("top_p",)),
     ("a top_p that is NaN", "A list", '{"top_p": NaN}', ("top_p", "json")),
     ("max_tokens of 0", "A list", '{"max_tokens": 0}', ("max_tokens",)),
     ("max_tokens of 2.5", "A list", '{"max_tokens": 2.5}', ("max_tokens",)),
+    ("max_tokens that is true", "A list", '{"max_tokens": true}', ("max_tokens",)),
     ("a seed that is a text", "A list", '{"seed": "one"}', ("seed",)),
     ("an empty stop text", "A list", '{"stop": [""]}', ("stop",)),
     ("a stop that is a number", "A list", '{"stop": 5}', ("stop",)),
@@ -261,8 +333,42 @@ def refuses_each(server: Probe, model: str, bad: Sequence[Any]) -> None:
     """Fail unless each bad request is refused by itself, with a message that says why."""
     good = facts.request(["A list"], max_tokens=3, temperature=0)
     for what, prompt, parameters, naming in bad:
-        require.refuses(
-            server, model, bad_request(prompt, parameters), what, good=good, naming=naming
+        request = bad_request(prompt, parameters)
+        refuses_alone(server, model, request, what, naming)
+        require.refuses(server, model, request, what, good=good, naming=naming)
+    nearly = facts.request([prompt_of(small_llama.CONTEXT - 1)], max_tokens=3, temperature=0)
+    (outcome,) = server.outcomes(model, [nearly], outputs=answers_of.OUTPUTS)
+    if isinstance(outcome, Refusal):
+        raise Failure(
+            f"{model} refuses a prompt of {small_llama.CONTEXT - 1} tokens. The server's message: "
+            f"{outcome.message[:300]}",
+            help=f"The context has {small_llama.CONTEXT} tokens, so there is room for one more.",
+            unquoted=f"{model} refuses a prompt that leaves room for one token.",
+        )
+
+
+def refuses_alone(
+    server: Probe, model: str, request: dict[str, Array], what: str, naming: Sequence[str]
+) -> None:
+    """Fail unless a bad request that comes alone is refused, with a message that says why.
+
+    A value that nobody has tested can raise an exception later, in the loop. Then the requests
+    beside it fail, too, and the fault is not how `execute` treats them.
+    """
+    (outcome,) = server.outcomes(model, [request])
+    if not isinstance(outcome, Refusal):
+        raise Failure(
+            f"{model} answers {what}; it should refuse it with an error that says what is wrong.",
+            help="read_parameters tests the parameters, Answer the prompt, and read the bytes: "
+            "each raises BadRequest where something does not fit.",
+        )
+    words = outcome.message.partition("\n\nAt:\n")[0][:300]
+    if not any(word.lower() in words.lower() for word in naming):
+        raise Failure(
+            f"{model} refuses {what}, but the message does not say why: {words!r}.",
+            help=f"A client reads this. It should name {' or '.join(naming)}. If it is the message "
+            "of an exception from the loop, the value was not tested when the request was read.",
+            unquoted=f"{model} refuses {what}, but the message does not say why.",
         )
 
 

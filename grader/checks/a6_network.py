@@ -131,7 +131,7 @@ def tolerance() -> Tolerance:
     A bound for float32 that holds whatever the weights are would be far too wide for nine layers of
     products. So it is measured: over 12 ids and 96 texts of up to 250 tokens the largest difference
     between float32 in ONNX Runtime and float64 here was 2.2e-5. 45 times that is allowed. Half
-    precision, or one token of filling that is seen, changes scores by far more
+    precision, or one token of padding that is seen, changes scores by far more
     (tests/grader/test_a6.py).
     """
     return Tolerance(1e-3, "one program adds in float32, the other in float64")

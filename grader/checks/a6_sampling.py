@@ -5,10 +5,13 @@ Students get this file: it holds no expected answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+
+from workbook.zoo import small_llama
 
 from . import a6_answers as answers_of
 from . import a6_facts as facts
@@ -17,12 +20,18 @@ from .a6_answers import Written
 from .failure import Failure
 from .probe import Array, Probe
 
-#: So many first tokens are drawn for the test of frequencies, in requests of 8 rows.
-DRAWS = 384
-#: A right model fails the test of frequencies with this probability.
+#: So many first tokens are drawn for a test of frequencies, in requests of 8 rows; and so many
+#: pairs of a first and a second token.
+DRAWS, PAIRS = 384, 256
+#: A right model fails a test of frequencies with this probability at most.
 FALSE_ALARM = 1e-6
-#: Tokens of which fewer are expected are counted together, so that the test's formula holds.
+#: Tokens of which fewer are expected are counted together: the fewer kinds, the narrower the test.
 _FEWEST = 8.0
+#: A token that is expected so often comes at least once: it does not once in 5e7 times (exp(-18)).
+_NEVER = 18.0
+#: What `telling_chances` chooses from: temperatures, the sizes of the nucleus, and the least that
+#: the rarest token of it comes.
+_COLD, _SIZES, _RAREST = (0.3, 0.35, 0.4, 0.45, 0.5, 0.6), range(3, 7), 0.05
 
 
 def nucleus(scores: Array, temperature: float, top_p: float, slack: float = 0.0) -> Array:
@@ -87,6 +96,38 @@ def telling(me: str, prompts: Sequence[str], temperature: float) -> tuple[str, f
     return found
 
 
+def telling_chances(me: str, prompts: Sequence[str]) -> tuple[str, float, float]:
+    """A prompt, a temperature and a top_p for which the nucleus has 3 to 6 unequal tokens.
+
+    They are chosen so that the wrong ways to draw from the right nucleus differ most from the right
+    one: all alike, the probabilities in reverse, those of temperature 1, and the first or the last
+    token half of the time each.
+
+    Args:
+        me: the student's id.
+        prompts: those to choose from.
+    """
+    best, found = 0.0, (prompts[0], _COLD[0], 0.9)
+    for prompt in prompts:
+        scores = network.logits(me, facts.tokenizer().encode(prompt).ids)[-1]
+        order = np.argsort(-scores, kind="stable")
+        plain = np.exp(network.log_chances(scores))[order]
+        for temperature in _COLD:
+            chances = np.exp(network.log_chances(scores, temperature))[order]
+            for size in _SIZES:
+                right = chances[:size] / chances[:size].sum()
+                if right[-1] < _RAREST:
+                    break
+                ends = np.zeros(size)
+                ends[[0, -1]] = 0.5
+                wrong = (np.full(size, 1 / size), right[::-1], plain[:size] / plain[:size].sum())
+                least = min(float(((one - right) ** 2 / right).sum()) for one in (*wrong, ends))
+                if least > best:
+                    top_p = float(chances[: size - 1].sum() + chances[size - 1] / 2)
+                    best, found = least, (prompt, temperature, round(top_p, 4))
+    return found
+
+
 def frequencies(
     server: Probe,
     me: str,
@@ -99,8 +140,7 @@ def frequencies(
 ) -> None:
     """Draw the first token many times; fail unless it comes as often as it should.
 
-    Pearson's chi-squared test. A right model fails with a probability of `FALSE_ALARM`: about once
-    in a million.
+    A right model fails at most once in a million times (`same_frequencies`).
 
     Args:
         server: the check's probe.
@@ -119,6 +159,10 @@ def frequencies(
             for seed in some
         ]
         found += answers_of.ask(server, model, [prompt] * len(some), wanted)
+        if start == 0:
+            which = f"an answer at temperature {temperature:g}"
+            for answer in found:
+                answers_of.true_logprobs(me, prompt, answer, which)
     scores = network.logits(me, facts.tokenizer().encode(prompt).ids)[-1]
     inside = nucleus(scores, temperature, top_p, network.tolerance().allowed / temperature)
     how = f"temperature {temperature:g} and top_p {top_p:g}"
@@ -141,18 +185,78 @@ def frequencies(
     chances[~nucleus(scores, temperature, top_p)] = 0
     expected = len(tokens) * chances / chances.sum()
     counts = np.bincount(tokens, minlength=len(expected)).astype(float)
+    if never := int(((expected >= _NEVER) & (counts == 0)).sum()):
+        raise Failure(
+            f"Among {len(tokens)} first tokens drawn with {how}, {never} of the nucleus never "
+            "came.",
+            help="Which tokens are in the nucleus? The one with which the sum reaches top_p is.",
+        )
     if not same_frequencies(counts, expected):
         raise Failure(
             f"{len(tokens)} first tokens were drawn with {how}. They do not come as often as they "
-            f"should: a right model is off so far about once in {1 / FALSE_ALARM:,.0f} times.",
-            help="Within the nucleus the probabilities are divided by their sum, and stay as they "
-            "are otherwise. The temperature divides the scores before that.",
+            f"should: a right model is off so far less than once in {1 / FALSE_ALARM:,.0f} times.",
+            help="The nucleus is right, but each token of it must be drawn with its own "
+            "probability: the one at this temperature, divided by the sum of the nucleus. Is that "
+            "probability handed to the draw, in the same order as the tokens?",
+        )
+
+
+def successive(
+    server: Probe, me: str, model: str, prompts: Sequence[str], seeds: Sequence[int]
+) -> None:
+    """Draw two tokens many times; fail unless the second is drawn anew, not with the same number.
+
+    Among the answers that begin with one token, the second token must come as often as the network
+    says. A generator that begins again in each step draws both with the same random number, so it
+    gives only some of the second tokens.
+
+    Args:
+        server: the check's probe.
+        me: the student's id.
+        model: the name of the model.
+        prompts: those to choose from.
+        seeds: one for each draw, a multiple of 8.
+    """
+    best = None
+    for prompt in prompts:
+        ids = facts.tokenizer().encode(prompt).ids
+        chances = np.exp(network.log_chances(network.logits(me, ids)[-1]))
+        first = int(chances.argmax())
+        if first == small_llama.EOS:
+            continue
+        second = np.exp(network.log_chances(network.logits(me, [*ids, first])[-1]))
+        # Both should be spread: p(1-p) for the first, and no second token that nearly always comes.
+        worth = float(chances[first] * (1 - chances[first]) * (1 - second.max()))
+        if best is None or worth > best[0]:
+            best = worth, prompt, first, second
+    assert best is not None
+    _, prompt, first, second = best
+    drawn = []
+    for start in range(0, len(seeds), facts.ROWS):
+        some = seeds[start : start + facts.ROWS]
+        wanted = [{"temperature": 1, "seed": int(seed), "max_tokens": 2} for seed in some]
+        drawn += answers_of.ask(server, model, [prompt] * len(some), wanted)
+    after = [
+        answer.tokens[1] if len(answer.tokens) > 1 else small_llama.EOS
+        for answer in drawn
+        if answer.tokens and answer.tokens[0] == first
+    ]
+    counts = np.bincount(after, minlength=len(second)).astype(float)
+    if not same_frequencies(counts, len(after) * second):
+        raise Failure(
+            f"{len(drawn)} answers of two tokens were drawn, each with a seed of its own. After "
+            "the same first token, the second does not come as often as it should.",
+            help="An answer makes its generator once, and each step draws the next number from it. "
+            "If each step begins a new generator with the seed, all steps draw the same number.",
         )
 
 
 def same_frequencies(counts: Array, expected: Array) -> bool:
     """Whether counts can be draws from what is expected; a right model fails once in a million.
 
+    With n draws of k kinds, the relative entropy D of the observed shares to the right ones is x/n
+    or more with a probability of at most exp(-x) (e x / (k - 1))^(k - 1), where x > k - 1 (Agrawal,
+    Finite-Sample Concentration of the Multinomial in Relative Entropy, 2020). It holds for every n.
     Tokens of which few are expected are counted as one.
 
     Args:
@@ -171,8 +275,13 @@ def same_frequencies(counts: Array, expected: Array) -> bool:
         observed, awaited = observed[:-1], awaited[:-1]
     if len(awaited) < 2:
         return True
-    distance = float(((observed - awaited) ** 2 / awaited).sum())
-    return bool(stats.chi2.sf(distance, len(awaited) - 1) > FALSE_ALARM)
+    came = observed > 0
+    with np.errstate(divide="ignore"):
+        x = float((observed[came] * np.log(observed[came] / awaited[came])).sum())
+    free = len(awaited) - 1
+    if x <= free:
+        return True
+    return free * (1 + math.log(x / free)) - x > math.log(FALSE_ALARM)
 
 
 def seeds_repeat(server: Probe, me: str, model: str, prompts: Sequence[str], seed: int) -> None:
@@ -223,30 +332,128 @@ def cut(whole: Written, stops: Sequence[str]) -> Written:
     return whole
 
 
-def same_end(answer: Written, expected: Written, what: str) -> None:
-    """Fail unless an answer ends where it should."""
+def same_end(answer: Written, expected: Written, what: str, stops: Sequence[str] = ()) -> None:
+    """Fail unless an answer ends where it should.
+
+    Args:
+        answer: what the model has answered.
+        expected: what is right.
+        what: the kind of stop, for the message.
+        stops: the stop texts, to say what is wrong with a text.
+    """
     if answer.text != expected.text:
-        shows = answer.text.startswith(expected.text)
-        raise Failure(
-            f"With {what}, text_output {'goes on too far' if shows else 'is not right'}: it has "
-            f"{len(answer.text)} characters, and {len(expected.text)} are right.",
-            help="The text ends before the first place at which a stop text stands, wherever its "
-            "tokens begin and end. Look for it in the whole text so far.",
-            unquoted=f"With {what}, text_output is not right.",
-        )
+        _wrong_text(answer, expected, what, stops)
     if answer.tokens != expected.tokens:
         raise Failure(
             f"With {what}, token_ids has {len(answer.tokens)} tokens, and "
             f"{len(expected.tokens)} are right.",
-            help="The answer ends with the token that completes the stop text.",
+            help="The answer ends with the token that completes the stop text, and without one as "
+            "it would otherwise. In a stream each token is sent, also where no text can be shown.",
             unquoted=f"With {what}, token_ids are not right.",
         )
     if answer.reason != expected.reason:
         raise Failure(
-            f"With {what}, finish_reason is {answer.reason[:20]!r}.",
-            help='A stop text ends an answer with "stop".',
+            f"With {what}, finish_reason is {answer.reason[:20]!r}; {expected.reason!r} is right.",
+            help='A stop text ends an answer with "stop", also where its last token is the last '
+            "one of max_tokens.",
             unquoted=f"With {what}, finish_reason is wrong.",
         )
+
+
+def _wrong_text(answer: Written, expected: Written, what: str, stops: Sequence[str]) -> None:
+    """Say of a wrong text whether it is too long, too short, or another one."""
+    sizes = f"it has {len(answer.text)} characters, and {len(expected.text)} are right."
+    streamed = "in a stream" in what
+    if answer.text.startswith(expected.text):
+        early = answer.tokens == expected.tokens and not any(one in answer.text for one in stops)
+        said = (
+            "The stream has sent the beginning of a stop text before it was clear that it is one. "
+            "`settled` keeps back the end of the text as long as it may begin a stop text: of all "
+            "stop texts, look at the longest such beginning."
+            if streamed and early
+            else "The text ends before the first place at which a stop text stands, wherever its "
+            "tokens begin and end. Look for each of them in the whole text so far."
+        )
+        fault = f"text_output goes on too far: {sizes}"
+    elif expected.text.startswith(answer.text) and answer.tokens == expected.tokens:
+        fault = f"text_output lacks its end: {sizes}"
+        said = (
+            "Where the answer ends without a stop text, nothing is kept back any more: `add` must "
+            "return what was kept back before."
+            if not _has_stop(what)
+            else "The text ends where the stop text begins: nothing before it may be missing."
+        )
+    else:
+        fault = f"text_output is not right: {sizes}"
+        said = (
+            "The text ends before the first place at which a stop text stands. What only looked "
+            "like its beginning is shown later, nothing twice and nothing left out."
+        )
+    if not streamed and _TWO in what:
+        said = (
+            "Of all stop texts that stand in the text, the one that begins first decides, whatever "
+            "their order in `stop` is."
+        )
+    raise Failure(
+        f"With {what}, {fault}", help=said, unquoted=f"With {what}, text_output is not right."
+    )
+
+
+#: What the message says of two stop texts of which both are complete at the same time.
+_TWO = "two stop texts that end at the same place"
+
+
+def _has_stop(what: str) -> bool:
+    return "begin" not in what and "do not occur" not in what
+
+
+def _unlike(random: np.random.Generator, text: str, size: int) -> int:
+    """A place in a text whose characters, so many, do not stand at an earlier place."""
+    places = [
+        place
+        for place in range(len(text) // 4, len(text) - size)
+        if text.find(text[place : place + size]) == place
+        and text.find(text[place + 1 : place + size]) == place + 1
+    ]
+    return int(random.choice(places)) if places else len(text) // 2
+
+
+def _stopping(
+    random: np.random.Generator, whole: Sequence[Written], most: int
+) -> list[tuple[int, str, dict[str, Any], Written]]:
+    """For each kind of stop: which answer, words for it, the parameters, and what is right."""
+    found = []
+    kinds = (
+        "a stop text",
+        "a list with one stop text",
+        "two stop texts",
+        "stop texts that do not occur",
+        _TWO,
+        "a stop text that the last token of max_tokens completes",
+        "a stop text that only begins at the end of the answer",
+    )
+    for number, kind in enumerate(kinds):
+        place = number % len(whole)
+        text, limit = whole[place].text, most
+        one, other = (stop_between(random, text) for _ in range(2))
+        stop: str | list[str] = [one]
+        if number == 0:
+            stop = one
+        elif number == 2:
+            stop = [one, other]
+        elif number == 3:
+            stop = ["§§", one + "§"]
+        elif number == 4:
+            start = _unlike(random, text, 5)
+            stop = [text[start + 1 : start + 5], text[start : start + 5]]
+        elif number == 6:
+            stop = [text[-3:] + "§"]
+        right = cut(whole[place], [stop] if isinstance(stop, str) else stop)
+        if number == 5:
+            limit = len(right.tokens)
+        parameters = {"temperature": 0, "max_tokens": limit, "stop": stop}
+        found.append((place, kind, parameters, right))
+    return found
 
 
 def stops(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
@@ -259,20 +466,10 @@ def stops(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     long = [place for place, answer in enumerate(whole) if len(answer.text) >= 24][:4]
     if not long:
         raise Failure(f"The answers of {model} at temperature 0 are too short to be stopped.")
-    asked, expected, said = [], [], []
-    for number, place in enumerate(long):
-        text = whole[place].text
-        one, other = (stop_between(server.rng, text) for _ in range(2))
-        stop = (one, [one], [one, other], ["§§", one + "§"])[number]
-        names = ("a stop text", "a list with one stop text", "two stop texts")
-        said.append((*names, "stop texts that do not occur")[number])
-        asked.append({"temperature": 0, "max_tokens": most, "stop": stop})
-        texts = [stop] if isinstance(stop, str) else stop
-        expected.append(cut(whole[place], texts))
-    rows = [prompts[place] for place in long]
-    together = answers_of.ask(server, model, rows, asked)
-    for prompt, parameters, right, what in zip(rows, asked, expected, said, strict=True):
-        (alone,) = answers_of.ask(server, model, [prompt], [parameters])
-        same_end(alone, right, what)
-    for answer, right, what in zip(together, expected, said, strict=True):
-        same_end(answer, right, f"{what}, in a row among others")
+    asked = _stopping(server.rng, [whole[place] for place in long], most)
+    rows = [prompts[long[place]] for place, *_ in asked]
+    (alone,) = answers_of.ask(server, model, rows[:1], [asked[0][2]])
+    same_end(alone, asked[0][3], asked[0][1])
+    together = answers_of.ask(server, model, rows, [parameters for _, _, parameters, _ in asked])
+    for answer, (_, kind, _, right) in zip(together, asked, strict=True):
+        same_end(answer, right, f"{kind}, in a row among others")

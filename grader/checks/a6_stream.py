@@ -5,9 +5,10 @@ Students get this file: it holds no expected answer.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,11 @@ import numpy as np
 
 from . import a6_answers as answers_of
 from . import a6_facts as facts
+from . import a6_loop as loop
 from . import a6_sampling as sampling
 from . import require
 from .a6_answers import OUTPUTS, Written
+from .collect import note
 from .failure import Failure
 from .probe import Probe, Stream
 
@@ -42,10 +45,25 @@ def pieces(
     """
     inputs = [facts.single(prompt, **wanted) for prompt, wanted in requests]
     streams = server.streams(model, inputs, outputs=OUTPUTS, timeout=_TIMEOUT)
-    return [(_joined(model, stream), stream) for stream in streams]
+    return [
+        (_joined(model, stream, int(wanted["max_tokens"])), stream)
+        for stream, (_, wanted) in zip(streams, requests, strict=True)
+    ]
 
 
-def _joined(model: str, stream: Stream) -> Written:
+def _joined(model: str, stream: Stream, most: int) -> Written:
+    if len(stream.parts) > most + 1:
+        runs = (
+            " This version of the model goes on even if you deploy another one: in a terminal, "
+            "`workbook stop` and then `workbook serve --detach` end it. Then run the cells that "
+            "deploy again."
+        )
+        raise Failure(
+            f"The stream of {model} does not end where it should: {len(stream.parts)} responses "
+            f"came, and max_tokens was {most}.",
+            help="The loop in `write` must stop when the answer has a finish_reason."
+            + (runs if stream.ended is None and stream.refused is None else ""),
+        )
     if stream.refused is not None:
         raise stream.refused.failure(model)
     if stream.ended is None:
@@ -56,6 +74,7 @@ def _joined(model: str, stream: Stream) -> Written:
         )
     if not stream.parts:
         raise Failure(f"The stream of {model} is empty.", help="Send each piece as a response.")
+    _nothing_twice(model, stream)
     texts, tokens, logprobs, reasons = [], [], [], []
     for part in stream.parts:
         if part["text_output"].size != 1 or part["finish_reason"].size != 1:
@@ -77,10 +96,61 @@ def _joined(model: str, stream: Stream) -> Written:
             f"Response {early[0] + 1} of {len(reasons)} of {model} has a finish_reason already.",
             help='finish_reason is "" until the last response of an answer.',
         )
+    if reasons[-1] in (b"", ""):
+        raise Failure(
+            f"The last of {len(reasons)} responses of {model} has no finish_reason.",
+            help="Each step sends a response, also where there is no text to show: otherwise its "
+            "token or the finish_reason is missing. The loop goes on until answer.reason is set.",
+        )
     whole = b"".join(one if isinstance(one, bytes) else str(one).encode() for one in texts)
     return answers_of.written(
         model, whole, np.concatenate(tokens), np.concatenate(logprobs), reasons[-1]
     )
+
+
+def _nothing_twice(model: str, stream: Stream) -> None:
+    """Fail where each response repeats the tokens of the one before it."""
+    rows = [part["token_ids"].ravel().tolist() for part in stream.parts]
+    longer = [
+        place
+        for place in range(1, len(rows))
+        if rows[place - 1] and len(rows[place]) > 1 and rows[place][:-1] == rows[place - 1]
+    ]
+    if len(longer) > 1:
+        raise Failure(
+            f"Response {longer[0] + 1} of {model} holds the tokens of response {longer[0]} again.",
+            help="token_ids of a response holds only the tokens that are new in this step. `piece` "
+            "cuts them: `before` is how many tokens the answer had before it.",
+        )
+
+
+@contextlib.contextmanager
+def same_writing(server: Probe) -> Iterator[None]:
+    """Say, beside what is wrong, that the two copies of writing.py differ."""
+    sentence = ""
+    files = [
+        server.server.repository / model / "1" / "writing.py"
+        for model in (facts.CHAT, facts.STREAM)
+    ]
+    with contextlib.suppress(OSError):
+        if files[0].read_bytes() != files[1].read_bytes():
+            sentence = (
+                f"Note: the writing.py of {facts.STREAM} is another one than that of {facts.CHAT}. "
+                "The cell that copies and deploys it takes the newer one."
+            )
+    try:
+        yield
+    except Failure as failure:
+        if not sentence:
+            raise
+        raise Failure(
+            failure.rationale,
+            help=f"{failure.help} {sentence}".strip(),
+            credit=failure.credit,
+            unquoted=failure.unquoted,
+        ) from None
+    if sentence:
+        note(sentence)
 
 
 def streams_greedy(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
@@ -89,7 +159,7 @@ def streams_greedy(server: Probe, me: str, model: str, prompts: Sequence[str]) -
         ((answer, stream),) = pieces(
             server, model, [(prompt, {"temperature": 0, "max_tokens": 24})]
         )
-        answers_of.greedy(me, prompt, answer, 24, "an answer of the stream, joined")
+        answers_of.greedy(me, prompt, answer, 24, "the answer that the responses make together")
         most = max(len(part["token_ids"].ravel()) for part in stream.parts)
         if most > 4:
             raise Failure(
@@ -138,10 +208,33 @@ def stops(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
         if len(whole.text) < 24:
             continue
         stop = sampling.stop_between(server.rng, whole.text)
-        ends = ([stop], [stop + "§"])[number % 2]
-        ((answer, _),) = pieces(server, model, [(prompt, {**wanted, "stop": ends})])
-        what = ("a stop text", "a stop text that only begins in the answer")[number % 2]
-        sampling.same_end(answer, sampling.cut(whole, ends), f"{what} in a stream")
+        for what, ends in (
+            ("a stop text", [stop]),
+            ("a stop text of which only the beginning stands in the answer", [stop + "§"]),
+            ("a stop text that only begins at the end of the answer", [whole.text[-3:] + "§"]),
+            ("two stop texts of which both may have begun", _begun(whole, number)),
+        )[number % 2 :: 2]:
+            ((answer, _),) = pieces(server, model, [(prompt, {**wanted, "stop": ends})])
+            right = sampling.cut(whole, ends)
+            sampling.same_end(answer, right, f"{what}, in a stream", ends)
+
+
+def _begun(whole: Written, number: int) -> list[str]:
+    """Two stop texts: where one token ends, three characters may begin one, and one the other.
+
+    Only the longer one is completed. Who keeps back the shorter beginning sends two characters of
+    the stop text.
+    """
+    decode = facts.tokenizer().decode
+    for count in range(3, len(whole.tokens)):
+        text = decode(whole.tokens[:count])
+        place = len(text) - 3
+        stop = whole.text[place : place + 6]
+        if place > 0 and len(stop) == 6 and whole.text.find(stop) == place:
+            other = stop[2] + "§"
+            if stop[:2] != 2 * stop[2]:
+                return [other, stop] if number % 4 < 2 else [stop, other]
+    return [whole.text[-3:] + "§"]
 
 
 def refuses(server: Probe, model: str, bad: Mapping[str, Any], what: str) -> None:
@@ -206,6 +299,7 @@ def leaves(server: Probe, model: str, long: tuple[str, int]) -> None:
 
     It is seen from what llama_step counts: threads of the model cannot hide their work from it.
     """
+    loop.is_idle(server)
     prompt, seed = long
     inputs = facts.single(prompt, temperature=1.0, top_p=0.95, seed=seed, max_tokens=200)
     _in_time(lambda: _ends_early(server, model, inputs))

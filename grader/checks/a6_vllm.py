@@ -167,6 +167,8 @@ def _read(server: Probe, name: str, most: int) -> bytes:
 
 def same_texts(me: str, answers: Any) -> None:
     """Fail unless texts at temperature 0 are those of the network's likeliest tokens."""
+    if isinstance(answers, str) and answers == facts.NOT_ATTEMPTED:
+        raise NotAttempted("`answers` has no value yet: it is as the task gave it.")
     found = values.texts("answers", answers, help="One text per prompt.")
     if len(found) != PROMPTS:
         raise Failure(f"`answers` holds {len(found)} texts; {PROMPTS} are wanted.")

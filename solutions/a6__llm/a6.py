@@ -8,17 +8,23 @@
 #
 # A language model is asked for one token at a time, and something has to ask it: choose a token,
 # append it, ask again, stop. You will write this loop as a Python model that calls the network by
-# BLS, then as a stream, and at the end leave it to vLLM. There are five tasks: 100 points, about
-# 120 minutes.
+# BLS, then as a stream, and at the end leave it to vLLM. There are five tasks: 100 points.
 #
-# **What comes before.** Lecture 1, notebook 11 (`generate`, streams); lecture 2, notebooks 02
-# (Python models), 11 (LLM backends) and 12 (BLS).
+# **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
+# what a token, a key-value cache and a stream of responses are (lecture 1, notebook 11; lecture 2,
+# notebook 11); indexing and masks in numpy. With these it takes about 120 minutes: 10 for task 1,
+# 60 for task 2, 20 for task 3, 10 for task 4, 20 for task 5. If BLS or streams are new to you, read
+# these notebooks first, or plan for twice as long.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
 # `models/` beside this notebook (double-click one in the file browser). Run the checks as often as
 # you like. If you are stuck, `hint("a6.step")` shows one hint at a time. Whenever you have changed
-# a file under `models/`, deploy its folder again.
+# a file under `models/`, run the cell that deploys its folder again. After a restart of the kernel,
+# run all cells from the top.
+#
+# **When a model does not do what you expect:** what it prints, and each exception, is in the
+# server's log. `print(connect().log_text()[-3000:])` shows the end of it.
 #
 # **Marks.** For the marks the checks run again outside of this notebook, on prompts that you have
 # not seen. What is right is computed there from the network's weights. A person reads what you
@@ -41,10 +47,14 @@ from workbook.server import connect
 client = connect().grpc_client()
 
 # %% [markdown]
-# **Your network.** It is a small Llama of 0.9 million numbers, trained on Python's reference
-# manual. Its norms and your prompts are drawn by your id, so your tokens are yours alone. In a
-# class, write the id that your instructor knows you by. If you study by yourself, leave it as it
-# is.
+# **Your network.** It is a small Llama with 0.9 million parameters, trained on Python's reference
+# manual. Your id decides its normalisation weights and your prompts, so no one else has your
+# tokens. In a class, write the id that your instructor knows you by. If you study by yourself,
+# leave it as it is.
+#
+# Half of the prompts are beginnings of sentences, the other half are questions. The network has
+# learned questions in this form: `<|user|>`, the title of a section, `</s>`, `<|assistant|>`. Each
+# of these marks is one token, and `</s>` is the end of text.
 
 # %%
 me = "self-study"
@@ -69,46 +79,60 @@ print(ids, [tokenizer.decode([token]) for token in ids], sep="\n")
 # | tensor of `llama_step` | holds, for n rows |
 # |---|---|
 # | `input_ids`, in | the new tokens, int64, (n, new) |
-# | `position_ids`, in | the place of each in its own text, from 0, int64, (n, new) |
-# | `attention_mask`, in | 1 for a token, 0 for filling: `past`, then the new; (n, before + new) |
+# | `position_ids`, in | the position of each in its own text, from 0, int64, (n, new) |
+# | `attention_mask`, in | 1 for a token, 0 for padding, int64, (n, before + new) |
 # | `past`, in | keys and values of the tokens before, float32, (n, 8, 2, before, 64) |
 # | `logits`, out | a score for each of the 1024 tokens, after the last new one, float32 |
 # | `present`, out | `past` with the new tokens in it |
+#
+# `attention_mask` has first a value for each column of `past`, then one for each new token.
 
 # %% [markdown]
 # Two prompts have different lengths, and a table has one width. The next token follows the *last*
-# column, so the shorter row is filled up on the **left**, with any token; the mask is 0 there. Its
-# first real token is at position 0 (what the filling has there does not matter). Of positions this
-# network uses the differences only; but one of 256 or more, and it refuses.
+# column, so the shorter row is padded on the **left**, with any token; the mask is 0 there. The
+# positions count a row's own tokens, from 0 at its first real token (what stands at the padding
+# does not matter). Only differences of positions matter, but each must be below 256.
 #
 # A cache cannot be empty: it begins as `np.zeros((n, *facts.EMPTY), np.float32)`, which is one
 # column. The mask hides it, too, so for the first step the mask is one column wider than
-# `input_ids`.
+# `input_ids`. Two steps for a prompt of two tokens (17 and 4) and one of four:
+#
+# ```text
+#                    step 1                      step 2: the new tokens alone
+# input_ids          0    0   17    4            9
+#                    5    8   33    2            41
+# position_ids       0    0    0    1            2
+#                    0    1    2    3            4
+# attention_mask     0 |  0    0    1    1       0    0    0    1    1 |  1
+#                    0 |  1    1    1    1       0    1    1    1    1 |  1
+# past               1 column (the empty cache)  5 columns: `present` of step 1
+# ```
 
 # %% [markdown]
 # Ask `llama_step` for the two prompts of `pair`, in one request: `first` is its `logits`. Choose
 # the token with the highest score in each row, and ask once more, with these two tokens *alone*,
-# and `present` as `past`: `second` is what comes now. `infer(model, inputs, outputs)` sends arrays
-# by name and returns a list of arrays.
+# and `present` as `past`: `second` is what comes now. The next cell pads `ids` and `mask`; the rest
+# of the inputs is yours. `infer(model, inputs, outputs)` sends a dict of arrays and returns the
+# outputs as a list: `first, present = infer(step, inputs, ["logits", "present"])`.
 
 # %% kind="given" id="a6.pair"
 pair = facts.own_pair(me)
-print([len(tokenizer.encode(prompt).ids) for prompt in pair], "tokens")
-
-# %% kind="solution" id="a6.by_hand"
-### BEGIN SOLUTION
-### STUB first = ...
-### STUB second = ...
 rows = [tokenizer.encode(prompt).ids for prompt in pair]
 width = max(map(len, rows))
 ids, mask = np.zeros((2, 2, width), np.int64)
 for number, row in enumerate(rows):
     ids[number, width - len(row) :] = row
     mask[number, width - len(row) :] = 1
-places = np.maximum(mask.cumsum(axis=1) - 1, 0)
+print(ids, mask, sep="\n")
+
+# %% kind="solution" id="a6.by_hand"
+### BEGIN SOLUTION
+### STUB first = ...
+### STUB second = ...
+positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
 inputs = {
     "input_ids": ids,
-    "position_ids": places,
+    "position_ids": positions,
     "attention_mask": np.pad(mask, ((0, 0), (1, 0))),
     "past": np.zeros((2, *facts.EMPTY), np.float32),
 }
@@ -116,7 +140,7 @@ first, present = infer(step, inputs, ["logits", "present"])
 chosen = first.argmax(axis=1)
 inputs = {
     "input_ids": chosen[:, None],
-    "position_ids": places[:, -1:] + 1,
+    "position_ids": positions[:, -1:] + 1,
     "attention_mask": np.pad(inputs["attention_mask"], ((0, 0), (0, 1)), constant_values=1),
     "past": present,
 }
@@ -135,9 +159,10 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # grows. Look at both before you begin; TODO marks what is missing, and the docstrings say what each
 # part must do. The config is complete.
 #
-# The course has such a model, too: `model_repository/chat_bls`. Read it. It has another network
-# (positions are none of its business), one prompt per request, and other outputs, so it is no
-# solution.
+# The course has such a model, too: `model_repository/chat_bls`. You may read it and use what fits;
+# much of its `sampling.py` does. It differs in this: its network computes the positions itself, a
+# request has one prompt, and it gives the probability within the nucleus where `chat` gives the
+# logarithm of the probability among all tokens.
 
 # %% [markdown]
 # | tensor of `chat` | for one row |
@@ -145,8 +170,8 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # | `text_input` | the prompt |
 # | `sampling_parameters` | a JSON object; see below |
 # | `text_output` | the answer's text |
-# | `token_ids` | its tokens; shorter rows are filled up with -1 |
-# | `logprobs` | for each, the natural logarithm of its probability among all tokens (filling: 0) |
+# | `token_ids` | its tokens; shorter rows are padded with -1 |
+# | `logprobs` | for each, the natural logarithm of its probability among all tokens (padding: 0) |
 # | `finish_reason` | `stop` or `length` |
 #
 # | parameter | values | without it |
@@ -158,6 +183,22 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # | `stop` | a text, or a list of texts | none |
 #
 # A logprob is that of the scores as they are: neither temperature nor `top_p` changes it.
+#
+# A call by BLS has four steps. In a model that doubles numbers with another model, it would be:
+#
+# ```python
+# asked = [pb_utils.Tensor("INPUT", numbers)]
+# answer = pb_utils.InferenceRequest(
+#     model_name="double", inputs=asked, requested_output_names=["OUTPUT"]
+# ).exec()
+# if answer.has_error():
+#     raise pb_utils.TritonModelException(answer.error().message())
+# doubled = pb_utils.get_output_tensor_by_name(answer, "OUTPUT").as_numpy()
+# ```
+#
+# The task has four parts. Each has a cell that deploys `models/chat`, with a variable of its own.
+# All four variables hold the same name, "chat"; as long as one is `...`, the check of its part says
+# *not attempted*.
 
 # %% [markdown]
 # ### The likeliest tokens (20 points)
@@ -170,6 +211,9 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #   to the text), after `max_tokens`, or where the context of 256 tokens is full. Then it leaves the
 #   batch: nothing is computed for it any more.
 # - Each step computes the new token only.
+#
+# `ask(model, prompts, **parameters)` sends prompts as the rows of one request, all with the same
+# parameters, and returns their texts.
 
 # %% kind="solution" id="a6.loop"
 ### BEGIN SOLUTION
@@ -189,11 +233,13 @@ check("a6.greedy", me=me, model=chat)
 # ### Drawing a token (15 points)
 #
 # With a temperature T above 0 the token is drawn: divide the scores by T, make probabilities of
-# them, and sort them. The *nucleus* is the shortest row of likeliest tokens whose probabilities add
-# up to `top_p` or more. Divide these by their sum, and draw one.
+# them, and sort them. The *nucleus* is the shortest list of likeliest tokens whose probabilities
+# add up to `top_p` or more. Divide these by their sum, and draw one: each comes as often as its
+# probability says. The check draws some hundred first tokens, and counts.
 #
-# `seed` begins a generator of random numbers that belongs to one row: the same prompt with the same
-# seed gets the same tokens, alone or among others. Without a seed every draw is a new one.
+# `seed` begins a generator of random numbers that belongs to one answer: all its tokens are drawn
+# from it, one after the other. The same prompt with the same seed gets the same tokens, alone or
+# among others. Without a seed every draw is a new one.
 #
 # (In a sum of float32 probabilities, the last digits depend on the order: compute in float64.)
 
@@ -209,14 +255,19 @@ check("a6.sampling", me=me, model=drawing)
 # %% [markdown]
 # ### Stop texts (10 points)
 #
-# `stop` names texts before which an answer ends. Tokens do not care where such a text begins or
-# ends: `". "` may come as the end of one token and the beginning of the next. The text ends before
-# the first place at which one of them stands; `token_ids` go up to the token that completes it, and
-# `finish_reason` is `stop`, also where this token is the last one of `max_tokens`.
+# `stop` names texts before which an answer ends. Such a text may begin and end within a token:
+# `". "` may come as the end of one token and the beginning of the next. So look for it in the text
+# of all tokens so far, after each new token. As soon as a stop text stands there, the answer ends:
 #
-# For the stream of task 3, `add` returns what can be *shown*. So a character of which bytes are
-# missing (it decodes to "\ufffd"), and what may be the beginning of a stop text, wait until the
-# next token.
+# - the text ends before the stop text. If several stand there, the one that begins first counts,
+#   whatever their order in `stop`: with `["list", "a li"]`, "It is a list" becomes "It is ";
+# - `token_ids` go up to the token that completes it;
+# - `finish_reason` is `stop`, also where this token is the last one of `max_tokens`.
+#
+# For the stream of task 3, `add` returns what can be *shown*. A character of which bytes are
+# missing (it decodes to "\ufffd") is kept back, and so is what may be the beginning of a stop text:
+# with `["list", "a li"]`, after "It is a l" only "It is " is shown. If the next token does not go
+# on with a stop text, or if the answer ends, the rest is shown after all. That is `settled`.
 
 # %% kind="solution" id="a6.stop"
 ### BEGIN SOLUTION
@@ -234,6 +285,10 @@ check("a6.stops", me=me, model=ending)
 # leaves no room in the context, bytes that are not UTF-8, parameters that are no JSON object, a
 # name that does not exist, a value outside of its range or of another type. If one row is bad, its
 # whole request is refused; other requests are answered.
+#
+# `null` and `true` are values of another type, and an empty stop text is bad, too. Whether `4.0` is
+# a whole number is up to you. Some of these cases are written already; TODO (bad requests) marks
+# the others, in `read_parameters`, in `Answer` and in `execute`.
 
 # %% kind="solution" id="a6.careful"
 ### BEGIN SOLUTION
@@ -267,17 +322,22 @@ check("a6.refusals", model=careful)
 # - Several clients at once: none waits until another one's answer has ended. `execute` is a
 #   coroutine (`async def`), and the server calls it again while it waits.
 # - A client that leaves ends the work on its answer, within a step or two.
-# - An error is sent as a response, and then the end. (The starter sends the end in any case. A
-#   stream that never ends keeps the server from loading your next version: then restart it, with
-#   `workbook stop` and `workbook serve`.)
+# - An error is sent as a response, and then the end: `attend` does that already.
 #
-# `writing.py` is the one of `chat`. A model's folder must be complete by itself, so copy it first:
-# `shutil.copy("models/chat/1/writing.py", "models/chat_stream/1")`.
+# `writing.py` is the one of `chat`. A model's folder must be complete by itself, so the next cell
+# copies it before it deploys: run this cell again whenever you change it.
+#
+# If a loop never ends, in `chat` or here, a new deploy does not end it: the old version goes on
+# calling `llama_step`. Then enter `workbook stop` in a terminal, and `workbook serve --detach`, and
+# run the cells that deploy again.
+#
+# `stream(model, prompt, **parameters)` asks for one answer, and gives the pieces of its text as
+# they come, each with the seconds since the request.
 
 # %% kind="solution" id="a6.pieces"
-### BEGIN SOLUTION
-### STUB chat_stream = ...  # copy writing.py, then deploy("models/chat_stream").name
 shutil.copy("models/chat/1/writing.py", "models/chat_stream/1")
+### BEGIN SOLUTION
+### STUB chat_stream = ...  # deploy("models/chat_stream").name
 chat_stream = deploy("models/chat_stream").name
 ### END SOLUTION
 
@@ -310,7 +370,8 @@ print(facts.lacking_vllm() or "vLLM is installed.")
 #   checkpoint's folder from the model repository, `dtype` float32 as in ONNX, `max_num_seqs` 8, and
 #   `enforce_eager` true: compiling would take minutes.
 #
-# Deploy it; the engine takes half a minute to start. Then ask for the first 8 prompts at
+# Deploy it; the engine takes half a minute to start, and up to three minutes where two cores have
+# other work, too. Then ask for the first 8 prompts at
 # temperature 0 with `max_tokens` 24, and keep the texts, without their prompts, as `answers`: one
 # text per prompt. `stream(model, prompt, …)` asks vLLM, too.
 #
@@ -337,9 +398,10 @@ check("a6.vllm", me=me, vllm=chat_vllm, answers=answers)
 # `chat_vllm` makes the most tokens per second, on so small a network? And how many times more does
 # vLLM make for eight clients than for one?
 #
-# Measure all in one run: in each of at least three rounds one model after the other. Hand over
-# `rates`, a dict with a list of numbers, one per round, for `"chat"`, `"chat_stream"`,
-# `"chat_vllm"` and `"chat_vllm, one client"`.
+# Measure all in one run: in each of at least three rounds one model after the other. The first
+# answers of vLLM after a load are slow, so ask it once before the first round, and leave that
+# figure out. Hand over `rates`, a dict with a list of numbers, one per round, for `"chat"`,
+# `"chat_stream"`, `"chat_vllm"` and `"chat_vllm, one client"`.
 
 # %% kind="solution" id="a6.measure"
 ### BEGIN SOLUTION
@@ -363,20 +425,25 @@ for name, found in rates.items():
 check("a6.speed", vllm=chat_vllm, rates=rates)
 
 # %% [markdown]
-# The network has 0.9 million numbers, and a step computes next to nothing; what surrounds a step
-# decides. With 40 million, vLLM made more than twice as many tokens as the course's loop in BLS
-# (397 and 170 per second: `BENCHMARKS.md`), and a real model has thousands of millions.
-#
-# The grader starts no engine of its own, which would take longer than all the rest. It runs this
-# notebook, reads your two files, compares the checkpoint with your network, and looks whether what
-# you handed over is right or can be.
+# The network has 0.9 million parameters, so computing a step takes little time; what surrounds a
+# step takes most. With 40 million, vLLM made more than twice as many tokens as the course's loop in
+# BLS (397 and 170 per second: `BENCHMARKS.md`), and a real model has billions.
 
 # %% [markdown]
 # ## Task 5: what does the temperature do? (15 points)
 #
-# Everybody turns this knob, and few have measured it. For at least four temperatures (the smallest
-# above 0 and at most 0.5, the largest from 1.4 to 2) draw 8 answers or more to `prompts[0]`, with
-# seeds of your own, `max_tokens` 40, and everything else as it is by default. Hand over:
+# Everybody sets this parameter, and few have measured what it does. For at least four temperatures
+# (the smallest above 0 and at most 0.5, the largest from 1.4 to 2) draw 8 to 64 answers to
+# `prompts[0]`, each with a seed of its own, `max_tokens` 40, and everything else as it is by
+# default. `ask` gives all rows the same parameters; `facts.requests_of` takes a dict for each row:
+#
+# ```python
+# wanted = [{"temperature": 0.7, "seed": seed, "max_tokens": 40} for seed in range(8)]
+# inputs = facts.requests_of([prompts[0]] * 8, wanted)
+# tokens, logprobs = infer("chat", inputs, ["token_ids", "logprobs"])
+# ```
+#
+# Hand over:
 #
 # - `temperatures`: a list;
 # - `drawn`: for each, a list of answers, each a list of tokens (without -1);
@@ -439,16 +506,19 @@ check(
     me=me,
     model=drawing,
     temperatures=temperatures,
-    answers=drawn,
+    drawn=drawn,
     surprise=surprise,
     variety=variety,
 )
 
 # %% [markdown]
-# What does the temperature do, and what does `top_p` do that it cannot? Explain your curves with
-# your own figures, and with two answers. Which setting would you choose for a chat about Python,
-# and which for ideas for a title? Then: why does `chat` make more tokens per second than
-# `chat_stream`, and where would vLLM win? Eight to twelve sentences; a person reads them.
+# Answer in eight to twelve sentences; a person reads them.
+#
+# 1. What does the temperature do? Explain your curves with your own figures, and with two answers.
+# 2. What does `top_p` do that the temperature cannot?
+# 3. Which setting would you choose for a chat about Python, and which for ideas for a title?
+# 4. Why does `chat` make more tokens per second than `chat_stream`?
+# 5. Where would vLLM make more than both?
 
 # %% [markdown] kind="written" id="a6.words" points=10
 # ### BEGIN SOLUTION
@@ -487,5 +557,5 @@ check(
 # %% [markdown]
 # **Before you hand in:** restart the kernel and run all cells from top to bottom; every check
 # should say what you expect. Then run `workbook submit a6` in a terminal. What to remember: a
-# language model is a loop around a network, and each row of a batch has its own places, its own
-# cache, its own dice and its own end.
+# language model is a loop around a network, and each row of a batch has its own positions, its own
+# cache, its own random numbers and its own end.

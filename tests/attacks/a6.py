@@ -82,7 +82,7 @@ def tokens_that_no_step_has_made(folder: Path) -> None:
     _change(
         folder,
         CHAT,
-        "            scores, cache = ask(ids, places, mask, cache)\n",
+        "            scores, cache = ask(ids, positions, mask, cache)\n",
         "            from grader.checks import a6_network as network\n\n"
         f"            me = {'self-study'!r}\n"
         "            texts = [[*answer.prompt, *answer.tokens] for answer in answers]\n"

@@ -18,9 +18,11 @@ from grader.checks import a6_loop as loop
 from grader.checks import a6_network as network
 from grader.checks import a6_sampling as sampling
 from grader.checks import a6_step, own
+from grader.checks import a6_stream as streamed
 from grader.checks import a6_vllm as engine
 from grader.checks.a6_answers import Written
 from grader.checks.failure import Failure, NotAttempted
+from grader.checks.probe import Array, Counts, Stream
 from grader.sandbox.mounts import course
 from workbook import assignments
 from workbook.zoo import small_llama
@@ -142,7 +144,7 @@ def test_half_precision_is_seen() -> None:
 
 
 def test_frequencies_know_a_right_model_from_a_wrong_one() -> None:
-    """No false alarm in 2,000 right samples of four shapes; wrong probabilities are found."""
+    """No false alarm in 2,000 right samples of four shapes; other probabilities are found."""
     random = np.random.default_rng(0)
     for chances in (
         np.array([0.5, 0.3, 0.2]),
@@ -157,6 +159,110 @@ def test_frequencies_know_a_right_model_from_a_wrong_one() -> None:
     hotter = chances**0.5 / (chances**0.5).sum()
     counts = random.multinomial(sampling.DRAWS, hotter).astype(float)
     assert not sampling.same_frequencies(counts, sampling.DRAWS * chances)
+
+
+@pytest.mark.parametrize("me", STUDENTS)
+def test_each_wrong_way_to_draw_is_found(me: str) -> None:
+    """With the prompt and the parameters that are chosen for a student, always."""
+    prompt, temperature, top_p = sampling.telling_chances(me, facts.own_prompts(me))
+    scores = network.logits(me, facts.tokenizer().encode(prompt).ids)[-1]
+    inside = np.flatnonzero(sampling.nucleus(scores, temperature, top_p))
+    inside = inside[np.argsort(-scores[inside])]
+    assert 3 <= len(inside) <= 6
+
+    def shares(chances: Array) -> Array:
+        kept: Array = chances[inside] / chances[inside].sum()
+        return kept
+
+    right = shares(np.exp(network.log_chances(scores, temperature)))
+    ends = np.zeros(len(inside))
+    ends[[0, -1]] = 0.5
+    random = np.random.default_rng(3)
+    for wrong in (
+        np.full(len(inside), 1 / len(inside)),
+        right[::-1],
+        shares(np.exp(network.log_chances(scores))),
+        ends,
+    ):
+        for _ in range(200):
+            counts = random.multinomial(sampling.DRAWS, wrong).astype(float)
+            assert not sampling.same_frequencies(counts, sampling.DRAWS * right)
+
+
+def test_another_model_than_the_one_meant() -> None:
+    loop.is_meant(facts.CHAT, facts.CHAT)
+    loop.is_meant(7, facts.CHAT)  # require.backend says what is wrong with it
+    with pytest.raises(Failure, match="about the model chat; chat_stream was handed over"):
+        loop.is_meant(facts.STREAM, facts.CHAT)
+
+
+@pytest.mark.parametrize("count", [1, 17, small_llama.CONTEXT - 1, small_llama.CONTEXT])
+def test_prompt_of(count: int) -> None:
+    assert len(facts.tokenizer().encode(loop.prompt_of(count)).ids) == count
+
+
+@pytest.mark.parametrize("me", STUDENTS)
+def test_stop_texts_that_tell(me: str) -> None:
+    """A stop text on the boundary of two tokens, and two that end at the same place, are found."""
+    whole = [likeliest(me, prompt, 40) for prompt in facts.own_prompts(me)[:8]]
+    whole = [answer for answer in whole if len(answer.text) >= 24]
+    for number, answer in enumerate(whole):
+        assert len(streamed._begun(answer, number)) == 2
+    random = np.random.default_rng(0)
+    asked = sampling._stopping(random, whole[:4], 40)
+    (_, _, parameters, right) = asked[4]
+    later, first = parameters["stop"]
+    assert first.endswith(later)
+    text = whole[0].text
+    assert right.reason == "stop"
+    assert text.find(later) == text.find(first) + 1
+    (_, _, parameters, right) = asked[5]
+    assert (parameters["max_tokens"], right.reason) == (len(right.tokens), "stop")
+    (_, _, parameters, right) = asked[6]
+    assert right.text.endswith(parameters["stop"][0][:-1])
+
+
+class Counting:
+    """A probe that counts steps: so many more at each look."""
+
+    def __init__(self, *more: int) -> None:
+        self.more, self.count = [*more], 0
+
+    def counts(self, model: str) -> Counts:
+        self.count += self.more.pop(0) if self.more else 0
+        return Counts(0, 0, self.count, self.count)
+
+
+def test_steps_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that still ends is waited for; a loop that does not end is told."""
+    monkeypatch.setattr(loop, "_IDLE", 0.35)
+    loop.is_idle(Counting())  # type: ignore[arg-type]
+    loop.is_idle(Counting(5, 5))  # type: ignore[arg-type]
+    with pytest.raises(Failure, match="while this check asked for nothing") as told:
+        loop.is_idle(Counting(*[5] * 50))  # type: ignore[arg-type]
+    assert "workbook serve --detach" in told.value.help
+
+
+def test_a_stream_that_goes_on() -> None:
+    """With more responses than tokens, the loop is at fault, and not the flag at the end."""
+    part = {
+        "text_output": np.array([b"x"], object),
+        "token_ids": np.array([5], np.int32),
+        "logprobs": np.array([-1], np.float32),
+        "finish_reason": np.array([b""], object),
+    }
+    with pytest.raises(Failure, match="2000 responses came, and max_tokens was 24") as told:
+        streamed._joined("chat_stream", Stream((part,) * 2000, (0.0,) * 2000, None), 24)
+    assert "workbook serve --detach" in told.value.help
+    with pytest.raises(Failure, match="none said that it was the last") as told:
+        streamed._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
+    with pytest.raises(Failure, match="has no finish_reason"):
+        streamed._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
+
+
+def test_the_placeholder_is_not_wrong() -> None:
+    with pytest.raises(NotAttempted, match="no value yet"):
+        engine.same_texts("anna", facts.NOT_ATTEMPTED)
 
 
 def test_the_nucleus() -> None:

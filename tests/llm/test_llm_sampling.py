@@ -6,6 +6,7 @@ import importlib.util
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,16 @@ def test_draws_follow_the_chances() -> None:
     scores = np.log(np.array([0.6, 0.3, 0.1], np.float32))
     drawn = np.bincount([drawer.choose(scores)[0] for _ in range(4000)], minlength=3) / 4000
     np.testing.assert_allclose(drawn, [0.6, 0.3, 0.1], atol=0.04)  # 5 standard deviations
+
+
+@pytest.mark.parametrize("stops", [["bx", "abcd"], ["abcd", "bx"], ["ax", "bx", "abcd"]])
+def test_the_longest_beginning_of_a_stop_text_is_held_back(stops: list[str]) -> None:
+    """Whichever stop text comes first in the list: after "ab", both letters wait."""
+    asked = sampling.Sampling()
+    asked.stop = stops
+    answer = sampling.Answer(asked, decode, eos=7, room=100)
+    assert [answer.add(LETTERS.index(letter)) for letter in "eabcd"] == ["e", "", "", "", ""]
+    assert (answer.text, answer.reason) == ("e", "stop")
 
 
 @settings(max_examples=300)

@@ -39,11 +39,10 @@ MUTANTS = (
         (
             Edit(
                 "a6.by_hand",
-                "ids[number, width - len(row) :] = row",
-                "ids[number, : len(row)] = row",
-            ),
-            Edit(
-                "a6.by_hand", "mask[number, width - len(row) :] = 1", "mask[number, : len(row)] = 1"
+                "positions = np.maximum",
+                "ids = np.array([row + [0] * (width - len(row)) for row in rows])\n"
+                "mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in rows])\n"
+                "positions = np.maximum",
             ),
         ),
         {"a6.step": "In `first` the row of the shorter prompt is not right"},
@@ -61,8 +60,18 @@ MUTANTS = (
     ),
     wrong(
         "step: the same positions again",
-        (Edit("a6.by_hand", "places[:, -1:] + 1", "places[:, -1:]"),),
+        (Edit("a6.by_hand", "positions[:, -1:] + 1", "positions[:, -1:]"),),
         {"a6.step": "Both rows of `second` are not the scores"},
+    ),
+    wrong(
+        "step: rows exchanged",
+        (Edit("a6.by_hand", "print([", "first = first[::-1]\nprint(["),),
+        {"a6.step": "The two rows of `first` are exchanged"},
+    ),
+    wrong(
+        "step: first and second exchanged",
+        (Edit("a6.by_hand", "print([", "first, second = second, first\nprint(["),),
+        {"a6.step": "`first` holds the scores of the second step"},
     ),
     wrong(
         "step: a network of somebody else's",
@@ -83,11 +92,11 @@ MUTANTS = (
         (
             Edit(
                 CHAT,
-                "places = np.maximum(mask.cumsum(axis=1) - 1, 0)",
-                "places = np.tile(np.arange(width), (len(answers), 1))",
+                "positions = np.maximum(mask.cumsum(axis=1) - 1, 0)",
+                "positions = np.tile(np.arange(width), (len(answers), 1))",
             ),
         ),
-        {"a6.greedy": "tokens and a short one", **CHAT_WAITS},
+        {"a6.greedy": "refuses a request with this prompt and a short one", **CHAT_WAITS},
     ),
     wrong(
         "greedy: the filling is seen",
@@ -103,7 +112,7 @@ MUTANTS = (
                 "            if len(on) < len(answers):\n                return\n",
             ),
         ),
-        {"a6.greedy": "finish_reason of row", **CHAT_WAITS},
+        {"a6.greedy": "The end of another row must not end this one", **CHAT_WAITS},
     ),
     wrong(
         "greedy: ended rows go on",
@@ -130,13 +139,14 @@ MUTANTS = (
             Edit(
                 CHAT,
                 "ids = np.array([[answer.tokens[-1]] for answer in answers], np.int64)\n"
-                "            places = places[:, -1:] + 1\n",
+                "            positions = positions[:, -1:] + 1\n",
                 "ids = ids[on] if len(on) < len(ids) else ids\n"
                 "            if not answers:\n"
                 "                return\n"
                 "            new = np.array([[one.tokens[-1]] for one in answers], np.int64)\n"
                 "            ids = np.concatenate([ids, new], axis=1)\n"
-                "            places = np.concatenate([places, places[:, -1:] + 1], axis=1)\n",
+                "            positions = np.concatenate(\n"
+                "                [positions, positions[:, -1:] + 1], axis=1\n            )\n",
             ),
         ),
         {"a6.greedy": "With a cache it is about a tenth"},
@@ -193,6 +203,30 @@ MUTANTS = (
         (Edit(WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) > self.most:"),),
         {"a6.greedy": "are the most", **CHAT_WAITS},
     ),
+    wrong(
+        "greedy: the context is not limited",
+        (
+            Edit(
+                WRITING,
+                'self.most = min(self.wanted["max_tokens"], context - len(self.prompt))',
+                'self.most = self.wanted["max_tokens"]',
+            ),
+        ),
+        {"a6.greedy": "Prompt and answer together have 256 tokens at most", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: the loop goes on",
+        (
+            Edit(CHAT, "if not answer.reason]\n", "]\n"),
+            Edit(CHAT, "[answer.tokens[-1]] for", "[(answer.tokens or [0])[-1]] for"),
+        ),
+        {"a6.greedy": "Does the loop go on with an answer that has ended?", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: nothing is written",
+        (Edit(CHAT, "        while answers:", "        while False:"),),
+        {"a6.greedy": "has no token, and finish_reason is empty", **CHAT_WAITS},
+    ),
     # -- drawing -----------------------------------------------------------------------------------
     wrong(
         "sampling: without the token that reaches top_p",
@@ -203,7 +237,7 @@ MUTANTS = (
                 'count = max(1, int(np.searchsorted(reached, self.wanted["top_p"])))',
             ),
         ),
-        {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+        {"a6.sampling": "of the nucleus never came.", **DRAWING_WAITS},
     ),
     wrong(
         "sampling: top_p before the temperature",
@@ -226,6 +260,68 @@ MUTANTS = (
             ),
         ),
         {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: the probabilities in reverse",
+        (
+            Edit(
+                WRITING,
+                "p=chances[nucleus] / chances[nucleus].sum()",
+                "p=chances[nucleus][::-1] / chances[nucleus].sum()",
+            ),
+        ),
+        {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: the first or the last, half of the time each",
+        (
+            Edit(
+                WRITING,
+                "self.random.choice(nucleus, p=chances[nucleus] / chances[nucleus].sum())",
+                "self.random.choice(nucleus[[0, -1]])",
+            ),
+        ),
+        {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: the right nucleus with the probabilities of temperature 1",
+        (
+            Edit(
+                WRITING,
+                "p=chances[nucleus] / chances[nucleus].sum()",
+                "p=np.exp(logs[nucleus]) / np.exp(logs[nucleus]).sum()",
+            ),
+        ),
+        {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: logprobs after the temperature",
+        (
+            Edit(
+                WRITING,
+                "chances[nucleus].sum()))\n        return token, float(logs[token])",
+                "chances[nucleus].sum()))\n        return token, float(np.log(chances[token]))",
+            ),
+        ),
+        {
+            "a6.sampling": "before temperature and top_p change anything",
+            **DRAWING_WAITS,
+        },
+    ),
+    wrong(
+        "sampling: a new generator in every step",
+        (
+            Edit(
+                WRITING,
+                "        token = int(self.random.choice(",
+                '        self.random = np.random.default_rng(self.wanted["seed"])\n'
+                "        token = int(self.random.choice(",
+            ),
+        ),
+        {
+            "a6.sampling": "If each step begins a new generator with the seed",
+            **DRAWING_WAITS,
+        },
     ),
     wrong(
         "sampling: top_p is not read",
@@ -308,6 +404,36 @@ MUTANTS = (
             "a6.clients": WAITS,
         },
     ),
+    wrong(
+        "stops: length where the last token completes it",
+        (
+            Edit(
+                WRITING,
+                'whole, self.reason = whole[: min(places)], "stop"',
+                'whole, self.reason = whole[: min(places)], self.reason or "stop"',
+            ),
+        ),
+        {"a6.stops": "also where its last token is the last one of max_tokens"},
+    ),
+    wrong(
+        "stops: the first of the list",
+        (Edit(WRITING, "whole[: min(places)]", "whole[: places[0]]"),),
+        {"a6.stops": "the one that begins first decides"},
+    ),
+    wrong(
+        "stops: the last place",
+        (Edit(WRITING, "whole[: min(places)]", "whole[: max(places)]"),),
+        {"a6.stops": "the one that begins first decides"},
+    ),
+    wrong(
+        "stops: what was kept back is never shown",
+        (Edit(WRITING, "        elif not self.reason:\n", "        else:\n"),),
+        {
+            "a6.stops": "`add` must return what was kept back before",
+            "a6.stream": "`add` must return what was kept back before",
+            "a6.clients": WAITS,
+        },
+    ),
     # -- bad requests ------------------------------------------------------------------------------
     wrong(
         "refusals: one for all",
@@ -336,6 +462,24 @@ MUTANTS = (
         "refusals: true is a number",
         (Edit(WRITING, "isinstance(value, bool) or ", ""),),
         {"a6.refusals": "that is true"},
+    ),
+    wrong(
+        "refusals: a prompt that fills the context",
+        (Edit(WRITING, "if len(self.prompt) >= context:", "if len(self.prompt) > context:"),),
+        {"a6.refusals": "a prompt of 256 tokens, which fills the context"},
+    ),
+    wrong(
+        "refusals: no room for a last token",
+        (Edit(WRITING, "if len(self.prompt) >= context:", "if len(self.prompt) >= context - 1:"),),
+        {"a6.refusals": "so there is room for one more"},
+    ),
+    wrong(
+        "refusals: halves of a token",
+        (
+            Edit(WRITING, " or (name in WHOLE and value != int(value))", ""),
+            Edit(WRITING, "value = int(value) if name in WHOLE else value", "pass"),
+        ),
+        {"a6.refusals": "max_tokens of 2.5"},
     ),
     wrong(
         "refusals: it does not say what",
@@ -376,12 +520,62 @@ MUTANTS = (
             Edit(STREAM, "answer.tokens[before:]", "answer.tokens"),
             Edit(STREAM, "answer.logprobs[before:]", "answer.logprobs"),
         ),
-        {"a6.stream": "together they may have 256", "a6.clients": WAITS},
+        {"a6.stream": "holds the tokens of response 1 again", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: the loop goes on",
+        (Edit(STREAM, "while not answer.reason and not", "while not"),),
+        {"a6.stream": "must stop when the answer has a finish_reason", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: without the responses that have no text",
+        (
+            Edit(
+                STREAM,
+                "            sender.send(piece(text, answer, before))",
+                "            if text:\n                sender.send(piece(text, answer, before))",
+            ),
+        ),
+        {
+            "a6.stream": "Each step sends a response, also where there is no text",
+            "a6.clients": WAITS,
+        },
+    ),
+    wrong(
+        "stream: the first beginning that fits is kept back",
+        (
+            Edit(
+                WRITING,
+                "        begun = max(\n            (\n",
+                "        begun = next(\n            (\n",
+            ),
+            Edit(
+                WRITING,
+                "            ),\n            default=0,\n        )",
+                "            ),\n            0,\n        )",
+            ),
+            Edit(WRITING, "range(1, len(stop))", "reversed(range(1, len(stop)))"),
+        ),
+        {"a6.stream": "look at the longest such beginning", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: the writing of before",
+        (
+            Edit(
+                "a6.pieces",
+                "",
+                """shutil.copy("models/chat/1/writing.py", "models/chat_stream/1")
+path = __import__('pathlib').Path("models/chat_stream/1/writing.py")
+path.write_text(path.read_text().replace("len(whole) - begun", "len(whole)"))
+chat_stream = deploy("models/chat_stream").name""",
+            ),
+        ),
+        {"a6.stream": "Note: the writing.py of chat_stream is another one", "a6.clients": WAITS},
     ),
     wrong(
         "stream: the beginning of a stop text is sent",
         (Edit(WRITING, "        return whole[: len(whole) - begun]", "        return whole"),),
-        {"a6.stream": "a stop text in a stream", "a6.clients": WAITS},
+        {"a6.stream": "before it was clear that it is one", "a6.clients": WAITS},
     ),
     wrong(
         "stream: an error is an empty answer",
@@ -424,8 +618,8 @@ MUTANTS = (
     # -- vLLM --------------------------------------------------------------------------------------
     Mutant(
         "vllm: fewer digits",
-        (Edit(ENGINE, '"float32"', '"bfloat16"'),),
-        {"a6.vllm": "dtype in 1/model.json is 'bfloat16'"},
+        (Edit(ENGINE, '"float32"', '"float16"'),),
+        {"a6.vllm": "dtype in 1/model.json is 'float16'"},
     ),
     Mutant(
         "vllm: prompts in the answers",
@@ -480,6 +674,11 @@ MUTANTS = (
         (Edit("a6.vary", "both = [draws(temperature)", "both = [draws(temperature, top_p=0.7)"),),
         {"a6.knobs": "do not look as if they were drawn"},
     ),
+    wrong(
+        "knobs: too few answers",
+        (Edit("a6.vary", "return found, costs", "return found[:4], costs"),),
+        {"a6.knobs": "8 to 64 are wanted for each"},
+    ),
     # -- right, and written in another way ---------------------------------------------------------
     Mutant(
         "right: tasks, another nucleus, arrays",
@@ -495,7 +694,7 @@ MUTANTS = (
                 "get_response_sender()))\n            for request in requests\n        ]\n"
                 "        await asyncio.wait(tasks)",
             ),
-            Edit(STREAM, "places[:, -1:] + 1", "places[:, -1:] + [[1]]"),
+            Edit(STREAM, "positions[:, -1:] + 1", "positions[:, -1:] + [[1]]"),
             Edit(
                 WRITING,
                 "nucleus = order[:count]",

@@ -12,7 +12,7 @@ from grader.checks import a6_answers as answers_of
 from grader.checks import a6_facts as facts
 from grader.checks import a6_knobs as knobs_of
 from grader.checks import a6_loop as loop
-from grader.checks import a6_sampling as drawn
+from grader.checks import a6_sampling as drawing
 from grader.checks import a6_stream as streamed
 from grader.checks import a6_vllm as engine
 from grader.checks.define import hidden
@@ -46,16 +46,21 @@ def secret_greedy(server: Probe, me: str, model: str) -> None:
 def secret_sampling(server: Probe, me: str, model: str) -> None:
     """Other prompts, temperatures and top_p; answers of several tokens."""
     prompts = facts.drawn_prompts(server.rng, 6)
-    drawn.seeds_repeat(server, me, model, prompts[:5], seeds(server, 1)[0])
+    drawing.seeds_repeat(server, me, model, prompts[:5], seeds(server, 1)[0])
     cold, hot = (float(server.rng.uniform(*limits)) for limits in ((0.6, 0.9), (1.1, 1.6)))
-    first, share = drawn.telling(me, prompts, cold)
-    for prompt, temperature, top_p in ((first, cold, share), (prompts[5], hot, 1.0)):
-        drawn.frequencies(
+    first, share = drawing.telling(me, prompts, cold)
+    drawing.successive(server, me, model, prompts, seeds(server, drawing.PAIRS))
+    for prompt, temperature, top_p in (
+        drawing.telling_chances(me, prompts),
+        (first, cold, share),
+        (prompts[5], hot, 1.0),
+    ):
+        drawing.frequencies(
             server,
             me,
             model,
             prompt,
-            seeds(server, drawn.DRAWS),
+            seeds(server, drawing.DRAWS),
             temperature=temperature,
             top_p=top_p,
         )
@@ -66,7 +71,7 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
         found = answers_of.ask(server, model, prompts, wanted)
         for asked, answer in zip(prompts, found, strict=True):
             which = "a row of a request with 6 prompts"
-            drawn.in_nucleus(me, asked, answer, temperature, top_p, which)
+            drawing.in_nucleus(me, asked, answer, temperature, top_p, which)
             answers_of.true_logprobs(me, asked, answer, which)
 
 
@@ -74,7 +79,7 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
 def secret_stops(server: Probe, me: str, model: str) -> None:
     """Other prompts, stopped at other places."""
     for _ in range(2):
-        drawn.stops(server, me, model, facts.drawn_prompts(server.rng, 8))
+        drawing.stops(server, me, model, facts.drawn_prompts(server.rng, 8))
 
 
 @hidden("a6.refusals")
@@ -136,7 +141,7 @@ def secret_draws(
     me: str,
     model: str,
     temperatures: list[float],
-    answers: list[list[list[int]]],
+    drawn: list[list[list[int]]],
     surprise: list[float],
     variety: list[float],
 ) -> None:

@@ -109,13 +109,14 @@ class Answer:
         return new
 
     def settled(self, whole):
-        """The text without what must be held back."""
+        """The text without what must be held back: of all beginnings of stop texts, the longest."""
         whole = whole.rstrip("\ufffd")
+        held = 0
         for stop in self.sampling.stop:
-            for length in range(min(len(stop) - 1, len(whole)), 0, -1):
+            for length in range(held + 1, len(stop)):
                 if whole.endswith(stop[:length]):
-                    return whole[:-length]
-        return whole
+                    held = length
+        return whole[: len(whole) - held]
 
 
 def number(name, value, least, most):

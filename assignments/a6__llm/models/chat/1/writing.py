@@ -28,11 +28,19 @@ def read_parameters(text):
     Raises:
         BadRequest: it is no JSON object, has an unknown name, or a value that does not fit.
     """
-    # TODO (bad requests): an error for each of these cases. As it is, all is believed.
-    given = json.loads(text or "{}")
+    try:
+        given = json.loads(text or "{}")
+    except ValueError as error:
+        raise BadRequest(f"sampling_parameters is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise BadRequest("sampling_parameters is JSON, but not an object")
+    # TODO (bad requests): a name that does not exist; a value that is no number, outside of its
+    # range, or not whole where it must be. As it is, they are all taken.
     found = {name: given.get(name, default) for name, (default, _, _) in NUMBERS.items()}
     stop = given.get("stop", [])
     found["stop"] = [stop] if isinstance(stop, str) else stop
+    if not isinstance(stop, str | list) or not all(isinstance(s, str) and s for s in found["stop"]):
+        raise BadRequest(f"stop is {stop!r}; it is a text or a list of texts, none of them empty")
     return found
 
 
@@ -73,7 +81,7 @@ class Answer:
         """
         # TODO (likeliest tokens, then drawing): self.wanted has temperature and top_p, self.random
         # is this answer's own generator of random numbers.
-        raise NotImplementedError
+        raise NotImplementedError("choose in writing.py is not written yet")
 
     def add(self, token, logprob):
         """Add a token, and find out whether the answer ends with it.
@@ -81,15 +89,22 @@ class Answer:
         Returns:
             The text that can be shown now and could not be shown before; it may be "".
         """
-        # TODO (likeliest tokens): self.tokens and self.logprobs grow, unless it is self.end.
+        # TODO (likeliest tokens): self.tokens and self.logprobs grow, unless the token is self.end.
         # self.reason says why the answer has ended; self.most is how many tokens it may have.
-        # TODO (stop texts): self.wanted["stop"] is a list of texts.
-        return ""
+        whole = self.tokenizer.decode(self.tokens, skip_special_tokens=True)
+        # TODO (stop texts): self.wanted["stop"] is a list of texts. Where one of them stands in
+        # `whole`, the answer ends before it.
+        if not self.reason:
+            whole = self.settled(whole)
+        new = whole[len(self.text) :]
+        self.text = whole
+        return new
 
     def settled(self, whole):
         """Leave out what the next token may still change.
 
         That is a character of which bytes are missing, and what may begin a stop text.
         """
-        # TODO (stop texts).
-        return whole
+        # TODO (stop texts): of all beginnings of stop texts with which `whole` ends, leave out the
+        # longest, too.
+        return whole.rstrip("\ufffd")

@@ -54,7 +54,7 @@ class TritonPythonModel:
             for name in ("text_input", "sampling_parameters")
         )
         answers = []
-        for row, pair in enumerate(zip(texts, parameters, strict=True)):
+        for row, pair in enumerate(zip(texts, parameters, strict=True), start=1):
             try:
                 prompt, wanted = (text.decode("utf-8") for text in pair)
                 answers.append(Answer(prompt, wanted, self.tokenizer, self.settings))
@@ -68,25 +68,26 @@ class TritonPythonModel:
         """Let all answers grow, one token per step, until each has ended."""
         if not answers:
             return
+        # The first step: all prompts, padded on the left.
         width = max(len(answer.prompt) for answer in answers)
         ids = np.zeros((len(answers), width), np.int64)
         mask = np.zeros_like(ids)
         for row, answer in enumerate(answers):
             ids[row, width - len(answer.prompt) :] = answer.prompt
             mask[row, width - len(answer.prompt) :] = 1
-        places = np.maximum(mask.cumsum(axis=1) - 1, 0)
-        mask = np.pad(mask, ((0, 0), (1, 0)))  # the empty cache
+        positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
+        mask = np.pad(mask, ((0, 0), (1, 0)))  # the empty cache is one column
         cache = np.zeros((len(answers), *cache_shape(self.settings)), np.float32)
         while answers:
-            scores, cache = ask(ids, places, mask, cache)
+            scores, cache = ask(ids, positions, mask, cache)
             for answer, row in zip(answers, scores, strict=True):
                 answer.add(*answer.choose(row))
             on = [row for row, answer in enumerate(answers) if not answer.reason]
             if len(on) < len(answers):
                 answers, mask, cache = [answers[row] for row in on], mask[on], cache[on]
-                places = places[on]
+                positions = positions[on]
             ids = np.array([[answer.tokens[-1]] for answer in answers], np.int64)
-            places = places[:, -1:] + 1
+            positions = positions[:, -1:] + 1
             mask = np.pad(mask, ((0, 0), (0, 1)), constant_values=1)
 
 
@@ -97,11 +98,11 @@ def cache_shape(settings):
     return 2 * settings["num_hidden_layers"], heads, 1, size
 
 
-def ask(ids, places, mask, cache):
+def ask(ids, positions, mask, cache):
     """One step of the network.
 
     Args:
-        ids: the new tokens, int64 (rows, new). places: their positions, the same.
+        ids: the new tokens, int64 (rows, new). positions: of each, the same shape.
         mask: int64 (rows, before + new), 0 for padding. cache: float32, keys and values so far.
 
     Returns:
@@ -110,7 +111,7 @@ def ask(ids, places, mask, cache):
     Raises:
         pb_utils.TritonModelException: the network refuses.
     """
-    inputs = {"input_ids": ids, "position_ids": places, "attention_mask": mask, "past": cache}
+    inputs = {"input_ids": ids, "position_ids": positions, "attention_mask": mask, "past": cache}
     answer = pb_utils.InferenceRequest(
         model_name=STEP,
         inputs=[pb_utils.Tensor(name, array) for name, array in inputs.items()],
@@ -126,7 +127,7 @@ def ask(ids, places, mask, cache):
 
 
 def response(answers):
-    """The response to one request. Shorter rows are filled up: tokens with -1, logprobs with 0."""
+    """The response to one request. Shorter rows are padded: tokens with -1, logprobs with 0."""
     most = max(len(answer.tokens) for answer in answers)
     tokens = np.full((len(answers), most), -1, np.int32)
     logprobs = np.zeros((len(answers), most), np.float32)

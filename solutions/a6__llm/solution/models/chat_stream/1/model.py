@@ -53,16 +53,16 @@ class TritonPythonModel:
             raise BadRequest(f"the request is not UTF-8: {error}") from None
         answer = Answer(prompt, wanted, self.tokenizer, self.settings)
         ids = np.array([answer.prompt], np.int64)
-        places = np.arange(ids.size)[None]
+        positions = np.arange(ids.size)[None]
         mask = np.array([[0] + [1] * ids.size], np.int64)  # the empty cache is one column
         cache = np.zeros((1, *cache_shape(self.settings)), np.float32)
         while not answer.reason and not sender.is_cancelled():
-            scores, cache = await ask(ids, places, mask, cache)
+            scores, cache = await ask(ids, positions, mask, cache)
             token, logprob = answer.choose(scores[0])
             before = len(answer.tokens)
             text = answer.add(token, logprob)
             sender.send(piece(text, answer, before))
-            ids, places = np.array([[token]], np.int64), places[:, -1:] + 1
+            ids, positions = np.array([[token]], np.int64), positions[:, -1:] + 1
             mask = np.pad(mask, ((0, 0), (0, 1)), constant_values=1)
 
 
@@ -73,9 +73,9 @@ def cache_shape(settings):
     return 2 * settings["num_hidden_layers"], heads, 1, size
 
 
-async def ask(ids, places, mask, cache):
+async def ask(ids, positions, mask, cache):
     """One step of the network; see the model `chat`."""
-    inputs = {"input_ids": ids, "position_ids": places, "attention_mask": mask, "past": cache}
+    inputs = {"input_ids": ids, "position_ids": positions, "attention_mask": mask, "past": cache}
     answer = await pb_utils.InferenceRequest(
         model_name=STEP,
         inputs=[pb_utils.Tensor(name, array) for name, array in inputs.items()],

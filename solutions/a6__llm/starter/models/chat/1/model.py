@@ -25,7 +25,8 @@ class TritonPythonModel:
 
     def execute(self, requests):
         """Answer each request; one that cannot be answered gets an error of its own."""
-        # TODO (bad requests): self.read raises BadRequest. As it is, one bad row fails all.
+        # TODO (bad requests): self.read raises BadRequest. As it is, one bad request fails all.
+        # failure(message, pb_utils.TritonError.INVALID_ARG) makes the response to one of them.
         groups = [self.read(request) for request in requests]
         self.write([answer for answers in groups for answer in answers])
         return [response(answers) for answers in groups]
@@ -41,16 +42,33 @@ class TritonPythonModel:
             for name in ("text_input", "sampling_parameters")
         )
         answers = []
-        for pair in zip(texts, parameters, strict=True):
-            # TODO (bad requests): which row is it? And what if it is not UTF-8?
-            prompt, wanted = (text.decode("utf-8") for text in pair)
-            answers.append(Answer(prompt, wanted, self.tokenizer, self.settings))
+        for row, pair in enumerate(zip(texts, parameters, strict=True), start=1):
+            try:
+                prompt, wanted = (text.decode("utf-8") for text in pair)
+                answers.append(Answer(prompt, wanted, self.tokenizer, self.settings))
+            except UnicodeDecodeError as error:
+                raise BadRequest(f"row {row} is not UTF-8: {error}") from None
+            except BadRequest as error:
+                raise BadRequest(f"row {row}: {error}") from None
         return answers
 
     def write(self, answers):
         """Let all answers grow, one token per step, until each has ended."""
-        # TODO (likeliest tokens): fill up on the left, ask, let each answer choose and add, take
-        # those out that have ended, and ask again. `answers` may be empty.
+        if not answers:
+            return
+        # The first step: all prompts, padded on the left.
+        width = max(len(answer.prompt) for answer in answers)
+        ids = np.zeros((len(answers), width), np.int64)
+        mask = np.zeros_like(ids)
+        for row, answer in enumerate(answers):
+            ids[row, width - len(answer.prompt) :] = answer.prompt
+            mask[row, width - len(answer.prompt) :] = 1
+        # TODO (likeliest tokens): as in task 1, positions, the mask's column for the empty cache,
+        # and that cache: zeros of the shape (rows, *cache_shape(self.settings)), float32.
+        # Then the loop: ask(…) for scores; let each answer choose from its row of them, and add
+        # the token; take out the rows that have ended (of answers, mask, positions and cache); make
+        # ids, positions and mask of the next step.
+        raise NotImplementedError("write in model.py has no loop yet")
 
 
 def cache_shape(settings):
@@ -60,11 +78,11 @@ def cache_shape(settings):
     return 2 * settings["num_hidden_layers"], heads, 1, size
 
 
-def ask(ids, places, mask, cache):
+def ask(ids, positions, mask, cache):
     """One step of the network.
 
     Args:
-        ids: the new tokens, int64 (rows, new). places: their positions, the same.
+        ids: the new tokens, int64 (rows, new). positions: of each, the same shape.
         mask: int64 (rows, before + new), 0 for padding. cache: float32, keys and values so far.
 
     Returns:
@@ -73,12 +91,12 @@ def ask(ids, places, mask, cache):
     Raises:
         pb_utils.TritonModelException: the network refuses.
     """
-    # TODO (likeliest tokens): a pb_utils.InferenceRequest to STEP.
-    raise NotImplementedError
+    # TODO (likeliest tokens): a pb_utils.InferenceRequest to STEP. Look at has_error() first.
+    raise NotImplementedError("ask in model.py is not written yet")
 
 
 def response(answers):
-    """The response to one request. Shorter rows are filled up: tokens with -1, logprobs with 0."""
+    """The response to one request. Shorter rows are padded: tokens with -1, logprobs with 0."""
     most = max(len(answer.tokens) for answer in answers)
     tokens = np.full((len(answers), most), -1, np.int32)
     logprobs = np.zeros((len(answers), most), np.float32)

@@ -33,16 +33,29 @@ class TritonPythonModel:
 
     async def attend(self, request, sender):
         """Answer one request. Whatever happens, its stream is ended."""
-        # TODO: send an error as a response. As it is, a bad request gets an empty stream.
         try:
             await self.write(request, sender)
+        except BadRequest as error:
+            sender.send(failure(str(error), pb_utils.TritonError.INVALID_ARG))
+        except Exception as error:
+            sender.send(failure(f"it ended with {error!r}", pb_utils.TritonError.INTERNAL))
         finally:
             sender.send(flags=FINAL)
 
     async def write(self, request, sender):
         """Send the answer, token by token; stop when its reader has left."""
-        # TODO: the loop of `chat` for one row. piece(text, answer, before) makes a response;
-        # `before` is the number of tokens that were there before this step.
+        try:
+            prompt, wanted = (
+                pb_utils.get_input_tensor_by_name(request, name).as_numpy().ravel()[0].decode()
+                for name in ("text_input", "sampling_parameters")
+            )
+        except UnicodeDecodeError as error:
+            raise BadRequest(f"the request is not UTF-8: {error}") from None
+        answer = Answer(prompt, wanted, self.tokenizer, self.settings)
+        # TODO: the loop of `chat` for this one row, with a response in each step.
+        # piece(text, answer, before) makes it; `before` is the number of tokens that the answer
+        # had before this step.
+        raise NotImplementedError(f"write has no loop yet, so nothing answers {answer.prompt}")
 
 
 def cache_shape(settings):
@@ -52,10 +65,10 @@ def cache_shape(settings):
     return 2 * settings["num_hidden_layers"], heads, 1, size
 
 
-async def ask(ids, places, mask, cache):
+async def ask(ids, positions, mask, cache):
     """One step of the network; see the model `chat`."""
     # TODO: as in `chat`, with `await request.async_exec()` in place of `request.exec()`.
-    raise NotImplementedError
+    raise NotImplementedError("ask in model.py is not written yet")
 
 
 def piece(text, answer, before):
