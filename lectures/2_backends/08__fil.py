@@ -6,9 +6,9 @@
 # %% [markdown]
 # # FIL: forests
 #
-# **Question.** Some models are no networks, but hundreds of decision trees. How does Triton serve them, and what does one answer hold?
+# **Question.** Some models are not networks: they are hundreds of decision trees. How does Triton serve them, and what does an answer contain?
 #
-# The *Forest Inference Library* (FIL) serves tree ensembles of XGBoost, LightGBM, scikit-learn and NVIDIA's cuML. It knows no layers: this lecture's photo network does not fit. Here the data are digits, rows of 64 pixels.
+# The *Forest Inference Library* (FIL) serves tree ensembles of XGBoost, LightGBM, scikit-learn and NVIDIA's cuML. It computes only trees, not this lecture's network for photos. The data here are digits: rows of 64 pixels.
 
 # %%
 import lightgbm
@@ -19,11 +19,11 @@ import xgboost
 from sklearn.ensemble import RandomForestClassifier
 
 from workbook import zoo
-from workbook.lessons import claim, compare, folder, laboratory, predict, task, write
+from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
 from workbook.lessons.setups import fil as setup
 from workbook.zoo.forests import save_xgboost
 
-models = folder("fil")
+models = folder("fil")  # an empty folder: files of an earlier run are deleted
 lab = laboratory(models, only=[])
 
 # %% [markdown]
@@ -40,7 +40,8 @@ try:
     xgboost.train(params, dtrain, num_boost_round=10)
 except xgboost.core.XGBoostError as error:
     print(error)
-bst = xgboost.train({**params, "tree_method": "hist"}, dtrain, num_boost_round=10)
+hist = {**params, "tree_method": "hist"}
+bst = xgboost.train(hist, dtrain, num_boost_round=10)
 version = setup.version(models, "fil_model")
 setup.heard(bst.save_model, version / "model.xgboost")
 
@@ -67,7 +68,7 @@ predict(
     "The model was trained with [1, 2] as class 0 and [3, 4] as class 1. How does FIL answer "
     "these two rows?",
     {
-        "0 and 1": "That is what it should have learned. Look at its trees below: they have no "
+        "0 and 1": "That is what it should have learned. Look at its trees above: they have no "
         "split, and both rows get the same number.",
         "0 and 0": None,
         "1 and 1": "Both rows get the same probability, 0.5. But class 1 begins above the "
@@ -76,8 +77,6 @@ predict(
 )
 
 # %%
-from workbook.lessons import Premise
-
 save_xgboost(bst, version / "xgboost.json")
 lab.load("fil_model")
 rows = dtrain.get_data().toarray()  # float32
@@ -87,11 +86,13 @@ with lab.grpc_client() as client:
 both = f"{answers[0]:.0f} and {answers[1]:.0f}"
 trees = {tree.strip() for tree in bst.get_dump()}
 print(trees, bst.predict(dtrain), answers)
+print("min_child_weight=0:", xgboost.train({**hist, "min_child_weight": 0}, dtrain).predict(dtrain))
 compare("fil.rows", both, premise=Premise(len(trees) == 1, "the trees are not alike"))
 claim(
     both == "0 and 0" and len(trees) == 1,
-    "With so few rows XGBoost splits nothing: by default a leaf has to weigh more "
-    "(min_child_weight). Each probability is 0.5, and 0.5 is not above the threshold.",
+    "XGBoost splits nothing here: two rows weigh less than a leaf must by default "
+    "(min_child_weight is 1). Both probabilities are 0.5, which is not above the threshold. "
+    "Trained with min_child_weight=0, the model tells the rows apart.",
     "Run this cell again.",
     id="fil.document",
 )
@@ -99,7 +100,7 @@ claim(
 # %% [markdown]
 # ## Files
 #
-# Now ten digits: 1,437 rows to train, 360 to test. Three libraries, and four of FIL's five formats. FIL fills in nothing: each config needs input, output and `max_batch_size`.
+# Now ten digits, with 1,437 rows to train and 360 to test: three libraries, and four of FIL's five formats. FIL completes nothing in a config, so each one needs input, output and `max_batch_size`.
 #
 # `predict_proba` asks for one probability per class, `cpu_nthread` is the number of threads. `save_xgboost` writes JSON that older containers read, too.
 
@@ -136,11 +137,11 @@ print((models / "lightgbm/config.pbtxt").read_text())
 table
 
 # %% [markdown]
-# The fifth type, `xgboost`, is the old binary, `xgboost.model`. A pickle is no format of FIL. Which release reads which files: [compatibility](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_support.md#version-compatibility).
+# The fifth type, `xgboost`, is the old binary, `xgboost.model`. FIL does not read pickles. Which release reads which files: [compatibility](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_support.md#version-compatibility).
 #
 # ## What an answer holds
 #
-# A question with two classes: is it an 8? Three configs of the same trees differ in `output_class` and `predict_proba`.
+# A question with two classes: is it an 8? Three configs of the same trees differ in `output_class` and `predict_proba`. Then come two thresholds, for these trees and for a random forest of scikit-learn.
 
 # %%
 predict(
@@ -173,9 +174,9 @@ likely = eights.predict_proba(x)[:, 1]
 seen = "the probability of class 1" if abs(score - likely).max() < 1e-5 else "the sum of its leaves"
 unsure = setup.sure(likely)
 compare("fil.score", seen, premise=unsure)
-first = (digits.y_test == 8).argmax()
-found = [(name, answer.shape, answer[first]) for name, answer in zip(kinds, (score, verdict, pair))]
-pd.DataFrame(found, columns=["config", "shape of 360 answers", "the first 8"])
+one = ((digits.y_test == 8) & (likely > 0.5)).argmax()
+found = [(name, answer.shape, answer[one]) for name, answer in zip(kinds, (score, verdict, pair))]
+pd.DataFrame(found, columns=["config", "shape of 360 answers", "answer for one 8"])
 
 # %%
 counts = {}
@@ -186,12 +187,13 @@ for limit in ("0.5", "0.95"):
     counts[limit] = int(setup.ask(lab, "verdict", x).sum())
 few = counts["0.95"] == (likely > 0.95).sum() < counts["0.5"] == (likely > 0.5).sum()
 claim(few, f"Called an 8, by threshold: {counts}.", "Run this cell again.", id="fil.threshold")
-print("a forest of two classes:", setup.forest_counts(lab, models, digits, list(counts)))
+of_forest = setup.forest_counts(lab, models, digits, list(counts))
+print("scikit-learn's forest, with a probability for each of the two classes:", of_forest)
 
 # %% [markdown]
-# An output with dims `[ 1 ]` loses that dimension: 360 numbers. With ten classes no threshold counts: the highest score wins.
+# An output with dims `[ 1 ]` loses that dimension: 360 numbers. With ten classes, and in the forest, the class with the highest score wins; a threshold must be given, and has no effect.
 #
-# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has none where `output_class` is true: write it. From 25.09 on, `output_class` is also called `is_classifier`; both work.
+# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. From 25.09 on, `output_class` is also called `is_classifier`.
 
 # %% [markdown]
 # ## Which pixels decide?
@@ -219,7 +221,9 @@ setup.plot_shares(x, shares, score, digits.y_test)
 # %% [markdown]
 # ## One row, many rows
 #
-# 200 small trees in `xgboost_json`. A request has 1, 16 or 256 rows; one request is under way at a time. *In-process* is XGBoost in this notebook, with one thread.
+# 200 small trees in `xgboost_json`. A request has 1, 16 or 256 of the digits; one request is under way at a time. *In-process* is XGBoost in this notebook, with one thread.
+#
+# Two rounds take half a minute. `spread`: the gain over one row in one round, divided by that in the other.
 
 # %%
 predict(
@@ -247,7 +251,7 @@ compare("fil.batch", round(float(gains["served"])), unit="×", premise=setup.agr
 claim(
     gains["served"] > 10 and gains["in-process"] > 5,
     f"A request with 256 rows takes {256 / gains['served']:.0f} times as long as one with a "
-    "single row. So for a single row most of the time goes to the call itself; in-process, too.",
+    "single row. So a single row's time is mostly that of the call itself; in-process, too.",
     "Close other programs, and run the two cells above again.",
     premise=setup.agreed(speeds),
     id="fil.batch",
@@ -255,7 +259,7 @@ claim(
 speeds.round(1)
 
 # %% [markdown]
-# So batch: rows in one request, or `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. `Treelite` is what the stand-in computes with, in this process; `in-process` is XGBoost.
+# So send many rows in one request, or use `dynamic_batching { }`, which the [guide](https://github.com/triton-inference-server/fil_backend/blob/main/docs/model_config.md#dynamic-batching) recommends nearly always. The two columns compare two libraries: the laptop's server computes with Treelite, not with XGBoost.
 #
 # On a GPU (not verified here) `algo`, `storage_type`, `threads_per_tree` and `blocks_per_sm` tune the speed; from 25.09 on `layout` and `chunk_size`.
 #
@@ -296,13 +300,13 @@ task("fil.pickled", server=lab, models=models)
 #
 # <details><summary>A colleague trained with XGBoost 3.2 and saved "model.xgboost" for model_type xgboost. What happens?</summary>
 #
-# It is refused, as the last mistake above: for this type, FIL looks for `xgboost.model`. Renamed, it would not be read either: XGBoost 3.2 writes UBJSON. Save it as `xgboost.json` or `xgboost.ubj`, and name that type.
+# The server refuses it, as with the last mistake above: for this type, FIL looks for `xgboost.model`. Renamed, it would not be read either: XGBoost 3.2 writes UBJSON. Save it as `xgboost.json` or `xgboost.ubj`, and name that type.
 #
 # </details>
 #
 # <details><summary>Above, the forest with two classes ignores the threshold. Why?</summary>
 #
-# It has a probability for each class, and the class with the higher one wins. A threshold counts where a model has one score, as boosted trees with two classes have.
+# It has a probability for each class, and the class with the higher one wins. The threshold matters only where a model has one score, as boosted trees with two classes have.
 #
 # </details>
 #

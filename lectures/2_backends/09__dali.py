@@ -6,9 +6,11 @@
 # %% [markdown]
 # # DALI: from file to pixels
 #
-# **Question.** Clients send JPEG files, and the lecture's network (sharp or blurred?) wants 3 × 64 × 64 numbers. If the server decodes and shrinks pictures: does the network still give the same verdicts?
+# **Question.** Clients send JPEG files, and the lecture's network (sharp or blurred?) takes 3 × 64 × 64 numbers. Do its verdicts stay the same if the server computes them?
 #
-# DALI has steps for pictures, video and sound, on GPU and CPU. As a backend it serves preprocessing, and no network.
+# DALI serves the preprocessing of pictures, video and sound, on GPU and CPU.
+#
+# The first notebook that needs the network trains it: one to six minutes.
 
 # %%
 import numpy as np
@@ -20,7 +22,7 @@ from nvidia.dali import pipeline_def
 from workbook.lessons import claim, compare, folder, formats, laboratory, mistakes
 from workbook.lessons.setups import dali as setup
 
-models = folder("dali")
+models = folder("dali")  # an empty folder: files of an earlier run are deleted
 setup.version(models, "small")  # makes the folder for a file that you write below
 lab = laboratory(models, only=[])
 
@@ -128,7 +130,7 @@ predict(
 )
 
 # %%
-lab.load("dali_model")
+lab.load("dali_model")  # up to 20 seconds
 jpeg = formats.files()[0]
 words = mistakes.asked(lab, "dali_model", DALI_INPUT_0=np.array([[jpeg]], object))
 print(words)
@@ -186,25 +188,26 @@ filled["input"], filled["output"]
 # %% [markdown]
 # ## Whose pixels?
 #
-# The network was trained with Pillow's pixels: when Pillow shrinks, each pixel is a mean of all that it covers. OpenCV's bilinear mode takes four; OpenCV is not installed, so NumPy does it here. What does DALI do? We ask it as it is, and with `antialias=False`.
+# The network was trained with Pillow's pixels: when Pillow shrinks, each pixel is a mean of all that it covers. OpenCV's bilinear mode takes four (OpenCV is not installed, so NumPy computes it here). What does DALI do by default? After the prediction it is also asked with `antialias=False`.
 
 # %%
 predict(
     "dali.pixels",
-    "The network gets other pixels than in training. Whose pixels change some of its 200 verdicts?",
+    "The network gets other pixels than in training. Whose pixels change some of its 200 "
+    "verdicts: those of DALI's default, or OpenCV's?",
     {
-        "DALI's and OpenCV's": "By default DALI averages, as Pillow does; its decoder differs a "
+        "both": "By default DALI averages, as Pillow does; its decoder differs a "
         "little. Look at its row in the table.",
-        "only DALI's": "By default DALI averages, as Pillow does. Without averaging fine lines "
+        "only those of DALI's default": "By default DALI averages, as Pillow does. Without averaging fine lines "
         "stay hard, and a blurred picture looks sharp.",
         "only OpenCV's": None,
-        "nobody's: all pictures look alike": "To us. Sharpness is what the network looks for, and "
+        "neither: all pictures look alike": "To us. Sharpness is what the network looks for, and "
         "how a picture was shrunk changes it.",
     },
 )
 
 # %%
-home = setup.version(models, "four")
+home = setup.version(models, "four")  # this cell takes up to a minute
 saved_four = on_cpu(64, antialias=False).serialize(filename=str(home / "model.dali"))
 nameless = config.replace('name: "dali_model"\n', "").replace("224", "64")
 write(models / "four/config.pbtxt", nameless.replace("STRING", "UINT8"))
@@ -218,7 +221,7 @@ table
 
 # %%
 default, four, opencv = table["verdicts changed"].iloc[1:]
-seen_pixels = "only OpenCV's" if default == 0 < opencv else "DALI's and OpenCV's"
+seen_pixels = "only OpenCV's" if default == 0 < opencv else "both"
 alike = np.abs(pixels_of["DALI, antialias=False"] - pixels_of["as OpenCV, bilinear"]).mean()
 compare("dali.pixels", seen_pixels, premise=Premise(opencv > 0, "no verdict changed"))
 claim(
@@ -231,11 +234,11 @@ claim(
 setup.plot(pixels_of, logits_of)
 
 # %% [markdown]
-# In the figure: a picture whose verdict changed, above its distance from Pillow's pixels. The slides warn: on a GPU DALI computes with NVIDIA's primitives (NPP), and results differ: not verified. Count verdicts, not grey levels.
+# The figure shows a picture whose verdict changed, and the distance from Pillow's pixels. Document 000 warns: on a GPU DALI computes with NVIDIA's primitives (NPP), and results differ (not verified here). Count verdicts, not grey levels.
 #
 # ## The cure
 #
-# Use the training's settings, or train with the pipeline's pixels. Say the pipeline is another team's, with ImageNet's mean and std:
+# Use the training's settings, or train with the pipeline's pixels. Suppose another team owns the pipeline, with ImageNet's mean and std:
 
 
 # %%
@@ -246,7 +249,7 @@ def in_process(files, **settings):
 
 
 other = {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}
-anew = setup.last_layer(lambda files: in_process(files, **other))
+anew = setup.last_layer(lambda files: in_process(files, **other))  # up to a minute
 theirs = in_process(formats.files(), **other)
 before, after = (setup.right(setup.logits(theirs, net)) for net in (formats.network(), anew))
 trained = setup.right(formats.reference())
@@ -256,7 +259,7 @@ print(f"right of 200: {trained} with Pillow's pixels; {before} with the other te
 claim(
     after > before + 10,
     f"With the other team's numbers {before} of 200 verdicts are right in place of {trained}. "
-    f"Training the last layer alone, with 512 of the pipeline's pictures, makes that {after}.",
+    f"Training only the last layer, with 512 of the pipeline's pictures, makes that {after}.",
     "Run the cell above again.",
     id="dali.cure",
 )
@@ -271,9 +274,9 @@ claim(
 rates.round(1)
 
 # %% [markdown]
-# Pictures per second, better of two; `spread`: better over worse. While DALI does not compute, data is passed on. Now the server's cores decode, not the clients'.
+# Pictures per second, better of two; `spread`: better over worse. The rest goes to requests and copies. On a CPU Pillow may be faster; the gain is that clients send small files and all get the same pixels.
 #
-# On a GPU, a `mixed` decoder works on the card (not verified here). The container needs DALI in it, as `tritonserver:23.10-py3` has. Take one instance: more of them need [much memory](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#known-limitations).
+# On a GPU, `mixed` decodes there (not verified). `tritonserver:23.10-py3` contains DALI. Take one instance: more need [much memory](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#known-limitations).
 #
 # ## Typical mistakes
 
@@ -293,11 +296,13 @@ mistakes.provoke(lab, "four", several)
 # %% [markdown]
 # ## Your turn
 #
-# `models/front/1/dali.py` was copied from another network. Make its pixels those that this network was trained with. Change the file (a new cell with `%%writefile {models}/front/1/dali.py`), and load it: `lab.load("front")`.
+# `models/front/1/dali.py` was copied from another network. Make its pixels those that this network was trained with. Change the file in a new cell (`%%writefile {models}/front/1/dali.py`), then run the last cell again: it loads the model.
 
 # %%
-setup.front(models)
+setup.front(models)  # writes the folder only where it is missing
 print((models / "front/1/dali.py").read_text())
+
+# %%
 lab.load("front")
 task("dali.front", server=lab, models=models)
 
@@ -305,8 +310,8 @@ task("dali.front", server=lab, models=models)
 # ## What to remember
 #
 # - A pipeline is a file of steps: `model.dali`, or a readable `dali.py` with `@autoserialize`. Files go in as `TYPE_UINT8`.
-# - CPU first, then GPU; each move is written: `.gpu()`, or a decoder with `mixed`.
-# - Two libraries shrink pictures in two ways. Count the verdicts that change; train with the pixels that the server makes.
+# - First steps on the CPU, then on the GPU. Each move is written: `.gpu()`, or a decoder with `mixed`.
+# - Libraries shrink pictures differently. Count the verdicts that change; train with the server's pixels.
 
 # %% [markdown]
 # ## Check yourself
@@ -325,7 +330,7 @@ task("dali.front", server=lab, models=models)
 #
 # <details><summary>Two clients send files of different length. How do both come into one batch?</summary>
 #
-# In most backends they do not: a batch is one array. The DALI backend takes a list of samples, where the input has `allow_ragged_batch`, which it fills in itself.
+# In most backends this is not possible, since a batch is one array. The DALI backend takes a list of samples, where the input has `allow_ragged_batch`, which it fills in itself.
 #
 # </details>
 #

@@ -6,9 +6,9 @@
 # %% [markdown]
 # # TensorRT
 #
-# **Question.** TensorRT compiles a network for one GPU. The result is an *engine*, its file the *plan*. How is it built, and what can you prepare and check where no GPU is?
+# **Question.** TensorRT compiles a network for one GPU. The result is an *engine*, its file the *plan*. How is it built, and what can you check without a GPU?
 #
-# Here, everything that needs no GPU runs. What needs one is shown, and marked "not verified on a GPU".
+# What works without a GPU runs here. The rest is marked "not verified on a GPU". The first notebook that needs the network trains it: one to six minutes.
 
 # %%
 import onnx
@@ -20,16 +20,16 @@ from workbook.lessons.setups import same_answers
 from workbook.lessons.setups import tensorrt as setup
 from workbook.zoo import engines
 
-models = folder("tensorrt")
+models = folder("tensorrt")  # an empty folder: files of an earlier run are deleted
 same_answers.hide_warnings()
 print(engines.lacking() or "This machine can build engines.")
 
 # %% [markdown]
 # ## Files and names
 #
-# Triton wants `1/model.plan` and `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The types and dims are those of the engine, without the batch. `max_batch_size` is at most the engine's largest batch.
+# Triton needs `1/model.plan` and `platform: "tensorrt_plan"` or `backend: "tensorrt"`. The types and dims are those of the engine, without the batch. `max_batch_size` is at most the engine's largest batch.
 #
-# Here a text takes the plan's place, and a stand-in that of NVIDIA's backend.
+# Here the plan is a line of text, and a stand-in takes the place of NVIDIA's backend.
 
 # %%
 from workbook.lessons import Premise, compare
@@ -48,12 +48,13 @@ write(models / "focus_tensorrt/1/model.plan", "built on a GPU machine")
 # %%
 predict(
     "tensorrt.cpu",
-    "Somebody writes KIND_CPU in place of KIND_GPU, so that the model loads on a laptop. What happens?",
+    "A CPU cannot run an engine, and a config says KIND_CPU by mistake. When does this show?",
     {
-        "it runs, slowly": "An engine is machine code for a GPU. No CPU can run it.",
-        "it loads, and requests fail": "The backend looks at the kind of each instance when the "
-        "model is loaded.",
-        "it is refused": None,
+        "never: the backend takes the GPU": "The backend does not correct a config: it refuses "
+        "each kind of instance but KIND_GPU.",
+        "at the first request": "The backend looks at the kind of each instance when the model is "
+        "loaded.",
+        "when the model is loaded": None,
     },
 )
 
@@ -71,12 +72,12 @@ made
 
 # %%
 on_cpu = made.refused.get("on the CPU")
-answer = "it is refused" if on_cpu is not None else "it loads, and requests fail"
+answer = "when the model is loaded" if on_cpu is not None else "at the first request"
 tried = len(made.changes) == 5
 compare("tensorrt.cpu", answer, premise=Premise(tried, "not all were tried"))
 claim(
     on_cpu is not None and "supports only GPU device" in on_cpu.message,
-    "The backend takes instances on GPUs alone, and says so when the model is loaded.",
+    "The backend takes only instances on GPUs, and says so when the model is loaded.",
     "Run the cell before this one again.",
     id="tensorrt.kind",
 )
@@ -91,7 +92,7 @@ options = setup.explain(setup.COMMAND)
 options
 
 # %% [markdown]
-# > **Errata.** TensorRT 11 has [no options for types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, the ONNX file says in which type each layer computes. In older versions, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, and its answers mean nothing. (*Calibration* measures on examples which numbers int8's 256 values stand for.)
+# > **Errata.** TensorRT 11 has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. (`--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.) In older versions, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, but its answers mean nothing.
 
 # %%
 gone = list(options.index[options["in TensorRT 11"] == "gone"])
@@ -103,7 +104,7 @@ claim(
 )
 
 # %%
-raw = models / "focus.onnx"
+raw = models / "focus.onnx"  # the export takes up to 30 seconds
 program = torch.onnx.export(
     formats.network(),
     (torch.zeros(2, 3, 64, 64),),
@@ -113,8 +114,8 @@ program = torch.onnx.export(
     verbose=False,
 )
 program.save(raw, external_data=False)
-inputs = {"image": (3, 64, 64)}
-print(setup.inputs(raw), *engines.trtexec_command(raw, models / "model.plan", inputs), sep="\n  ")
+today = engines.trtexec_command(raw, models / "model.plan", {"image": (3, 64, 64)}, (1, 16, 32))
+print(setup.inputs(raw), *today, sep="\n  ")
 
 # %% [markdown]
 # Above is today's form for our network. `-1` is a dimension that may vary: the batch.
@@ -139,9 +140,9 @@ predict(
 
 # %%
 taken = [n for n in range(65) if setup.takes(setup.COMMAND, "input", (n, 3, 224, 224))]
-answers = {32: "all from 1 to 32", 3: "1, 16 and 32"}
-seen = answers.get(len(taken), "any: the batch is dynamic")
+seen = {32: "all from 1 to 32", 3: "1, 16 and 32"}.get(len(taken), "any: the batch is dynamic")
 compare("tensorrt.profile", seen, premise=Premise(taken != [], "no shape fits"))
+there = Premise((models / "focus.onnx").is_file(), "focus.onnx is not there: run the cells above")
 line = setup.COMMAND.replace("/models/onnx_model/1/model.onnx", "focus.onnx")
 untyped = line.replace("--int8\n", "").replace("--best\n", "")
 renamed = untyped.replace("input:", "image:")
@@ -151,7 +152,8 @@ print(*wrong, sep="\n")
 claim(
     wrong[-1] == "" and all(wrong[:-1]),
     "Names, dimensions and their order can be compared with the ONNX file before a GPU is there.",
-    "Run this cell again.",
+    "Run the cells of the two sections above again.",
+    premise=there,
     id="tensorrt.profile",
 )
 
@@ -172,7 +174,7 @@ claim(
 # ```
 
 # %% [markdown]
-# > **Erratum.** `build_cuda_engine` is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html). There is no profile for the dynamic batch either, and nobody looks whether the parser understood the file. Today (`trt` is the package `tensorrt`, `logger` a `trt.Logger()`, `plan` the content of model.plan):
+# > **Erratum.** `build_cuda_engine` is [gone since TensorRT 10](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-8x-to-10x-python-api.html). The program also lacks a profile for the dynamic batch, and does not check whether the parser understood the file. Today (`trt` is the package `tensorrt`, `logger` a `trt.Logger()`, `plan` the content of model.plan):
 #
 # ```python
 # builder = trt.Builder(logger)
@@ -189,27 +191,27 @@ claim(
 # ```
 
 # %% [markdown]
-# Its names are in NVIDIA's bindings 10.4 and 11.4; not verified on a GPU. `workbook/zoo/engines.py` works in this way.
+# Its names are in NVIDIA's bindings 10.4 and 11.4; not verified on a GPU.
 #
 # ## fp16 and int8 in the file
 #
-# Strong typing moves the choice into the file. fp16: as in [a later notebook](13__does_it_still_answer_the_same.ipynb). int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a calibrated scale, and *DequantizeLinear*, which undoes the scale.
+# Strong typing moves the choice into the file. fp16: as in [a later notebook](13__does_it_still_answer_the_same.ipynb). int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples.
 
 # %%
 from onnxconverter_common import float16
 
 fresh = onnx.load(raw)
-del fresh.graph.value_info[:]  # shapes of the export, which the tools would take for true
+del fresh.graph.value_info[:]  # shapes of the export, which the tools would trust
 onnx.save(fresh, raw)
 half = float16.convert_float_to_float16(onnx.load(raw), keep_io_types=True)
 onnx.save(half, models / "focus_fp16.onnx")
 examples = zoo.data.pixels(zoo.data.focus_files("train")[0][:256])
-setup.quantize(raw, models / "focus_int8.onnx", examples)
+setup.quantize(raw, models / "focus_int8.onnx", examples)  # up to 20 seconds
 for name in ("focus", "focus_fp16", "focus_int8"):
     print(name, setup.graph(models / f"{name}.onnx")["nodes"])
 
 # %% [markdown]
-# TensorRT wants [symmetric scales](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. Here biases stay in fp32, and outputs of layers are not quantized again. ONNX Runtime's defaults do otherwise.
+# TensorRT wants [symmetric scales](https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html): their *zero point*, the int8 value that stands for 0, is 0. Here biases stay in fp32, and outputs of layers are not quantized again. ONNX Runtime's defaults differ.
 
 # %%
 predict(
@@ -224,7 +226,7 @@ changed = {}
 for name in ("focus", "focus_fp16", "focus_int8"):
     run = same_answers.in_process(models / f"{name}.onnx")
     changed[name] = formats.changed(run(formats.pictures()))
-    print(f"{name}: {changed[name]} verdicts changed")
+    print(f"{name}: verdicts changed: {changed[name]}")
 inside = setup.graph(models / "focus_int8.onnx")
 int8, exact = changed["focus_int8"], changed["focus"] == 0
 in_fp16 = changed["focus_fp16"]
@@ -239,8 +241,9 @@ claim(
 )
 
 # %% [markdown]
-# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round otherwise.
-#
+# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. [Notebook 13](13__does_it_still_answer_the_same.ipynb) counts fewer for int8: there, scales have zero points. After a ReLU no number is negative, so symmetric scales use only half of the 256 values.
+
+# %% [markdown]
 # ## One engine, one GPU
 #
 # The builder times many kernels per layer on its GPU, and keeps the fastest. So an engine fits that architecture and version. [Compatibility modes](https://docs.nvidia.com/deeplearning/tensorrt/11.1.0/inference-library/engine-compatibility.html) may cost speed. Build it in the container that serves it.
@@ -248,15 +251,16 @@ claim(
 # %% [markdown]
 # ## Layers and times
 #
-# On a GPU machine, `--exportLayerInfo`, `--exportProfile` and `--exportTimes` write what was fused, the time of each layer, and of each run. The course has no such run. The next cell draws yours: the slowest layers, with their milliseconds per run.
-
-# %%
-recorded = models.parent / "trtprofile"
-setup.plot_profile(recorded)
+# On a GPU machine, `--exportProfile` writes the time of each layer, `--exportLayerInfo` what was fused, `--exportTimes` the time of each run. The course has not recorded such a run. Put the folder `trtprofile` of yours into `.workbook/lectures`, and draw its slowest layers:
+#
+# ```python
+# setup.plot_profile(models.parent / "trtprofile")
+# ```
 
 # %% [markdown]
-# To make one: run document 002's command without types in the container, with our input and sizes, put its folder `trtprofile` into `.workbook/lectures`, and run the cell again.
-#
+# Four things to look up then: a warmup ([04](04__pytorch.ipynb)), since the first requests are slow; CUDA graphs (`optimization { cuda { graphs: true } }`); several profiles per engine, which the `profile` of an instance group chooses; and Polygraphy, a tool of NVIDIA's TensorRT repository, which compares an engine's outputs with ONNX Runtime's.
+
+# %% [markdown]
 # ## Your turn
 #
 # `digits.onnx` is the digit classifier. Write `build.sh` beside it (a cell with `%%writefile {models}/build.sh`): the command that builds its engine with TensorRT 11, as the task says.
@@ -270,9 +274,9 @@ task("tensorrt.build", server=lab)
 # %% [markdown]
 # ## What to remember
 #
-# - An engine is compiled for one GPU and one TensorRT. Without a GPU it can be neither built nor run.
-# - A profile says which shapes an engine takes; its kernels are chosen for the middle one.
-# - Types belong into the ONNX file: fp16, or Q/DQ pairs with calibrated scales. Compare verdicts before the build.
+# - An engine is compiled for one kind of GPU and one version of TensorRT. Without a GPU it can neither be built nor run.
+# - A profile says which shapes an engine takes; kernels are chosen for the middle one.
+# - Types belong in the ONNX file: fp16, or Q/DQ pairs with calibrated scales. Compare verdicts first.
 
 # %% [markdown]
 # ## Check yourself
@@ -291,7 +295,7 @@ task("tensorrt.build", server=lab)
 #
 # <details><summary>An engine was built with <code>--int8</code> from an fp32 ONNX file. It is twice as fast. May it be served?</summary>
 #
-# No. Nobody calibrated it, so its scales are made up, and so are its answers. Put Q/DQ pairs with calibrated scales into the file first.
+# No. It was not calibrated, so its scales do not fit its numbers, and its answers mean nothing. Put Q/DQ pairs with calibrated scales into the file first.
 #
 # </details>
 #

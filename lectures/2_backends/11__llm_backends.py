@@ -6,7 +6,9 @@
 # %% [markdown]
 # # LLM backends
 #
-# **Question.** A language model writes token by token, and its answers differ in length. Which backends of Triton are made for that, what do they want, and what do they give over Transformers in a Python model?
+# **Question.** A language model writes token by token, and its answers differ in length. Which backends of Triton are made for that, what do they need, and what do they gain over Transformers in a Python model?
+#
+# Each engine of vLLM takes up to 3 GB of memory here; two run at a time.
 
 # %%
 import time
@@ -15,14 +17,14 @@ from workbook.lessons import claim, compare, folder, laboratory, mistakes, predi
 from workbook.lessons.setups import documented, llm_documents, llm_measured
 from workbook.lessons.setups import llm_backends as setup
 
-models = folder("llm_backends")
+models = folder("llm_backends")  # an empty folder: files of an earlier run are deleted
 lab = laboratory(models, only=[])
 print(setup.engine())
 
 # %% [markdown]
 # | backend | fits | gains little, or does not fit |
 # |---|---|---|
-# | vLLM | Hugging Face weights, many clients | classifiers, one client alone |
+# | vLLM | Hugging Face weights, many clients | classifiers, a single client, very small networks |
 # | TensorRT-LLM | the same, on NVIDIA's GPUs | CPUs |
 # | Python | a loop of your own | many clients |
 #
@@ -46,7 +48,7 @@ predict(
 )
 
 # %%
-began = time.perf_counter()
+began = time.perf_counter()  # this cell takes one to two minutes
 steps = llm_documents.steps(models)
 mended = documented.mend(lab, "vllm_model", llm_documents.VLLM, steps)
 load_s = time.perf_counter() - began
@@ -76,7 +78,7 @@ batches, policy = filled["max_batch_size"], filled["model_transaction_policy"]
 claim(
     made == "it ignores them" and batches == 0 and policy["decoupled"],
     f"After {len(mended.refused)} refusals it is loaded: {len(inputs)} inputs, no batches, "
-    f"decoupled. An answer of {longer['out']} tokens came.",
+    f"decoupled. An answer of {longer['out']} tokens came, though max_output_length says 128.",
     "Run the cells of this section again.",
     id="llm.document",
 )
@@ -99,7 +101,7 @@ asked = setup.answers(lab, "vllm_model", prompt, {
     "seed 2": {**drawn, "seed": 2},
     "stop": {"max_tokens": 16, "temperature": 0, "stop": [likeliest[5:8]]},
 })  # fmt: skip
-asked
+asked.style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
 
 # %%
 pieces = setup.stream(lab, "vllm_model", prompt, max_tokens=16, temperature=0)
@@ -117,7 +119,7 @@ pieces.round(1).head()
 # %% [markdown]
 # ## Engine arguments
 #
-# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in model.json. The table has those that decide most. Two are tried first: a second model, `narrow`, takes 64 tokens per request, and one request at a time.
+# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in model.json. The table has those that decide most. Two are tried first: a second model, `narrow`, takes 64 tokens per request, and one request at a time. This takes about a minute.
 
 # %%
 setup.write_model(models, "narrow", max_model_len=64, max_num_seqs=1)
@@ -125,6 +127,7 @@ lab.load("narrow")
 for name in ("vllm_model", "narrow"):
     print(name, setup.ask(lab, name, setup.long_prompt(100), max_tokens=4))
 at_once = {name: llm_measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
+lab.unload("narrow")  # frees its engine's memory
 told = Premise(min(at_once.values()) > 0, "the engine's metric did not come in time")
 claim(
     at_once["narrow"] == 1 < at_once["vllm_model"],
@@ -138,7 +141,7 @@ llm_documents.arguments()
 # %% [markdown]
 # ## Typical mistakes
 #
-# Five in the files, then in requests:
+# Five in the files, which takes about a minute, then three in requests:
 
 # %%
 tries = {
@@ -168,12 +171,12 @@ claim(
 # %% [markdown]
 # ## Eight clients
 #
-# In a static batch, as `generate` of Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens. In the table, `spread` is the best of three rounds over the second best.
+# In a static batch, as `generate` of Transformers makes it, all wait for the longest answer. vLLM decides anew at each token who is in the batch: *continuous batching*. Here answers have 8 to 96 tokens. `spread` is the best of three rounds over the second best. The measurement takes one to three minutes.
 
 # %%
 predict(
     "llm.together",
-    "8 clients at once: how many times the tokens per second of one client alone?",
+    "8 clients at once: how many times the tokens per second of a single client?",
     unit="×",
 )
 
@@ -182,11 +185,14 @@ speeds = attempt(lambda: llm_measured.speeds(lab, "vllm_model"), llm_measured.re
 rate = speeds["tokens per s"]
 gain = rate["served, 8 clients"] / rate["served, 1 client"]
 beside = rate["served, 8 clients"] / rate["in-process, batches of 8"]
+step_ms = 1000 / rate  # per token
 compare("llm.together", gain, unit="×", premise=llm_measured.repeated(speeds))
 claim(
     llm_measured.as_expected(gain),
-    f"8 clients get {gain:.1f} times the tokens per second of one; that is {beside:.1f} times "
-    "Transformers in this process, in static batches.",
+    f"8 clients get {gain:.1f} times the tokens per second of one. That is {beside:.0%} of what "
+    "Transformers makes in this process, in static batches. For a single client, a token takes "
+    f"{step_ms['served, 1 client']:.1f} ms in the server, {step_ms['in-process, one by one']:.1f} "
+    "ms with Transformers.",
     "Close other programs, and run this cell again.",
     premise=llm_measured.repeated(speeds),
     id="llm.together",
@@ -194,8 +200,16 @@ claim(
 speeds.round(1)
 
 # %% [markdown]
-# So small a network computes next to nothing: the overhead of each step decides. With 40 million parameters, vLLM made about four times as many tokens as static batches (`BENCHMARKS.md`). Document 004 measured 363 against 66.5 per second, with Llama 2 7B on an A10G.
+# Below 100 %, vLLM is slower than static batches: in so small a network the engine's own work per step decides. With 40 million parameters and 8 clients (`BENCHMARKS.md`, November 2026) it gained:
 #
+# | tokens per second | equal lengths | mixed lengths |
+# |---|---|---|
+# | static batches | 304 | 90 |
+# | vLLM | 496 | 397 |
+#
+# Document 004: 363 against 66.5, with Llama 2 7B on an A10G.
+
+# %% [markdown]
 # ## Metrics
 #
 # Triton counts requests. The engine counts tokens, on the same [port](../1_architecture/08__metrics.ipynb):
@@ -215,7 +229,13 @@ claim(
 llm_measured.counts(lab, "vllm_model").round(3)
 
 # %% [markdown]
-# On a GPU, leave `dtype` and `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory at once, by default 92 % (vLLM 0.32): two models on one GPU need smaller shares. A model that is too large for one GPU takes `tensor_parallel_size`. Not verified on a GPU.
+# On a GPU (not verified), leave `dtype` and `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory, by default 92 % (vLLM 0.32): two models need smaller shares. A model too large for one GPU takes `tensor_parallel_size`.
+#
+# <details><summary>Adapters, chats, cancelling, and the memory of keys and values</summary>
+#
+# The [backend](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) reads LoRA adapters from `multi_lora.json`, and ends a request whose client closes its stream. Clients apply the chat template, or NVIDIA's [OpenAI front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) does. Keys and values of Llama 2 7B in fp16 take 0.5 MB per token (2 × 32 layers × 4,096 numbers × 2 bytes), of up to [`max_num_seqs`](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) requests.
+#
+# </details>
 #
 # ## TensorRT-LLM
 #
@@ -223,26 +243,24 @@ llm_measured.counts(lab, "vllm_model").round(3)
 
 # %%
 options = llm_documents.build()
-print(llm_documents.BUILD)
-options
-
-# %%
 steps = llm_documents.engine_steps(models)
 engine = documented.mend(lab, "trt_llm_model", llm_documents.TRTLLM, steps)
 llm_documents.llm_api(models)
 package = llm_documents.refusal(lab, "tensorrt_llm")
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}
-gpu_alone = "would refuse this config" not in engine.words("where the engine is")
+only_a_gpu = "would refuse this config" not in engine.words("where the engine is")
 claim(
-    never and gpu_alone and "tensorrt_llm" in package.message,
-    "trtllm-build 0.14 has none of these options. The mended config lacks a GPU alone.",
-    "Run both cells again.",
+    never and only_a_gpu and "tensorrt_llm" in package.message,
+    "trtllm-build 0.14 has none of these options. The mended config lacks only a GPU, "
+    "and the folder for the LLM API (below) only the package tensorrt_llm.",
+    "Run this cell again.",
     id="llm.engine",
 )
-engine
+print(llm_documents.BUILD, "Refused, one after the other:", *engine.refused, sep="\n")
+options
 
 # %% [markdown]
-# > **Errata.** Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights, and [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and `1/model.yaml`. The server above has read such a folder as far as `import tensorrt_llm`:
+# > **Errata.** Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and this `1/model.yaml`. Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.
 #
 # ```yaml
 # model: facebook/opt-125m
@@ -257,21 +275,19 @@ engine
 # ```
 
 # %% [markdown]
-# Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. To stream, set `decoupled: True`. Not verified on a GPU.
-#
 # ## TensorRT or TensorRT-LLM?
 #
-# Document 000's table, with what is to be corrected:
+# Document 000 compares eleven characteristics (`llm_documents.compared()` shows all). Three rows have changed most:
 
 # %%
-llm_documents.compared()
+llm_documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
-# Which when? For the document vLLM is simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights without a build: measure both on your GPU.
+# The document calls vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights without a build, so measure both on your GPU.
 #
 # ## Your turn
 #
-# Somebody wrote a folder `assistant` from several sources. Mend it.
+# The next cell writes a folder `assistant`, unless it is there. It was put together from several sources. Mend its two files, and load it.
 
 # %%
 from workbook.lessons.tasks.llm import assistant
@@ -283,7 +299,7 @@ task("llm.assistant", server=lab)
 # ## What to remember
 #
 # - vLLM: two small files. `model.json` has the engine's arguments; tensors, decoupled and batch size are filled in.
-# - Continuous batching gains with many clients and answers of different lengths.
+# - Continuous batching gains with many clients and answers of different lengths, if the network is large enough that its steps take longer than the engine's own work.
 # - TensorRT-LLM builds no engines any more. Look at the version in your container.
 
 # %% [markdown]
@@ -303,7 +319,7 @@ task("llm.assistant", server=lab)
 #
 # <details><summary>A service has one user at a time, and short answers. Is vLLM worth it?</summary>
 #
-# Measure. There is nothing to batch, and the engine costs memory and a long start. A Python model may do; vLLM gains with many clients.
+# Measure both. With one user there is nothing to batch, and the engine costs memory and a long start. A Python model may be enough; vLLM gains with many clients.
 #
 # </details>
 #

@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Does it still answer the same?
 #
-# **Question.** A network was converted to another format, or to smaller numbers. Its outputs differ a little. Are the verdicts still the same?
+# **Question.** A network was converted to another format, or to smaller numbers. Its outputs differ a little. Do the verdicts?
 #
 # Our network says whether a piece of a photo is sharp. Its *score* is the logit of "sharp" less that of "blurred". Above the threshold 0, the verdict is "sharp".
 
@@ -18,8 +18,9 @@ import torch
 from workbook.lessons import claim, folder, formats, laboratory, mistakes, write
 from workbook.lessons.setups import same_answers as setup
 
-models = folder("same_answers")
-net, pictures = formats.network(), formats.pictures()
+models = folder("same_answers")  # an empty folder: files of an earlier run are deleted
+net = formats.network()  # the first notebook that needs it trains it: 1 to 6 minutes
+pictures = formats.pictures()
 setup.hide_warnings()
 setup.types(0.1, 1040.3, 70000.0)
 
@@ -45,7 +46,7 @@ for name in ("fp32", "fp16", "bf16_onnx", "dynamic", "static"):
     write(models / f"focus_{name}/config.pbtxt", config)
 
 # %%
-raw_file = models / "focus_fp32/1/model.onnx"
+raw_file = models / "focus_fp32/1/model.onnx"  # the export takes up to 20 seconds
 program = torch.onnx.export(
     net,
     (torch.zeros(2, 3, 64, 64),),
@@ -60,14 +61,14 @@ program.save(raw_file, external_data=False)
 from onnxconverter_common import float16
 
 raw = onnx.load(raw_file)
-del raw.graph.value_info[:]  # shapes of the export, which the tools below would take for true
+del raw.graph.value_info[:]  # shapes of the export, which the tools below would trust
 onnx.save(raw, raw_file)
 half = float16.convert_float_to_float16(raw, keep_io_types=True)
 onnx.save(half, models / "focus_fp16/1/model.onnx")
 lab = laboratory(models, only=["focus_fp32", "focus_fp16"])
 
 # %% [markdown]
-# > **Erratum.** Document 002 calls `convert_float_to_float16(model)` alone. Then inputs and outputs become fp16 as well, and the config of the fp32 model does not fit any more. Two ways out: `keep_io_types=True`, or `TYPE_FP16` in the config.
+# > **Erratum.** Document 002 calls `convert_float_to_float16(model)` without more. Then inputs and outputs become fp16 as well, and the config of the fp32 model does not fit any more. Two ways out: `keep_io_types=True`, or `TYPE_FP16` in the config.
 
 
 # %%
@@ -157,33 +158,35 @@ files = {
     "ONNX int8 static": "focus_static",
 }
 inside = {model: setup.in_process(models / model / "1/model.onnx") for model in files.values()}
-for name, model in files.items():
-    formats.add(lab, model, name, inside[model], rounds=1)
-formats.add(lab, "focus_bf16", "TorchScript bf16", run_bf16, rounds=1)
+for name, model in files.items():  # the measurements take about a minute
+    formats.add(lab, model, name, inside[model])
+formats.add(lab, "focus_bf16", "TorchScript bf16", run_bf16)
 print(setup.missing(), formats.explained(), sep="\n")
 formats.table()
 
 # %% [markdown]
-# This is the lecture's whole table. A format that is missing has not been measured on this machine: run its notebook.
+# The table has what was measured on this machine so far; `repeated` says whether two measurements agreed. For a missing format, run the notebook that is named above.
 #
 # ## Which verdicts change?
 #
-# Below, each point is a picture. Left to right: its score in PyTorch, -1.5 to 1.5. Up and down: by how much the converted network differs. Beyond the dashed line the verdict changes.
+# Each point is a picture. Left to right: its score in PyTorch. Up and down: by how much the converted network differs. Beyond the dashed line the verdict changes.
 
 # %%
 served = {"ONNX fp16": "focus_fp16", "bf16": "focus_bf16"}
 served |= {"int8, dynamic": "focus_dynamic", "int8, static": "focus_static"}
+for model in served.values():
+    lab.load(model)
 found = {name: formats.ask(lab, model) for name, model in served.items()}
 setup.plot_differences(found)
 
 # %%
 near = setup.near(found)
-changes = near["changed"]
+changes, apart = near["changed"], near["largest difference of a score"]
 most = changes.idxmax().removeprefix("ONNX ")
 clear = Premise(changes.nlargest(2).diff().iloc[-1] < 0, "two formats changed equally many")
 compare("same_answers.verdicts", most, premise=clear)
 claim(
-    (near["their scores, at most"] <= near["largest difference"]).all(),
+    (near["their scores, at most"] <= apart).all(),
     f"Where verdicts changed, scores are within {near['their scores, at most'].max():.2f} of 0.",
     "Run the cell before this one again.",
     id="same_answers.near",
@@ -206,8 +209,8 @@ predict(
         "all": "That would need the same order of the pictures by their scores. Rounding moves "
         "each score by another amount, and some change places.",
         "some": None,
-        "none": "Below is by how much this file's scores are off on average. A threshold that is "
-        "moved by about as much undoes the average.",
+        "none": "The card below says by how much this file's scores are off on average. A threshold "
+        "that is moved by about as much undoes the average.",
     },
 )
 
@@ -228,7 +231,7 @@ claim(
 setup.plot_thresholds(found)
 
 # %% [markdown]
-# This threshold was chosen on the pictures that it is judged on, which flatters it. Choose it on other data than you report.
+# The threshold was chosen and judged on the same pictures, which flatters it. Where the curve is flat, others would give another. Choose it on other data.
 #
 # ## The same file
 #
@@ -251,7 +254,7 @@ claim(
 )
 
 # %% [markdown]
-# Sums in another order are rounded otherwise. On x86 processors without VNNI (instructions for int8), sums of int8 products may [saturate](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html). On GPUs fp32 may be TF32, with 11 bits: not verified on a GPU.
+# Sums in another order are rounded differently. On x86 processors without VNNI (instructions for int8), sums of int8 products may [saturate](https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html). On GPUs fp32 may be TF32, with 11 bits: not verified on a GPU.
 #
 # ## A second network
 #
@@ -270,7 +273,7 @@ predict(
 )
 
 # %%
-camera = setup.camera(models)
+camera = setup.camera(models)  # trained when it is first needed: up to 3 minutes
 small = float16.convert_float_to_float16(camera, keep_io_types=True)
 onnx.save(small, models / "eights_fp16/1/model.onnx")
 smaller = float16.convert_float_to_float16(onnx.load(models / "eights_fp32/1/model.onnx"))
@@ -299,7 +302,7 @@ print(
 )
 
 # %% [markdown]
-# Small weights times large counts make large sums; a large bias takes most of them away, and leaves the rounding. In the figure, each point is a picture again. Assignment 4 takes this network to a decision.
+# Nine weights of 0.0056 times counts of 1,040 sum to about 52, where fp16 has steps of 0.03. A large bias takes most of that away; the rounding stays. Assignment 4 takes this network to a decision.
 #
 # ## Your turn
 #
@@ -312,8 +315,8 @@ task("same_answers.camera", server=lab)
 # ## What to remember
 #
 # - Every conversion changes numbers; so does another processor. Compare the verdicts on your own data.
-# - A verdict changes where the score is nearer to the threshold than the difference. Another threshold undoes a shift, nothing else.
-# - Small types want numbers of the size of 1. Leave layers on raw data in fp32.
+# - A verdict changes where the score is nearer to the threshold than the difference. Another threshold undoes a shift of all scores, not a new order.
+# - Small types need numbers near 1 in size. Leave layers on raw data in fp32.
 
 # %% [markdown]
 # ## Check yourself

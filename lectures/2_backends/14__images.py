@@ -8,14 +8,14 @@
 #
 # **Question.** Your models run on the laptop server. On the machine with the GPU runs a container of NVIDIA's. Which one, and how much of it do you need?
 #
-# Nothing in this notebook needs Docker. The commands that do were not run here: they are marked.
+# Nothing in this notebook needs Docker. Commands that need it were not run here, and are marked.
 
 # %%
 from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
 from workbook.lessons.mistakes import provoke
 from workbook.lessons.setups import images
 
-models = images.repository(folder("images"))
+models = images.repository(folder("images"))  # a fresh folder: an earlier run's is deleted
 lab = laboratory(models)
 for ready in lab.index(ready_only=True):
     print(ready["name"], ready["version"], ready["state"])
@@ -24,8 +24,7 @@ for ready in lab.index(ready_only=True):
 # ## Which one to take
 #
 # An image's name is `nvcr.io/nvidia/tritonserver:RELEASE-KIND`. A release is a year and a month.
-
-# %% [markdown]
+#
 # | kind | holds |
 # |---|---|
 # | `py3` | the server with most backends |
@@ -40,20 +39,30 @@ print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
 images.releases()[["ONNX Runtime", "vLLM"]].T
 
 # %% [markdown]
-# The table is from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. It names the drivers, too. The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
+# The table is from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
 #
 # Document 000 takes `23.10-py3`, and warns that not every release has every backend. TensorFlow is gone since 25.03. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
 
+# %% [markdown]
+# To run one (not run here):
+#
+# ```sh
+# docker run --rm --gpus all --shm-size=1g -p 8000:8000 -p 8001:8001 -p 8002:8002 \
+#     -v "$PWD/models:/models" nvcr.io/nvidia/tritonserver:24.10-py3 \
+#     tritonserver --model-repository=/models
+# ```
+#
+# Python models exchange tensors through shared memory, of which Docker gives 64 MB without `--shm-size`. The matrix names CUDA and the driver of each release, e.g. 12.6 and 560 for 24.10 with vLLM. On data-centre GPUs, CUDA's compatibility package lets some older drivers run it.
+
 # %%
 table = images.releases()
-vllm = table["with vLLM, GB"]
-smallest, largest = vllm.idxmin(), vllm.idxmax()
-print(f"with vLLM: {largest} has {vllm[largest]} GB")
-print(f"with vLLM: {smallest} has {vllm[smallest]} GB")
+for kind in ("vLLM", "TensorRT-LLM"):
+    gb = table[f"with {kind}, GB"].dropna()
+    print(f"with {kind}: {gb.min()} GB ({gb.idxmin()}) to {gb.max()} GB ({gb.idxmax()})")
 images.plot_sizes()
 
 # %% [markdown]
-# From 25.03 to 25.04 the image with vLLM shrank to less than a half. (Twelve releases are drawn; for 26.08 no size with TensorRT-LLM is named.) Look the size up before you plan for it, and before an upgrade.
+# From 25.03 to 25.04 the image with vLLM shrank to less than half. (For 26.08, NVIDIA names no size with TensorRT-LLM.) Look the size up before an upgrade.
 #
 # ## What takes the space
 #
@@ -88,17 +97,17 @@ claim(
 images.plot_frameworks(sizes)
 
 # %% [markdown]
-# A server that has ONNX models alone needs none of the rest. The same holds for NVIDIA's full image.
+# A server that has only ONNX models does not need the rest. The same holds for NVIDIA's full image.
 #
 # ## Which backends does a repository need?
 #
-# Ask the server, not the files: it has completed each config.
+# Ask the server, not the files: it has completed each config. `runtime` is the backend's program: `model.py` is the laptop's stand-in, and NVIDIA's image has a native library in its place.
 
 # %%
 for ready in lab.index(ready_only=True):
     config = lab.config(ready["name"])
-    runtime = config.get("runtime", "")
-    print(f"{config['name']:14} backend {config['backend']!r:14} runtime {runtime!r}", end=" ")
+    name, runtime = f"{config['name']} {ready['version']}", config.get("runtime", "")
+    print(f"{name:16} backend {config['backend']!r:14} runtime {runtime!r}", end=" ")
     print("cache:", config.get("response_cache", {}).get("enable", False))
 
 # %% [markdown]
@@ -114,8 +123,9 @@ for ready in lab.index(ready_only=True):
 # With `--dry-run` it writes `Dockerfile.compose` only, for you to change. How this course builds its own images: the folder `docker/`.
 
 # %% [markdown]
-# `--backend`, `--cache` and `--repoagent` (a repository *agent* checks files at a load) may be given several times. vLLM and TensorRT-LLM cannot be composed: take their image as the base.
-#
+# `--backend`, `--cache` and `--repoagent` (a repository *agent* checks files at a load) may be given several times. There are two caches: `local` keeps answers in the server's memory, as the server here does, and `redis` in a Redis server. vLLM and TensorRT-LLM cannot be composed: take their image as the base.
+
+# %% [markdown]
 # Does your Python model import something? Add one layer to the image:
 #
 # ```dockerfile
@@ -166,7 +176,7 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache. Change the line in the next cell.
+# Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache. Change the line in the next cell, then look again.
 
 # %%
 write(
