@@ -7,7 +7,7 @@ checks ask the models for other pictures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from grader.checks import a4_facts as facts
 from grader.checks import a4_files as files
 from grader.checks import a4_models as models
 from grader.checks import figures, require
+from grader.checks.collect import fault
 from grader.checks.define import define
 from grader.checks.failure import Failure
 from grader.checks.probe import Array, Probe
@@ -136,20 +137,23 @@ def logits(
         served = facts.ask(server, model, known.pictures)
         models.one_per_picture(name, given, served)
         again = f"Ask {model} once more, after its last deploy, for the pictures in their order."
-        require.same_answer(name, given, served[:, facts.EIGHT], help=again)
+        require.same_answer(
+            name, given, served[:, facts.EIGHT], tolerance=known.rounding, help=again
+        )
 
 
 @define(
     "a4.threshold",
     needs=("a4.weights",),
     hints=(
-        "Only the order of the pictures by their logits matters. Sort them, the highest first: "
-        "which of the first k are eights, for k = 1, 2, 3 …?",
-        "np.cumsum(is_eight[order]) / np.arange(1, 6001) is the precision if the first k are "
-        "called eights. It goes up and down, so take the last k at which it is at least 0.9.",
-        "order = np.argsort(-logits_pth); k = np.flatnonzero(precision >= 0.9)[-1], counted from "
-        "0. The threshold lies between two pictures: the mean of logits_pth[order[k]] and "
-        "logits_pth[order[k + 1]].",
+        "between(logits_pth) gives all thresholds that are worth a try. For each of them: how many "
+        "pictures are called eights, and how many of those are eights?",
+        "The second number, divided by the first, is the precision. It goes up and down, so look "
+        "at all thresholds. Among those with 0.9 or more, the one that finds the most eights has "
+        "the highest recall.",
+        "hits = np.array([(camera.is_eight & (logits_pth > t)).sum() for t in tries]); called = "
+        "np.array([(logits_pth > t).sum() for t in tries]); where hits >= 0.9 * called the "
+        "precision is enough. Take a threshold with the most hits among these.",
     ),
     read="Read on: scikit-learn's documentation, `precision_recall_curve`; it calls rows positive "
     "at or above a threshold.",
@@ -160,6 +164,15 @@ def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: 
     scores, limit = models.of_pth(known, logits_pth), number("threshold", threshold)
     is_eight = known.camera.is_eight
     called = scores > limit
+    most = models.most_found(scores, is_eight)
+    is_right = called.any() and is_eight[called].mean() >= facts.PRECISION
+    is_right = is_right and is_eight[called].sum() == most
+    if not is_right and models.is_probability(scores, known.logits, is_eight, limit):
+        raise Failure(
+            f"`threshold` is {limit:.4g}: this looks like a threshold for probabilities.",
+            help="Logits are compared with it, as the network answers them: no softmax and no "
+            "logistic function.",
+        )
     if not called.any():
         raise Failure(
             f"No picture has a logit above {limit:g}, so nothing is called an eight.",
@@ -172,18 +185,15 @@ def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: 
             f"them are eights: a precision of {precision:.4f}.",
             help=f"It should be at least {facts.PRECISION}.",
         )
-    order = np.argsort(-scores, kind="stable")
-    at_least = np.cumsum(is_eight[order]) / np.arange(1, len(order) + 1) >= facts.PRECISION
-    most = int(np.flatnonzero(at_least)[-1]) + 1
-    found = is_eight[called].sum() / is_eight.sum()
-    if most > called.sum():
-        best = is_eight[order[:most]].sum() / is_eight.sum()
+    found = int(is_eight[called].sum())
+    if found < most:
         raise Failure(
-            f"Above {limit:.4g} the precision is {precision:.4f} and {found:.1%} of the eights are "
-            "found. A lower threshold has a precision of at least 0.9, too, and finds more.",
+            f"Above {limit:.4g} the precision is {precision:.4f}, and {found} of the "
+            f"{is_eight.sum()} eights are found. A lower threshold has a precision of at least "
+            "0.9, too, and finds more.",
             help="A picture is called an eight where its logit is above the threshold: at the "
             "threshold itself it is not. The precision goes up and down: look at all thresholds.",
-            credit=0.5 if found >= 0.8 * best else 0.0,
+            credit=0.5 if found >= 0.8 * most else 0.0,
         )
     if models.is_on_a_logit(scores, limit, known.rounding):
         raise Failure(
@@ -226,10 +236,13 @@ def changed(
         served = facts.ask(server, model, known.pictures)[:, facts.EIGHT]
         differ = (served > limit) != (scores > limit)
         sure = np.abs(served - limit) > known.rounding.allowed
-        if wrong := int((differ != listed)[sure].sum()):
+        missing, extra = int((differ & ~listed)[sure].sum()), int((listed & ~differ)[sure].sum())
+        if missing or extra:
+            faults = [f"{missing} pictures are missing whose verdict changes"] * bool(missing)
+            faults += [f"{extra} are listed whose verdict does not change"] * bool(extra)
             raise Failure(
-                f"`changed[{name!r}]` has {listed.sum()} pictures. For {wrong} pictures, listed or "
-                f"not, it does not say what {model} does at the threshold {limit:.4g}.",
+                f"`changed[{name!r}]` has {listed.sum()} pictures: {', and '.join(faults)}. That "
+                f"is between PyTorch and {model}, both at the threshold {limit:.4g}.",
                 help="Both verdicts are taken at the same threshold, on the logits of the models "
                 "that are deployed now. The pictures are counted from 0.",
             )
@@ -244,8 +257,8 @@ def changed(
         "The deviations are those of the logits, picture by picture, without their sign: "
         "np.abs(logits_fp16 - logits_pth), and of that the mean, the largest, the smallest.",
         "truth = logits_pth > threshold; called = logits_fp16 > threshold; true positive: "
-        "(called & truth).sum(); false positive: (called & ~truth).sum(). precision = TP / (TP + "
-        "FP), recall = TP / (TP + FN), accuracy = (TP + TN) / 6000.",
+        "(called & truth).sum(); false positive: (called & ~truth).sum(). figures(deviations, TP, "
+        'FP, FN, TN) makes a row of these, and table = {"fp32": …, "fp16": …}.',
     ),
     read="Read on: scikit-learn's documentation, `confusion_matrix` and `precision_score`.",
 )
@@ -266,13 +279,13 @@ def table(
     served = {"fp32": model_fp32, "fp16": model_fp16}
     if models.engine(server, engine):
         served["tensorrt"] = engine
-    if not isinstance(table, Mapping):
+    if not isinstance(table, Mapping) or not all(isinstance(v, Mapping) for v in table.values()):
         raise Failure(
             "`table` is no dict of dicts.",
             help='A DataFrame with one row per model becomes one by frame.to_dict("index").',
         )
     truth = scores > limit
-    wanted = {
+    wanted: dict[str, figures.Figure] = {
         "mean deviation": figures.deviation(scores, "mean"),
         "largest deviation": figures.deviation(scores, "largest"),
         "smallest deviation": figures.deviation(scores, "smallest"),
@@ -284,24 +297,70 @@ def table(
         "precision": figures.precision(truth, limit),
         "recall": figures.recall(truth, limit),
     }
-    try:
+    answered = {
+        model: facts.ask(server, model, known.pictures)[:, facts.EIGHT] for model in served.values()
+    }
+    _has_all("table", table, served)
+
+    def compare(names: Iterable[str]) -> None:
         require.metrics_table(
             "table",
             table,
             served,
-            lambda model: facts.ask(server, model, known.pictures)[:, facts.EIGHT],
-            wanted,
+            lambda model: answered[model],
+            {name: wanted[name] for name in names},
             tolerance=known.rounding,
             places=4,
             partial=0.5,
-            help="What is true is what PyTorch says at your threshold, not which digit it is: a "
-            "false positive is an eight for the served model, and none for PyTorch. Deviations "
-            "are those of logits, without their sign.",
         )
+
+    try:
+        compare(facts.FIGURES)
     except Failure as failure:
-        if failure.credit >= 0.5 * _MOSTLY:
-            raise
-        raise Failure(failure.rationale, help=failure.help) from None
+        helps = [help for names, help in _FIGURES_HELP.items() if _fails(compare, names)]
+        scores_are = (
+            "Scores are the logits of class eight. " if "scores" in failure.rationale else ""
+        )
+        credit = failure.credit if failure.credit >= 0.5 * _MOSTLY else 0.0
+        raise Failure(failure.rationale, help=scores_are + " ".join(helps), credit=credit) from None
+
+
+def _fails(compare: Callable[[Iterable[str]], None], names: Iterable[str]) -> bool:
+    """Whether one of these figures is not as it should be."""
+    try:
+        compare(names)
+    except Failure:
+        return True
+    return False
+
+
+#: The figures of a table, in groups, each with what to look at where one of the group is wrong.
+_FIGURES_HELP = {
+    facts.FIGURES[:3]: "Deviations are those of the logits of class eight, picture by picture, "
+    "without their sign.",
+    facts.FIGURES[3:7]: "What is true is what PyTorch says at your threshold, not which digit it "
+    "is: a false positive is an eight for the served model, and none for PyTorch.",
+    facts.FIGURES[7:]: "Accuracy, precision and recall are shares from 0 to 1, not percent, and "
+    "follow from the four counts.",
+}
+
+
+def _has_all(name: str, table: Any, rows: Mapping[str, str]) -> None:
+    """Fail where figures are missing in a table, and name those that it has."""
+    is_turned = not any(row in table for row in rows)  # table[figure][row]
+    for row in rows:
+        has = [
+            str(figure)
+            for figure, part in (table.items() if is_turned else table.get(row, {}).items())
+            if not is_turned or row in part
+        ]
+        lacking = [figure for figure in facts.FIGURES if figure not in has]
+        if lacking:
+            raise Failure(
+                f"`{name}` has no {', '.join(lacking)} of {row}.",
+                help=f"Of {row} it has {', '.join(has)[:300] or 'nothing'}; and its own keys are "
+                f"{', '.join(map(str, table))[:300] or 'none'}. The names are those of FIGURES.",
+            )
 
 
 @define(
@@ -311,10 +370,9 @@ def table(
         "For one model: how many verdicts differ from PyTorch's, if its threshold is moved a "
         "little? Draw that number against the threshold, near the one you have.",
         "It changes only where the threshold passes a logit of this model. So it is enough to try "
-        "one threshold between each two neighbouring logits. PyTorch's own threshold stays.",
-        "s = np.unique(logits_fp16); tries = (s[1:] + s[:-1]) / 2; count = [((logits_fp16 > t) != "
-        "(logits_pth > threshold)).sum() for t in tries[abs(tries - threshold) < 1]]; take the t "
-        "with the smallest count.",
+        "between(logits_fp16), all that differ. PyTorch's own threshold stays.",
+        "tries = between(logits_fp16); count = [((logits_fp16 > t) != (logits_pth > "
+        "threshold)).sum() for t in tries]; take the t with the smallest count, np.argmin(count).",
     ),
     read="Read on: lecture 2, notebook 13, section Another threshold.",
 )
@@ -359,14 +417,15 @@ def closest(
 @define(
     "a4.mended",
     hints=(
-        "Where does the deviation come from? A weight of 0.005 is rounded to 11 bits, and then "
-        "multiplied by 12,000 counts. What would the first layer have to see instead?",
-        "The network of the training took brightness, and had weights of the size of 1. Let the "
-        "model itself turn counts into brightness first. In which type must that be computed?",
+        "Where does the deviation come from? A weight of about 0.005 is rounded to 11 bits, and "
+        "then multiplied by more than 10,000 counts. What would the first layer have to see "
+        "instead?",
+        "The network of the training took brightness, mostly between -1 and 2. Let the model "
+        "itself turn counts into brightness first. In which type must that be computed?",
         "A torch module whose forward returns inside((image - camera.black) / camera.gain), where "
         "inside is trained(me); export it in eval() mode. Then convert with an op_block_list that "
-        "keeps these two operators in fp32: print the op_type of each model.graph.node. Black "
-        "must stay fp32 in the file, too: the converter cuts numbers above 10,000.",
+        "keeps these two operators in fp32: print the op_type of each model.graph.node. Delete "
+        "model.graph.value_info before that, or black becomes fp16 and is cut to 10,000.",
     ),
     read="Read on: onnxconverter_common's README, `op_block_list` and `node_block_list`.",
 )
@@ -377,6 +436,7 @@ def mended(server: Probe, me: str, pth: Array, model: str) -> None:
     require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS)
     files.all_in_half(server, model)
     models.deviates_less(server, model, known, known.pictures, "your pictures")
+    models.deviates_less_in_half(server, model, known)
 
 
 @define(
@@ -415,6 +475,12 @@ def production(
     with require.all_of(partial=0.5, help=mend):
         require.batch_size(config, facts.REQUEST, because="a request has up to 1,000 pictures")
         require.setting(config, "dynamic_batching")
+        delay = int(config.get("dynamic_batching", {}).get("max_queue_delay_microseconds", 0))
+        if delay > facts.LONGEST_DELAY:
+            fault(
+                f"A picture that comes alone would wait for {delay:,} microseconds: "
+                f"max_queue_delay_microseconds is at most {facts.LONGEST_DELAY:,} here."
+            )
     verdicts = models.decided(server, model, known, known.pictures, own)
     differ = int((verdicts != (scores > limit)).sum())
     allowed = facts.ALLOWED * len(scores) // 1_000
@@ -422,7 +488,8 @@ def production(
         raise Failure(
             f"{differ} of {len(scores):,} verdicts differ from PyTorch's at the threshold of task "
             f"6; the customer bears {allowed}.",
-            help="Which file, and which threshold, came closest to PyTorch?",
+            help=files.cut(server, model)
+            or "Which file, and which threshold, came closest to PyTorch?",
         )
 
 
@@ -444,6 +511,9 @@ def _pictures(name: str, value: Any, count: int) -> Array:
         given = np.asarray(value)
     except ValueError:
         raise Failure(f"`{name}` is no list of numbers.", help=numbers) from None
+    if not given.ndim:
+        what = "a number" if given.dtype.kind in "iuf" else "no list"
+        raise Failure(f"`{name}` is {what}; a list of picture numbers is wanted.", help=numbers)
     if not given.size:  # also what np.where answers, a tuple with an empty array
         return listed
     if given.dtype == bool:

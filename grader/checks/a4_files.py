@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from . import onnx_file
@@ -13,6 +15,11 @@ from .probe import Probe
 _MORE = 200
 #: How many of them may be fp32 in a file whose weights are fp16.
 _SINGLE = 8
+#: Task 10: how many numbers with fractions such a file may hold beside the weights, and how many
+#: whole ones. A second copy of the smallest layer has 160.
+_BESIDE, _WHOLE = 8, 40
+#: Where the converter cuts numbers that are larger, unless `max_finite_val` says otherwise.
+_CUT = 10_000.0
 
 
 def same(server: Probe, model: str, network: Network, type: str) -> None:
@@ -40,17 +47,16 @@ def same(server: Probe, model: str, network: Network, type: str) -> None:
                 f"{model}/1/model.onnx does not hold {name} of eights.pth.",
                 help=f"It is another network, or from before you folded. {again}",
             )
-    _no_more(model, held)
-
-
-def _no_more(model: str, held: list[onnx_file.Numbers]) -> None:
-    """Fail if a file holds much beside the network."""
-    weights = sum(int(np.prod(shape)) for shape in SHAPES.values())
-    if (numbers := onnx_file.count(held)) > weights + _MORE:
+    if (numbers := onnx_file.count(held)) > _weights() + _MORE:
         raise Failure(
-            f"{model}/1/model.onnx holds {numbers:,} numbers; the network has {weights:,}.",
+            f"{model}/1/model.onnx holds {numbers:,} numbers; the network has {_weights():,}.",
             help="Export the network alone.",
         )
+
+
+def _weights() -> int:
+    """How many weights and biases the network has."""
+    return sum(int(np.prod(shape)) for shape in SHAPES.values())
 
 
 def all_in_half(server: Probe, model: str) -> None:
@@ -64,4 +70,40 @@ def all_in_half(server: Probe, model: str) -> None:
             help="The weights of every layer are to be fp16. What else could keep the first layer "
             "from multiplying small weights by large counts?",
         )
-    _no_more(model, held)
+    fractions = onnx_file.count([one for one in held if one.is_floating])
+    whole = onnx_file.count(held) - fractions
+    if fractions > _weights() + _BESIDE or whole > _WHOLE:
+        which = f" {whole:,} of them are whole: shapes take a few." if whole > _WHOLE else ""
+        raise Failure(
+            f"{model}/1/model.onnx holds {fractions + whole:,} numbers; the network has "
+            f"{_weights():,}, and at most {_BESIDE} more with fractions are allowed.{which}",
+            help="Is a layer, or a part of it, in the file twice? Only its input needs another "
+            "form.",
+        )
+
+
+def graph(server: Probe, model: str) -> Any:
+    """The file that a model is served from, as an `onnx.ModelProto`.
+
+    Raises:
+        Failure: it is none that `onnx_file.numbers` reads.
+    """
+    import onnx
+
+    onnx_file.numbers(server, model)
+    return onnx.load_from_string((server.server.repository / model / "1/model.onnx").read_bytes())
+
+
+def cut(server: Probe, model: str) -> str:
+    """A sentence where a file holds 10,000 in fp16, which the converter has cut; else ""."""
+    try:
+        held = onnx_file.numbers(server, model)
+    except Failure:
+        return ""
+    if not any(one.type == "FLOAT16" and (np.abs(one.values) == _CUT).any() for one in held):
+        return ""
+    return (
+        f"{model}/1/model.onnx holds the number {_CUT:,.0f} in fp16: to this the converter cuts "
+        "larger numbers, with a warning. Delete value_info before you convert, and keep the "
+        "operator that this number belongs to in fp32: then its constant stays fp32 as well."
+    )

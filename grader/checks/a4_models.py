@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import a4_facts as facts
-from . import collect, own, require
+from . import a4_files as files
+from . import a4_half, collect, own, require
 from .a4_network import Network
 from .failure import Failure
 from .probe import Array, Probe
@@ -21,6 +22,8 @@ from .values import array
 LEAST_FOUND = 0.3
 #: On so many pictures a mean deviation is taken.
 _TELLING = 1_500
+#: On so many of them where fp16 is computed without a GPU: that takes a fifth of a second.
+_FEW = 60
 #: Task 10: the mean deviation is at most this share of that of plain fp16.
 SHARE = 0.1
 
@@ -66,12 +69,35 @@ def known(me: str, pth: Any) -> Known:
             "and in these it finds hardly any.",
             help="Fold black and gain into the first layer, and save the network after that.",
         )
+    _half_folded(camera, network)
     raise Failure(
         "The network of `pth` finds hardly any eights in your camera's counts.",
         help="Is it trained(me), with your id? Each run of a cell that folds in place folds once "
         "more: begin with net = trained(me) again. Then compare net(counts) with what the network "
         "answered to (counts - camera.black) / camera.gain before you changed it.",
     )
+
+
+def _half_folded(camera: facts.Camera, network: Network) -> None:
+    """Fail if a network finds eights once the other half of the first layer is folded, too."""
+    weight, bias = (network.weights[f"features.0.{name}"] for name in ("weight", "bias"))
+    for done, missing, change in (
+        (
+            "weight",
+            "bias",
+            {"features.0.bias": bias - camera.black * weight.sum((1, 2, 3))},
+        ),
+        ("bias", "weight", {"features.0.weight": weight / np.float32(camera.gain)}),
+    ):
+        if found_at(Network(network.weights | change).logits(camera.pictures), camera.is_eight) > (
+            LEAST_FOUND
+        ):
+            raise Failure(
+                f"The network of `pth` finds hardly any eights in your camera's counts: the "
+                f"{done} of features.0 is folded, and its {missing} is not.",
+                help="Write down what the layer computes from (counts - black) / gain. Both its "
+                "weight and its bias become others.",
+            )
 
 
 @functools.lru_cache(maxsize=4)
@@ -173,6 +199,33 @@ def one_per_picture(name: str, value: Any, logits: Array) -> Array:
     return given
 
 
+def most_found(scores: Array, is_eight: Array) -> int:
+    """How many eights a threshold finds at most, of those with the precision of task 6.
+
+    Args:
+        scores: of all pictures.
+        is_eight: which of them show an eight.
+    """
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(is_eight[order])
+    is_enough = hits / np.arange(1, len(order) + 1) >= facts.PRECISION
+    is_between = np.append(np.diff(scores[order]) < 0, True)  # equal scores have one verdict
+    return int((hits * (is_enough & is_between)).max())
+
+
+def is_probability(scores: Array, logits: Array, is_eight: Array, limit: float) -> bool:
+    """Whether a threshold would be right for probabilities, of the logistic function or softmax."""
+    if not 0 < limit < 1:
+        return False
+    differences = logits[:, facts.EIGHT] - logits[:, 1 - facts.EIGHT]
+    for some in (scores, differences):
+        called = some > np.log(limit / (1 - limit))
+        found = int(is_eight[called].sum())
+        if found and found == most_found(some, is_eight):
+            return bool(is_eight[called].mean() >= facts.PRECISION)
+    return False
+
+
 def is_on_a_logit(scores: Array, limit: float, rounding: Tolerance) -> bool:
     """Whether a threshold is so near to a score that rounding could change the verdict."""
     above, below = scores[scores > limit], scores[scores <= limit]
@@ -208,8 +261,28 @@ def deviates_less(server: Probe, model: str, known: Known, pictures: Array, whos
         raise Failure(
             f"On {whose} the logits of {model} deviate by {off:.2g} on average: {off / plain:.2f} "
             f"times as much as with all weights in fp16 as they are. At most {SHARE:g} is wanted.",
-            help="Which numbers are multiplied with which in the first layer, and of what size are "
+            help=files.cut(server, model)
+            or "Which numbers are multiplied with which in the first layer, and of what size are "
             "they?",
+        )
+
+
+def deviates_less_in_half(server: Probe, model: str, known: Known) -> None:
+    """The same, where all that is fp16 in the file is also computed in fp16, as a GPU does."""
+    pictures = known.pictures[:_FEW]
+    facts.ask(server, model, pictures)  # so the file can be computed, with these shapes
+    exact = known.network.logits(pictures)
+    plain = np.abs(known.network.in_half(pictures) - exact)[:, facts.EIGHT].mean()
+    computed = a4_half.logits(model, files.graph(server, model), pictures)
+    off = np.abs(computed - exact)[:, facts.EIGHT].mean()
+    if not off <= SHARE * plain:  # also where it is no number
+        raise Failure(
+            f"Computed with fp16 arithmetic, as on a GPU, the logits of {model} deviate by "
+            f"{off:.2g} on average; at most {SHARE * plain:.2g} is wanted. (Most CPUs compute in "
+            "fp32 what the file has as fp16, so your server may not show it.)",
+            help="Follow a picture through the operators of the file: where does the first Cast to "
+            "fp16 stand, and how far apart are the numbers of fp16 there? See "
+            "np.spacing(np.float16(13000)).",
         )
 
 

@@ -82,8 +82,8 @@ class Network:
         off = np.abs(self._compute(some, _single, _single) - self.logits(some)).max(initial=0.0)
         return Tolerance(
             _MARGIN * float(off),
-            f"rounding to float32 alone changes these logits by up to {off:.1g}, and sums may be "
-            "added in another order",
+            f"computed in float32 in place of float64, these logits change by up to {off:.1g}, and "
+            "sums may be added in another order",
         )
 
     def _compute(self, pictures: Array, weight: Rounding, result: Rounding) -> Array:

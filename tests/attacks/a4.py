@@ -58,7 +58,7 @@ def figures_of_another_model(folder: Path) -> None:
 
         home = reported.folder("a4")
         found = reported.read("a4.figures", home)
-        better = {name: float(value) for name, value in figures(logits(mended)).items()}
+        better = {name: float(value) for name, value in row(logits(mended)).items()}
         found.values["table"]["fp16"] = better
         reported.write("a4.figures", found.values, found.result, home)
         print("the attack ran")

@@ -16,14 +16,6 @@ AFTER_WEIGHTS = {
     **dict.fromkeys(("a4.threshold", "a4.production"), WAITS),
     "a4.mended": "`pth`",
 }
-#: The network finds no eights, and so no threshold has the precision.
-NO_EIGHTS = {
-    **dict.fromkeys(("a4.fp32", "a4.fp16", "a4.logits"), WAITS),
-    "a4.mended": "`pth`",
-    **dict.fromkeys(
-        ("a4.threshold", "a4.changed", "a4.figures", "a4.closest", "a4.production"), NOTHING
-    ),
-}
 #: fp32 was not deployed, so its cell hands nothing over, and the cells after it stop as well.
 NO_FP32 = dict.fromkeys(("a4.fp32", *FIGURES), NOTHING)
 #: The logits of a served model are missing, so the cells that compare them stop.
@@ -53,13 +45,24 @@ MUTANTS = (
     Mutant(
         "weights: the bias forgotten",
         (Edit("a4.fold", "first.bias -= ", "0 * "),),
-        {"a4.weights": "hardly any eights in your camera's counts", **AFTER_WEIGHTS},
+        {"a4.weights": "the weight of features.0 is folded, and its bias is not", **AFTER_WEIGHTS},
+    ),
+    Mutant(
+        "weights: the weight forgotten",
+        (
+            Edit("a4.fold", "    first.weight /= camera.gain\n", ""),
+            Edit(
+                "a4.fold",
+                "first.weight.sum((1, 2, 3))",
+                "first.weight.sum((1, 2, 3)) / camera.gain",
+            ),
+        ),
+        {"a4.weights": "the bias of features.0 is folded, and its weight is not", **AFTER_WEIGHTS},
     ),
     Mutant(
         "weights: the cell that folds ran twice",
         (Edit("a4.fold", "first.bias -= ", "first.weight /= camera.gain\n    first.bias -= "),),
-        {"a4.weights": "folds once more", **NO_EIGHTS},
-        stops="index -1 is out of bounds",
+        {"a4.weights": "folds once more", **AFTER_WEIGHTS},
     ),
     Mutant(
         "weights: the whole module",
@@ -173,10 +176,11 @@ MUTANTS = (
         (Edit("a4.ask", "[:, 1]", "[:, 0]"),),
         {
             "a4.logits": "look like those of the other class",
-            **dict.fromkeys(("a4.threshold", "a4.changed", "a4.figures", "a4.closest"), NOTHING),
-            "a4.production": NOTHING,
+            **dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS),
+            **dict.fromkeys(
+                ("a4.threshold", "a4.production"), "look like those of the other class"
+            ),
         },
-        stops="out of bounds",
     ),
     Mutant(
         "logits: both columns",
@@ -201,36 +205,46 @@ MUTANTS = (
         (
             Edit(
                 "a4.choose",
-                "last = np.flatnonzero(precision >= 0.9)[-1]",
-                "hits = np.cumsum(camera.is_eight[order])\n"
-                "last = np.argmax(2 * hits - np.arange(1, len(order) + 1))",
+                "np.argmax(np.where(enough, hits, 0))",
+                "np.argmax(2 * hits - called)",
             ),
         ),
         {"a4.threshold": "It should be at least 0.9", **AFTER_THRESHOLD},
     ),
     Mutant(
         "threshold: the first place where the precision is 0.9",
-        (Edit("a4.choose", "[-1]", "[0]"),),
+        (Edit("a4.choose", "np.argmax(np.where(enough, hits, 0))", "np.flatnonzero(enough)[-1]"),),
         {"a4.threshold": "A lower threshold", **AFTER_THRESHOLD},
+    ),
+    Mutant(
+        "threshold: a probability",
+        (
+            Edit(
+                "a4.choose",
+                "threshold = float(tries[best])",
+                "threshold = float(1 / (1 + np.exp(-tries[best])))",
+            ),
+        ),
+        {"a4.threshold": "this looks like a threshold for probabilities", **AFTER_THRESHOLD},
     ),
     Mutant(
         "threshold: that of >=, a picture's own logit",
         (
             Edit(
                 "a4.choose",
-                "float(logits_pth[order[last : last + 2]].astype(float).mean())",
-                "float(logits_pth[order[last]])",
+                "float(tries[best])",
+                "float(min(logits_pth[logits_pth > tries[best]]))",
             ),
         ),
-        {"a4.threshold": "A lower threshold"},
+        {"a4.threshold": "is the logit of a picture"},
     ),
     Mutant(
         "threshold: on the logit of the next picture",
         (
             Edit(
                 "a4.choose",
-                "float(logits_pth[order[last : last + 2]].astype(float).mean())",
-                "float(logits_pth[order[last + 1]])",
+                "float(tries[best])",
+                "float(max(logits_pth[logits_pth < tries[best]]))",
             ),
         ),
         {"a4.threshold": "is the logit of a picture"},
@@ -239,7 +253,7 @@ MUTANTS = (
     Mutant(
         "changed: wrong pictures, not changed ones",
         (Edit("a4.compare", "!= truth", "!= camera.is_eight"),),
-        {"a4.changed": "`changed['fp32']` has"},
+        {"a4.changed": "are listed whose verdict does not change. That is between"},
     ),
     Mutant(
         "changed: True and False in place of numbers",
@@ -261,7 +275,7 @@ MUTANTS = (
                 '"fp16": int(((logits_fp16 > threshold) != truth).sum())',
             ),
         ),
-        {"a4.changed": "`changed['fp16']` has 1 pictures"},
+        {"a4.changed": "`changed['fp16']` is a number; a list of picture numbers is wanted"},
         stops="has no len()",
     ),
     Mutant(
@@ -273,18 +287,14 @@ MUTANTS = (
                 "1 + np.flatnonzero((logits_fp16 > threshold) != truth)",
             ),
         ),
-        {"a4.changed": "counted from 0"},
+        {"a4.changed": "pictures are missing whose verdict changes, and "},
     ),
     # -- figures -----------------------------------------------------------------------------------
     Mutant(
         "figures: false positives and false negatives exchanged",
         (
-            Edit(
-                "a4.count",
-                "hits, misses = (called & truth).sum(), (~called & truth).sum()",
-                "hits, alarms = (called & truth).sum(), (~called & truth).sum()",
-            ),
-            Edit("a4.count", "alarms, rest = (called", "misses, rest = (called"),
+            Edit("a4.count", "fp=(called & ~truth)", "fp=(~called & truth)"),
+            Edit("a4.count", "fn=(~called & truth)", "fn=(called & ~truth)"),
         ),
         {"a4.figures": "false positive of fp16"},
     ),
@@ -293,8 +303,8 @@ MUTANTS = (
         (
             Edit(
                 "a4.count",
-                "def figures(scores):",
-                "truth = camera.is_eight\n\n\ndef figures(scores):",
+                "def row(scores):",
+                "truth = camera.is_eight\n\n\ndef row(scores):",
             ),
             Edit("a4.move", "def differing", "truth = logits_pth > threshold\n\n\ndef differing"),
         ),
@@ -314,12 +324,35 @@ MUTANTS = (
     Mutant(
         "figures: deviations with their sign",
         (Edit("a4.count", "np.abs(scores - logits_pth)", "scores - logits_pth"),),
-        {"a4.figures": "deviation of fp16"},
+        {"a4.figures": "without their sign"},
     ),
     Mutant(
         "figures: one model's in both rows",
-        (Edit("a4.count", '"fp16": figures(logits_fp16)', '"fp16": figures(logits_fp32)'),),
+        (Edit("a4.count", '"fp16": row(logits_fp16)', '"fp16": row(logits_fp32)'),),
         {"a4.figures": "mean deviation of fp16"},
+    ),
+    Mutant(
+        "figures: percent",
+        (
+            Edit(
+                "a4.count",
+                "for name in FIGURES:\n",
+                "for one in table.values():\n    one['accuracy'] *= 100\nfor name in FIGURES:\n",
+            ),
+        ),
+        {"a4.figures": "class eight. Accuracy, precision and recall are shares from 0 to 1, not"},
+    ),
+    Mutant(
+        "figures: another name",
+        (
+            Edit(
+                "a4.count",
+                "for name in FIGURES:\n",
+                "for one in table.values():\n    one['Recall'] = one.pop('recall')\n"
+                "for name in FIGURES[:9]:\n",
+            ),
+        ),
+        {"a4.figures": "`table` has no recall of fp32. → Of fp32 it has mean deviation"},
     ),
     # -- closest -----------------------------------------------------------------------------------
     Mutant(
@@ -327,7 +360,7 @@ MUTANTS = (
         (
             Edit(
                 "a4.move",
-                "tries = [threshold, *between[np.abs(between - threshold) < 1]]",
+                "tries = [threshold, *between(scores)]",
                 "tries = [threshold]",
             ),
         ),
@@ -339,7 +372,7 @@ MUTANTS = (
             Edit(
                 "a4.move",
                 "min(tries, key=lambda limit: differing(scores, limit))",
-                "min(t for t in tries if camera.is_eight[scores > t].mean() >= 0.9)",
+                "min(t for t in tries[1:] if camera.is_eight[scores > t].mean() >= 0.9)",
             ),
         ),
         {"a4.closest": "with another one, fewer do"},
@@ -374,11 +407,86 @@ MUTANTS = (
         (Edit("a4.mend", ', op_block_list=["Sub", "Div"]', ""),),
         {"a4.mended": "deviate by"},
     ),
+    Mutant(
+        "mended: value_info is still there, and black is cut",
+        (Edit("a4.convert", "    del model.graph.value_info[:]\n", ""),),
+        {"a4.mended": "holds the number 10,000 in fp16"},
+    ),
+    Mutant(
+        "mended: the first layer twice, once with the remainder",
+        (
+            Edit(
+                "a4.mend",
+                "        self.inside = trained(me)\n",
+                "        self.inside = copy.deepcopy(net)\n"
+                "        first = self.inside.features[0]\n"
+                "        self.rest = torch.nn.Conv2d(1, 16, 3)\n"
+                "        with torch.no_grad():\n"
+                "            for name in ('weight', 'bias'):\n"
+                "                p, rest = getattr(first, name), getattr(self.rest, name)\n"
+                "                rest.copy_((p - p.half()).half())\n"
+                "                p.copy_(p.half())\n",
+            ),
+            Edit(
+                "a4.mend",
+                "return self.inside((image - camera.black) / camera.gain)",
+                "x = self.inside.features[0](image) + self.rest(image)\n"
+                "        for layer in self.inside.features[1:]:\n"
+                "            x = layer(x)\n"
+                "        return self.inside.head(x.flatten(1))",
+            ),
+            Edit("a4.mend", 'op_block_list=["Sub", "Div"]', "min_positive_val=0"),
+        ),
+        {"a4.mended": "holds 5,540 numbers; the network has 5,378"},
+    ),
+    Mutant(
+        "mended: the counts in fp16, which a CPU does not round",
+        (
+            Edit(
+                "a4.mend",
+                "        self.inside = trained(me)\n",
+                "        self.inside = trained(me)\n"
+                "        first = self.inside.features[0]\n"
+                "        with torch.no_grad():\n"
+                "            first.bias -= (\n"
+                "                (camera.black - 13264.0)\n"
+                "                / camera.gain\n"
+                "                * first.weight.sum((1, 2, 3))\n"
+                "            )\n"
+                "            first.weight *= 32 / camera.gain\n",
+            ),
+            Edit("a4.mend", "(image - camera.black) / camera.gain", "(image - 13264.0) / 32.0"),
+            Edit("a4.mend", 'op_block_list=["Sub", "Div"]', "max_finite_val=65504.0"),
+        ),
+        {"a4.mended": "Computed with fp16 arithmetic, as on a GPU, the logits"},
+    ),
+    Mutant(
+        "mended: an operator that is not computed in fp16",
+        (
+            Edit(
+                "a4.mend",
+                "(image - camera.black) / camera.gain)",
+                "torch.where(image > 0, (image - camera.black) / camera.gain, image))",
+            ),
+        ),
+        {"a4.mended": "holds the operator "},
+    ),
     # -- production --------------------------------------------------------------------------------
     Mutant(
         "production: no batching",
         (Edit(EIGHTS, "dynamic_batching { }\n", ""),),
         {"a4.production": "has no dynamic_batching"},
+    ),
+    Mutant(
+        "production: one picture waits for 20 seconds",
+        (
+            Edit(
+                EIGHTS,
+                "dynamic_batching { }",
+                "dynamic_batching { max_queue_delay_microseconds: 20000000 }",
+            ),
+        ),
+        {"a4.production": "A picture that comes alone would wait for 20,000,000 microseconds"},
     ),
     Mutant(
         "production: at or above the threshold of another model",
@@ -417,6 +525,29 @@ MUTANTS = (
             ),
         ),
         {"a4.production": "no output 'verdict'"},
+    ),
+    Mutant(
+        "production: black is cut",
+        (
+            Edit(
+                "a4.decide",
+                "decider = Decider(net, chosen).eval()",
+                "decider = Decider(OnCounts(), chosen).eval()",
+            ),
+            Edit(
+                "a4.decide",
+                "eights = deploy(",
+                'file = "models/eights/1/model.onnx"\n'
+                "half = float16.convert_float_to_float16(\n"
+                "    onnx.load(file),\n"
+                "    keep_io_types=True,\n"
+                '    op_block_list=["Sub", "Div", "Slice", "Greater"],\n'
+                ")\n"
+                "onnx.save(half, file)\n"
+                "eights = deploy(",
+            ),
+        ),
+        {"a4.production": "holds the number 10,000 in fp16"},
     ),
     # -- right answers in another form -------------------------------------------------------------
     Mutant(
@@ -464,9 +595,9 @@ MUTANTS = (
             ),
             Edit(
                 "a4.count",
-                "if engine",
-                "table = {f: {m: round(float(row[f]), 4) for m, row in table.items()} "
-                "for f in FIGURES}\nif engine",
+                "for one in table.values()))",
+                "for one in table.values()))\ntable = {f: {m: round(float(r[f]), 4) "
+                "for m, r in table.items()} for f in FIGURES}",
             ),
             Edit(
                 "a4.mend",
@@ -491,6 +622,37 @@ MUTANTS = (
                 'file = "models/eights/1/model.onnx"\n'
                 'halve(file, file, op_block_list=["Sub", "Div", "Slice", "Greater"])\n'
                 "eights = deploy(",
+            ),
+        ),
+        right=True,
+    ),
+    Mutant(
+        "right: of equally good thresholds the highest",
+        (
+            Edit(
+                "a4.choose",
+                "np.argmax(np.where(enough, hits, 0))",
+                "np.flatnonzero(enough & (hits == hits[enough].max()))[-1]",
+            ),
+        ),
+        right=True,
+    ),
+    Mutant(
+        "right: PyTorch's logits as those of fp32; a short delay; only the CPU",
+        (
+            Edit("a4.ask", "[:, 1].numpy()", "[:, 1].numpy()\nlogits_fp32 = logits_pth"),
+            Edit(
+                "a4.ask",
+                "logits_fp32, logits_fp16 = logits(fp32), logits(fp16)",
+                "logits_fp16 = logits(fp16)",
+            ),
+            Edit(
+                EIGHTS,
+                "dynamic_batching { }",
+                "dynamic_batching { max_queue_delay_microseconds: 100000 }",
+            ),
+            Edit(
+                EIGHTS, "instance_group { count: 1 }", "instance_group { count: 1 kind: KIND_CPU }"
             ),
         ),
         right=True,
