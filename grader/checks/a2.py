@@ -46,8 +46,8 @@ _AGAIN = "Ask again after the last deploy, and after a change of `me`."
 )
 def forest(server: Probe, model: str) -> None:
     """FIL serves your forest: 30 measurements in, two probabilities out, 114 rows in one batch."""
-    facts.named(model, "forest")
     config = require.backend(server, model, "fil")
+    facts.named(model, "forest")
     mend = "Mend models/forest/config.pbtxt, and deploy the folder again."
     with require.all_of(partial=0.5, help=mend):  # the model answers: other checks can use it
         require.tensors(config, inputs=facts.INPUTS, outputs={facts.OUTPUT: ("FP32", [2])})
@@ -385,8 +385,8 @@ def _require_shares(values: Any, served: Array, row: int) -> None:
 )
 def versions(server: Probe, me: str, model: str, first: Array, third: Array, plain: Array) -> None:
     """Versions 1 and 3 answer, version 2 does not, and who asks for none gets the newest."""
-    facts.named(model, "releases")
     require.backend(server, model, "fil")
+    facts.named(model, "releases")
     wanted = "Versions 1 and 3 are to answer. Look at version_policy."
     require.versions(server, model, (1, 3), help=wanted)
     split = facts.own_rows(me)

@@ -94,8 +94,8 @@ def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
     version = folder / error.where.strip("/")
     files = sorted(path.name for path in version.glob("[!.]*")) if version.is_dir() else []
     if not files:
-        where = f"{error.where.rstrip('/')}/" if error.where else "The version's folder"
-        return f"{where} is empty: no model was saved there.", "Save the model there first."
+        which = f"The folder {version.name}" if error.where else "The version's folder"
+        return f"{which} is empty: no model was saved there.", "Save the model there first."
     return (
         f"The server does not find the model's file. In the folder: {', '.join(files[:5])}.",
         "Each format has a file name of its own. Compare what the config says of the format with "

@@ -290,7 +290,7 @@ def test_undeploy_says_which_requests_it_waits_for(run: Run, start: Start, home:
             said = command.stdout.readline()
             gate.touch()
             rest = command.stdout.read()
-    assert "waits until those under way have ended" in said + rest
+    assert "double takes no new requests." in said + rest
     assert "double is gone" in rest
     assert command.returncode == 0
     assert not (home / "model_repository" / "double").exists()

@@ -29,7 +29,7 @@ ASSIGNMENT = assignments.named("a2")
 #: The checks that look at the first model.
 OF_FOREST = ("forest", "probabilities", "labels", "batching", "shap", "delays")
 #: What a deploy without the model's file says.
-REFUSED = "does not find the model's file"
+REFUSED = "The folder 1 is empty: no model was saved there."
 #: The student's cells show where the course lies, in every way in which a notebook shows something.
 CRASH = """
 import sys, warnings
