@@ -450,62 +450,6 @@ def test_its_own_figures_are_on_the_metrics_port(vllm: Triton) -> None:
     assert metrics(vllm, "vllm:time_to_first_token_seconds_count", "llama_vllm") > 0
 
 
-# -- the engine's end: these take the model away, so they come last -------------------------------
-
-
-def engine_processes(server: Triton) -> list[psutil.Process]:
-    assert server.pid is not None
-    family = psutil.Process(server.pid).children(recursive=True)
-    living = [process for process in family if lives(process)]
-    return [process for process in living if "VLLM" in process.name() + str(process.cmdline())]
-
-
-def lives(process: psutil.Process) -> bool:
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-@needs_vllm
-def test_unloading_ends_the_engine_s_processes(vllm: Triton) -> None:
-    engine = engine_processes(vllm)
-    assert engine
-    vllm.unload("llama_vllm")
-    wait_until(lambda: not any(lives(process) for process in engine))
-    assert "Segfault" not in vllm.log_text()
-
-
-@needs_vllm
-def test_a_killed_process_s_model_is_loaded_again(vllm: Triton) -> None:
-    """The stream under way ends with an error, and nothing of the old engine stays."""
-    vllm.load("llama_vllm", timeout=280)
-    engine = engine_processes(vllm)
-    parents = [process.parent() for process in engine]
-    (stub,) = {p for p in parents if p is not None and "stub" in p.name()}
-    body = {"text_input": PROMPT, "stream": True, "sampling_parameters": json.dumps(LONG)}
-    url = f"{vllm.url}/v2/models/llama_vllm/generate_stream"
-    with httpx.stream("POST", url, json=body, timeout=60) as answer:
-        lines = answer.iter_lines()
-        assert next(lines).startswith("data: ")
-        stub.kill()
-        assert "The process of model 'llama_vllm' has ended: signal 9" in "".join(lines)
-    wait_until(lambda: not any(lives(process) for process in engine))
-    ask = {"text_input": PROMPT, "sampling_parameters": GREEDY}
-    wait_until(lambda: "text_output" in generate(vllm, **ask), 280)
-
-
-@needs_vllm
-def test_an_engine_that_dies_is_told_and_its_model_unloaded(vllm: Triton) -> None:
-    vllm.load("llama_vllm", timeout=280)
-    for process in engine_processes(vllm):
-        process.kill()
-    ask = {"text_input": PROMPT, "sampling_parameters": GREEDY}
-    # Whoever asks next is told, and with that the model goes.
-    wait_until(lambda: "error" in generate(vllm, **ask) and not vllm.ready("llama_vllm"))
-    assert "the engine is not healthy" in vllm.log_text()
-
-
 # -- through OpenAI's API --------------------------------------------------------------------------
 
 
@@ -643,3 +587,59 @@ def test_structured_outputs_as_upstream_takes_them(vllm: Triton) -> None:
         assert answer["text_output"] in ("yes", "no")
     refused = generate(vllm, text_input="x", sampling_parameters={"structured_outputs": "{"})
     assert "structured_outputs is not JSON" in refused["error"]
+
+
+# -- the engine's end: these take the model away, so they come last -------------------------------
+
+
+def engine_processes(server: Triton) -> list[psutil.Process]:
+    assert server.pid is not None
+    family = psutil.Process(server.pid).children(recursive=True)
+    living = [process for process in family if lives(process)]
+    return [process for process in living if "VLLM" in process.name() + str(process.cmdline())]
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@needs_vllm
+def test_unloading_ends_the_engine_s_processes(vllm: Triton) -> None:
+    engine = engine_processes(vllm)
+    assert engine
+    vllm.unload("llama_vllm")
+    wait_until(lambda: not any(lives(process) for process in engine))
+    assert "Segfault" not in vllm.log_text()
+
+
+@needs_vllm
+def test_a_killed_process_s_model_is_loaded_again(vllm: Triton) -> None:
+    """The stream under way ends with an error, and nothing of the old engine stays."""
+    vllm.load("llama_vllm", timeout=280)
+    engine = engine_processes(vllm)
+    parents = [process.parent() for process in engine]
+    (stub,) = {p for p in parents if p is not None and "stub" in p.name()}
+    body = {"text_input": PROMPT, "stream": True, "sampling_parameters": json.dumps(LONG)}
+    url = f"{vllm.url}/v2/models/llama_vllm/generate_stream"
+    with httpx.stream("POST", url, json=body, timeout=60) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("data: ")
+        stub.kill()
+        assert "The process of model 'llama_vllm' has ended: signal 9" in "".join(lines)
+    wait_until(lambda: not any(lives(process) for process in engine))
+    ask = {"text_input": PROMPT, "sampling_parameters": GREEDY}
+    wait_until(lambda: "text_output" in generate(vllm, **ask), 280)
+
+
+@needs_vllm
+def test_an_engine_that_dies_is_told_and_its_model_unloaded(vllm: Triton) -> None:
+    vllm.load("llama_vllm", timeout=280)
+    for process in engine_processes(vllm):
+        process.kill()
+    ask = {"text_input": PROMPT, "sampling_parameters": GREEDY}
+    # Whoever asks next is told, and with that the model goes.
+    wait_until(lambda: "error" in generate(vllm, **ask) and not vllm.ready("llama_vllm"))
+    assert "the engine is not healthy" in vllm.log_text()
