@@ -16,7 +16,6 @@ from grader.checks import a4_facts as facts
 from grader.checks import a4_files as files
 from grader.checks import a4_models as models
 from grader.checks import figures, require
-from grader.checks.collect import fault
 from grader.checks.define import define
 from grader.checks.failure import Failure
 from grader.checks.probe import Array, Probe
@@ -475,12 +474,13 @@ def production(
     with require.all_of(partial=0.5, help=mend):
         require.batch_size(config, facts.REQUEST, because="a request has up to 1,000 pictures")
         require.setting(config, "dynamic_batching")
-        delay = int(config.get("dynamic_batching", {}).get("max_queue_delay_microseconds", 0))
-        if delay > facts.LONGEST_DELAY:
-            fault(
-                f"A picture that comes alone would wait for {delay:,} microseconds: "
-                f"max_queue_delay_microseconds is at most {facts.LONGEST_DELAY:,} here."
-            )
+    delay = int(config.get("dynamic_batching", {}).get("max_queue_delay_microseconds", 0))
+    if delay > facts.LONGEST_DELAY:  # no credit: with a long one, nothing more can be asked
+        raise Failure(
+            f"A picture that comes alone would wait for {delay:,} microseconds: "
+            f"max_queue_delay_microseconds is at most {facts.LONGEST_DELAY:,} here.",
+            help=mend,
+        )
     verdicts = models.decided(server, model, known, known.pictures, own)
     differ = int((verdicts != (scores > limit)).sum())
     allowed = facts.ALLOWED * len(scores) // 1_000
