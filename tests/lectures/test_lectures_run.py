@@ -23,12 +23,8 @@ from workbook.site import executed
 
 #: Cells that take longer are not run twice in a row.
 SHORT_SECONDS = 1.5
-#: Cells that take longer are not in the second run, unless a number in them changes: they measure
-#: for seconds, and would show the same once more.
-LONG_SECONDS = 4.0
-#: Nor is a cell that empties the notebook's folder or starts its server anew: what the long cells
-#: have put there would be missing.
-BEGINS_ANEW = re.compile(r"\b(folder|laboratory)\(")
+#: A lecture whose first run takes longer has no second one: all tests have to end in 90 minutes.
+SECOND_RUN_SECONDS = 75.0
 #: How far `minutes:` in a header may be from what is counted, with this machine's time.
 MINUTES = 3
 
@@ -55,11 +51,11 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
     First run: every cell runs, every claim holds, and the shared server serves what it served
     before. Cells that take less than `SHORT_SECONDS` run twice in a row.
 
-    Second run, in the same kernel, so with all that the first one left behind: every code cell
-    that took less than `LONG_SECONDS` runs, and each in which `CHANGES` has another number, but
-    none that begins with an empty folder or a new server. At the end of each section (a heading of
-    the second level), the cells of the section that only look at results run once more, in reverse
-    order. No cell may raise, so no claim may fail either.
+    Second run, unless the first took more than `SECOND_RUN_SECONDS`, in the same kernel, so with
+    all that the first one left behind: every code cell runs, with another number where `CHANGES`
+    has one. At the end of each section (a heading of the second level), the cells of the section
+    that only look at results run once more, in reverse order. No cell may raise, so no claim may
+    fail either.
 
     Lectures measure. Where a claim or a premise is false in one try, or a cell takes minutes, the
     lecture is tried again.
@@ -85,23 +81,19 @@ def play(path: Path, shared: dict[str, str]) -> None:
         WorkbookError: a cell failed.
     """
     with executing.session(path, shared) as lecture:
-        second_run(path, lecture, long=first_run(path, lecture))
+        first_run(path, lecture)
+        if seconds[path.stem] < SECOND_RUN_SECONDS:
+            second_run(path, lecture)
 
 
-def first_run(path: Path, lecture: executing.Session) -> set[int]:
-    """Run it from top to bottom, keep the executed copy, and look at what was proved.
-
-    Returns:
-        The places of the cells that took more than `LONG_SECONDS`.
-    """
-    total, long = 0.0, set()
+def first_run(path: Path, lecture: executing.Session) -> None:
+    """Run it from top to bottom, keep the executed copy, and look at what was proved."""
+    total = 0.0
     for place, cell in enumerate(lecture.node.cells):
         began = time.monotonic()
         lecture.run_cell(place)
         took = time.monotonic() - began
         total += took
-        if took > LONG_SECONDS:
-            long.add(place)
         if cell.cell_type == "code" and took < SHORT_SECONDS:
             lecture.cell(place)
     seconds[path.stem] = total
@@ -109,10 +101,9 @@ def first_run(path: Path, lecture: executing.Session) -> set[int]:
     assert all(c.execution_count for c in lecture.node.cells if c.cell_type == "code")
     missing = set(proofs(path)) - shown(lecture.node)
     assert not missing, f"claims and tasks that did not run: {sorted(missing)}"
-    return long
 
 
-def second_run(path: Path, lecture: executing.Session, long: set[int]) -> None:
+def second_run(path: Path, lecture: executing.Session) -> None:
     """Run it once more in the same kernel, with other numbers, and look back in each section."""
     changes = list(CHANGES.get(path.stem, ()))
     for section in sections(lecture.node):
@@ -122,9 +113,6 @@ def second_run(path: Path, lecture: executing.Session, long: set[int]) -> None:
             for text, other in [pair for pair in changes if pair[0] in code]:
                 code = code.replace(text, other)
                 changes.remove((text, other))
-            is_left_out = place in long or BEGINS_ANEW.search(code)
-            if is_left_out and code == lecture.node.cells[place].source:
-                continue
             lecture.cell(place, code)
             if only_looks(code):
                 looking.append(place)
