@@ -359,28 +359,30 @@ def _has_default_id(notebook: dict[str, Any]) -> bool:
     return any(line.search("".join(cell["source"])) for cell in codes)
 
 
-def _tasks(notebook: dict[str, Any]) -> dict[str, str]:
-    """For each cell with an id, the task that it is in: its heading up to the colon."""
+def _headings(notebook: dict[str, Any], marks: str) -> dict[str, str]:
+    """For each cell with an id, the first line of the text cell above it that begins with `marks`.
+
+    The marks are not part of it; it is "" where no such cell stands above.
+    """
     found, heading = {}, ""
     for cell in notebook["cells"]:
         text = "".join(cell["source"])
-        if cell["cell_type"] == "markdown" and text.startswith("## "):
-            heading = text.partition("\n")[0].removeprefix("## ").partition(":")[0]
+        if cell["cell_type"] == "markdown" and text.startswith(marks):
+            heading = text.partition("\n")[0].removeprefix(marks)
         if id := dotted(cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "")):
-            found[id] = heading if heading.startswith("Task") else ""
+            found[id] = heading
     return found
+
+
+def _tasks(notebook: dict[str, Any]) -> dict[str, str]:
+    """For each cell with an id, the task that it is in: its heading up to the colon."""
+    names = {id: text.partition(":")[0] for id, text in _headings(notebook, "## ").items()}
+    return {id: name for id, name in names.items() if name.startswith("Task")}
 
 
 def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
     """Whether the heading above a cell calls the task a bonus."""
-    heading = ""
-    for cell in notebook["cells"]:
-        text = "".join(cell["source"])
-        if cell["cell_type"] == "markdown" and text.startswith("#"):
-            heading = text.partition("\n")[0]
-        if dotted(cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "")) == id:
-            return "bonus" in heading
-    return False
+    return "bonus" in _headings(notebook, "#").get(id, "")
 
 
 def _begun(assignment: Assignment) -> bool:
