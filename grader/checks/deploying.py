@@ -12,6 +12,7 @@ from pathlib import Path
 
 from workbook import server
 from workbook.common.errors import LoadError, WorkbookError
+from workbook.server.catalogue.evidence import Evidence
 from workbook.server.deploy import Deployment
 
 #: For entries of the catalogue of messages whose advice would solve a task: what is wrong, and the
@@ -85,8 +86,8 @@ def _dims(error: LoadError, folder: Path) -> tuple[str, str]:
     if found is not None:
         what += f" The file's tensor has {found[1]} dimensions, the batch included; by the config "
         what += f"it has {found[2]}."
-    batches = re.search(r"max_batch_size\s*:\s*(\d+)", _text(folder / "config.pbtxt"))
-    return what, _BATCHED if batches is not None and int(batches[1]) else _UNBATCHED
+    config = Evidence(error.model, folder, error.message)
+    return what, _UNBATCHED if config.value("max_batch_size", "0") in ("0", "") else _BATCHED
 
 
 def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
@@ -101,10 +102,3 @@ def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
         "Each format has a file name of its own. Compare what the config says of the format with "
         "the name of the file that you saved.",
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return re.sub("#.*", "", path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return ""
