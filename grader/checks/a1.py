@@ -28,6 +28,11 @@ from grader.checks.probe import Probe
 
 #: The judge loads models of this backend only.
 BACKENDS = ("python",)
+#: Tasks without hints, the written answers: for each, what to read in place of them.
+NO_HINTS = {
+    "a1.review": "Read on: your model.py; lecture 2, notebook 02, `One bad request among four`.",
+    "a1.doubt": "Look at your table. Read on: lecture 2, notebook 13, `Another threshold`.",
+}
 
 
 @define(

@@ -24,6 +24,11 @@ from workbook.zoo import data
 
 #: The judge loads models of this backend only. Another one could run a student's code.
 BACKENDS = ("fil",)
+#: Tasks without hints, the written answers: for each, what to read in place of them.
+NO_HINTS = {
+    "a2.delay": "Look at your two curves. Read on: lecture 1, notebook 05, `A delay`.",
+    "a2.why": "Look at your counts of task 4: `print(*zip(GRID, missed, alarms), sep='\\n')`.",
+}
 
 #: NVIDIA's guide to FIL.
 _GUIDE = "https://github.com/triton-inference-server/fil_backend/blob/main/docs/"

@@ -124,7 +124,7 @@ def ask(server: Probe, model: str, rows: Array, version: int | None = None) -> A
     require.backend(server, model, "fil")
     answer = server.infer(model, {INPUT: rows}, outputs=[OUTPUT], version=version)[OUTPUT]
     where = f"Look at predict_proba, and at the dims of {OUTPUT}."
-    require.shape(model, answer, (len(rows), 2), help=where)
+    require.shape(model, answer, (len(rows), 2), output=OUTPUT, help=where)
     return answer
 
 
@@ -343,8 +343,10 @@ def shares(server: Probe, model: str, rows: Array) -> Array:
     """SHAP values of rows; fails unless they add up to the raw score of the served probability."""
     answer = server.infer(model, {INPUT: rows}, outputs=[OUTPUT, SHAP])
     values, table = answer[SHAP], answer[OUTPUT]
-    require.shape(model, values, (len(rows), FEATURES + 1), help="31 values per row.")
-    require.shape(model, table, (len(rows), 2), help="2 probabilities per row.")
+    size = (len(rows), FEATURES + 1)
+    require.shape(model, values, size, output=SHAP, help="It holds 31 values per row.")
+    help = "It holds 2 probabilities per row."
+    require.shape(model, table, (len(rows), 2), output=OUTPUT, help=help)
     p = np.clip(table[:, 1].astype(np.float64), UNIT, 1 - UNIT)
     # The error of the logit of a probability rounded to float32, plus the error of the SHAP sum.
     allowed = 4 * UNIT / (p * (1 - p)) + share_tolerance().allowed

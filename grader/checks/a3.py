@@ -21,6 +21,13 @@ from grader.checks.probe import Array, Probe
 
 #: The judge loads models of these backends only.
 BACKENDS = ("pytorch", "python", "ensemble")
+#: Tasks without hints, the written answers: for each, what to read in place of them.
+NO_HINTS = {
+    "a3.width": "Look at your curves. Read on: lecture 2, notebook 12, `Texts of different "
+    "lengths`.",
+    "a3.why": "Look at your figures of tasks 5 and 6. Read on: lecture 2, notebook 12, `The same "
+    "steps as a program` and `A step fails`.",
+}
 #: The shape of the answer to all practice rows, or all test texts.
 ANSWERS = (facts.TEXTS, facts.LANGUAGES)
 #: Values of a parameter that switch something on, in any case.

@@ -101,7 +101,8 @@ def ask_reader(
     """The scores of rows, float32 of shape (rows, 5); fails if they are something else."""
     tensors = {"INPUT__0": ids, "INPUT__1": mask}
     answer = server.infer(model, tensors, outputs=["OUTPUT__0"], version=version)["OUTPUT__0"]
-    require.shape(model, answer, (len(ids), facts.LANGUAGES), help="One score per language.")
+    size, each = (len(ids), facts.LANGUAGES), "A row holds one score per language."
+    require.shape(model, answer, size, output="OUTPUT__0", help=each)
     return answer
 
 
@@ -121,7 +122,8 @@ def ask_letters(server: Probe, model: str, texts: Sequence[str]) -> tuple[Array,
 def ask_text(server: Probe, model: str, texts: Sequence[str]) -> Array:
     """The scores of texts, sent as one request; float32 of shape (texts, 5)."""
     answer = server.infer(model, {"TEXT": facts.as_text(texts)}, outputs=["SCORES"])["SCORES"]
-    require.shape(model, answer, (len(texts), facts.LANGUAGES), help="One score per language.")
+    size, each = (len(texts), facts.LANGUAGES), "A row holds one score per language."
+    require.shape(model, answer, size, output="SCORES", help=each)
     return answer
 
 
@@ -168,8 +170,10 @@ def reads(
     for one in outcomes:
         if isinstance(one, Refusal):
             raise one.failure(model)
-        require.shape(which, one["OUTPUT__0"], (1, facts.LANGUAGES), help="Look at dims.")
-        alone.append(one["OUTPUT__0"])
+        row, one_each = one["OUTPUT__0"], (1, facts.LANGUAGES)
+        forward = "Look at what forward returns."
+        require.shape(which, row, one_each, output="OUTPUT__0", help=forward)
+        alone.append(row)
     answers = np.concatenate(alone)
     ids, mask = facts.table(rows)
     again = np.stack([ask_reader(server, model, ids, mask, version) for _ in range(2)])
@@ -389,7 +393,8 @@ def _steps_called(
     answers = server.together(model, requests, outputs=["SCORES"])
     asked, read = (server.counts(name) - was for name, was in zip(names, before, strict=True))
     for answer in answers:
-        require.shape(model, answer["SCORES"], (1, facts.LANGUAGES), help="One row per text.")
+        size, each = (1, facts.LANGUAGES), "Each text gets one row of scores."
+        require.shape(model, answer["SCORES"], size, output="SCORES", help=each)
     got = np.concatenate([answer["SCORES"] for answer in answers])
     what = f"the scores of {model} for texts sent at once"
     where = "They are compared with those of the same texts in one request."

@@ -24,12 +24,20 @@ from grader.checks.values import array, number, whole
 #: The judge loads models of these backends only. Their models are data. No engine is loaded without
 #: a GPU, and the judge's sandbox has none.
 BACKENDS = ("onnxruntime", "tensorrt")
+#: Tasks without hints, the bonus and the written answers: for each, what to read in place of them.
+NO_HINTS = {
+    "a4.engine": "Read on: lecture 2, notebook 10, `The builder in Python`.",
+    "a4.why": "Its table says what earns points. Read on: lecture 2, notebook 13, `fp16`.",
+    "a4.choice": "Its table says what earns points. Read on: lecture 2, notebook 13, `Which "
+    "verdicts change?` and `Another threshold`.",
+}
 #: A table earns something if this share of its figures is right: the deviations alone are not.
 _MOSTLY = 0.7
 
 
 @define(
     "a4.weights",
+    server=False,
     hints=(
         "The network takes brightness, and the camera gives counts. Write down what the first "
         "layer computes from (counts - black) / gain, and sort it: what is multiplied by the "
@@ -144,6 +152,7 @@ def logits(
 @define(
     "a4.threshold",
     needs=("a4.weights",),
+    server=False,
     hints=(
         "between(logits_pth) gives all thresholds that are worth a try. For each of them: how many "
         "pictures are called eights, and how many of those are eights?",

@@ -189,7 +189,8 @@ def decide(server: Probe, model: str, pictures: Array) -> tuple[Array, Array]:
     logits, verdicts = [], []
     for rows, answer in _answers(server, model, pictures, (OUTPUT, VERDICT)):
         given = answer[VERDICT]
-        require.shape(model, given, (rows, 1), help=f"{VERDICT} holds one value per picture.")
+        one = "It holds one value per picture."
+        require.shape(model, given, (rows, 1), output=VERDICT, help=one)
         logits.append(answer[OUTPUT])
         verdicts.append(given[:, 0])
     return finite(model, np.concatenate(logits)), np.concatenate(verdicts).astype(bool)
@@ -206,7 +207,8 @@ def _answers(
         some = pictures[start : start + size]
         answer = server.infer(model, {INPUT: some}, outputs=outputs)
         help = f"Look at the dims of {OUTPUT}, and at the file's outputs."
-        require.shape(model, answer[OUTPUT], (len(some), len(LABELS)), help=help)
+        shape = (len(some), len(LABELS))
+        require.shape(model, answer[OUTPUT], shape, output=OUTPUT, help=help)
         found.append((len(some), answer))
     return found
 

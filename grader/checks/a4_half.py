@@ -32,6 +32,10 @@ _KNOWN = frozenset(_NAMES.split())
 _TYPES = ("FLOAT", "FLOAT16", "DOUBLE")
 #: The most operators of a file. The network has seven.
 _MOST = 100
+_ALONE = (
+    "Export the network and your own step alone, convert the file again, and deploy the folder. "
+    "onnx.checker.check_model(path) finds what does not fit in a file."
+)
 
 
 def logits(model: str, file: Any, pictures: Array) -> Array:
@@ -62,16 +66,26 @@ def logits(model: str, file: Any, pictures: Array) -> Array:
                 help="The task needs arithmetic only, such as a sum, a product or a convolution.",
             )
     if len(file.graph.node) > _MOST:
-        raise Failure(f"{model}/1/model.onnx holds {len(file.graph.node)} operators.")
+        raise Failure(
+            f"{model}/1/model.onnx holds {len(file.graph.node)} operators; at most {_MOST} are "
+            "computed here.",
+            help=_ALONE,
+        )
     try:
         with np.errstate(all="ignore"):  # what leaves fp16's range becomes infinite
             (found,) = ReferenceEvaluator(file).run([facts.OUTPUT], {facts.INPUT: pictures})
     except Exception as error:  # whatever a file of a student's makes the reference raise
         said = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-        raise Failure(f"{model}/1/model.onnx cannot be computed in fp16: {said}.") from None
+        raise Failure(
+            f"{model}/1/model.onnx cannot be computed in fp16: {said}.", help=_ALONE
+        ) from None
     found = np.asarray(found)
     if found.shape != (len(pictures), len(facts.LABELS)):
-        raise Failure(f"{model}/1/model.onnx gives other shapes if it is computed in fp16.")
+        raise Failure(
+            f"{model}/1/model.onnx gives logits of the shape {list(found.shape)} for "
+            f"{len(pictures)} pictures if it is computed in fp16; two for each are wanted.",
+            help=_ALONE,
+        )
     return found.astype(np.float64)
 
 

@@ -23,6 +23,11 @@ from grader.checks.probe import Array, Probe
 
 #: The judge loads models of these backends only.
 BACKENDS = ("onnxruntime", "python", "vllm")
+#: Tasks without hints, the written answers: for each, what to read in place of them.
+NO_HINTS = {
+    "a6.words": "Look at your curves. Read on: lecture 2, notebook 11, `Sampling, and streams` and "
+    "`Eight clients`.",
+}
 
 _COMPLETE = "The config was complete: take it from a fresh copy."
 
@@ -260,6 +265,7 @@ def vllm(server: Probe, me: str, vllm: str, answers: list[str]) -> None:
 @define(
     "a6.speed",
     needs=("a6.vllm",),
+    server=False,
     hints=(
         "tokens_per_second(model, prompts, clients) measures one model once. A single figure says "
         "little: how much do two of them differ?",

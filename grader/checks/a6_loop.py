@@ -54,7 +54,8 @@ def own_network(server: Probe, me: str, prompts: Sequence[str]) -> None:
     require.backend(server, facts.STEP, "onnxruntime")
     answer = server.infer(facts.STEP, first_step(prompts), outputs=["logits"])["logits"]
     fresh = "fetch_network(me) writes it. Run that cell again, and deploy models/llama_step."
-    require.shape(facts.STEP, answer, (len(prompts), small_llama.VOCABULARY), help=fresh)
+    size = (len(prompts), small_llama.VOCABULARY)
+    require.shape(facts.STEP, answer, size, output="logits", help=fresh)
     right = [network.logits(me, facts.tokenizer().encode(one).ids)[-1] for one in prompts]
     require.close(
         answer,
@@ -113,7 +114,7 @@ def same_scores(name: str, given: Array, right: Array, rows: Sequence[str]) -> N
         )
     if off.all():
         raise Failure(
-            f"Both rows of `{name}` are not the scores of your network.",
+            f"Neither row of `{name}` holds the scores of your network.",
             help="Is the cache's first column hidden by the mask? Is the output `logits`?"
             if name == "first"
             else "The second step gets the two chosen tokens alone, at the next positions, a mask "

@@ -85,7 +85,12 @@ def _joined(model: str, stream: Stream, most: int) -> Written:
                 help="There is no batch here: a response holds one text.",
             )
         if part["token_ids"].size != part["logprobs"].size:
-            raise Failure(f"A response of {model} has not one logprob per token.")
+            raise Failure(
+                f"A response of {model} holds {part['token_ids'].size} token_ids and "
+                f"{part['logprobs'].size} logprobs.",
+                help="Each response holds one logprob for each of its tokens: `piece` cuts both "
+                "lists at the same place.",
+            )
         texts.append(part["text_output"].ravel()[0])
         tokens.append(part["token_ids"].ravel())
         logprobs.append(part["logprobs"].ravel())
@@ -305,7 +310,11 @@ def leaves(server: Probe, model: str, long: tuple[str, int]) -> None:
     _in_time(lambda: _ends_early(server, model, inputs))
     ((again, _),) = pieces(server, model, [("A list", {"max_tokens": 3})])
     if not again.tokens:
-        raise Failure(f"After a client has left, {model} does not answer the next one.")
+        raise Failure(
+            f"After a client has left, {model} does not answer the next one.",
+            help="Where is_cancelled() is true, end this stream alone: with the final flag, and "
+            "with nothing about it kept in self.",
+        )
 
 
 def _ends_early(server: Probe, model: str, inputs: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ notebook passes to `check(...)`::
     def probabilities(server: Probe, model: str, library: Array) -> None:
         '''The server gives the probabilities that the library gives.'''
         answer = server.infer(model, {"input__0": rows})["output__0"]
-        require.shape(model, answer, (114, 2), help="Look at the dims of output__0.")
+        require.shape(model, answer, (114, 2), output="output__0", help="Look at its dims.")
         if ...:
             raise Failure("Row 3 differs by 0.2.", help="Look at output_class.")
 
@@ -54,6 +54,7 @@ __all__ = [
     "evaluate",
     "hidden",
     "load",
+    "without_hints",
 ]
 
 Function = Callable[..., None]
@@ -75,6 +76,8 @@ class Check:
         needs: the ids of checks. This check runs only after each of them has earned points.
         hints: the first one gives an idea, the last one nearly the answer.
         read: where to read on after the last hint.
+        server: whether the public function asks the server. Where it does not, the notebook runs it
+            without one.
         variants: the hidden functions. Each takes the server, and those of the public function's
             parameters that it uses.
     """
@@ -84,6 +87,7 @@ class Check:
     needs: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     read: str = ""
+    server: bool = True
     variants: tuple[Function, ...] = ()
 
     @property
@@ -98,7 +102,12 @@ class Check:
 
 
 def define(
-    id: str, *, needs: tuple[str, ...] = (), hints: tuple[str, ...] = (), read: str = ""
+    id: str,
+    *,
+    needs: tuple[str, ...] = (),
+    hints: tuple[str, ...] = (),
+    read: str = "",
+    server: bool = True,
 ) -> Callable[[Function], Function]:
     """Make a function the public part of a check.
 
@@ -119,10 +128,13 @@ def define(
             them has earned points.
         hints: the texts that `hint("a2.labels")` shows: each call shows one more.
         read: what `hint` shows after the last one: where to read on.
+        server: False where the function does not ask the server: it looks at values alone. A reader
+            needs no server for it then.
     """
 
     def mark(function: Function) -> Function:
-        function.__check__ = Check(id, function, needs, hints, read)  # type: ignore[attr-defined]
+        check = Check(id, function, needs, hints, read, server)
+        function.__check__ = check  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -240,6 +252,14 @@ def backends(assignment: str) -> tuple[str, ...]:
     If the module has no `BACKENDS`, the result is empty, and every backend is allowed.
     """
     return tuple(getattr(_module(f"grader.checks.{assignment}"), "BACKENDS", ()))
+
+
+def without_hints(assignment: str) -> dict[str, str]:
+    """What to read for tasks that have no hints: `NO_HINTS` in the assignment's module of checks.
+
+    They are written answers and bonus tasks. By id; empty if the module has no `NO_HINTS`.
+    """
+    return dict(getattr(_module(f"grader.checks.{assignment}"), "NO_HINTS", {}))
 
 
 def _module(name: str) -> ModuleType | None:

@@ -42,6 +42,12 @@ _COUNTS = re.compile(
     r"the model expects (\d+) dimensions \(shape \[.*?\]\) but the model configuration "
     r"specifies (\d+) dimensions"
 )
+#: What Hugging Face's `from_pretrained` says where a path does not exist: it then takes the path
+#: for a name on the hub.
+_NO_FOLDER = re.compile(
+    r"(?P<rule>Repo id must [^\n:]*): '(?P<path>[^'\n]*)'"
+    r"|(?P<hub>We couldn't connect to '[^'\n]*' to load the files)"
+)
 
 
 def deploy(folder: Path | str) -> Deployment:
@@ -72,6 +78,8 @@ def deploy(folder: Path | str) -> Deployment:
             what, todo = _dims(error, Path(folder))
         elif error.rule == "missing-file":
             what, todo = _no_file(error, Path(folder))
+        elif error.rule == "python-exception" and (said := _NO_FOLDER.search(error.message)):
+            what, todo = _no_checkpoint(error, Path(folder), said)
         else:
             raise
         raise WorkbookError(
@@ -101,4 +109,31 @@ def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
         f"The server does not find the model's file. In the folder: {', '.join(files[:5])}.",
         "Each format has a file name of its own. Compare what the config says of the format with "
         "the name of the file that you saved.",
+    )
+
+
+def _no_checkpoint(error: LoadError, folder: Path, said: re.Match[str]) -> tuple[str, str]:
+    """What is wrong and what to do, where model.py loads a checkpoint from no folder.
+
+    Args:
+        error: the server's refusal.
+        folder: the folder that was deployed.
+        said: what the library says, as `_NO_FOLDER` found it.
+    """
+    which = f"The folder {said['path']!r}" if said["path"] else "The folder"
+    what = (
+        f"{which} does not exist where model.py looks for it. So from_pretrained takes the path "
+        f"for a name on Hugging Face's hub, and says: {said['rule'] or said['hub']}."
+    )
+    version = folder / Evidence(error.model, folder, error.message).version
+    inside = sorted(version.glob("[!._]*")) if version.is_dir() else []
+    folders = [path.name for path in inside if path.is_dir()]
+    held = f"{version} holds no folder: the checkpoint must be put there first."
+    if folders:
+        held = f"{version} holds {', '.join(folders[:5])}: does the path end with this name?"
+    return what, (
+        f"{held} A relative path begins in the folder in which the server runs, and not beside "
+        'model.py. Where model.py lies is said in args of initialize: args["model_repository"] is '
+        "the model's folder in the server's repository, and args[\"model_version\"] is the name of "
+        "the version's folder in it."
     )

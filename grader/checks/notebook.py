@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from workbook.common.errors import WorkbookError
-from workbook.server import connect
+from workbook.server import Server, connect
 
 from . import missing_names, reported
-from .define import Check, backends, evaluate, load
+from .define import Check, backends, evaluate, load, without_hints
 from .deploying import deploy
 from .panel import Hint, Panel
 from .probe import Probe
@@ -59,7 +59,9 @@ def check(id: str, /, **values: Any) -> Panel:
         WorkbookError: there is no such check, or a value is of a type that no check takes.
     """
     found = _find(id)
-    values = {n: None if value is ... else _detached(value) for n, value in values.items()}
+    values = {n: None if value is ... else value for n, value in values.items()}
+    with contextlib.suppress(RecursionError):  # a list that holds itself: `reported` refuses it
+        values = {n: _detached(n, value) for n, value in values.items()}
     # nbgrader gives a cell that writes to stderr no points. A framework's warning must not do that.
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -72,29 +74,49 @@ def check(id: str, /, **values: Any) -> Panel:
 def hint(id: str, /) -> Hint:
     """Show the hints of a check: each call shows one more. The last is nearly the answer.
 
-    After the last one it says where to read on.
+    After the last one it says where to read on. Written answers and bonus tasks have no hints: for
+    them it says what to read.
 
     Example::
 
         hint("a2.probabilities")
 
     Raises:
-        WorkbookError: there is no such check.
+        WorkbookError: there is no such check, and no such task.
     """
+    if isinstance(id, str) and (read := without_hints(id.partition(".")[0]).get(id)):
+        none = (
+            "Written answers and bonus tasks have none. Read the task's text above the cell again."
+        )
+        return Hint(id, (), 0, f"{none} {read}")
     found = _find(id)
     step = min(_shown.get(id, 0) + 1, len(found.hints))
     _shown[id] = step
     return Hint(id, found.hints[:step], len(found.hints), found.read)
 
 
-def _detached(value: Any) -> Any:
-    """A value with torch tensors as arrays, as the judge gets them: also those with a gradient."""
-    if hasattr(value, "detach"):
-        return value.detach().cpu().numpy()
+def _detached(name: str, value: Any) -> Any:
+    """A value with torch tensors as arrays, as the judge gets them: also those with a gradient.
+
+    They may stand in lists, tuples and dicts, and in lists of these. What holds no tensor stays as
+    it is.
+
+    Args:
+        name: the parameter's name, for the message.
+        value: what the notebook hands over.
+
+    Raises:
+        WorkbookError: a tensor cannot become an array.
+    """
+    if reported.is_tensor(value):
+        return reported.array_of(name, value)
     if isinstance(value, dict):
-        return {key: _detached(item) for key, item in value.items()}
-    if isinstance(value, list) and any(hasattr(item, "detach") for item in value):
-        return [_detached(item) for item in value]
+        table = {key: _detached(name, item) for key, item in value.items()}
+        return table if any(table[key] is not value[key] for key in value) else value
+    if isinstance(value, list | tuple):
+        items = [_detached(name, item) for item in value]
+        is_same = all(item is was for item, was in zip(items, value, strict=True))
+        return value if is_same else items
     return value
 
 
@@ -105,25 +127,36 @@ def _find(id: str) -> Check:
         )
     checks = load(id.split(".", maxsplit=1)[0])
     if id not in checks:
-        raise WorkbookError(f"There is no check {id!r}.", todo=f"There are: {', '.join(checks)}.")
+        raise WorkbookError(
+            f"There is no check {id!r}.",
+            todo=f"There are: {', '.join(checks)}. Written answers and bonus tasks have neither a "
+            "check nor hints: read the task's text above the cell.",
+        )
     return checks[id]
 
 
 def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
-    """The result, and a note if the model's folder differs from the deployed copy."""
+    """The result, and a note if the model's folder differs from the deployed copy.
+
+    That no server answers is said before anything about the values: without a server the cells
+    above could not make them. A check that does not ask the server needs none.
+    """
+    if not found.server:
+        with Server() as nobody:
+            return _evaluated(found, Probe(nobody), values), ""
     try:
         server = connect()
+        server.metadata()  # the checkout's own server is found also where it does not answer
     except WorkbookError as error:
         return _no_credit(found, "no server", error.what, error.todo), ""
     if elsewhere := _not_in_models(values.get("model")):
         return _no_credit(found, "failed", *elsewhere), ""
     admitted = backends(found.id.partition(".")[0])
     with server, contextlib.closing(Probe(server, backends=admitted)) as probe:
-        result = evaluate(found, lambda: probe, values, _earned)
+        result = _evaluated(found, probe, values)
         edited = _edited(values.get("model"), server.repository)
     if result.status == "waits":
-        again = "Run that check's cell until it passes, then this one."
-        return result.model_copy(update={"help": again}), ""
+        return result, ""
     if not edited:
         return result, ""
     if result.credit == 0:
@@ -137,6 +170,15 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
         "Deploy the folder again, then run this cell. A deploy that fails leaves the copy from "
         "before in its place.",
     ), ""
+
+
+def _evaluated(found: Check, probe: Probe, values: dict[str, Any]) -> CheckResult:
+    """The result of a check; where it waits for another one, with what to do."""
+    result = evaluate(found, lambda: probe, values, _earned)
+    if result.status != "waits":
+        return result
+    again = "Run that check's cell until it passes, then this one."
+    return result.model_copy(update={"help": again})
 
 
 def _no_credit(found: Check, status: Status, rationale: str, help: str) -> CheckResult:

@@ -104,7 +104,8 @@ class Hint:
         check: the check's id.
         steps: the hints in their order.
         total: how many the check has.
-        read: where to read on after the last one.
+        read: where to read on after the last one; where there are none, what to read in their
+            place.
     """
 
     check: str
@@ -114,7 +115,7 @@ class Hint:
 
     def __str__(self) -> str:
         if not self.steps:
-            return f"{self.check} has no hints."
+            return f"{self.check} has no hints. {self.read}".strip()
         lines = [f"{number}. {text}" for number, text in enumerate(self.steps, 1)]
         lines.append(self._remaining())
         return "\n".join(lines)
@@ -123,7 +124,7 @@ class Hint:
 
     def _repr_html_(self) -> str:
         if not self.steps:
-            return f"<p>{escape(str(self))}</p>"
+            return f'<p style="max-width:60em">{marked(str(self))}</p>'
         items = "".join(f"<li>{marked(text)}</li>" for text in self.steps)
         return (
             f'<ol style="max-width:60em">{items}</ol>'

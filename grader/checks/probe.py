@@ -415,7 +415,12 @@ class Probe:
         if refused.status == "DEADLINE_EXCEEDED" or "Deadline Exceeded" in refused.message:
             raise self._late(model, timeout)
         if refused.status == "UNAVAILABLE" and not self.server.live():
-            raise Failure(f"The server ended while it was asked for {model}.")
+            raise Failure(
+                f"The server ended while it was asked for {model}.",
+                help="`workbook status` says whether it runs again, and where its log is. Start it "
+                "with `workbook serve --detach` if it does not; then deploy, and run this cell "
+                "again. If it ends again, the end of its log may say why.",
+            )
         return refused
 
     def _late(self, model: str, timeout: float) -> Failure:

@@ -141,6 +141,32 @@ def read(check: str, home: Path) -> Reported | None:
     return reported
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a torch tensor. (A file that is open for reading has `detach`, too.)"""
+    return hasattr(value, "detach") and hasattr(value, "cpu")
+
+
+def array_of(name: str, tensor: Any) -> np.ndarray[Any, Any]:
+    """The numbers of a torch tensor, without its gradient.
+
+    Args:
+        name: the parameter's name, for the message.
+        tensor: such as `torch.ones(2, requires_grad=True)`.
+
+    Raises:
+        WorkbookError: numpy has no such array: the tensor is sparse, or of a type like bfloat16.
+    """
+    try:
+        array: np.ndarray[Any, Any] = tensor.detach().cpu().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise WorkbookError(
+            f"{name} holds a torch tensor that cannot become an array: {_first_line(error)}",
+            todo="Hand over plain numbers: tensor.float() changes the type, tensor.to_dense() a "
+            "sparse one.",
+        ) from None
+    return array
+
+
 def _plain(name: str, value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
     """A value as JSON can hold it. Its arrays are appended to `arrays`."""
     if hasattr(value, "to_numpy"):  # pandas
@@ -151,8 +177,8 @@ def _plain(name: str, value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
                 todo="Take out of it what the task asks for, such as one number: "
                 'int(table["requests"].iloc[0]).',
             )
-    if hasattr(value, "detach"):  # torch
-        value = value.detach().cpu().numpy()
+    if is_tensor(value):
+        value = array_of(name, value)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | bool | int | float):

@@ -7,18 +7,24 @@ type. Each of these becomes a `Failure` with a sentence.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from workbook.common.errors import RequestError
 from workbook.server.explain import explain
 
 from .failure import Failure
 
 Array = npt.NDArray[Any]
 Inputs = Mapping[str, Any]
+
+#: How a place in a client's request begins, as the catalogue of messages names it. A check's own
+#: requests are right, so that its advice to their sender helps no student.
+_OF_REQUEST = re.compile(r'Infer|infer\(|inputs$|model_version|set_data|sequence_id|"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +40,36 @@ class Refusal:
     status: str
 
     def failure(self, model: str) -> Failure:
-        """What to raise where the request should have been answered."""
+        """What to raise where the request should have been answered.
+
+        The server's message stands in the rationale, above the help. So the help does not say "See
+        below." for a message that the catalogue does not know.
+        """
+        failed = f"A request to {model} failed."
+        parts = [failed]
         known = explain(self.message, model=model)
-        what = f"A request to {model} failed. {known.what} The server's message: "
-        return Failure(
-            what + self.message[:500], help=known.todo, unquoted=f"A request to {model} failed."
+        if not (isinstance(known, RequestError) and known.rule):
+            help = f"Mend the files of {model}, and deploy the folder again."
+            first = "Read the server's message: it says what does not fit."
+            if not self.message.strip():
+                first = "Look at the end of the server's log: `workbook status` says where it is."
+            help = f"{first} {help}"
+        elif _OF_REQUEST.match(known.where):
+            parts.append(known.what)
+            help = (
+                "The check sends such requests as the task describes. Compare the inputs, outputs "
+                f"and versions in the config of {model} with the task, and deploy the folder again."
+            )
+        else:
+            place = f" ({known.where})." if known.where else "."
+            parts.append(known.what.removesuffix(".") + place)
+            help = known.todo
+        parts.append(
+            f"The server's message: {self.message[:500]}"
+            if self.message.strip()
+            else "The server gives no message."
         )
+        return Failure(" ".join(parts), help=help, unquoted=failed)
 
 
 def tensors(inputs: Inputs) -> list[Any]:

@@ -64,18 +64,22 @@ def close(got: Any, expected: Any, *, what: str, tolerance: Tolerance, help: str
         )
 
 
-def shape(model: str, answer: Array, expected: tuple[int, ...], *, help: str = "") -> None:
+def shape(
+    model: str, answer: Array, expected: tuple[int, ...], *, output: str = "", help: str = ""
+) -> None:
     """Fail unless what a model answers has this shape.
 
     Example::
 
         answer = server.infer(model, {"input__0": rows}, outputs=["output__0"])["output__0"]
-        require.shape(model, answer, (len(rows), 2), help="Look at the dims of output__0.")
+        where = "Look at its dims in the config."
+        require.shape(model, answer, (len(rows), 2), output="output__0", help=where)
 
     Args:
         model: the model's name, for the message.
-        answer: the answer.
+        answer: what one of its outputs holds.
         expected: the shape, the number of rows first.
+        output: the output's name, for the message.
         help: what to look at.
 
     Raises:
@@ -83,8 +87,9 @@ def shape(model: str, answer: Array, expected: tuple[int, ...], *, help: str = "
     """
     if answer.shape != expected:
         rows = f"{expected[0]} row{'s' * (expected[0] != 1)} " if expected else ""
+        what = f"{output} of the shape" if output else "the shape"
         raise Failure(
-            f"{model} answers {rows}with the shape {list(answer.shape)}; expected is "
+            f"{model} answers {rows}with {what} {list(answer.shape)}; expected is "
             f"{list(expected)}.",
             help=help,
         )

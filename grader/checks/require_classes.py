@@ -132,7 +132,8 @@ def labels(
     """
     rows = len(next(iter(inputs.values())))
     table = server.infer(model, inputs, outputs=[output])[output]
-    shape(model, table, (rows, len(names)), help=f"Look at the dims of {output}.")
+    look = f"Look at the dims of {output} in the config."
+    shape(model, table, (rows, len(names)), output=output, help=look)
     answer = server.infer(model, inputs, outputs=[output], classes=1)[output]
     texts = [
         text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text)

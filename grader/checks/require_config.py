@@ -35,9 +35,11 @@ def backend(server: Probe, model: str, *names: str) -> dict[str, Any]:
     config = server.config(model)
     if config.get("backend") not in names:
         named = " or ".join(f'"{name}"' for name in names)
+        found = config.get("backend") or config.get("platform")  # an ensemble has no backend
         raise Failure(
-            f"{model} is served by the backend {config.get('backend')!r}.",
-            help=f"This assignment is about backend: {named}.",
+            f"{model} is served by {f'the backend {found!r}' if found else 'no known backend'}.",
+            help=f"This task is about a model with backend: {named}. Hand over that model's name, "
+            "or mend its config.pbtxt and deploy the folder again.",
         )
     return config
 
@@ -94,8 +96,8 @@ def tensors(
         there = {str(tensor.get("name")): tensor for tensor in config.get(side, ())}
         for name, (kind, dims) in wanted.items():
             if name not in there:
-                names = ", ".join(there) or "none"
-                _about(config, f"It has no {side} {name!r}, only {names}.", help)
+                others = f"only {', '.join(there)}" if there else f"and no other {side}"
+                _about(config, f"It has no {side} {name!r}, {others}.", help)
                 continue
             parsed = [int(dim) for dim in there[name].get("dims", ())]
             if dims is not None and parsed != list(dims):
@@ -141,10 +143,17 @@ def parameter(config: Config, key: str, value: str, *, because: str = "", help: 
         help: what to look at.
 
     Raises:
-        Failure: it is missing, or another text.
+        Failure: it is missing, or another text. The message says which text it should be.
     """
-    if (found := text_parameter(config, key)) != value:
-        _about(config, f"The parameter {key} is {found!r}. {because}".strip(), help)
+    if (found := text_parameter(config, key)) == value:
+        return
+    if found is None:
+        stated = f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}'
+        what = f"The parameter {key} is missing. Its string_value should be {value!r}: write "
+        what += f"{stated} into config.pbtxt."
+    else:
+        what = f"The parameter {key} is {found!r}. It should be {value!r}."
+    _about(config, f"{what} {because}".strip(), help)
 
 
 def number_parameter(
@@ -170,8 +179,14 @@ def number_parameter(
         Failure: it is missing, no number, or another one.
     """
     found = text_parameter(config, key)
+    if found is None:
+        raise Failure(
+            f"The config of {_name(config)}, as the server parsed it, has no parameter {key} with "
+            "a string_value.",
+            help=help,
+        )
     try:
-        number = float(found or "")
+        number = float(found)
     except ValueError:
         number = above
     if not above < number < below:

@@ -124,7 +124,11 @@ def ends_work(
     before = _done(server, model)
     (left,) = server.streams(model, [inputs], leave_after=leave_after, timeout=timeout)
     if whole.ended is None or not left.times:
-        raise Failure(f"The stream of {model} does not end, or is empty.")
+        raise Failure(
+            f"The stream of {model} does not end, or is empty.",
+            help="Send at least one response to every request, and at its end "
+            "TRITONSERVER_RESPONSE_COMPLETE_FINAL.",
+        )
     rest = whole.ended - left.times[-1]
     if left.ended is None and rest >= 0.4:
         deadline = time.monotonic() + rest / 2
@@ -138,7 +142,10 @@ def ends_work(
             )
     (again,) = server.streams(model, [inputs], leave_after=1, timeout=timeout)
     if not again.parts:
-        raise Failure(f"After a client has left, {model} does not answer the next one.")
+        raise Failure(
+            f"After a client has left, {model} does not answer the next one.",
+            help="What execute keeps about one request must not change the next one.",
+        )
 
 
 def _require_stop(model: str, found: list[Array], stop: Callable[[Array], bool], help: str) -> None:

@@ -57,8 +57,14 @@ def array(
             f"`{name}` has the shape {list(numbers.shape)}; expected is {list(shape)}{reason}.",
             help=help,
         )
-    if not numbers.size or not np.isfinite(numbers).all():
-        raise Failure(f"`{name}` is empty, or holds values that are not finite numbers.", help=help)
+    if not numbers.size:
+        raise Failure(f"`{name}` is empty.", help=help)
+    if strange := int((~np.isfinite(numbers)).sum()):
+        raise Failure(
+            f"`{name}` holds NaN, None or infinity in {strange} of {numbers.size} places; numbers "
+            "are wanted.",
+            help=help,
+        )
     if whole and (numbers % 1 != 0).any():
         raise Failure(f"`{name}` holds fractions; whole numbers are wanted.", help=help)
     return numbers
@@ -114,10 +120,11 @@ def whole(
     found = number(name, value, help=help)
     if found % 1:
         raise Failure(f"`{name}` is {found:g}; a whole number is wanted.", help=help)
-    low, high = "" if least is None else f"from {least}", "" if most is None else f"to {most}"
     if (least is not None and found < least) or (most is not None and found > most):
-        limits = " ".join(filter(None, (low, high)))
-        raise Failure(f"`{name}` is {found:g}; it goes {limits}.", help=help)
+        limits = f"from {least} to {most}"
+        if least is None or most is None:
+            limits = f"of at most {most}" if least is None else f"of at least {least}"
+        raise Failure(f"`{name}` is {found:g}; a whole number {limits} is wanted.", help=help)
     return int(found)
 
 
@@ -144,7 +151,9 @@ def choice(name: str, value: Any, options: Sequence[float], *, of: str, help: st
     found = number(name, value, help=help)
     place = int(np.abs(np.asarray(options) - found).argmin())
     if abs(options[place] - found) > 1e-6:
-        raise Failure(f"{found:g} is not one of {of}.", help=help or "Take one of them.")
+        raise Failure(
+            f"`{name}` is {found:g}, which is not one of {of}.", help=help or "Take one of them."
+        )
     return place
 
 

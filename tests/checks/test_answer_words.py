@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,24 @@ def test_shape() -> None:
         require.shape("m", P, (3, 1), help="Look at dims.")
     with said("m answers 1 row with the shape [3, 2]; expected is [1, 2]."):
         require.shape("m", P, (1, 2))
+    with said("m answers 3 rows with LABEL of the shape [3, 2]; expected is [3, 1]."):
+        require.shape("m", P, (3, 1), output="LABEL")
+
+
+def test_checks_name_the_output_of_a_shape() -> None:
+    """Each call in a check, and in the template of one, knows which output it looks at."""
+    package = Path(require.__file__).parents[1]
+    found = 0
+    for file in [*package.glob("checks/**/*.py"), *package.glob("authoring/templates/*.py.in")]:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            if called in ("require.shape", "shape"):
+                found += 1
+                named = {keyword.arg for keyword in node.keywords}
+                assert "output" in named, f"{file.name}, line {node.lineno}"
+    assert found > 8
 
 
 def test_probabilities() -> None:
@@ -298,7 +318,7 @@ def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
         ("many", 3, "`requests` is not a number"),
         (114, [1, 2], "`executions` holds 2 values"),
         (1e300, 1e299, "cannot be the server's"),
-        (float("inf"), 3, "not finite"),
+        (float("inf"), 3, "`requests` holds NaN, None or infinity"),
     ],
 )
 def test_batch_counts(requests: Any, executions: Any, words: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import types
+from typing import cast
+
 import pytest
 
 from grader.checks import require
@@ -30,8 +33,11 @@ def parsed(probe: Probe) -> dict[str, object]:
 
 def test_backend(probe: Probe, parsed: dict[str, object]) -> None:
     assert require.backend(probe, "parsed", "fil", "python")["name"] == "parsed"
-    with said("parsed is served by the backend 'python'", 'about backend: "fil"'):
-        require.backend(probe, "parsed", "fil")
+    with said(
+        "parsed is served by the backend 'python'. → This task is about a model with backend: "
+        '"fil" or "pytorch". Hand over that model\'s name, or mend its config.pbtxt'
+    ):
+        require.backend(probe, "parsed", "fil", "pytorch")
     with said("'nothing'"):
         require.backend(probe, "nothing", "fil")
 
@@ -49,6 +55,19 @@ def test_tensors(parsed: dict[str, object]) -> None:
     ):
         with said(heading + words, "Look."):
             require.tensors(parsed, **wrong, help="Look.")
+    with said("It has no output 'y', and no other output."):
+        require.tensors({"name": "empty"}, outputs={"y": ("FP32", None)})
+
+
+def test_the_backend_of_an_ensemble() -> None:
+    """An ensemble's config names a platform, and no backend."""
+    for parsed, words in (
+        ({"platform": "ensemble", "backend": ""}, "two is served by the backend 'ensemble'."),
+        ({}, "two is served by no known backend."),
+    ):
+        probe = types.SimpleNamespace(config=lambda model, parsed=parsed: parsed)
+        with said(words):
+            require.backend(cast(Probe, probe), "two", "python")
 
 
 def test_other_fields(parsed: dict[str, object]) -> None:
@@ -59,17 +78,28 @@ def test_other_fields(parsed: dict[str, object]) -> None:
     with said("max_batch_size is 8, and 9 rows are one request."):
         require.batch_size(parsed, 9, because="9 rows are one request")
     require.parameter(parsed, "word", "0.5")
-    with said("The parameter word is '0.5'. It is a class."):
+    with said("The parameter word is '0.5'. It should be 'true'. It is a class."):
         require.parameter(parsed, "word", "true", because="It is a class.")
-    with said("The parameter nothing is None.\n"[:-1]):
-        require.parameter(parsed, "nothing", "true")
+
+
+def test_a_parameter_that_is_missing(parsed: dict[str, object]) -> None:
+    """The message says that it is missing, what it should be, and where to write it."""
+    with said(
+        "As the server parsed the config of parsed:\nThe parameter nothing is missing. Its "
+        "string_value should be 'true': write parameters { key: \"nothing\" value: { "
+        'string_value: "true" } } into config.pbtxt. It is a class. → Look.'
+    ) as failure:
+        require.parameter(parsed, "nothing", "true", because="It is a class.", help="Look.")
+    assert "None" not in failure.text
+    with said("has no parameter nothing with a string_value. → With a point.") as failure:
+        require.number_parameter(parsed, "nothing", above=0, below=1, help="With a point.")
+    assert "None" not in failure.text
 
 
 def test_number_parameter(parsed: dict[str, object]) -> None:
     assert require.number_parameter(parsed, "word", above=0, below=1) == 0.5
-    for key, below, found in (("word", 0.5, "'0.5'"), ("nothing", 1, "None")):
-        with said(f"The {key} of parsed, as the server parsed it, is {found}.", "With a point."):
-            require.number_parameter(parsed, key, above=0, below=below, help="With a point.")
+    with said("The word of parsed, as the server parsed it, is '0.5'.", "With a point."):
+        require.number_parameter(parsed, "word", above=0, below=0.5, help="With a point.")
     for text in ("nan", "inf", "1e999", "half", ""):
         entry = {"parameters": {"word": {"string_value": text}}}
         with said(f"is {text!r}"):
@@ -82,8 +112,8 @@ def test_all_of_says_all_faults(parsed: dict[str, object]) -> None:
     with (
         said(
             "As the server parsed the config of parsed:\nx has dims [2], and the task asks for "
-            "others.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. → "
-            "Mend it.",
+            "others.\nmax_batch_size is 8, and there are 9 rows.\nThe parameter word is '0.5'. It "
+            "should be 'true'. → Mend it.",
             credit=0.5,
         ),
         require.all_of(partial=0.5, help="Mend it."),

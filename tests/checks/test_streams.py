@@ -200,5 +200,5 @@ def test_a_model_that_never_answers_again(probe: Probe, write_model: WriteModel)
         "    send(k)"
     )
     write_model("leaves_for_good", STREAMING, streaming(body))
-    with said("After a client has left, leaves_for_good does not answer the next one."):
+    with said("After a client has left, leaves_for_good does not answer the next one. → What"):
         require.ends_work(probe, "leaves_for_good", {"n": np.int32([60])})

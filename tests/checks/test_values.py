@@ -40,9 +40,13 @@ def test_array(value: Any) -> None:
         ({}, "not made of numbers"),
         (10**400, "not made of numbers"),
         ([1, 2, 3], "`x` has the shape [3]; expected is [2]: one per class."),
-        ([], "`x` is empty"),
-        (np.zeros((0, 10**18)), "`x` is empty"),
-        ([1, float("nan")], "not finite"),
+        ([], "`x` is empty."),
+        (np.zeros((0, 10**18)), "`x` is empty."),
+        (
+            [1, float("nan")],
+            "`x` holds NaN, None or infinity in 1 of 2 places; numbers are wanted.",
+        ),
+        ([None, float("inf")], "in 2 of 2 places"),
         ([1.5, 2], "`x` holds fractions; whole numbers are wanted."),
     ],
 )
@@ -63,8 +67,8 @@ def test_number(value: Any) -> None:
         (True, "`x` holds True or False; one number is wanted."),
         ([1, 2], "`x` holds 2 values; one number is wanted."),
         (1.5, "`x` is 1.5; a whole number is wanted."),
-        (-1, "`x` is -1; it goes from 0 to 9."),
-        (1e300, "`x` is 1e+300; it goes from 0 to 9."),
+        (-1, "`x` is -1; a whole number from 0 to 9 is wanted."),
+        (1e300, "`x` is 1e+300; a whole number from 0 to 9 is wanted."),
         ("9" * 5000, "numbers"),
     ],
 )
@@ -75,16 +79,16 @@ def test_whole_says_what_it_is_not(value: Any, words: str) -> None:
 
 def test_whole_with_one_limit() -> None:
     assert values.whole("x", 10**15, least=0) == 10**15
-    with said("it goes from 1."):
+    with said("`x` is 0; a whole number of at least 1 is wanted."):
         values.whole("x", 0, least=1)
-    with said("it goes to 5."):
+    with said("`x` is 6; a whole number of at most 5 is wanted."):
         values.whole("x", 6, most=5)
 
 
 def test_choice() -> None:
     grid = [0.1, 0.2, 0.3]
     assert values.choice("x", 0.1 + 0.2, grid, of="the thresholds") == 2
-    with said("0.25 is not one of the thresholds.", "Take one of them."):
+    with said("`x` is 0.25, which is not one of the thresholds.", "Take one of them."):
         values.choice("x", 0.25, grid, of="the thresholds")
 
 

@@ -220,12 +220,14 @@ def test_fp16_without_a_gpu() -> None:
     for odd, words in (
         (file(cast(TensorProto.INT64), *rest), "the operator Cast"),
         (file(helper.make_node("Size", ["image"], ["logits"])), "the operator Size"),
-        (file(helper.make_node("Relu", ["image"], ["logits"])), "other shapes"),
+        (file(helper.make_node("Relu", ["image"], ["logits"])), "logits of the shape"),
         (file(helper.make_node("Relu", ["nothing"], ["logits"])), "cannot be computed in fp16"),
         (file(), "cannot be computed in fp16"),
+        (file(*[cast(TensorProto.FLOAT)] * 101, *rest), "operators; at most 100 are computed here"),
     ):
-        with pytest.raises(Failure, match=words):
+        with pytest.raises(Failure, match=words) as told:
             a4_half.logits("m", odd, pictures)
+        assert told.value.help
 
 
 def test_the_content_of_no_file(tmp_path: Path) -> None:

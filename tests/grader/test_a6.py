@@ -256,6 +256,10 @@ def test_a_stream_that_goes_on() -> None:
     assert "workbook serve --detach" in told.value.help
     with pytest.raises(Failure, match="none said that it was the last") as told:
         streamed._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
+    two = {**part, "logprobs": np.array([-1, -2], np.float32)}
+    with pytest.raises(Failure, match="holds 1 token_ids and 2 logprobs") as told:
+        streamed._joined("chat_stream", Stream((two,), (0.0,), 1.0), 24)
+    assert "one logprob for each of its tokens" in told.value.help
     with pytest.raises(Failure, match="has no finish_reason"):
         streamed._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
 

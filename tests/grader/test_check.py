@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
+import inspect
 import json
 import re
 import types
@@ -21,14 +23,16 @@ from hypothesis.extra import numpy as stn
 
 from grader.checks import define as defining
 from grader.checks import deploying, notebook, reported
-from grader.checks.define import Check, define, evaluate, hidden, load
+from grader.checks.define import Check, define, evaluate, hidden, load, without_hints
 from grader.checks.failure import Failure, NotAttempted
 from grader.checks.panel import LOOKS, Hint, Panel
 from grader.checks.probe import Counts, Probe
 from grader.checks.results import CheckResult
+from workbook.assignments import Assignment, find
 from workbook.common.errors import LoadError, WorkbookError
-from workbook.server import Deployment, Triton
+from workbook.server import Deployment, Server, Triton
 from workbook.server.catalogue import LOADS
+from workbook.server.explain import load_error
 
 WriteModel = Callable[..., Path]
 DONE = CheckResult(id="a9.thing", sentence="It works.", status="passed", credit=1)
@@ -234,6 +238,40 @@ def test_check_without_a_server(nobody: Path) -> None:
     assert found.values == {"model": "forest"}
 
 
+def test_no_server_is_said_before_a_missing_value(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkout's own server is found by its files: also where it does not answer."""
+    assert notebook.check("a2.forest", model=...).result.status == "no server"
+    monkeypatch.setattr(notebook, "connect", lambda: Server("http://localhost:9"))
+    panel = notebook.check("a2.forest", model=...)
+    assert panel.result.status == "no server"
+    assert "No server answers at http://localhost:9" in panel.result.rationale
+    assert "workbook serve --detach" in panel.result.help
+
+
+def test_a_check_that_asks_no_server_needs_none(nobody: Path) -> None:
+    panel = notebook.check("a4.weights", me="anna", pth=...)
+    assert panel.result.status == "not attempted"
+    assert "`pth=` has no value yet" in panel.result.rationale
+    panel = notebook.check("a4.weights", me="anna", pth=np.zeros(9, np.uint8))
+    assert panel.result.status == "failed"
+    assert "is not a file that torch.save writes" in panel.result.rationale
+    panel = notebook.check("a4.threshold", me="anna", pth=1, logits_pth=1, threshold=1)
+    assert panel.result.status == "waits"
+    assert "Run that check's cell until it passes" in panel.result.help
+
+
+@pytest.mark.parametrize("assignment", find(), ids=lambda a: a.name)
+def test_a_check_says_whether_it_asks_the_server(assignment: Assignment) -> None:
+    """`server=False` stands at the checks whose code does not use their first parameter."""
+    for check in load(assignment.short).values():
+        names = ast.walk(ast.parse(inspect.getsource(check.run)))
+        first = next(iter(inspect.signature(check.run).parameters))
+        uses = any(isinstance(node, ast.Name) and node.id == first for node in names)
+        assert check.server == uses, check.id
+
+
 def test_check_of_nothing_or_of_what_no_check_takes(nobody: Path) -> None:
     with pytest.raises(WorkbookError, match=r"There is no check 'a2\.nothing'"):
         notebook.check("a2.nothing")
@@ -331,6 +369,69 @@ def test_a_deploy_error_names_the_rule_and_not_the_answer(
     assert caught.value.todo
 
 
+def _refused_path(path: str) -> str:
+    """What the server says where Hugging Face's library gets a path that is not there."""
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    try:
+        validate_repo_id(path)
+    except HFValidationError as error:
+        said = str(error)
+    else:
+        said = (
+            "We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find "
+            "them in the cached files.\nCheck your internet connection."
+        )
+    return (
+        f"version 1 is at UNAVAILABLE state: Internal: OSError: {said}\n\nAt:\n"
+        "  /venv/transformers/utils/hub.py(595): cached_files\n"
+        "  /models/classifier/1/model.py(2): initialize\n"
+    )
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (
+            "/repository/classifier/checkpoint",
+            "The folder '/repository/classifier/checkpoint' does not exist where model.py looks "
+            "for it. So from_pretrained takes the path for a name on Hugging Face's hub, and says: "
+            "Repo id must be in the form 'repo_name' or 'namespace/repo_name'.",
+        ),
+        ("models/classifier/1/checkpoint", "says: Repo id must be in the form 'repo_name'"),
+        ("./checkpoint", "The folder './checkpoint' does not exist where model.py looks for it."),
+        ("checkpoint", "The folder does not exist where model.py looks for it. So from_pretrained"),
+    ],
+)
+def test_a_checkpoint_that_is_not_where_model_py_looks(
+    path: str, says: str, has_checkpoint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The advice says relative to what a path is, and where the folder's place stands."""
+    folder = tmp_path / "classifier"
+    (folder / "1" / "__pycache__").mkdir(parents=True)
+    (folder / "1" / "model.py").write_text("import transformers\nload(path)\n")
+    (folder / "config.pbtxt").write_text('backend: "python"\n')
+    if has_checkpoint:
+        (folder / "1" / "weights").mkdir()
+
+    def deploy(folder: Path) -> None:
+        raise load_error("classifier", _refused_path(path), Path(folder))
+
+    monkeypatch.setattr(deploying.server, "deploy", deploy)
+    with pytest.raises(WorkbookError) as caught:
+        notebook.deploy(folder)
+    error = caught.value
+    assert error.what.startswith("classifier did not load. The folder")
+    assert says in error.what
+    assert error.where == "1/model.py, line 2, in initialize: load(path)"
+    held = "holds weights: does the path end with this name?"
+    assert (held if has_checkpoint else "holds no folder: the checkpoint must be put") in error.todo
+    for words in ("the folder in which the server runs", 'args["model_repository"]', '"model_v'):
+        assert words in error.todo
+    assert "Path(args" not in str(error)
+
+
 def test_rules_are_of_the_catalogue() -> None:
     known = {rule.id for catalogue in LOADS for rule in catalogue}
     assert set(deploying._RULES) <= known
@@ -343,6 +444,31 @@ def test_hints_come_one_by_one(nobody: Path) -> None:
         assert len(shown.steps) == min(number, total)
     assert "There are no more hints." in str(shown)
     assert "hint(" not in str(notebook.check("a2.forest", model="forest"))
+
+
+@pytest.mark.parametrize("assignment", find(), ids=lambda a: a.name)
+def test_what_has_no_hints_says_so(assignment: Assignment, nobody: Path) -> None:
+    """Each written answer, and a bonus task, says what to read in place of hints."""
+    texts = without_hints(assignment.short)
+    assert {*assignment.written} <= {*texts}
+    assert not {*texts} & {*load(assignment.short)}
+    tasks = {cell.id for cell in assignment.manifest.cells}
+    for id, read in texts.items():
+        assert id in tasks
+        shown = notebook.hint(id)
+        for text in (str(shown), shown._repr_html_()):
+            assert f"{id} has no hints. Written answers and bonus tasks have none." in text
+        assert str(shown).endswith(read)
+        assert read.endswith(".")
+
+
+def test_hint_of_nothing(nobody: Path) -> None:
+    with pytest.raises(WorkbookError, match=r"There is no check 'a4\.bonus'") as caught:
+        notebook.hint("a4.bonus")
+    assert "a4.weights" in caught.value.todo
+    assert "Written answers and bonus tasks have neither a check nor hints" in caught.value.todo
+    with pytest.raises(WorkbookError, match="7 is not the name of a check"):
+        notebook.hint(7)  # type: ignore[arg-type]
 
 
 # -- panels ----------------------------------------------------------------------------------------
@@ -462,6 +588,62 @@ def test_reported_values_may_be_what_notebooks_have(tmp_path: Path) -> None:
         "bytes": ["one", "zw\u00f6lf"],
         "pair": [1, 2],
     }
+
+
+def _values(make: Callable[[Any], Any]) -> dict[str, Any]:
+    """Values of a notebook, with what `make` makes of numbers at several places."""
+    return {
+        "alone": make([1.0, 2.0]),
+        "list": ["text", make([1.0])],
+        "tuple": (make([1.0]), 2),
+        "dict": {"fp16": make([[1.0]]), "deep": [[make([2.0])], {"x": (make(3.0),)}]},
+    }
+
+
+def test_tensors_are_arrays_in_the_notebook_as_for_the_judge(
+    nobody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those with a gradient, and in lists: both get the same. The rest stays as it is."""
+    import torch
+
+    given: dict[str, Any] = {}
+
+    def sees(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
+        given.update(values)
+        return DONE, ""
+
+    monkeypatch.setattr(notebook, "_run", sees)
+    rest = [1, (2.0, "x"), {"y": [None]}]
+    tensors = _values(lambda numbers: torch.tensor(numbers, requires_grad=True))
+    notebook.check("a2.forest", **tensors, rest=rest)
+    assert given.pop("rest") is rest
+    arrays = _values(lambda numbers: np.array(numbers, np.float32))
+    written = reported.read("a2.forest", nobody)
+    assert written is not None
+    del written.values["rest"]
+    assert _same(_lists(arrays), _lists(given))
+    assert _same(_lists(arrays), written.values)
+
+
+def _lists(value: Any) -> Any:
+    """A value with lists in place of tuples, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in value.items()}
+    return [_lists(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def test_values_that_only_look_like_tensors(nobody: Path, tmp_path: Path) -> None:
+    """A tensor without an array, a file that is open, and a list that holds itself: in words."""
+    import torch
+
+    for odd, words in (
+        (torch.ones(2, dtype=torch.bfloat16), "model holds a torch tensor that cannot become"),
+        ([torch.ones(2).to_sparse()], "model holds a torch tensor that cannot become an array"),
+        ((tmp_path / "x").open("w+b"), "model is a BufferedRandom, which a check cannot take"),
+        (_endless(), "cannot be written"),
+    ):
+        with pytest.raises(WorkbookError, match=words):
+            notebook.check("a2.forest", model=odd)
 
 
 def test_reported_values_keep_what_is_not_finite(tmp_path: Path) -> None:
@@ -711,6 +893,14 @@ def test_probe_fails_in_words(
 ) -> None:
     with pytest.raises(Failure, match=re.escape(words)):
         probe.infer(model, inputs, **options)
+
+
+def test_probe_says_what_to_do_when_the_server_ended() -> None:
+    ended = Probe(MagicMock(live=lambda: False))
+    error = MagicMock(message=lambda: "Socket closed", status=lambda: "StatusCode.UNAVAILABLE")
+    with pytest.raises(Failure, match="The server ended while it was asked for double") as caught:
+        ended._refusal("double", error, 5.0)
+    assert "`workbook status` says whether it runs again" in caught.value.help
 
 
 def test_probe_refusal(probe: Probe) -> None:

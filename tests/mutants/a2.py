@@ -12,6 +12,9 @@ NO_FOREST = dict.fromkeys(OF_FOREST, NOTHING)
 OTHER_ID = 'me = "anna"\n'
 CHANGED = "Did you change `me`?"
 NO_VERDICT = dict.fromkeys(("a2.classes", "a2.threshold"), NOTHING)
+WAITING = dict.fromkeys(OF_FOREST[1:], WAITS)
+FIT = "fit(cancer.x_train, cancer.y_train)"
+FIT_ALL = "fit(np.r_[cancer.x_train, cancer.x_test], np.r_[cancer.y_train, cancer.y_test])"
 
 PASTED = '''\
 import numpy as np
@@ -35,15 +38,42 @@ class TritonPythonModel:
         return answers
 '''
 
+
+def one(
+    name: str, where: str, old: str, new: str, fails: dict[str, str], stops: str = ""
+) -> Mutant:
+    """A mutant of one place in a file or a cell."""
+    return Mutant(name, (Edit(where, old, new),), fails, stops=stops)
+
+
+def recipe(name: str, old: str, new: str, says: str) -> Mutant:
+    """A mutant of the training in task 1: the message says which number is not RECIPE's."""
+    fails = {
+        "a2.probabilities": says,
+        "a2.labels": "of 100 other rows",
+        "a2.shap": "SHAP values of other rows differ",
+    }
+    return one(name, "a2.train", old, new, fails)
+
+
+def parameter(where: str, key: str, old: str, new: str) -> Edit:
+    """A parameter of a config with another value."""
+    text = '"{}" value: {{ string_value: "{}" }}'
+    return Edit(where, text.format(key, old), text.format(key, new))
+
+
+def no_parameter(where: str, key: str, value: str) -> Edit:
+    """A config without a parameter."""
+    return Edit(where, f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}', "")
+
+
 MUTANTS = (
     # -- `me` was changed, and not everything was run again ----------------------------------------
-    Mutant(
+    one(
         "me: changed after task 1",
-        (
-            Edit(
-                "a2.serve", "forest = deploy(", f"{OTHER_ID}cancer = own_rows(me)\nforest = deploy("
-            ),
-        ),
+        "a2.serve",
+        "forest = deploy(",
+        f"{OTHER_ID}cancer = own_rows(me)\nforest = deploy(",
         {
             "a2.probabilities": CHANGED,
             "a2.labels": CHANGED,
@@ -76,25 +106,13 @@ MUTANTS = (
     ),
     Mutant(
         "forest: the config of another model",
-        (
-            Edit(
-                FOREST,
-                '"model_type" value: { string_value: "xgboost_json" }',
-                '"model_type" value: { string_value: "lightgbm" }',
-            ),
-        ),
+        (parameter(FOREST, "model_type", "xgboost_json", "lightgbm"),),
         NO_FOREST,
         stops="model.txt",
     ),
     Mutant(
         "forest: no threshold",
-        (
-            Edit(
-                FOREST,
-                'parameters { key: "threshold" value: { string_value: "0.5" } }',
-                "",
-            ),
-        ),
+        (no_parameter(FOREST, "threshold", "0.5"),),
         NO_FOREST,
         stops="threshold",
     ),
@@ -115,49 +133,28 @@ MUTANTS = (
     ),
     Mutant(
         "forest: not for newer containers",
-        (Edit(FOREST, 'parameters { key: "is_classifier" value: { string_value: "true" } }', ""),),
+        (no_parameter(FOREST, "is_classifier", "true"),),
         {"a2.forest": "The parameter is_classifier is missing."},
     ),
     Mutant(
         "forest: not for older containers",
-        (
-            Edit(
-                FOREST,
-                '"output_class" value: { string_value: "true" }',
-                '"output_class" value: { string_value: "false" }',
-            ),
-        ),
+        (parameter(FOREST, "output_class", "true", "false"),),
         {"a2.forest": "output_class is 'false'"},
     ),
-    Mutant(
+    one(
         "forest: the model of task 7",
-        (
-            Edit(
-                "a2.serve",
-                'forest = deploy("models/forest").name',
-                "for version in (1, 3):\n"
-                '    save_xgboost(model, f"models/releases/{version}/xgboost.json")\n'
-                'forest = deploy("models/releases").name',
-            ),
-        ),
-        {
-            "a2.forest": "you handed over 'releases'",
-            "a2.probabilities": WAITS,
-            "a2.labels": WAITS,
-            "a2.batching": WAITS,
-            "a2.shap": WAITS,
-            "a2.delays": WAITS,
-        },
+        "a2.serve",
+        'forest = deploy("models/forest").name',
+        "for version in (1, 3):\n"
+        '    save_xgboost(model, f"models/releases/{version}/xgboost.json")\n'
+        'forest = deploy("models/releases").name',
+        {"a2.forest": "you handed over 'releases'", **WAITING},
     ),
     Mutant(
         "forest: classes instead of probabilities",
         (
             Edit(FOREST, "dims: [ 2 ]", "dims: [ 1 ]"),
-            Edit(
-                FOREST,
-                '"predict_proba" value: { string_value: "true" }',
-                '"predict_proba" value: { string_value: "false" }',
-            ),
+            parameter(FOREST, "predict_proba", "true", "false"),
         ),
         {
             "a2.forest": "output__0 has dims [1]",
@@ -168,13 +165,11 @@ MUTANTS = (
         stops="too many indices",
     ),
     # -- what the library says ---------------------------------------------------------------------
-    Mutant(
+    one(
         "library: columns exchanged",
-        (
-            Edit(
-                "a2.train", "predict_proba(cancer.x_test)", "predict_proba(cancer.x_test)[:, ::-1]"
-            ),
-        ),
+        "a2.train",
+        "predict_proba(cancer.x_test)",
+        "predict_proba(cancer.x_test)[:, ::-1]",
         {"a2.probabilities": "columns exchanged"},
     ),
     Mutant(
@@ -197,64 +192,45 @@ MUTANTS = (
         (Edit("a2.ask", "ask(forest, cancer.x_test)", "ask(forest, cancer.x_test)[:, ::-1]"),),
         {"a2.probabilities": "columns of `served` are exchanged"},
     ),
-    Mutant(
+    recipe(
         "forest: no recipe",
-        (Edit("a2.train", "XGBClassifier(**RECIPE)", "XGBClassifier()"),),
-        {
-            "a2.probabilities": "has n_estimators = 100; RECIPE says 60",
-            "a2.labels": "of 100 other rows",
-            "a2.shap": "SHAP values of other rows differ",
-        },
+        "XGBClassifier(**RECIPE)",
+        "XGBClassifier()",
+        "has n_estimators = 100; RECIPE says 60",
     ),
-    Mutant(
+    recipe(
         "forest: another learning rate",
-        (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'learning_rate': 0.2}"),),
-        {
-            "a2.probabilities": "has learning_rate = about 0.19; RECIPE says 0.1",
-            "a2.labels": "of 100 other rows",
-            "a2.shap": "SHAP values of other rows differ",
-        },
+        "**RECIPE",
+        "**{**RECIPE, 'learning_rate': 0.2}",
+        "has learning_rate = about 0.19; RECIPE says 0.1",
     ),
-    Mutant(
+    recipe(
         "forest: another base score",
-        (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'base_score': 0.6}"),),
-        {
-            "a2.probabilities": "has base_score = 0.6; RECIPE says 0.5",
-            "a2.labels": "of 100 other rows",
-            "a2.shap": "SHAP values of other rows differ",
-        },
+        "**RECIPE",
+        "**{**RECIPE, 'base_score': 0.6}",
+        "has base_score = 0.6; RECIPE says 0.5",
     ),
     Mutant(
         "forest: a model of the course's",
         (Edit("a2.serve", 'deploy("models/forest").name', '"forest_xgboost"'),),
         {
             "a2.forest": "forest_xgboost",
+            **WAITING,
             "a2.probabilities": NOTHING,
-            "a2.labels": WAITS,
-            "a2.batching": WAITS,
-            "a2.shap": WAITS,
-            "a2.delays": WAITS,
         },
         stops="forest_xgboost",
     ),
-    Mutant(
+    recipe(
         "forest: another recipe",
-        (Edit("a2.train", "**RECIPE", "**{**RECIPE, 'max_depth': 4}"),),
-        {
-            "a2.probabilities": "has max_depth = 4; RECIPE says 3",
-            "a2.labels": "of 100 other rows",
-            "a2.shap": "SHAP values of other rows differ",
-        },
+        "**RECIPE",
+        "**{**RECIPE, 'max_depth': 4}",
+        "has max_depth = 4; RECIPE says 3",
     ),
-    Mutant(
+    one(
         "forest: trained on the test rows too",
-        (
-            Edit(
-                "a2.train",
-                "fit(cancer.x_train, cancer.y_train)",
-                "fit(np.r_[cancer.x_train, cancer.x_test], np.r_[cancer.y_train, cancer.y_test])",
-            ),
-        ),
+        "a2.train",
+        FIT,
+        FIT_ALL,
         {
             "a2.probabilities": "train on cancer.x_train and cancer.y_train",
             "a2.labels": "was not trained on the training rows",
@@ -267,14 +243,7 @@ MUTANTS = (
             Edit(FOREST, 'backend: "fil"', 'backend: "python"'),
             Edit("models/forest/1/model.py", "", PASTED),
         ),
-        {
-            "a2.forest": "'python'",
-            "a2.probabilities": WAITS,
-            "a2.labels": WAITS,
-            "a2.batching": WAITS,
-            "a2.shap": WAITS,
-            "a2.delays": WAITS,
-        },
+        {"a2.forest": "'python'", **WAITING},
     ),
     # -- labels ------------------------------------------------------------------------------------
     Mutant(
@@ -328,13 +297,7 @@ MUTANTS = (
     # -- verdict -----------------------------------------------------------------------------------
     Mutant(
         "verdict: no threshold",
-        (
-            Edit(
-                VERDICT,
-                'parameters { key: "threshold" value: { string_value: "0.55" } }',
-                "",
-            ),
-        ),
+        (no_parameter(VERDICT, "threshold", "0.55"),),
         NO_VERDICT,
         stops="threshold",
     ),
@@ -342,27 +305,15 @@ MUTANTS = (
         "verdict: probabilities",
         (
             Edit(VERDICT, "dims: [ 1 ]", "dims: [ 2 ]"),
-            Edit(
-                VERDICT,
-                '"predict_proba" value: { string_value: "false" }',
-                '"predict_proba" value: { string_value: "true" }',
-            ),
+            parameter(VERDICT, "predict_proba", "false", "true"),
         ),
         {"a2.classes": "answers 2 numbers per row", "a2.threshold": WAITS},
     ),
     Mutant(
         "verdict: raw scores instead of classes",
         (
-            Edit(
-                VERDICT,
-                '"output_class" value: { string_value: "true" }',
-                '"output_class" value: { string_value: "false" }',
-            ),
-            Edit(
-                VERDICT,
-                '"is_classifier" value: { string_value: "true" }',
-                '"is_classifier" value: { string_value: "false" }',
-            ),
+            parameter(VERDICT, "output_class", "true", "false"),
+            parameter(VERDICT, "is_classifier", "true", "false"),
         ),
         {"a2.classes": "which are no classes", "a2.threshold": WAITS},
     ),
@@ -398,15 +349,11 @@ MUTANTS = (
         ),
         {"a2.classes": "`benign` holds only 0 and 1", "a2.threshold": WAITS},
     ),
-    Mutant(
+    one(
         "verdict: trained on the test rows too",
-        (
-            Edit(
-                "a2.verdict",
-                "fit(cancer.x_train, cancer.y_train)",
-                "fit(np.r_[cancer.x_train, cancer.x_test], np.r_[cancer.y_train, cancer.y_test])",
-            ),
-        ),
+        "a2.verdict",
+        FIT,
+        FIT_ALL,
         {"a2.classes": "verdict was not trained on the training rows", "a2.threshold": WAITS},
     ),
     Mutant(
@@ -460,15 +407,11 @@ MUTANTS = (
         (Edit(VERDICT, '"0.55"', '"0.99999"'),),
         {"a2.classes": "all 114 test rows into class 0", "a2.threshold": WAITS},
     ),
-    Mutant(
+    one(
         "verdict: shares instead of counts",
-        (
-            Edit(
-                "a2.choose",
-                "verdict = deploy(",
-                "alarms = [a / 72 for a in alarms]\nverdict = deploy(",
-            ),
-        ),
+        "a2.choose",
+        "verdict = deploy(",
+        "alarms = [a / 72 for a in alarms]\nverdict = deploy(",
         {"a2.threshold": "`alarms` holds fractions"},
     ),
     Mutant(
@@ -598,15 +541,11 @@ MUTANTS = (
         (Edit("a2.explain", " & (sure <= 0.5)", ""),),
         {"a2.shap": "no close call, but a miss"},
     ),
-    Mutant(
+    one(
         "shap: the surest patient",
-        (
-            Edit(
-                "a2.explain",
-                "np.argmax(np.where((cancer.y_test == 0) & (sure <= 0.5), sure, -1))",
-                "np.argmin(np.where(cancer.y_test == 0, sure, 1))",
-            ),
-        ),
+        "a2.explain",
+        "np.argmax(np.where((cancer.y_test == 0) & (sure <= 0.5), sure, -1))",
+        "np.argmin(np.where(cancer.y_test == 0, sure, 1))",
         {"a2.shap": "was a closer call"},
     ),
     Mutant(
@@ -641,28 +580,20 @@ MUTANTS = (
         {"a2.versions": NOTHING},
         stops="version",
     ),
-    Mutant(
+    one(
         "versions: the mishap in another folder",
-        (
-            Edit(
-                "a2.releases",
-                "releases = deploy(",
-                "save_xgboost(xgboost.XGBClassifier(**RECIPE).fit(cancer.x_train, "
-                '1 - cancer.y_train), "models/releases/3/xgboost.json")\nreleases = deploy(',
-            ),
-        ),
+        "a2.releases",
+        "releases = deploy(",
+        "save_xgboost(xgboost.XGBClassifier(**RECIPE).fit(cancer.x_train, "
+        '1 - cancer.y_train), "models/releases/3/xgboost.json")\nreleases = deploy(',
         {"a2.versions": "Asked for version 3"},
     ),
-    Mutant(
+    one(
         "versions: a successor of another size",
-        (
-            Edit(
-                "a2.releases",
-                "releases = deploy(",
-                "save_xgboost(xgboost.XGBClassifier(**RECIPE).fit(cancer.x_train, cancer.y_train), "
-                '"models/releases/3/xgboost.json")\nreleases = deploy(',
-            ),
-        ),
+        "a2.releases",
+        "releases = deploy(",
+        "save_xgboost(xgboost.XGBClassifier(**RECIPE).fit(cancer.x_train, cancer.y_train), "
+        '"models/releases/3/xgboost.json")\nreleases = deploy(',
         {"a2.versions": "a model of 100 trees"},
     ),
     Mutant(

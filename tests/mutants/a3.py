@@ -500,7 +500,7 @@ MUTANTS = (
     Mutant(
         "bls: executions since the load",
         (Edit("a3.count", "executions(READER) - before", "executions(READER) + 100"),),
-        {"a3.bls": "it goes from 1 to 24"},
+        {"a3.bls": "a whole number from 1 to 24 is wanted"},
     ),
     # -- widths ------------------------------------------------------------------------------------
     Mutant(

@@ -20,7 +20,10 @@ AFTER_WEIGHTS = {
 NO_FP32 = dict.fromkeys(("a4.fp32", *FIGURES), NOTHING)
 #: The logits of a served model are missing, so the cells that compare them stop.
 NO_LOGITS = {"a4.changed": NOTHING, "a4.figures": NOTHING, "a4.closest": WAITS}
-AFTER_THRESHOLD = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
+#: What needs both a4.logits and a4.threshold.
+AFTER_BOTH = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
+#: fp32 cannot be exported in the right form: the cells that export or convert stop as well.
+NO_EXPORT = NO_FP32 | dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)
 
 _EXPORT_FP32 = 'export(net, "models/eights_fp32/1/model.onnx")'
 _HALVE = 'halve("models/eights_fp32/1/model.onnx", "models/eights_fp16/1/model.onnx")'
@@ -29,17 +32,21 @@ _FROM_FP32 = (
     'Path("models/eights_fp32/1/model.onnx").read_bytes())'
 )
 
+
+def one(
+    name: str, where: str, old: str, new: str, fails: dict[str, str], stops: str = ""
+) -> Mutant:
+    """A mutant of one place in a file or a cell."""
+    return Mutant(name, (Edit(where, old, new),), fails, stops=stops)
+
+
 MUTANTS = (
     # -- weights -----------------------------------------------------------------------------------
-    Mutant(
+    one(
         "weights: not folded",
-        (
-            Edit(
-                "a4.fold",
-                "with torch.no_grad():",
-                "with torch.no_grad():\n    first = EightsCNN().features[0]",
-            ),
-        ),
+        "a4.fold",
+        "with torch.no_grad():",
+        "with torch.no_grad():\n    first = EightsCNN().features[0]",
         {"a4.weights": "if it gets brightness", **AFTER_WEIGHTS},
     ),
     Mutant(
@@ -85,13 +92,13 @@ MUTANTS = (
     Mutant(
         "fp32: a fixed batch",
         (Edit("a4.export", 'dynamic_shapes=({0: torch.export.Dim("batch")},),', ""),),
-        {**NO_FP32, **dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)},
+        NO_EXPORT,
         stops="batch",
     ),
     Mutant(
         "fp32: the exporter's own names",
         (Edit("a4.export", "output_names=list(outputs),", ""),),
-        {**NO_FP32, **dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)},
+        NO_EXPORT,
         stops="logits",
     ),
     Mutant(
@@ -113,15 +120,11 @@ MUTANTS = (
             **AFTER_FP32,
         },
     ),
-    Mutant(
+    one(
         "fp32: a softmax at the end",
-        (
-            Edit(
-                "a4.export",
-                _EXPORT_FP32,
-                _EXPORT_FP32.replace("net", "torch.nn.Sequential(net, torch.nn.Softmax(1))"),
-            ),
-        ),
+        "a4.export",
+        _EXPORT_FP32,
+        _EXPORT_FP32.replace("net", "torch.nn.Sequential(net, torch.nn.Softmax(1))"),
         {"a4.fp32": "The logits of eights_fp32", **AFTER_FP32},
     ),
     # -- fp16 --------------------------------------------------------------------------------------
@@ -130,16 +133,12 @@ MUTANTS = (
         (Edit("a4.convert", _HALVE, _FROM_FP32),),
         {"a4.fp16": "5,376 numbers as FLOAT; its weights should be FLOAT16", **AFTER_FP16},
     ),
-    Mutant(
+    one(
         "fp16: the first layer left in fp32",
-        (
-            Edit(
-                "a4.convert",
-                'eights_fp16/1/model.onnx")',
-                'eights_fp16/1/model.onnx", node_block_list=['
-                'onnx.load("models/eights_fp32/1/model.onnx").graph.node[0].name])',
-            ),
-        ),
+        "a4.convert",
+        'eights_fp16/1/model.onnx")',
+        'eights_fp16/1/model.onnx", node_block_list=['
+        'onnx.load("models/eights_fp32/1/model.onnx").graph.node[0].name])',
         {"a4.fp16": "its weights should be FLOAT16", **AFTER_FP16},
     ),
     Mutant(
@@ -157,26 +156,19 @@ MUTANTS = (
         stops="FP16",
     ),
     # -- logits ------------------------------------------------------------------------------------
-    Mutant(
+    one(
         "logits: probabilities",
-        (
-            Edit(
-                "a4.ask",
-                "return np.concatenate(parts)[:, 1]",
-                "e = np.exp(np.concatenate(parts))\n    return e[:, 1] / e.sum(axis=1)",
-            ),
-        ),
-        {
-            "a4.logits": "`logits_fp32` lie between 0 and 1",
-            **dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS),
-        },
+        "a4.ask",
+        "return np.concatenate(parts)[:, 1]",
+        "e = np.exp(np.concatenate(parts))\n    return e[:, 1] / e.sum(axis=1)",
+        {"a4.logits": "`logits_fp32` lie between 0 and 1", **AFTER_BOTH},
     ),
     Mutant(
         "logits: of the other class",
         (Edit("a4.ask", "[:, 1]", "[:, 0]"),),
         {
             "a4.logits": "look like those of the other class",
-            **dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS),
+            **AFTER_BOTH,
             **dict.fromkeys(
                 ("a4.threshold", "a4.production"), "look like those of the other class"
             ),
@@ -194,59 +186,40 @@ MUTANTS = (
     Mutant(
         "logits: both from fp32",
         (Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp32), logits(fp32)"),),
-        {
-            "a4.logits": "The values in `logits_fp16` differ",
-            **dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS),
-        },
+        {"a4.logits": "The values in `logits_fp16` differ", **AFTER_BOTH},
     ),
     # -- threshold ---------------------------------------------------------------------------------
-    Mutant(
+    one(
         "threshold: the highest accuracy",
-        (
-            Edit(
-                "a4.choose",
-                "np.argmax(np.where(enough, hits, 0))",
-                "np.argmax(2 * hits - called)",
-            ),
-        ),
-        {"a4.threshold": "It should be at least 0.9", **AFTER_THRESHOLD},
+        "a4.choose",
+        "np.argmax(np.where(enough, hits, 0))",
+        "np.argmax(2 * hits - called)",
+        {"a4.threshold": "It should be at least 0.9", **AFTER_BOTH},
     ),
     Mutant(
         "threshold: the first place where the precision is 0.9",
         (Edit("a4.choose", "np.argmax(np.where(enough, hits, 0))", "np.flatnonzero(enough)[-1]"),),
-        {"a4.threshold": "A lower threshold", **AFTER_THRESHOLD},
+        {"a4.threshold": "A lower threshold", **AFTER_BOTH},
     ),
-    Mutant(
+    one(
         "threshold: a probability",
-        (
-            Edit(
-                "a4.choose",
-                "threshold = float(tries[best])",
-                "threshold = float(1 / (1 + np.exp(-tries[best])))",
-            ),
-        ),
-        {"a4.threshold": "this looks like a threshold for probabilities", **AFTER_THRESHOLD},
+        "a4.choose",
+        "threshold = float(tries[best])",
+        "threshold = float(1 / (1 + np.exp(-tries[best])))",
+        {"a4.threshold": "this looks like a threshold for probabilities", **AFTER_BOTH},
     ),
-    Mutant(
+    one(
         "threshold: that of >=, a picture's own logit",
-        (
-            Edit(
-                "a4.choose",
-                "float(tries[best])",
-                "float(min(logits_pth[logits_pth > tries[best]]))",
-            ),
-        ),
+        "a4.choose",
+        "float(tries[best])",
+        "float(min(logits_pth[logits_pth > tries[best]]))",
         {"a4.threshold": "is the logit of a picture"},
     ),
-    Mutant(
+    one(
         "threshold: on the logit of the next picture",
-        (
-            Edit(
-                "a4.choose",
-                "float(tries[best])",
-                "float(max(logits_pth[logits_pth < tries[best]]))",
-            ),
-        ),
+        "a4.choose",
+        "float(tries[best])",
+        "float(max(logits_pth[logits_pth < tries[best]]))",
         {"a4.threshold": "is the logit of a picture"},
     ),
     # -- changed -----------------------------------------------------------------------------------
@@ -255,38 +228,26 @@ MUTANTS = (
         (Edit("a4.compare", "!= truth", "!= camera.is_eight"),),
         {"a4.changed": "are listed whose verdict does not change. That is between"},
     ),
-    Mutant(
+    one(
         "changed: True and False in place of numbers",
-        (
-            Edit(
-                "a4.compare",
-                '"fp16": np.flatnonzero((logits_fp16 > threshold) != truth)',
-                '"fp16": (logits_fp16 > threshold) != truth',
-            ),
-        ),
+        "a4.compare",
+        '"fp16": np.flatnonzero((logits_fp16 > threshold) != truth)',
+        '"fp16": (logits_fp16 > threshold) != truth',
         {"a4.changed": "`changed['fp16']` holds True and False"},
     ),
-    Mutant(
+    one(
         "changed: counts in place of numbers",
-        (
-            Edit(
-                "a4.compare",
-                '"fp16": np.flatnonzero((logits_fp16 > threshold) != truth)',
-                '"fp16": int(((logits_fp16 > threshold) != truth).sum())',
-            ),
-        ),
+        "a4.compare",
+        '"fp16": np.flatnonzero((logits_fp16 > threshold) != truth)',
+        '"fp16": int(((logits_fp16 > threshold) != truth).sum())',
         {"a4.changed": "`changed['fp16']` is a number; a list of picture numbers is wanted"},
         stops="has no len()",
     ),
-    Mutant(
+    one(
         "changed: counted from 1",
-        (
-            Edit(
-                "a4.compare",
-                "np.flatnonzero((logits_fp16 > threshold) != truth)",
-                "1 + np.flatnonzero((logits_fp16 > threshold) != truth)",
-            ),
-        ),
+        "a4.compare",
+        "np.flatnonzero((logits_fp16 > threshold) != truth)",
+        "1 + np.flatnonzero((logits_fp16 > threshold) != truth)",
         {"a4.changed": "pictures are missing whose verdict changes, and "},
     ),
     # -- figures -----------------------------------------------------------------------------------
@@ -310,15 +271,11 @@ MUTANTS = (
         ),
         {"a4.figures": "true positive of fp32"},
     ),
-    Mutant(
+    one(
         "figures: deviations of probabilities",
-        (
-            Edit(
-                "a4.count",
-                "np.abs(scores - logits_pth)",
-                "np.abs(1 / (1 + np.exp(-scores)) - 1 / (1 + np.exp(-logits_pth)))",
-            ),
-        ),
+        "a4.count",
+        "np.abs(scores - logits_pth)",
+        "np.abs(1 / (1 + np.exp(-scores)) - 1 / (1 + np.exp(-logits_pth)))",
         {"a4.figures": "mean deviation of fp16"},
     ),
     Mutant(
@@ -331,61 +288,41 @@ MUTANTS = (
         (Edit("a4.count", '"fp16": row(logits_fp16)', '"fp16": row(logits_fp32)'),),
         {"a4.figures": "mean deviation of fp16"},
     ),
-    Mutant(
+    one(
         "figures: percent",
-        (
-            Edit(
-                "a4.count",
-                "for name in FIGURES:\n",
-                "for one in table.values():\n    one['accuracy'] *= 100\nfor name in FIGURES:\n",
-            ),
-        ),
+        "a4.count",
+        "for name in FIGURES:\n",
+        "for one in table.values():\n    one['accuracy'] *= 100\nfor name in FIGURES:\n",
         {"a4.figures": "class eight. Accuracy, precision and recall are shares from 0 to 1, not"},
     ),
-    Mutant(
+    one(
         "figures: another name",
-        (
-            Edit(
-                "a4.count",
-                "for name in FIGURES:\n",
-                "for one in table.values():\n    one['Recall'] = one.pop('recall')\n"
-                "for name in FIGURES[:9]:\n",
-            ),
-        ),
+        "a4.count",
+        "for name in FIGURES:\n",
+        "for one in table.values():\n    one['Recall'] = one.pop('recall')\n"
+        "for name in FIGURES[:9]:\n",
         {"a4.figures": "`table` has no recall of fp32. → Of fp32 it has mean deviation"},
     ),
     # -- closest -----------------------------------------------------------------------------------
-    Mutant(
+    one(
         "closest: PyTorch's own threshold",
-        (
-            Edit(
-                "a4.move",
-                "tries = [threshold, *between(scores)]",
-                "tries = [threshold]",
-            ),
-        ),
+        "a4.move",
+        "tries = [threshold, *between(scores)]",
+        "tries = [threshold]",
         {"a4.closest": "with another one, fewer do"},
     ),
-    Mutant(
+    one(
         "closest: a precision of 0.9 for each model",
-        (
-            Edit(
-                "a4.move",
-                "min(tries, key=lambda limit: differing(scores, limit))",
-                "min(t for t in tries[1:] if camera.is_eight[scores > t].mean() >= 0.9)",
-            ),
-        ),
+        "a4.move",
+        "min(tries, key=lambda limit: differing(scores, limit))",
+        "min(t for t in tries[1:] if camera.is_eight[scores > t].mean() >= 0.9)",
         {"a4.closest": "with another one, fewer do"},
     ),
-    Mutant(
+    one(
         "closest: the former count",
-        (
-            Edit(
-                "a4.move",
-                "left[name] = differing(scores, nearest[name])",
-                "left[name] = differing(scores, threshold)",
-            ),
-        ),
+        "a4.move",
+        "left[name] = differing(scores, nearest[name])",
+        "left[name] = differing(scores, threshold)",
         {"a4.closest": "`left['fp16']` is"},
     ),
     # -- mended ------------------------------------------------------------------------------------
@@ -460,15 +397,11 @@ MUTANTS = (
         ),
         {"a4.mended": "Computed with fp16 arithmetic, as on a GPU, the logits"},
     ),
-    Mutant(
+    one(
         "mended: an operator that is not computed in fp16",
-        (
-            Edit(
-                "a4.mend",
-                "(image - camera.black) / camera.gain)",
-                "torch.where(image > 0, (image - camera.black) / camera.gain, image))",
-            ),
-        ),
+        "a4.mend",
+        "(image - camera.black) / camera.gain)",
+        "torch.where(image > 0, (image - camera.black) / camera.gain, image))",
         {"a4.mended": "holds the operator "},
     ),
     # -- production --------------------------------------------------------------------------------
@@ -477,15 +410,11 @@ MUTANTS = (
         (Edit(EIGHTS, "dynamic_batching { }\n", ""),),
         {"a4.production": "has no dynamic_batching"},
     ),
-    Mutant(
+    one(
         "production: one picture waits for 20 seconds",
-        (
-            Edit(
-                EIGHTS,
-                "dynamic_batching { }",
-                "dynamic_batching { max_queue_delay_microseconds: 20000000 }",
-            ),
-        ),
+        EIGHTS,
+        "dynamic_batching { }",
+        "dynamic_batching { max_queue_delay_microseconds: 20000000 }",
         {"a4.production": "A picture that comes alone would wait for 20,000,000 microseconds"},
     ),
     Mutant(
@@ -501,16 +430,12 @@ MUTANTS = (
         (Edit("a4.decide", "logits[:, 1:] > self.limit", "logits[:, 1:] > logits[:, :1]"),),
         {"a4.production": "verdicts of eights are not"},
     ),
-    Mutant(
+    one(
         "production: plain fp16 with PyTorch's threshold",
-        (
-            Edit(
-                "a4.decide",
-                "eights = deploy(",
-                'file = "models/eights/1/model.onnx"\n'
-                'halve(file, file, op_block_list=["Slice", "Greater"])\neights = deploy(',
-            ),
-        ),
+        "a4.decide",
+        "eights = deploy(",
+        'file = "models/eights/1/model.onnx"\n'
+        'halve(file, file, op_block_list=["Slice", "Greater"])\neights = deploy(',
         {"a4.production": "of 6,000 verdicts differ from PyTorch's"},
     ),
     Mutant(

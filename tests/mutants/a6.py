@@ -56,12 +56,12 @@ MUTANTS = (
                 '"attention_mask": np.pad(mask, ((0, 0), (1, 0)), constant_values=1)',
             ),
         ),
-        {"a6.step": "Both rows of `first` are not the scores"},
+        {"a6.step": "Neither row of `first` holds the scores"},
     ),
     wrong(
         "step: the same positions again",
         (Edit("a6.by_hand", "positions[:, -1:] + 1", "positions[:, -1:]"),),
-        {"a6.step": "Both rows of `second` are not the scores"},
+        {"a6.step": "Neither row of `second` holds the scores"},
     ),
     wrong(
         "step: rows exchanged",
