@@ -167,8 +167,11 @@ def test_a_model_s_own_metrics(tmp_path: Path) -> None:
         assert ask(server, "m0", [7.0])
         assert values(server.metrics(), "rows_seen") == {'of="m0"': 3.0}
         assert values(server.metrics(), "last_value") == {'of="m0"': 7.0}
-        for _ in range(4):
-            server.unload("m0")
+        for number in range(4):
+            if number % 2:
+                server.unload("m0")
+            else:  # loaded beside the old one, and with the same metrics
+                folder.joinpath("1", "model.py").write_text(f"{CUSTOM}# {number}\n")
             server.load("m0")
             assert ask(server, "m0", [1.0])
         assert server.pid == began
