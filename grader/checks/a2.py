@@ -338,14 +338,14 @@ def shap(
         )
     if benign[row] > 0.5:
         raise Failure(
-            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}: that is no "
-            "close call, but a miss.",
+            f"The forest gives row {row} a probability of benign of {benign[row]:.3f}: that is a "
+            "miss. The task asks for a case that it just got right.",
             help="Look among the malignant rows with a probability of at most 0.5.",
         )
     if benign[row] < benign[(split.y_test == 0) & (benign <= 0.5)].max():
         raise Failure(
             f"The forest gives row {row} a probability of benign of {benign[row]:.3f}; another "
-            "malignant row was a closer call.",
+            "malignant row is closer to 0.5.",
             help="Take the highest probability that is at most 0.5.",
         )
     served = facts.shares(server, model, split.x_test[row : row + 1])[0]

@@ -496,7 +496,7 @@ def production(
     if differ > allowed:
         raise Failure(
             f"{differ} of {len(scores):,} verdicts differ from PyTorch's at the threshold of task "
-            f"6; the customer bears {allowed}.",
+            f"6; the customer accepts {allowed}.",
             help=files.cut(server, model)
             or "Which file, and which threshold, came closest to PyTorch?",
         )

@@ -100,9 +100,16 @@ def arguments(server: Probe) -> None:
     try:
         found = json.loads(_read(server, "1/model.json", 1 << 16))
     except ValueError as error:
-        raise Failure(f"1/model.json of chat_vllm is not JSON: {error}") from None
+        raise Failure(
+            f"1/model.json of chat_vllm is not JSON: {error}",
+            help="Names and texts stand in double quotes; true and false are small; there is no "
+            "comma after the last line, and no comment.",
+        ) from None
     if not isinstance(found, dict):
-        raise Failure("1/model.json of chat_vllm holds no JSON object.")
+        raise Failure(
+            "1/model.json of chat_vllm holds no JSON object.",
+            help='It begins with { and ends with }, with "name": value between them.',
+        )
     if found.pop("model", None) != f"{facts.VLLM}/1/checkpoint":
         raise Failure(
             "`model` in 1/model.json is not the checkpoint beside it.",

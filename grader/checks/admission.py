@@ -165,7 +165,10 @@ def _admit(repository: Path, model: str, admitted: dict[str, Admitted]) -> list[
     except WorkbookError as error:
         raise Failure(error.what, help=error.todo) from None
     except OSError:
-        raise Failure(f"There is no model {model!r} with a {CONFIG}.") from None
+        raise Failure(
+            f"There is no model {model!r} with a {CONFIG}.",
+            help="Deploy its folder: the task says how it is named.",
+        ) from None
     config = model_config_pb2.ModelConfig()
     try:
         text_format.Parse(text, config)

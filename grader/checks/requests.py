@@ -133,8 +133,15 @@ def read(
         try:
             value = result.as_numpy(name)
         except (InferenceServerException, ValueError, TypeError, UnicodeError) as problem:
-            raise Failure(f"The answer of {model} could not be read: {problem}") from None
+            raise Failure(
+                f"The answer of {model} could not be read: {problem}",
+                help=f"Look at what model.py puts into {name}: a BYTES output is an object array "
+                "of bytes.",
+            ) from None
         if value is None:
-            raise Failure(f"The answer of {model} holds no data for {name!r}.")
+            raise Failure(
+                f"The answer of {model} holds no data for {name!r}.",
+                help=f"The model must give {name} a tensor in each answer.",
+            )
         found[name] = value
     return found

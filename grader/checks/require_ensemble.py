@@ -83,7 +83,11 @@ def _by_hand(
     while waiting:
         step = next((s for s in waiting if {*s["input_map"].values()} <= tensors.keys()), None)
         if step is None:
-            raise Failure(f"The steps of {ensemble} wait for tensors that no step gives.")
+            raise Failure(
+                f"The steps of {ensemble} wait for tensors that no step gives.",
+                help="Each value in an input_map is an input of the ensemble, or a value in the "
+                "output_map of another step.",
+            )
         waiting.remove(step)
         answer = server.infer(
             step["model_name"],

@@ -640,7 +640,7 @@ for name in shown:
     print(f"{name}: {size:,} bytes; {middle:.1f} ms, most between {low:.1f} and {high:.1f}")
 
 # %% [markdown]
-# Decide which variant is served. The customer bears one changed verdict in 1,000 pictures, beside
+# Decide which variant is served. The customer accepts one changed verdict in 1,000 pictures, beside
 # PyTorch with `threshold`; so 6 of yours. The threshold must not stay in this notebook: the model
 # itself gives the verdict. Complete `models/eights`, where nearly everything is missing:
 #
@@ -715,7 +715,8 @@ check(
 # (Figures of "self-study" on two cores; yours differ.) With PyTorch's threshold, 0.481, fp32
 # changes no verdict and fp16 36 of 6,000. With a threshold of its own, 0.301, fp16 still changes
 # 23: its logits are 0.2 lower on average, which the threshold makes up for, and they scatter by
-# 0.15, which it cannot. The customer bears 6. So plain fp16 is out. The mended model changes none.
+# 0.15, which it cannot. The customer accepts 6, so plain fp16 is out. The mended model changes
+# none.
 #
 # The files have 31, 20 and 23 kB: so small a network gains nothing from fp16. For 1,000 pictures
 # all three took 9 to 13 ms here, because this processor has no fp16 arithmetic and ONNX Runtime

@@ -539,14 +539,14 @@ MUTANTS = (
     Mutant(
         "shap: the patient that the forest is most mistaken about",
         (Edit("a2.explain", " & (sure <= 0.5)", ""),),
-        {"a2.shap": "no close call, but a miss"},
+        {"a2.shap": "a case that it just got right"},
     ),
     one(
         "shap: the surest patient",
         "a2.explain",
         "np.argmax(np.where((cancer.y_test == 0) & (sure <= 0.5), sure, -1))",
         "np.argmin(np.where(cancer.y_test == 0, sure, 1))",
-        {"a2.shap": "was a closer call"},
+        {"a2.shap": "is closer to 0.5"},
     ),
     Mutant(
         "shap: the sign not left aside",

@@ -137,6 +137,6 @@ def secret_verdicts(
     if differ > expected + 3 * np.sqrt(expected):
         raise Failure(
             "On other pictures of your camera more verdicts differ from PyTorch's than the "
-            "customer bears.",
+            "customer accepts.",
             help="Does the file compute the logits from the picture, and only that?",
         )
