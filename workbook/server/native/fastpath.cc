@@ -15,6 +15,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -672,7 +673,11 @@ ENTRY TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
 }
 
 ENTRY TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
-    return PASS_ON(TRITONBACKEND_ModelFinalize, model);
+    TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelFinalize, model);
+    // What the model held lies between blocks that are in use, and glibc keeps such pages. A server
+    // whose models change under load would grow with each change.
+    malloc_trim(0);
+    return error;
 }
 
 ENTRY TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance) {
