@@ -18,6 +18,7 @@ import pytest
 
 from grader.authoring import submissions
 from grader.authoring.mutants import Mutant
+from grader.checks import own
 from grader.checks.define import evaluate, load
 from grader.checks.probe import Probe
 from grader.checks.results import CheckResult
@@ -120,6 +121,7 @@ class Run:
         assignment: its notebook is run in the current folder.
         models: those of the test's server.
         mutant: a change of the notebook.
+        me: the student's id, in place of the one that the notebook comes with.
 
     Attributes:
         handed: what each check was given, by its id.
@@ -128,7 +130,11 @@ class Run:
     """
 
     def __init__(
-        self, assignment: Assignment, models: Models, mutant: Mutant | None = None
+        self,
+        assignment: Assignment,
+        models: Models,
+        mutant: Mutant | None = None,
+        me: str = own.DEFAULT,
     ) -> None:
         self.handed: dict[str, dict[str, Any]] = {}
         self.stops: list[str] = []
@@ -149,6 +155,7 @@ class Run:
             if cell.type != "code" or (not cell.kind and "plt." in cell.source):
                 continue
             source = mutant.edit_cell(cell.id, cell.source) if mutant else cell.source
+            source = source.replace(f'me = "{own.DEFAULT}"', f"me = {me!r}")
             lines = source.splitlines(keepends=True)  # torch.jit.script reads a class's source
             linecache.cache[cell.id] = (len(source), None, lines, cell.id)
             try:
