@@ -22,6 +22,7 @@ import tritonclient.http as httpclient
 from onnx import TensorProto, helper
 from tritonclient.utils import InferenceServerException
 
+from workbook import lessons
 from workbook.common.errors import LoadError, RequestError, ServerError
 from workbook.server import Triton
 from workbook.server.assemble import find
@@ -97,6 +98,17 @@ def batch_alone() -> bytes:
     return bytes(helper.make_model(graph, ir_version=9, opset_imports=opset).SerializeToString())
 
 
+def dali(config: str) -> tuple[str, Files]:
+    """A DALI pipeline that declares no type of its input or output (see `weights`)."""
+    return f'backend: "dali"\nmax_batch_size: 8\n{config}', {"1/model.dali": "PIPELINE"}
+
+
+def torch_file(file: str, head: str = 'platform: "pytorch_libtorch"\n') -> tuple[str, Files]:
+    """A model whose file `weights` saves: TorchScript, a state dict or an exported program."""
+    return f"{head}max_batch_size: 8\n{IO}", {file: ""}
+
+
+IN, OUT = IO.splitlines(keepends=True)
 FIL_IO = IO.replace('"x"', '"input__0"').replace('"y"', '"output__0"')
 ORT = 'platform: "onnxruntime_onnx"\nmax_batch_size: 8\ninstance_group [ { count: 1 } ]\n'
 
@@ -657,6 +669,29 @@ CASES: dict[str, Case] = {
         LINE.format(5, "instance_group[0].kind"),
         "Leave kind out",
     ),
+    "gpu_openvino": case(
+        "no-gpu",
+        OK.replace('"python"', '"openvino"') + "instance_group [ { kind: KIND_GPU } ]\n",
+        LINE.format(5, "instance_group[0].kind"),
+        "Write KIND_CPU, or leave kind out. The OpenVINO backend takes no other kind, not",
+        files={"1/model.xml": ""},
+    ),
+    "gpu_0_openvino": case(
+        "unknown-gpu",
+        OK.replace('"python"', '"openvino"')
+        + "instance_group [ { kind: KIND_GPU gpus: [ 0 ] } ]\n",
+        LINE.format(5, "instance_group[0].gpus"),
+        "Take gpus out. Write KIND_CPU, or leave kind out. The OpenVINO backend",
+        files={"1/model.xml": ""},
+    ),
+    "gpus_on_cpu_openvino": case(
+        "gpus-on-cpu",
+        OK.replace('"python"', '"openvino"')
+        + "instance_group [ { kind: KIND_CPU gpus: [ 0 ] } ]\n",
+        LINE.format(5, "instance_group[0].gpus"),
+        "Take gpus out. The OpenVINO backend",
+        files={"1/model.xml": ""},
+    ),
     "gpu_engine": case(
         "no-gpu",
         OK.replace('backend: "python"', 'platform: "tensorrt_plan"')
@@ -931,6 +966,44 @@ CASES: dict[str, Case] = {
         "Write input_map",
         log_only=True,
     ),
+    "e_no_value": case(
+        "ensemble-unused",
+        (ensemble()[0].replace('key: "y" value: "y"', 'key: "y"'), ensemble()[1]),
+        LINE.format(10, "ensemble_scheduling.step[0].output_map"),
+        'Write value: "y"',
+        what='The output_map of "y" (model good) has no value.',
+        log_only=True,
+    ),
+    "e_no_value_in": case(
+        "ensemble-unused",
+        (ensemble()[0].replace('key: "x" value: "x"', 'key: "x"'), ensemble()[1]),
+        LINE.format(9, "ensemble_scheduling.step[0].input_map"),
+        'Write value: "x"',
+        what='The input_map of "x" (model good) has no value.',
+        log_only=True,
+    ),
+    "e_no_value_between": case(
+        "ensemble-tensor-missing",
+        (steps("x", "mid", "mid", "y")[0].replace(' value: "mid"', "", 1), {"1/.keep": ""}),
+        LINE.format(5, "ensemble_scheduling.step[0].output_map"),
+        'Write value: "mid"',
+        log_only=True,
+    ),
+    "e_no_value_taken": case(
+        "ensemble-tensor-missing",
+        ("".join(steps("x", "mid", "mid", "y")[0].rsplit(' value: "mid"', 1)), {"1/.keep": ""}),
+        LINE.format(5, "ensemble_scheduling.step[1].input_map"),
+        'Write value: "mid"',
+        log_only=True,
+    ),
+    "e_empty_map": case(
+        "ensemble-unused",
+        (ensemble()[0].replace('key: "y" value: "y"', ""), ensemble()[1]),
+        LINE.format(10, "ensemble_scheduling.step[0].output_map"),
+        'Write key: and the model\'s own name, and value: "y"',
+        what="An output_map of step 0 (model good) is empty.",
+        log_only=True,
+    ),
     "e_twice": case(
         "ensemble-tensor-twice",
         ensemble(more=ensemble()[0].partition("step [ ")[2].partition(" ]\n}")[0].join([", ", ""])),
@@ -974,6 +1047,13 @@ CASES: dict[str, Case] = {
     ),
     "e_output_map": case(
         "ensemble-map", ensemble(y="yy"), "output_map", 'Write key: "y"', what='has no output "yy"'
+    ),
+    "e_no_key": case(
+        "ensemble-map",
+        (ensemble()[0].replace('key: "y" value', "value"), ensemble()[1]),
+        LINE.format(10, "ensemble_scheduling.step[0].output_map"),
+        'Write key: "y"',
+        what='The output_map of the tensor "y" has no key.',
     ),
     "e_dims": case(
         "ensemble-shape", ensemble(io=IO.replace("[ 4 ]", "[ 5 ]", 1)),
@@ -1175,7 +1255,79 @@ CASES: dict[str, Case] = {
     "torch_saved": case(
         "no-torchscript",
         ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO, {"1/model.pt": ""}),
-        "1/", "torch.jit.script", what="no TorchScript",
+        "1/model.pt", "torch.jit.script", what="1/model.pt is not TorchScript: torch.save wrote it",
+    ),
+    "torch_exported": case(
+        "no-torchscript", torch_file("1/model.pt"), "1/model.pt",
+        "or export the module as ONNX", what="1/model.pt is not TorchScript: torch.export wrote it",
+    ),
+    "torch_pt2": case(
+        "missing-file", torch_file("1/model.pt2"), "1/model.pt2",
+        'torch.jit.script(module.eval()).save("model.pt")', what="reads TorchScript only",
+    ),
+    "torch_pt2_onnx": case(
+        "missing-file", torch_file("1/model.pt2", 'backend: "onnxruntime"\n'),
+        "1/model.pt2", "or export the module as ONNX", what="1/model.pt2",
+    ),
+    "torch_pt2_named": case(
+        "no-torchscript",
+        torch_file("1/model.pt2", 'backend: "pytorch"\ndefault_model_filename: "model.pt2"\n'),
+        "1/model.pt2", "or export the module as ONNX", what="1/model.pt2 is not TorchScript",
+    ),
+    "torch_pt2_bare": case(
+        "no-backend", ("", {"1/model.pt2": ""}), "1/model.pt2",
+        "or export the module as ONNX", what="reads TorchScript only",
+    ),
+    "torch_aoti": case(
+        "unknown-platform", torch_file("1/model.pt2", 'platform: "torch_aoti"\n'),
+        LINE.format(1, "platform"), "or export the module as ONNX",
+        what="later releases of Triton have",
+    ),
+    "torch_aoti_backend": case(
+        "unknown-backend", torch_file("1/model.pt2", 'backend: "torch_aoti"\n'),
+        LINE.format(1, "backend"), "or export the module as ONNX",
+        what="later releases of Triton have",
+    ),
+    "torch_aoti_both": case(
+        "platform-and-backend",
+        torch_file("1/model.pt2", 'backend: "pytorch"\nplatform: "torch_aoti"\n'),
+        LINE.format(2, "platform"), "or export the module as ONNX",
+        what="later releases of Triton have", log_only=True,
+    ),
+    "platform_and_backend": case(
+        "platform-and-backend",
+        torch_file("1/model.onnx", 'backend: "pytorch"\nplatform: "onnxruntime_onnx"\n'),
+        LINE.format(1, "backend"), "Take the line backend out",
+        what='The backend "pytorch" and the platform "onnxruntime_onnx"', log_only=True,
+    ),
+    "dali_no_outputs": case(
+        "pipeline-tensor", dali(IN), "config.pbtxt",
+        'Write output [ { name: "…" data_type: TYPE_… dims: [ … ] } ]',
+        what="The config has no output for what the pipeline returns",
+    ),
+    "dali_no_inputs": case(
+        "pipeline-tensor", dali(OUT), "config.pbtxt",
+        'Write input [ { name: "x" data_type: TYPE_… dims: [ … ] } ]',
+        what='The config lacks the pipeline\'s input "x"',
+    ),
+    "dali_no_type": case(
+        "pipeline-tensor", dali(IN + 'output [ { name: "y" dims: [ 4 ] } ]\n'),
+        LINE.format(4, "output[0]"), "Write its data_type there. Or write output_dtype and",
+        what='gives the data_type of output "y"',
+    ),
+    "dali_no_dims": case(
+        "pipeline-tensor", dali('input [ { name: "x" data_type: TYPE_FP32 } ]\n' + OUT),
+        LINE.format(3, "input[0]"), "Write its dims there, e.g. dims: [ -1 ]. Or write",
+        what='gives the dims of input "x"',
+    ),
+    "dali_cut": case(
+        "broken-pipeline", dali(IO), "1/model.dali", "a copy may be cut off",
+        what="model.dali cannot be read as a serialized pipeline: it ends inside a field at byte",
+    ),
+    "dali_python": case(
+        "pipeline-program",
+        ('backend: "dali"\nmax_batch_size: 8\n' + IO, {"1/dali.py": "import nunpy\n"}),
+        "1/dali.py", "run it alone", what="dali.py does not give a pipeline: ModuleNotFoundError",
     ),
     "openvino_bare": case(
         "no-openvino-weights",
@@ -1292,6 +1444,7 @@ def weights(repository: Path) -> None:
     import openvino
     import torch
     import treelite
+    from nvidia.dali import fn, pipeline_def
     from sklearn.ensemble import RandomForestClassifier
 
     torch.jit.trace(torch.nn.Identity(), torch.ones(1, 4)).save(repository / "torch/1/model.pt")
@@ -1299,8 +1452,18 @@ def weights(repository: Path) -> None:
     openvino.save_model(module, repository / "openvino_bare/1/model.xml")
     (repository / "openvino_bare/1/model.bin").unlink()
     torch.save(torch.nn.Linear(4, 4).state_dict(), repository / "torch_saved/1/model.pt")
+    program = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(1, 4),))
+    torch.export.save(program, repository / "torch_pt2/1/model.pt2")
+    exported = (repository / "torch_pt2/1/model.pt2").read_bytes()
+    (repository / "torch_exported/1/model.pt").write_bytes(exported)
+    (repository / "torch_pt2_named/1/model.pt2").write_bytes(exported)
     bare = type("Bare", (torch.nn.Module,), {"__module__": __name__})
     torch.jit.script(bare()).save(repository / "torch_bare/1/model.pt")
+    define = pipeline_def(batch_size=8, num_threads=1, device_id=None)
+    pipeline = define(lambda: fn.external_source(device="cpu", name="x") * 2)().serialize()
+    for name in (name for name in CASES if "1/model.dali" in CASES[name].files):
+        (repository / name / "1/model.dali").write_bytes(pipeline)
+    (repository / "dali_cut/1/model.dali").write_bytes(pipeline[: len(pipeline) // 2])
     trees = RandomForestClassifier(2, max_depth=2, random_state=0)
     trees.fit(np.random.default_rng(0).random((20, 4)), np.arange(20) % 2)
     model = treelite.sklearn.import_model(trees)
@@ -1325,6 +1488,7 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
     assert wanted.todo in error.todo, str(error)
     assert wanted.what in error.what, str(error)
     assert name in error.what
+    assert not error.what.rstrip(".").endswith((";", ":", ",")), str(error)
     first = refused.message.splitlines()[0]
     assert error.message.startswith(first)
     assert "backends/base.py" not in str(error)
@@ -1409,6 +1573,43 @@ def test_a_model_that_is_not_there(server: Triton, shelf: Shelf) -> None:
         server.load("godo")
     error = load_error("godo", caught.value.message, server.repository / "godo")
     assert (error.rule, error.todo) == ("no-such-model", "Load good.")
+
+
+MISSING = "quite_another"
+
+
+def missing(server: Triton) -> tuple[LoadError, RequestError]:
+    """The explanations of a load and of a request for a model that the repository lacks."""
+    with pytest.raises(LoadError) as refused:
+        server.load(MISSING)
+    with server.http_client() as client, pytest.raises(InferenceServerException) as failed:
+        ask(client, httpclient, MISSING)
+    error = explain(failed.value, server)
+    assert isinstance(error, RequestError)
+    assert (refused.value.rule, error.rule) == ("no-such-model", "unknown-model")
+    return refused.value, error
+
+
+def test_a_missing_model_is_deployed_into_the_shared_repository_alone(
+    server: Triton, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = "Put its folder into this server's model repository first."
+    monkeypatch.setenv("TRITON_REPOSITORY", str(server.repository / "another"))
+    for error in missing(server):
+        assert error.todo.endswith(put), str(error)
+    monkeypatch.setenv("TRITON_REPOSITORY", str(server.repository))
+    for error in missing(server):
+        assert error.todo.endswith("Deploy it first: `workbook deploy FOLDER`."), str(error)
+
+
+def test_a_missing_model_of_a_lecture_is_written_by_its_cells() -> None:
+    models = lessons.folder("test_explain_missing")
+    with lessons.laboratory(models, only=[]) as lab:
+        refused, failed = missing(lab)
+    models.rmdir()
+    cells = "Run the cells of the notebook that write it first."
+    assert refused.todo == f"It holds no model. {cells}"
+    assert failed.todo == f"{cells} server.index() lists what there is."
 
 
 HAZARDS = {
@@ -1591,6 +1792,26 @@ def test_words_of_other_servers(tmp_path: Path, rule: str) -> None:
     error = load_error("m", SAMPLES[rule], tmp_path / "m")
     assert error.rule == rule
     assert error.todo
+
+
+#: The config's tensors → what upstream's DALI backend says, and the advice.
+UNDECLARED = {
+    IN: ('Missing data_type config for "__Resize_3"', "Write output [ {"),
+    OUT: ('Missing data_type config for "JPEG"', 'Write input [ { name: "JPEG"'),
+    IN + OUT: ('Missing dims config for "y"', "Write its dims there"),
+    "": ('Missing data_type config for "JPEG"', 'Write input [ { name: "JPEG"'),
+}
+
+
+@pytest.mark.parametrize("config", UNDECLARED)
+def test_a_container_does_not_say_which_of_dalis_tensors_is_meant(
+    tmp_path: Path, config: str
+) -> None:
+    said, todo = UNDECLARED[config]
+    write(tmp_path / "m", *dali(config))
+    error = load_error("m", f"is at UNAVAILABLE state: Invalid argument: {said};", tmp_path / "m")
+    assert error.rule == "pipeline-tensor"
+    assert todo in error.todo
 
 
 #: What Triton itself says of a model's answers, on a server without the course's checks of them:

@@ -94,14 +94,16 @@ class TritonPythonModel(StandIn):
             if entry is None:
                 entry = {"name": port.name, "allow_ragged_batch": True}
                 raw["input"].append(entry)
-            _fill(entry, port)
+            _fill(entry, port, "dtype and ndim of fn.external_source")
         outputs = signature.description.outputs
         if len(raw["output"]) > len(outputs):
             raise _count_mismatch(len(raw["output"]), len(outputs))
         for index, port in enumerate(outputs):
             if index == len(raw["output"]):
                 raw["output"].append({"name": port.name})
-            _fill(raw["output"][index], _as_answered(port, raw["output"][index]["name"] in split))
+            entry = raw["output"][index]
+            answered = _as_answered(port, entry["name"] in split)
+            _fill(entry, answered, "output_dtype and output_ndim of pipeline_def")
         if int(raw.get("max_batch_size", 0)) <= 0:
             auto.set_max_batch_size(signature.description.batch_size)
 
@@ -225,9 +227,9 @@ def _find(config: Config) -> bytes:
                 return _autoserialize(path)
             except Exception as error:
                 reasons.append(f"{path.name} did not serialize: {type(error).__name__}: {error}")
-    why = " ".join(reasons) or "Neither file exists."
+    why = "; ".join(reasons) or "Neither file exists."
     if "CUDA is not available" in why:
-        why += " For the CPU write device_id=None in pipeline_def."
+        why += ". For the CPU write device_id=None in pipeline_def."
     raise BrokenModel(
         "DALI Backend error: Failed to load model file. The program looked in the following "
         f"locations: {given}, {fallback}. Please make sure that the model exists in any of the "
@@ -296,22 +298,30 @@ def _count_mismatch(given: int, there: int) -> BadModel:
     )
 
 
-def _fill(entry: dict[str, Any], port: Port) -> None:
-    """Complete one entry of the config; what the config says must agree with the pipeline."""
+def _fill(entry: dict[str, Any], port: Port, declared: str) -> None:
+    """Complete one entry of the config; what the config says must agree with the pipeline.
+
+    Args:
+        entry: the input or output, as the config has it.
+        port: the same, as the pipeline has it.
+        declared: where a pipeline declares the type and dims of such a tensor, for the error.
+
+    Raises:
+        BadModel: neither has the type or the dims, or they do not agree.
+    """
     known = entry.get("data_type", "TYPE_INVALID")
     if known == "TYPE_INVALID":
         if port.data_type is None:
             raise BadModel(
                 f'Missing data_type config for "{entry["name"]}": write it in config.pbtxt, or '
-                "declare it in the pipeline (dtype and ndim of fn.external_source, output_dtype "
-                "and output_ndim of pipeline_def)"
+                f"declare it in the pipeline ({declared})"
             )
         entry["data_type"] = port.data_type
     if not entry.get("dims"):
         if port.dimensions is None:
             raise BadModel(
                 f'Missing dims config for "{entry["name"]}": write them in config.pbtxt, or '
-                "declare ndim (output_ndim for outputs) in the pipeline"
+                f"declare their number in the pipeline ({declared})"
             )
         entry["dims"] = [-1] * port.dimensions
     _agree(Tensor.from_config(entry), port)

@@ -65,6 +65,32 @@ _ENDINGS = {
     ".tl": "fil",
 }
 
+#: What later releases of Triton serve AOTInductor's model.pt2 as, with the backend pytorch.
+_AOTI = "torch_aoti"
+_AOTI_LATER = (
+    f"This server has no {_AOTI}: later releases of Triton have it, for model.pt2. Its own "
+    "PyTorch backend reads TorchScript only."
+)
+#: What to do about a file of torch.export or AOTInductor, which this server does not read.
+AS_TORCHSCRIPT = (
+    'Save the module as TorchScript, torch.jit.script(module.eval()).save("model.pt"), and write '
+    'platform: "pytorch_libtorch"; or export the module as ONNX (torch.onnx.export), or load the '
+    "file in a Python model."
+)
+
+
+def pt2(evidence: Evidence) -> Advice | None:
+    """What to do about a model.pt2; None where the version's folder has none, or others as well."""
+    files = [f for f in evidence.files() if not f.startswith("__pycache__")]
+    if len(files) != 1 or not files[0].endswith(".pt2"):
+        return None
+    return Advice(
+        f"{evidence.version}/{files[0]} is a file of torch.export or AOTInductor, and the PyTorch "
+        "backend of this server reads TorchScript only.",
+        f"{evidence.version}/{files[0]}",
+        AS_TORCHSCRIPT,
+    )
+
 
 def backend_near(name: str) -> str:
     """The backend that was most likely meant; "" where none is similar.
@@ -110,6 +136,8 @@ def _write(evidence: Evidence, backend: str, lines: str, place: str = "") -> str
 def unknown_platform(evidence: Evidence, said: Said) -> Advice:
     """Write `backend:` with the backend's name, or one of the platforms."""
     name = said["platform"]
+    if name == _AOTI:
+        return Advice(_AOTI_LATER, evidence.at("platform"), AS_TORCHSCRIPT)
     platform = near(name, PLATFORMS, cutoff=0.9)
     backend = PLATFORMS.get(platform, "") or backend_near(name)
     if platform and not backend:
@@ -137,6 +165,8 @@ _GONE = {
 def unknown_backend(evidence: Evidence, said: Said) -> Advice:
     """Write the backend's name as Triton has it, or use a server that has this backend."""
     name = said["backend"]
+    if name == _AOTI:
+        return Advice(_AOTI_LATER, evidence.at("backend"), AS_TORCHSCRIPT)
     platform = near(name, PLATFORMS, cutoff=0.9)
     meant = backend_near(name)
     what = f'There is no backend "{name}".'
@@ -160,6 +190,26 @@ def unknown_backend(evidence: Evidence, said: Said) -> Advice:
     return Advice(what, evidence.at("backend", "platform"), todo)
 
 
+@CORE.rule(
+    "platform-and-backend",
+    "unexpected 'platform' and 'backend' pair, got:{platform:rest}, {backend:id}",
+)
+def platform_and_backend(evidence: Evidence, said: Said) -> Advice:
+    """Keep the line backend or the line platform: one of them says all."""
+    platform, backend = said["platform"], said["backend"]
+    if platform == _AOTI:
+        return Advice(_AOTI_LATER, evidence.at("platform"), AS_TORCHSCRIPT)
+    meant = backend_of(evidence.files())
+    other = PLATFORMS.get(platform, "")
+    wrong = "backend" if other and meant == other != backend else "platform"
+    kept = f'platform: "{platform}"' if wrong == "backend" else f'backend: "{backend}"'
+    return Advice(
+        f'The backend "{backend}" and the platform "{platform}" do not belong together.',
+        evidence.at(wrong),
+        f"Take the line {wrong} out: {kept} is enough.",
+    )
+
+
 CORE.row(
     "backend-library",
     "unable to find backend library '{library}' for model '{model}'",
@@ -179,6 +229,8 @@ def no_backend(evidence: Evidence, said: Said) -> Advice:
     """Write `backend:` into config.pbtxt, or name the model's file as the backend expects."""
     stray = [n for n in evidence.entries() if n.startswith("config") and n != CONFIG]
     files = evidence.files()
+    if (newer := pt2(evidence)) is not None:
+        return newer
     guess = backend_of(files)
     held = f"{evidence.version}/ holds {listed(files)}" if files else "there is no model file"
     has = evidence.config_bytes.strip()

@@ -5,6 +5,7 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ..pbtxt import Field, Message, Scalar, parse
@@ -31,6 +32,8 @@ def _at_last_output(evidence: Evidence, said: Said) -> str:
 )
 def ensemble_unused(evidence: Evidence, said: Said) -> Advice:
     """Map every input and output of the ensemble to a step."""
+    if (advice := _without_value(evidence)) is not None:
+        return advice
     kind, name = said["kind"], said["name"]
     wanted = "input_map" if kind == "input" else "output_map"
     used = [value for _, value in _maps(evidence, wanted)]
@@ -55,6 +58,8 @@ def ensemble_unused(evidence: Evidence, said: Said) -> Advice:
 )
 def ensemble_tensor_unused(evidence: Evidence, said: Said) -> Advice:
     """Give the tensor to a step or to the client, or take its output_map out."""
+    if (advice := _without_value(evidence)) is not None:
+        return advice
     name = said["name"]
     places = [show(f) for f, value in _maps(evidence, "output_map") if value.text == name]
     return Advice(
@@ -73,6 +78,8 @@ def ensemble_tensor_unused(evidence: Evidence, said: Said) -> Advice:
 )
 def ensemble_tensor_missing(evidence: Evidence, said: Said) -> Advice:
     """Write the name of a tensor that a step gives, or that is an input of the ensemble."""
+    if (advice := _without_value(evidence)) is not None:
+        return advice
     tensor = said.get("tensor", "")
     places = [show(f) for f, value in _maps(evidence, "input_map") if value.text == tensor]
     where = places[0] if places else evidence.at("ensemble_scheduling")
@@ -211,10 +218,12 @@ def ensemble_member_version(evidence: Evidence, said: Said) -> Advice:
     "{member:word}",
     "ensemble tensor {tensor:word} is mapped from non-existing {kind:word} {name:word} in model "
     "{member:word}",
+    "ensemble tensor {tensor:word} is mapping to non-existing {kind:word}  in model {member:word}",
+    "ensemble tensor {tensor:word} is mapped from non-existing {kind:word}  in model {member:word}",
 )
 def ensemble_map(evidence: Evidence, said: Said) -> Advice:
     """Write the member's own name as the key of the map."""
-    kind, name, member = said["kind"], said["name"], said["member"]
+    kind, name, member = said["kind"], said.get("name", ""), said["member"]
     names = _names(evidence.folder.parent / member, kind)
     meant = near(name, names) or (names[0] if len(names) == 1 else "")
     for field in _map_fields(evidence, f"{kind}_map"):
@@ -224,6 +233,14 @@ def ensemble_map(evidence: Evidence, said: Said) -> Advice:
             break
     else:
         where = _at_member(evidence, member)
+    if not name:
+        return Advice(
+            f'The {kind}_map of the tensor "{said["tensor"]}" has no key.',
+            where,
+            f'Write key: "{meant}", the {kind} of the model {member}.'
+            if meant
+            else f"Write key: and an {kind} of the model {member} ({listed(names, 'or')}).",
+        )
     swapped = name in evidence.tensor_names(kind) and said["tensor"] in names
     return Advice(
         f'The model {member} has no {kind} "{name}"'
@@ -343,6 +360,43 @@ def _maps(evidence: Evidence, name: str) -> list[tuple[Field, Scalar]]:
                 if isinstance(entry.value, Scalar):
                     found.append((entry, entry.value))
     return found
+
+
+def _without_value(evidence: Evidence) -> Advice | None:
+    """What to do about an entry of a map that has no value; None where each has one.
+
+    Triton reads the entry as one for a tensor without a name. What it then refuses is the tensor
+    that the entry was meant for.
+    """
+    for kind in ("input", "output"):
+        for field in _map_fields(evidence, f"{kind}_map"):
+            section = field.value
+            if not isinstance(section, Message) or section.text("value"):
+                continue
+            step = field.path.rpartition(".")[0]
+            index = re.search(r"step\[(\d+)\]", step)
+            member = evidence.value(f"{step}.model_name")
+            tensor = _not_connected(evidence, kind)
+            value = f'value: "{tensor}"' if tensor else "value: and the ensemble's name for it"
+            if key := section.text("key"):
+                what = f'The {kind}_map of "{key}" (model {member}) has no value.'
+                return Advice(what, show(field), f"Write {value}.")
+            return Advice(
+                f"An {kind}_map of step {index[1] if index else 0} (model {member}) is empty.",
+                show(field),
+                f"Write key: and the model's own name, and {value}.",
+            )
+    return None
+
+
+def _not_connected(evidence: Evidence, kind: str) -> str:
+    """The one tensor that no step takes (for an input_map) or gives; "" if it is not just one."""
+    taken = {value.text for _, value in _maps(evidence, "input_map")}
+    given = {value.text for _, value in _maps(evidence, "output_map")}
+    sources = {*given, *evidence.tensor_names("input")}
+    targets = {*taken, *evidence.tensor_names("output")}
+    left = (sources - targets if kind == "input" else targets - sources) - {""}
+    return left.pop() if len(left) == 1 else ""
 
 
 def _names(folder: Path, kind: str) -> list[str]:

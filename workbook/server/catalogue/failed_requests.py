@@ -20,6 +20,7 @@ from .python_models import (
     not_written,
     raised,
 )
+from .repositories import how_to_add
 from .rules import Advice, Catalogue, Said, listed, near
 from .unbuilt_models import unbuilt
 
@@ -150,6 +151,12 @@ class Question:
             if entry["name"] == self.model and entry.get("reason"):
                 return str(entry["reason"])
         return ""
+
+    def how_to_add(self) -> str:
+        """What to do about a model that the server's repository does not have."""
+        if self.server is None:
+            return "Put its folder into the server's model repository, and load it first."
+        return how_to_add(self.server.repository)
 
     def unbuilt(self, model: str) -> Advice | None:
         """What to do if this is a model of the course whose weights are not built; else None."""
@@ -498,9 +505,9 @@ def unknown_model(question: Question, said: Said) -> Advice:
     if meant:
         todo = f"Ask {meant}."
     elif entries:
-        todo = f"It serves {listed(ready)}. Deploy the model first."
+        todo = f"It serves {listed(ready) if ready else 'no model'}. {question.how_to_add()}"
     else:
-        todo = "Deploy and load the model first; server.index() lists what there is."
+        todo = f"{question.how_to_add()} server.index() lists what there is."
     return Advice(f"The server has no model {name}.", name, todo)
 
 

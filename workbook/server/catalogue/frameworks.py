@@ -10,7 +10,10 @@ The docstring of each rule is the advice of its entry.
 from __future__ import annotations
 
 import re
+import zipfile
+from pathlib import Path
 
+from .config_values import AS_TORCHSCRIPT
 from .evidence import Evidence, at_field, at_input
 from .rules import Advice, Catalogue, Said, listed, near
 
@@ -212,13 +215,75 @@ FRAMEWORKS.row(
     where="{version}/model.savedmodel/",
     todo="Let saved_model.pb and the folder variables/ lie directly in this folder.",
 )
+
+
+@FRAMEWORKS.rule(
+    "pipeline-tensor",
+    'Missing data_type config for "{name}"',
+    'Missing dims config for "{name}"',
+)
+def pipeline_tensor(evidence: Evidence, said: Said) -> Advice:
+    """Write data_type and dims of each input and output, or declare them in the pipeline."""
+    name = said["name"]
+    kind = next((k for k in ("input", "output") if name in evidence.tensor_names(k)), "")
+    if not kind:
+        return _tensor_not_in_config(evidence, name)
+    lacks, example = "data_type", "" if evidence.dims(kind, name) else ", and its dims"
+    if f'Missing dims config for "{name}"' in evidence.message:
+        lacks, example = "dims", ", e.g. dims: [ -1 ]"
+    return Advice(
+        f'Neither the config nor the pipeline gives the {lacks} of {kind} "{name}".',
+        evidence.at_tensor(kind, name),
+        f"Write its {lacks} there{example}. {_declare(kind)}",
+    )
+
+
+def _tensor_not_in_config(evidence: Evidence, name: str) -> Advice:
+    """What to do about an input or output of a DALI pipeline that the config does not have."""
+    outputs, inputs = (evidence.tensor_names(kind) for kind in ("output", "input"))
+    if " of pipeline_def)" in evidence.message:  # this course's stand-in says which it is
+        is_output = True
+    elif " of fn.external_source)" in evidence.message:
+        is_output = False
+    else:  # DALI gives outputs names that begin with __; inputs are looked at first
+        is_output = name.startswith("__") or bool(inputs and not outputs)
+    if not is_output:
+        return Advice(
+            f'The config lacks the pipeline\'s input "{name}", and the pipeline declares no type.',
+            evidence.at("input"),
+            f'Write input [ {{ name: "{name}" data_type: TYPE_… dims: [ … ] }} ]. '
+            + _declare("input"),
+        )
+    return Advice(
+        f'The config has no output for what the pipeline returns (DALI calls it "{name}"), and '
+        "the pipeline declares no type.",
+        evidence.at("output"),
+        'Write output [ { name: "…" data_type: TYPE_… dims: [ … ] } ], with a name of your own. '
+        + _declare("output"),
+    )
+
+
+def _declare(kind: str) -> str:
+    where = "pipeline_def" if kind == "output" else "its fn.external_source"
+    keys = "output_dtype and output_ndim" if kind == "output" else "dtype and ndim"
+    return f"Or write {keys} into {where}, and serialize the pipeline again."
+
+
 FRAMEWORKS.row(
     "broken-pipeline",
-    "{file:word} is not a serialized pipeline: {words:rest}",
-    what="{file} is no whole serialized pipeline: {words}",
+    "{file:word} is not a serialized pipeline: {words:text}",
+    what="{file} cannot be read as a serialized pipeline: {words}.",
     where="{version}/{file}",
-    todo="Serialize the pipeline again: pipeline().serialize(filename=…). Look at the file's size: "
-    "a copy may be cut off.",
+    todo="Serialize the pipeline again: pipeline().serialize(filename=…). Compare the file's size "
+    "with the original's: a copy may be cut off.",
+)
+FRAMEWORKS.row(
+    "pipeline-program",
+    "{file:word} did not serialize: {words:text}",
+    what="{file} does not give a pipeline: {words}.",
+    where="{version}/{file}",
+    todo="Mend it, and run it alone before you load the model again. It needs one function with "
+    "@autoserialize above @pipeline_def.",
 )
 FRAMEWORKS.row(
     "number-of-tensors",
@@ -512,14 +577,32 @@ FRAMEWORKS.row(
 )
 
 
-FRAMEWORKS.row(
-    "no-torchscript",
-    "PytorchStreamReader failed locating file constants.pkl{words:rest}",
-    what="The model's file is no TorchScript: torch.save or torch.export wrote it.",
-    where="{version}/",
-    todo="Make the module in Python, load its weights, and save "
-    'torch.jit.script(module.eval()).save("model.pt").',
+@FRAMEWORKS.rule(
+    "no-torchscript", "PytorchStreamReader failed locating file constants.pkl{words:rest}"
 )
+def no_torchscript(evidence: Evidence, said: Said) -> Advice:
+    """Save the module as TorchScript, or export it as ONNX."""
+    file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
+    if _is_exported(evidence.folder / file):
+        return Advice(f"{file} is not TorchScript: torch.export wrote it.", file, AS_TORCHSCRIPT)
+    return Advice(
+        f"{file} is not TorchScript: torch.save wrote it.",
+        file,
+        "Make the module in Python, load its weights, and save "
+        'torch.jit.script(module.eval()).save("model.pt").',
+    )
+
+
+def _is_exported(path: Path) -> bool:
+    """Whether torch.export.save or AOTInductor wrote a file: a zip archive with these entries."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.rpartition("/")[2] for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile):
+        return path.suffix == ".pt2"
+    return bool(names & {"archive_format", "serialized_exported_program.json"})
+
+
 FRAMEWORKS.row(
     "no-openvino-weights",
     "Empty weights data in bin file or bin file cannot be found",

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 
 from ..pbtxt import Message, Scalar
-from .config_values import PLATFORMS, backend_of
+from .config_values import PLATFORMS, backend_of, pt2
 from .evidence import CONFIG, Evidence, at_parameter, show
+from .repositories import how_to_add
 from .rules import Advice, Catalogue, Said, fill, listed, near
 
 FILES: Catalogue[Evidence] = Catalogue()
@@ -30,7 +31,8 @@ def no_such_model(evidence: Evidence, said: Said) -> Advice | None:
         str(evidence.folder.parent),
         f"Load {meant}."
         if meant
-        else f"It holds {listed(known)}. Deploy the model first: `workbook deploy FOLDER`.",
+        else f"It holds {listed(known) if known else 'no model'}. "
+        f"{how_to_add(evidence.folder.parent)}",
     )
 
 
@@ -132,7 +134,7 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
         meant = _FIL_TYPES.get(files[0].rpartition(".")[2], "")
         if meant and meant != _parameter(evidence, "model_type"):
             return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
-    if (other := _other_backend(evidence, files)) is not None:
+    if (other := pt2(evidence) or _other_backend(evidence, files)) is not None:
         return other
     return Advice(
         f"The model's file {version}/{name} is missing"

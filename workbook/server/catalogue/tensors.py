@@ -71,13 +71,21 @@ TENSORS.row(
 # -- instances -------------------------------------------------------------------------------------
 
 
+_NO_GPU = "The config asks for a GPU, and this server has none."
+#: The OpenVINO backend's own rule; it also makes KIND_CPU the default of its models.
+_OPENVINO = "The OpenVINO backend takes no other kind, not even where there is a GPU."
+
+
 @TENSORS.rule("no-gpu", "has kind KIND_GPU but no GPUs are available")
 def no_gpu(evidence: Evidence, said: Said) -> Advice:
     """Leave kind out (a GPU is used where there is one), or write KIND_CPU; TensorRT has no CPU."""
+    if evidence.value("backend") == "openvino":
+        todo = f"Write KIND_CPU, or leave kind out. {_OPENVINO}"
+        return Advice(_NO_GPU, evidence.at("instance_group.kind", "instance_group"), todo)
     names = (evidence.value("backend"), evidence.value("platform"))
     engine = any(name.startswith("tensorrt") for name in names)
     return Advice(
-        "The config asks for a GPU, and this server has none.",
+        _NO_GPU,
         evidence.at("instance_group.kind", "instance_group"),
         "An engine runs on GPUs only: serve it on a machine with one. Here, serve the model from "
         "which it was built."
@@ -94,17 +102,23 @@ def unknown_gpu(evidence: Evidence, said: Said) -> Advice:
         f"The config asks for GPU {said['gpu']}, and this server has "
         f"{f'only {known}' if known else 'none'}.",
         evidence.at("instance_group.gpus", "instance_group"),
-        "Leave gpus and kind out: the server takes what there is.",
+        f"Take gpus out. Write KIND_CPU, or leave kind out. {_OPENVINO}"
+        if evidence.value("backend") == "openvino"
+        else "Leave gpus and kind out: the server takes what there is.",
     )
 
 
-TENSORS.row(
-    "gpus-on-cpu",
-    "has kind KIND_CPU but specifies one or more GPUs",
-    what="An instance group on the CPU names GPUs.",
-    where=at_field("instance_group.gpus", "instance_group"),
-    todo="Take gpus out, or write kind: KIND_GPU.",
-)
+@TENSORS.rule("gpus-on-cpu", "has kind KIND_CPU but specifies one or more GPUs")
+def gpus_on_cpu(evidence: Evidence, said: Said) -> Advice:
+    """Take gpus out, or write KIND_GPU; OpenVINO's instances are KIND_CPU."""
+    return Advice(
+        "An instance group on the CPU names GPUs.",
+        evidence.at("instance_group.gpus", "instance_group"),
+        f"Take gpus out. {_OPENVINO}"
+        if evidence.value("backend") == "openvino"
+        else "Take gpus out, or write kind: KIND_GPU.",
+    )
+
 
 # -- warm-up ---------------------------------------------------------------------------------------
 
