@@ -104,10 +104,15 @@ def greedy(server: Probe, me: str, model: str) -> None:
     prompts = facts.own_prompts(me)
     loop.own_network(server, me, prompts[:2])
     loop.alone(server, me, model, prompts[:3], 12)
-    loop.one_table(server, me, model, prompts[:8], [24, 3, 40, 12, 1, 30, 8, 20])
+    loop.one_table(server, me, model, prompts[:8], [24, 4, 40, 12, 5, 30, 8, 20])
     loop.fills_context(server, me, model, prompts[:2])
     loop.share_steps(server, me, model, prompts[8:], 16)
-    loop.uses_cache(server, model, prompts[0])
+    loop.uses_cache(
+        server,
+        model,
+        prompts[0],
+        lambda prompt, count: loop.draw(server, model, prompt, count),
+    )
 
 
 @define(
@@ -131,7 +136,8 @@ def sampling(server: Probe, me: str, model: str) -> None:
     """Tokens are drawn from the nucleus, as often as they should be; a seed repeats a draw."""
     loop.is_meant(model, facts.CHAT)
     prompts = facts.own_prompts(me)
-    drawing.seeds_repeat(server, me, model, prompts[:5], 11)
+    drawing.seeds_repeat(server, me, model, prompts[:8], 11)
+    drawing.nearly_zero(server, me, model, prompts[:4])
     seeds = range(100, 100 + drawing.DRAWS)
     prompt, temperature, top_p = drawing.telling_chances(me, prompts)
     drawing.frequencies(server, me, model, prompt, seeds, temperature=temperature, top_p=top_p)
@@ -188,15 +194,15 @@ def refusals(server: Probe, model: str) -> None:
     "a6.stream",
     needs=("a6.greedy",),
     hints=(
-        "Take the loop of `chat` for a single row, and send a response in each turn. What is sent "
-        "where a request is bad?",
+        "Take the loop of `chat` for a single row, and send a response in each turn. What is new "
+        "in it since the last one?",
         "text_output of a response is what `add` returns, token_ids what is new since the last "
-        "response, finish_reason is answer.reason: `piece` does that. An error is a response, too: "
-        "sender.send(failure(…)).",
-        "attend: try: await self.write(request, sender); except BadRequest as error: "
-        "sender.send(failure(…)); finally: the final flag. write: before = len(answer.tokens); "
-        "text = answer.add(*answer.choose(scores[0])); sender.send(piece(text, answer, before)). "
-        "`add` must return only what no later token can change.",
+        "response, finish_reason is answer.reason: `piece` does that. Which arrays does llama_step "
+        "get in each step, with one row?",
+        "`attend` is complete. write: before = len(answer.tokens); text = "
+        "answer.add(*answer.choose(scores[0])); sender.send(piece(text, answer, before)); then the "
+        "inputs of the next step, the mask one column wider in each. `add` must return only what "
+        "no later token can change.",
     ),
     read="Read on: lecture 1, notebook 11; model_repository/llama_stream/1/model.py.",
 )
@@ -213,6 +219,12 @@ def stream(server: Probe, me: str, model: str) -> None:
         streamed.comes_at_once(server, me, model, prompts)
         streamed.stops(server, me, model, prompts[:6])
         streamed.refuses(server, model, bad, "a top_p of 7")
+        loop.uses_cache(
+            server,
+            model,
+            prompts[0],
+            lambda prompt, count: streamed.draw(server, model, prompt, count),
+        )
 
 
 @define(
@@ -224,9 +236,9 @@ def stream(server: Probe, me: str, model: str) -> None:
         "A coroutine gives others their turn where it awaits something: exec() waits for all, "
         "await async_exec() for itself. What belongs to one answer is kept in local variables, not "
         "in self. Before each step: sender.is_cancelled().",
-        "execute: await asyncio.gather(*(self.attend(request, request.get_response_sender()) for "
-        "request in requests)); write: `while not answer.reason and not sender.is_cancelled():` "
-        "around the steps, each with `await ask(…)`.",
+        "`execute` is complete: it starts one `attend` per request. write: `while not "
+        "answer.reason and not sender.is_cancelled():` around the steps, each with `await ask(…)`; "
+        "in `ask`, `await request.async_exec()`.",
     ),
     read="Read on: Python's documentation of asyncio, `Coroutines and tasks`; lecture 2, notebook "
     "02, on BLS.",
@@ -311,6 +323,8 @@ def knobs(
     found = knobs_of.read(me, temperatures, drawn)
     knobs_of.same_figures(me, found, surprise, variety)
     knobs_of.drawn_so(me, found)
+    knobs_of.drawn_anew(me, found)
+    knobs_of.drawn_from_all(me, found)
     require.backend(server, model, "python")
     (one,) = answers_of.ask(server, model, facts.own_prompts(me)[:1], [{"max_tokens": 2}])
     answers_of.true_logprobs(me, facts.own_prompts(me)[0], one, "an answer")

@@ -10,6 +10,7 @@ Students get this file: it holds no expected answer.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,8 +25,13 @@ from .probe import Array, Probe
 
 OUTPUTS = tuple(facts.ANSWER)
 _PADDING = (
-    "Shorter prompts are padded on the left. Three things must say so: the mask is 0 there, the "
-    "positions count a row's own tokens only, and the cache's first column stays hidden."
+    "Shorter prompts are padded on the left. Look at three things: the mask is 0 at the padding, "
+    "the positions count a row's own tokens only, and the mask is 0 for the cache's first column."
+)
+_AFTER_AN_END = (
+    "What comes before is right, so it goes wrong after another row has ended. When rows leave, "
+    "are answers, mask, positions and cache all indexed with the same rows? (`on` holds their "
+    "numbers: mask[on], not mask[: len(on)].)"
 )
 
 
@@ -54,15 +60,56 @@ def ask(
     try:
         return read(model, server.infer(model, request, outputs=OUTPUTS), len(prompts))
     except Failure as failure:
-        if f"idx={small_llama.CONTEXT}" not in failure.rationale:
-            raise
-        raise Failure(
-            failure.rationale,
-            help=f"A step asked for position {small_llama.CONTEXT}, which the network does not "
-            "have. Does the loop go on with an answer that has ended? Do positions grow by 1 in "
-            "each step?",
-            unquoted=failure.unquoted,
-        ) from None
+        raise explained(model, failure) from None
+
+
+#: In the message of a step that failed: it is about its arrays.
+_OF_ARRAYS = re.compile("position_ids|input_ids|attention_mask|past|shape|onnx runtime error")
+#: Of a traceback in an exception's message: a file of the model, the line, and the function.
+_FRAME = re.compile(r"/\d+/(\w+\.py)\((\d+)\): (\w+)")
+
+
+def explained(model: str, failure: Failure) -> Failure:
+    """A failed request, with help that fits these models: what a step was given, and which line."""
+    said = failure.rationale
+    frames = _FRAME.findall(said)
+    if f"idx={small_llama.CONTEXT}" in said:
+        help = (
+            f"A step asked for position {small_llama.CONTEXT}, which the network does not have. "
+            "Does the loop go on with an answer that has ended? Do positions grow by 1 in each "
+            "step?"
+        )
+    elif "batch size does not match" in said:
+        help = (
+            f"The four inputs of one step of {facts.STEP} have different numbers of rows. The "
+            "message names one that differs from another, and either can be the wrong one: print "
+            "the shapes of ids, positions, mask and cache before the call. When rows leave, all "
+            "four keep the same rows, `past` too."
+        )
+    elif facts.STEP in said and _OF_ARRAYS.search(said):
+        help = (
+            f"{facts.STEP} got other arrays than it takes. Before the call print name, dtype and "
+            "shape of each: input_ids (rows, new), position_ids (rows, new), attention_mask "
+            "(rows, columns of past + new), past (rows, 8, 2, columns, 64). Is the mask one column "
+            "longer in each step, and is `past` what `present` was?"
+        )
+    elif "did not answer within" in said:
+        help = (
+            f"Perhaps the loop of {model} never ends: which line sets `reason`, and is it reached? "
+            "A new deploy does not stop such a loop. In a terminal, `workbook stop` and then "
+            "`workbook serve --detach` end it; then run the cells that deploy again."
+        )
+    elif frames and "NotImplementedError" not in said:
+        file, line, function = frames[-1]
+        help = (
+            f"Look at {file}, line {line}, in `{function}`: there your files raise it. Correct it, "
+            f"and deploy {model} again."
+        )
+        if function == "choose":
+            help += " Is the nucleus empty? It holds one token at least."
+    else:
+        return failure
+    return Failure(said, help=help, credit=failure.credit, unquoted=failure.unquoted)
 
 
 def ask_each(
@@ -70,7 +117,10 @@ def ask_each(
 ) -> list[Written]:
     """The answers to many requests of one row each, all sent at once."""
     requests = [facts.request([prompt], **one) for prompt, one in zip(prompts, wanted, strict=True)]
-    answers = server.together(model, requests, outputs=OUTPUTS)
+    try:
+        answers = server.together(model, requests, outputs=OUTPUTS)
+    except Failure as failure:
+        raise explained(model, failure) from None
     return [read(model, answer, 1)[0] for answer in answers]
 
 
@@ -153,7 +203,7 @@ def most_tokens(prompt: str, max_tokens: int) -> int:
     return min(max_tokens, small_llama.CONTEXT - len(facts.tokenizer().encode(prompt).ids))
 
 
-def likeliest(me: str, prompt: str, answer: Written, which: str) -> None:
+def likeliest(me: str, prompt: str, answer: Written, which: str, others: int | None = None) -> None:
     """Fail unless each token is the likeliest after those before it.
 
     Args:
@@ -161,6 +211,7 @@ def likeliest(me: str, prompt: str, answer: Written, which: str) -> None:
         prompt: what was asked.
         answer: the answer at temperature 0.
         which: of which answer the message speaks: "the answer to a prompt that came alone".
+        others: after so many steps the first of the other rows ends.
     """
     scores, _ = scores_along(me, prompt, answer)
     for place, token in enumerate(answer.tokens):
@@ -169,13 +220,13 @@ def likeliest(me: str, prompt: str, answer: Written, which: str) -> None:
             raise Failure(
                 f"In {which}, token {place + 1} of {len(answer.tokens)} is not the likeliest one "
                 "after those before it.",
-                help=_help_for(place, "row" in which),
+                help=_help_for(place, others),
             )
 
 
-def _help_for(place: int, among_others: bool) -> str:
-    if among_others:
-        return _PADDING
+def _help_for(place: int, others: int | None) -> str:
+    if others is not None:
+        return _AFTER_AN_END if place >= others else _PADDING
     if place == 0:
         return "The first token follows on the whole prompt. What does llama_step get?"
     return (
@@ -184,24 +235,45 @@ def _help_for(place: int, among_others: bool) -> str:
     )
 
 
-def true_logprobs(me: str, prompt: str, answer: Written, which: str) -> None:
+def true_logprobs(
+    me: str, prompt: str, answer: Written, which: str, others: int | None = None
+) -> None:
     """Fail unless each logprob is that of its token among all tokens, at temperature 1."""
     scores, _ = scores_along(me, prompt, answer)
     if not answer.tokens:
         return
     right = network.log_chances(scores)[np.arange(len(scores)), answer.tokens]
-    off = float(np.abs(np.array(answer.logprobs) - right).max())
+    apart = np.abs(np.array(answer.logprobs) - right)
     allowed = network.tolerance()
-    if off > 2 * allowed.allowed:
+    if apart.max() > 2 * allowed.allowed:
+        first = int((apart > 2 * allowed.allowed).argmax())
+        help = (
+            "The natural logarithm of the token's probability among all 1024 tokens, before "
+            "temperature and top_p change anything."
+        )
+        if first and others is not None:
+            help = _AFTER_AN_END if first >= others else _PADDING
+        elif first:
+            help = (
+                f"The first {first} are right, so the logarithm is. From there on the scores are "
+                "those of another text: what does that step get as mask, positions and cache?"
+            )
         raise Failure(
-            f"In {which}, logprobs differ from the network's by up to {off:.2g}. Allowed is "
-            f"{2 * allowed.allowed:.2g}: {allowed.because}.",
-            help="The natural logarithm of the token's probability among all 1024 tokens, before "
-            "temperature and top_p change anything.",
+            f"In {which}, logprobs differ from the network's by up to {apart.max():.2g}, the first "
+            f"of them at token {first + 1}. Allowed is {2 * allowed.allowed:.2g}: "
+            f"{allowed.because}.",
+            help=help,
         )
 
 
-def right_end(me: str, prompt: str, answer: Written, max_tokens: int, which: str) -> None:
+def right_end(
+    me: str,
+    prompt: str,
+    answer: Written,
+    max_tokens: int,
+    which: str,
+    others: int | None = None,
+) -> None:
     """Fail unless an answer without stop texts, at temperature 0, ends where it should."""
     most = most_tokens(prompt, max_tokens)
     count = len(answer.tokens)
@@ -227,6 +299,8 @@ def right_end(me: str, prompt: str, answer: Written, max_tokens: int, which: str
             + (" The end of another row must not end this one." if "row" in which else ""),
             unquoted=f"finish_reason of {which} is empty.",
         )
+    if answer.reason == "length" and count < most:
+        _too_early(which, count, most, max_tokens)
     if answer.reason != wanted:
         raise Failure(
             f"finish_reason of {which} is {answer.reason[:20]!r}; it has {count} tokens, where "
@@ -240,7 +314,8 @@ def right_end(me: str, prompt: str, answer: Written, max_tokens: int, which: str
         raise Failure(
             f"{which.capitalize()} ends after {count} tokens, but the end of text is not the "
             "likeliest token there.",
-            help="Each row ends by itself: at its own end of text, not at that of another row.",
+            help="Each row ends by itself: at its own end of text, not at that of another row."
+            + ("" if others is None or count < others else f" {_AFTER_AN_END}"),
         )
     if answer.text != facts.tokenizer().decode(answer.tokens):
         raise Failure(
@@ -249,11 +324,39 @@ def right_end(me: str, prompt: str, answer: Written, max_tokens: int, which: str
         )
 
 
-def greedy(me: str, prompt: str, answer: Written, max_tokens: int, which: str) -> None:
-    """Fail unless an answer at temperature 0 is right in every respect."""
-    likeliest(me, prompt, answer, which)
-    right_end(me, prompt, answer, max_tokens, which)
-    true_logprobs(me, prompt, answer, which)
+def _too_early(which: str, count: int, most: int, max_tokens: int) -> None:
+    """Say of an answer that ended with "length" that it could have had more tokens."""
+    allows = "max_tokens allows" if most == max_tokens else "the context has room for"
+    missing = "one token" if most - count == 1 else f"{most - count} tokens"
+    raise Failure(
+        f"{which.capitalize()} ended with 'length' after {count} token{'s' * (count != 1)}; "
+        f"{allows} {most}: it ended {missing} too early.",
+        help="An answer has ended with the token that makes len(self.tokens) equal to self.most.",
+        unquoted=f"{which.capitalize()} ended with 'length' too early.",
+    )
+
+
+def greedy(
+    me: str,
+    prompt: str,
+    answer: Written,
+    max_tokens: int,
+    which: str,
+    others: int | None = None,
+) -> None:
+    """Fail unless an answer at temperature 0 is right in every respect.
+
+    Args:
+        me: the student's id.
+        prompt: what was asked.
+        answer: the answer.
+        max_tokens: what was asked for.
+        which: of which answer the message speaks.
+        others: where it is one of several rows, after how many steps the first of the others ends.
+    """
+    likeliest(me, prompt, answer, which, others)
+    right_end(me, prompt, answer, max_tokens, which, others)
+    true_logprobs(me, prompt, answer, which, others)
 
 
 def steps_of(answer: Written) -> int:

@@ -5,7 +5,9 @@ Students get this file: it holds nothing that a task asks for.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import importlib.util
 import json
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from workbook.common.errors import WorkbookError
 from workbook.zoo import small_llama
 
 from . import a6_network as network
@@ -163,6 +166,53 @@ def fetch_network(me: str, folder: Path | str = "models") -> Path:
     weights = save(network.weights(me), metadata={"format": "pt"})
     (checkpoint / "model.safetensors").write_bytes(weights)
     return home
+
+
+#: The last line of a copy of writing.py; it ends with the digest of what stands above it.
+_NOTE = "# Copied from models/chat/1/writing.py: edit that one, this copy is replaced. Copy "
+
+
+def without_note(text: str) -> str:
+    """The text of a writing.py, without the line that says that it is a copy."""
+    before, note, _ = text.rpartition(_NOTE)
+    return before if note else text
+
+
+def copy_writing(folder: Path | str = "models") -> Path:
+    """Copy writing.py of `chat` to `chat_stream`. A copy that was edited is not replaced.
+
+    Example::
+
+        copy_writing()
+
+    Args:
+        folder: the folder with `chat` and `chat_stream`.
+
+    Returns:
+        The copy.
+
+    Raises:
+        WorkbookError: the copy was edited, and differs from the file of `chat`.
+    """
+    source, copy = (Path(folder, model, "1", "writing.py") for model in (CHAT, STREAM))
+    text = source.read_text("utf-8")
+    text += "" if text.endswith("\n") else "\n"
+    with contextlib.suppress(FileNotFoundError):
+        before = copy.read_text("utf-8")
+        kept = without_note(before)
+        if kept != text and before != f"{kept}{_NOTE}{_digest(kept)}\n":
+            raise WorkbookError(
+                f"{copy} was edited since it was copied. It was left as it is, and {STREAM} was "
+                "not deployed.",
+                where=str(copy),
+                todo=f"Make the same change in {source}, delete {copy}, and run this cell again.",
+            )
+    copy.write_text(f"{text}{_NOTE}{_digest(text)}\n", "utf-8")
+    return copy
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def lacking_vllm() -> str:

@@ -15,6 +15,7 @@ from workbook.zoo import small_llama
 
 from . import a6_facts as facts
 from . import a6_network as network
+from . import a6_sampling as sampling
 from . import values
 from .failure import Failure
 from .probe import Array
@@ -46,7 +47,7 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
     if tried.ndim != 1 or len(np.unique(tried)) < max(LEAST, tried.size):
         raise Failure(
             f"`temperatures` has {len(np.unique(tried))} different values; the task asks for "
-            f"{LEAST}, each once."
+            f"at least {LEAST}, each once."
         )
     if not (0 < tried.min() <= COLD and HOT <= tried.max() <= 2):
         raise Failure(
@@ -54,32 +55,60 @@ def read(me: Any, temperatures: Any, answers: Any) -> Draws:
             help=f"Above 0, the smallest at most {COLD}; the largest from {HOT} to 2.",
         )
     form = "For each temperature a list of answers, each of them a list of tokens."
-    if not isinstance(answers, list) or len(answers) != tried.size:
+    answers = _listed(answers)
+    if answers is None or len(answers) != tried.size:
         raise Failure("`drawn` has not one list per temperature.", help=form)
     room = small_llama.CONTEXT - len(facts.tokenizer().encode(prompt).ids)
-    for some in answers:
-        if not isinstance(some, list) or not ANSWERS <= len(some) <= 8 * ANSWERS:
+    found = []
+    for given in answers:
+        some = _listed(given)
+        if some is None or not ANSWERS <= len(some) <= 8 * ANSWERS:
             raise Failure(
                 f"For one temperature `drawn` has "
-                f"{len(some) if isinstance(some, list) else 'no list of'} answers; {ANSWERS} to "
+                f"{len(some) if some is not None else 'no list of'} answers; {ANSWERS} to "
                 f"{8 * ANSWERS} are wanted for each.",
                 help=form,
             )
-        for tokens in some:
-            if not isinstance(tokens, list) or not all(_is_token(token) for token in tokens):
-                raise Failure("`drawn` holds something else than lists of tokens.", help=form)
+        lists = [_tokens(tokens, form) for tokens in some]
+        for tokens in lists:
             if len(tokens) > min(MOST, room):
                 raise Failure(
                     f"`drawn` holds an answer of {len(tokens)} tokens; max_tokens is {MOST}."
                 )
-        if not any(some):
+        if not any(lists):
             raise Failure("For one temperature all lists in `drawn` are empty.", help=form)
-    return Draws([float(one) for one in tried], answers)
+        found.append(lists)
+    return Draws([float(one) for one in tried], found)
 
 
-def _is_token(value: Any) -> bool:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return whole and 0 <= value < small_llama.VOCABULARY and value != small_llama.EOS
+def _listed(value: Any) -> list[Any] | None:
+    """The entries of a list, a tuple, or an array; None where it is none of these."""
+    is_listed = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim)
+    return list(value) if is_listed else None
+
+
+def _tokens(value: Any, form: str) -> list[int]:
+    """The tokens of one answer; fails where it is no list of tokens."""
+    listed = _listed(value)
+    whole = listed is not None and all(
+        isinstance(token, int | np.integer) and not isinstance(token, bool) for token in listed
+    )
+    if listed is None or not whole:
+        raise Failure("`drawn` holds something else than lists of tokens.", help=form)
+    tokens = [int(token) for token in listed]
+    if facts.FILLED in tokens:
+        raise Failure(
+            f"An answer in `drawn` holds {facts.FILLED}, which is no token: it pads shorter rows.",
+            help="Keep what is 0 or more of each row: row[row >= 0].",
+        )
+    if small_llama.EOS in tokens:
+        raise Failure(
+            "An answer in `drawn` holds the end of text, which is no part of an answer.",
+            help="Take the tokens as token_ids has them, without the padding.",
+        )
+    if any(not 0 <= token < small_llama.VOCABULARY for token in tokens):
+        raise Failure("`drawn` holds numbers that are no tokens: they go from 0 to 1023.")
+    return tokens
 
 
 def figures(me: str, draws: Draws) -> tuple[Array, Array]:
@@ -158,3 +187,53 @@ def drawn_so(me: str, draws: Draws) -> None:
                 "it should: look at it again (a6.sampling tests the first two tokens of an answer "
                 "only).",
             )
+
+
+def drawn_anew(me: str, draws: Draws) -> None:
+    """Fail where all answers for one temperature are the same, and draws hardly ever give that."""
+    prompt = facts.own_prompts(me)[0]
+    for temperature, some in zip(draws.temperatures, draws.answers, strict=True):
+        if len({*map(tuple, some)}) > 1:
+            continue
+        most = max(len(some[0]), 1)
+        if sampling.all_equal(me, prompt, temperature, len(some), most) < sampling.FALSE_ALARM:
+            raise Failure(
+                f"All {len(some)} answers for temperature {temperature:g} are the same.",
+                help="Draw each of them with a seed of its own: in a request, each row has its "
+                "own parameters.",
+            )
+
+
+def drawn_from_all(me: str, draws: Draws) -> None:
+    """Fail where tokens are missing that only a top_p below 1 takes away.
+
+    Of all tokens in all answers, some must come from outside of the nucleus of a smaller top_p. How
+    improbable it is that none does, the scores say.
+    """
+    ids = facts.tokenizer().encode(facts.own_prompts(me)[0]).ids
+    never = dict.fromkeys(_TOP_P, 0.0)  # the logarithm of the probability
+    came = dict.fromkeys(_TOP_P, False)
+    for temperature, some in zip(draws.temperatures, draws.answers, strict=True):
+        for tokens in some:
+            scores = network.logits(me, [*ids, *tokens])[len(ids) - 1 :]
+            for row, token in zip(scores, tokens, strict=False):
+                chances = np.exp(network.log_chances(row, temperature))
+                order = np.argsort(-chances, kind="stable")
+                likelier = np.cumsum(chances[order]) - chances[order]
+                place = int(np.flatnonzero(order == token)[0])
+                for top_p in _TOP_P:
+                    came[top_p] |= bool(likelier[place] >= top_p)
+                    size = int(np.searchsorted(likelier, top_p))
+                    never[top_p] += float(np.log(chances[order[:size]].sum()))
+    cut = [one for one in _TOP_P if not came[one] and never[one] < np.log(sampling.FALSE_ALARM)]
+    if cut:
+        raise Failure(
+            f"No token in `drawn` is outside of the nucleus of top_p {cut[0]:g}: of so many tokens "
+            "some must be.",
+            help="Everything but temperature, seed and max_tokens is as it is by default: top_p "
+            "is 1.",
+        )
+
+
+#: For these values of top_p `drawn_from_all` looks.
+_TOP_P = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)

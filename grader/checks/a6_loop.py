@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from .probe import Array, Counts, Probe, Refusal
 #: of as many long ones; without a cache they take more than as many. A busy machine makes short
 #: steps longer, so the best of some tries counts.
 _SHARE, _TRIES = 0.6, 4
+#: A long step takes some milliseconds. Where the server has counted less, nothing is compared.
+_MEASURABLE = 2e-4
 _LONG, _STEPS = 200, 20
 #: So many seconds `llama_step` may go on with what was asked before a check.
 _IDLE = 3.0
@@ -94,7 +96,7 @@ def is_idle(server: Probe) -> None:
         before = now
     raise Failure(
         f"{facts.STEP} took {(now - first).executions} steps while this check asked for nothing: "
-        "something else calls it, so the check cannot count the steps of your model.",
+        "another model or notebook calls it, so the check cannot count the steps of your model.",
         help="If no other notebook asks: an earlier version of your model still runs, because its "
         "loop does not end, and a new deploy does not stop it. In a terminal, `workbook stop` and "
         "then `workbook serve --detach` end it; then run the cells that deploy again.",
@@ -154,8 +156,14 @@ def one_table(server: Probe, me: str, model: str, prompts: list[str], wanted: li
     ran = server.counts(facts.STEP) - before
     for row, (prompt, answer, most) in enumerate(zip(prompts, answers, wanted, strict=True)):
         which = f"row {row + 1} of a request with {len(prompts)} prompts"
-        answers_of.greedy(me, prompt, answer, most, which)
+        others = _first_end(answers, row)
+        answers_of.greedy(me, prompt, answer, most, which, others)
     counted(model, answers, ran, len(prompts))
+
+
+def _first_end(answers: Sequence[Written], row: int) -> int:
+    """After how many steps the first of the other rows ends."""
+    return min(answers_of.steps_of(other) for k, other in enumerate(answers) if k != row)
 
 
 def counted(model: str, answers: Sequence[Written], ran: Counts, rows: int) -> None:
@@ -190,9 +198,9 @@ def share_steps(server: Probe, me: str, model: str, prompts: list[str], max_toke
     wanted = [{"temperature": 0, "max_tokens": max_tokens}] * len(prompts)
     answers = answers_of.ask_each(server, model, prompts, wanted)
     ran = server.counts(facts.STEP) - before
-    for prompt, answer in zip(prompts, answers, strict=True):
+    for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
         which = f"one row of {len(prompts)} requests that were sent at once"
-        answers_of.greedy(me, prompt, answer, max_tokens, which)
+        answers_of.greedy(me, prompt, answer, max_tokens, which, _first_end(answers, row))
     steps = sum(map(answers_of.steps_of, answers))
     if ran.executions > 0.7 * steps:
         raise Failure(
@@ -239,34 +247,42 @@ def fills_context(server: Probe, me: str, model: str, prompts: Sequence[str]) ->
     found = answers_of.read(model, outcome, 2)
     for row, (prompt, answer) in enumerate(zip(rows, found, strict=True)):
         which = f"row {row + 1} of a request with a very long prompt and a short one"
-        answers_of.greedy(me, prompt, answer, 40, which)
+        answers_of.greedy(me, prompt, answer, 40, which, _first_end(found, row))
 
 
-def uses_cache(server: Probe, model: str, prompt: str) -> None:
-    """Fail unless a step computes only the new token: seen from the time that llama_step takes."""
+def draw(server: Probe, model: str, prompt: str, count: int) -> None:
+    """Ask `chat` for one answer of so many tokens."""
+    answers_of.ask(server, model, [prompt], [{"temperature": 1.0, "max_tokens": count}])
+
+
+def uses_cache(server: Probe, model: str, prompt: str, answer: Callable[[str, int], None]) -> None:
+    """Fail unless a step computes only the new token: seen from the time that llama_step takes.
+
+    Time and number of steps come from the same record of the statistics. Before each try the long
+    step is measured anew, and the best try counts: a busy machine makes single steps longer.
+
+    Args:
+        server: the check's probe.
+        model: the model's name.
+        prompt: of which a long one is made.
+        answer: asks the model for an answer to a prompt, of so many tokens.
+    """
     text = prompt
     while len(facts.tokenizer().encode(text).ids) < _LONG:
         text += " " + prompt
-    whole = first_step([text])
-    alone = []
-    for _ in range(5):
-        before = _seconds(server)
-        server.infer(facts.STEP, whole, outputs=["logits"])
-        alone.append(_seconds(server, before))
-    wanted = {"temperature": 1.0, "max_tokens": _STEPS}
-    shares = []
+    whole, shares = first_step([text]), []
     for _ in range(_TRIES):
-        before, counts = _seconds(server), server.counts(facts.STEP)
-        answers_of.ask(server, model, [text], [wanted])
-        took, ran = _seconds(server, before), (server.counts(facts.STEP) - counts).executions
-        if ran >= _STEPS // 2:
-            shares.append(took / max(min(alone) * ran, 1e-9))
-        if shares and shares[-1] <= _SHARE:
+        long = _mean_step(server, lambda: _repeat(server, whole, 3), 3)
+        short = _mean_step(server, lambda: answer(text, _STEPS), _STEPS // 2)
+        if long is None or short is None or long < _MEASURABLE:
+            continue
+        shares.append(short / long)
+        if shares[-1] <= _SHARE:
             return
-    if shares:
+    if len(shares) == _TRIES:
         raise Failure(
-            f"After a prompt of {whole['input_ids'].shape[1]} tokens, {_STEPS} steps "
-            f"took {min(shares):.0%} of the time of as many with the whole prompt. With a "
+            f"After a prompt of {whole['input_ids'].shape[1]} tokens, a step of {model} takes "
+            f"{float(np.median(shares)):.0%} of the time of one with the whole prompt. With a "
             "cache it is about a tenth.",
             help="From the second step on llama_step gets the new token alone, and in `past` what "
             "`present` was.",
@@ -274,14 +290,34 @@ def uses_cache(server: Probe, model: str, prompt: str) -> None:
         )
 
 
-def _seconds(server: Probe, since: float = 0.0) -> float:
-    """How long llama_step has computed in all, less `since`."""
+def _repeat(server: Probe, inputs: dict[str, Array], count: int) -> None:
+    for _ in range(count):
+        server.infer(facts.STEP, inputs, outputs=["logits"])
+
+
+def _mean_step(server: Probe, work: Callable[[], None], least: int) -> float | None:
+    """The mean seconds of a step of llama_step during some work; None if there were too few."""
+    count, spent = _computed(server)
+    work()
+    for _ in range(20):  # the server counts a request a moment after it has answered
+        more, took = _computed(server)
+        if more - count >= least:
+            return (took - spent) / (more - count)
+        time.sleep(0.05)
+    return None
+
+
+def _computed(server: Probe) -> tuple[int, float]:
+    """How many requests llama_step has computed in all, and for how many seconds."""
     server.counts(facts.STEP)  # when it returns, all that was sent before is counted
-    spent = sum(
-        int(record["inference_stats"]["compute_infer"]["ns"])
+    records = [
+        record["inference_stats"]["compute_infer"]
         for record in server.server.statistics(facts.STEP)
+    ]
+    return (
+        sum(int(record.get("count", 0)) for record in records),
+        sum(int(record.get("ns", 0)) for record in records) / 1e9,
     )
-    return spent / 1e9 - since
 
 
 # -- bad requests ----------------------------------------------------------------------------------
@@ -319,6 +355,19 @@ BAD: tuple[tuple[str, str | bytes, str | bytes, tuple[str, ...]], ...] = (
     ("a seed that is a text", "A list", '{"seed": "one"}', ("seed",)),
     ("an empty stop text", "A list", '{"stop": [""]}', ("stop",)),
     ("a stop that is a number", "A list", '{"stop": 5}', ("stop",)),
+    ("a top_p that is null", "A list", '{"top_p": null}', ("top_p",)),
+    ("a seed that is null", "A list", '{"seed": null}', ("seed",)),
+)
+#: Parameters at the ends of their ranges: each must be answered.
+LIMITS: tuple[dict[str, Any], ...] = (
+    {"temperature": 2},
+    {"temperature": 0},
+    {"top_p": 0.001},
+    {"top_p": 1},
+    {"seed": 0},
+    {"max_tokens": 1},
+    {"max_tokens": 256, "stop": ["a", "e", "i", "o", " "]},
+    {"stop": []},
 )
 
 
@@ -337,6 +386,7 @@ def refuses_each(server: Probe, model: str, bad: Sequence[Any]) -> None:
         request = bad_request(prompt, parameters)
         refuses_alone(server, model, request, what, naming)
         require.refuses(server, model, request, what, good=good, naming=naming)
+    _takes_limits(server, model)
     nearly = facts.request([prompt_of(small_llama.CONTEXT - 1)], max_tokens=3, temperature=0)
     (outcome,) = server.outcomes(model, [nearly], outputs=answers_of.OUTPUTS)
     if isinstance(outcome, Refusal):
@@ -346,6 +396,21 @@ def refuses_each(server: Probe, model: str, bad: Sequence[Any]) -> None:
             help=f"The context has {small_llama.CONTEXT} tokens, so there is room for one more.",
             unquoted=f"{model} refuses a prompt that leaves room for one token.",
         )
+
+
+def _takes_limits(server: Probe, model: str) -> None:
+    """Fail unless values at the ends of their ranges are answered."""
+    for wanted in LIMITS:
+        request = facts.request(["A list"], **{"max_tokens": 3, **wanted})
+        (outcome,) = server.outcomes(model, [request], outputs=answers_of.OUTPUTS)
+        if isinstance(outcome, Refusal):
+            raise Failure(
+                f"{model} refuses the parameters {json.dumps(wanted)}. The server's message: "
+                f"{outcome.message[:300]}",
+                help="The table of parameters in the task has the ranges; both ends belong to "
+                "them.",
+                unquoted=f"{model} refuses parameters that are in their ranges.",
+            )
 
 
 def refuses_alone(
@@ -367,8 +432,9 @@ def refuses_alone(
     if not any(word.lower() in words.lower() for word in naming):
         raise Failure(
             f"{model} refuses {what}, but the message does not say why: {words!r}.",
-            help=f"A client reads this. It should name {' or '.join(naming)}. If it is the message "
-            "of an exception from the loop, the value was not tested when the request was read.",
+            help="A client reads this. It should contain the word "
+            f"{' or '.join(map(repr, naming))}. If it is the message of an exception from the "
+            "loop, the value was not tested when the request was read.",
             unquoted=f"{model} refuses {what}, but the message does not say why.",
         )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from . import a6_answers as answers_of
 from . import a6_facts as facts
 from . import a6_loop as loop
 from . import a6_sampling as sampling
+from . import requests as form
 from . import require
 from .a6_answers import OUTPUTS, Written
 from .collect import note
@@ -28,6 +30,8 @@ from .probe import Probe, Stream
 #: temperature 1 are that long, so a right model has none in so many tries once in 10^8 times.
 _LONG, _TRIES = 100, 48
 _TIMEOUT = 20.0
+#: So many seconds a stream may take to end after its error.
+_PATIENCE = 5.0
 _FINAL = (
     "Every request needs TRITONSERVER_RESPONSE_COMPLETE_FINAL at its end, after an error too, and "
     "only one."
@@ -65,7 +69,7 @@ def _joined(model: str, stream: Stream, most: int) -> Written:
             + (runs if stream.ended is None and stream.refused is None else ""),
         )
     if stream.refused is not None:
-        raise stream.refused.failure(model)
+        raise answers_of.explained(model, stream.refused.failure(model))
     if stream.ended is None:
         raise Failure(
             f"The stream of {model} does not end: {len(stream.parts)} responses came within "
@@ -137,11 +141,13 @@ def same_writing(server: Probe) -> Iterator[None]:
         server.server.repository / model / "1" / "writing.py"
         for model in (facts.CHAT, facts.STREAM)
     ]
-    with contextlib.suppress(OSError):
-        if files[0].read_bytes() != files[1].read_bytes():
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        chat, stream = (facts.without_note(file.read_text("utf-8")) for file in files)
+        if chat != stream:
             sentence = (
                 f"Note: the writing.py of {facts.STREAM} is another one than that of {facts.CHAT}. "
-                "The cell that copies and deploys it takes the newer one."
+                f"Edit models/{facts.CHAT}/1/writing.py only: the cell that deploys "
+                f"{facts.STREAM} copies it from there. Run that cell again."
             )
     try:
         yield
@@ -242,6 +248,11 @@ def _begun(whole: Written, number: int) -> list[str]:
     return [whole.text[-3:] + "§"]
 
 
+def draw(server: Probe, model: str, prompt: str, count: int) -> None:
+    """Ask for one answer of so many tokens."""
+    pieces(server, model, [(prompt, {"temperature": 1.0, "max_tokens": count})])
+
+
 def refuses(server: Probe, model: str, bad: Mapping[str, Any], what: str) -> None:
     """Fail unless a bad request is refused, its stream ends, and the next one is answered."""
     stream, good = server.streams(
@@ -255,6 +266,31 @@ def refuses(server: Probe, model: str, bad: Mapping[str, Any], what: str) -> Non
         )
     if good.refused is not None or good.ended is None:
         raise Failure(f"Beside {what}, {model} does not answer a right request.", help=_FINAL)
+    if not _ends(server, model, bad):
+        raise Failure(
+            f"The stream of {what} does not end: {model} sends an error, and then nothing says "
+            "that it was the last response.",
+            help=f"{_FINAL} `finally:` in `attend` is the place for it.",
+        )
+
+
+def _ends(server: Probe, model: str, inputs: Mapping[str, Any]) -> bool:
+    """Whether the server ends a stream some seconds after its client has sent all it wants."""
+    came = threading.Event()
+    client = server.server.grpc_client()
+    try:
+        client.start_stream(lambda result, error: came.set())
+        client.async_stream_infer(model, form.tensors(inputs), enable_empty_final_response=True)
+        came.wait(_TIMEOUT)
+        waiting = threading.Thread(target=client.stop_stream, daemon=True)  # until the server ends
+        waiting.start()
+        waiting.join(_PATIENCE)
+        return not waiting.is_alive()
+    finally:
+        with contextlib.suppress(Exception):
+            client.stop_stream(cancel_requests=True)
+        with contextlib.suppress(Exception):
+            client.close()
 
 
 def together(
@@ -272,7 +308,17 @@ def together(
     one = {"temperature": 1.0, "top_p": 0.95, "max_tokens": 60}
     asked = [(prompt, {**one, "seed": place}) for place, prompt in enumerate(prompts)]
     alone = [pieces(server, model, [each])[0][0] for each in asked]
-    beside = pieces(server, model, asked)
+    try:
+        beside = pieces(server, model, asked)
+    except Failure as failure:
+        raise Failure(
+            f"{len(prompts)} clients ask {model} at once, and one is not answered as when it is "
+            f"alone. {failure.rationale}",
+            help="With one client it works, with several it does not: what do you keep in self? "
+            "Answer, ids, positions, mask and cache belong to one request: keep them in local "
+            "variables of `write`.",
+            unquoted=f"{len(prompts)} clients ask {model} at once, and one is not answered.",
+        ) from None
     for (answer, _), right in zip(beside, alone, strict=True):
         if answer.tokens != right.tokens or answer.text != right.text:
             raise Failure(

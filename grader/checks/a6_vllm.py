@@ -123,14 +123,30 @@ def arguments(server: Probe) -> None:
                 help=f"It may have {', '.join(ARGUMENTS)}.",
             )
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise Failure(f"{name} in 1/model.json has a value of another type than it takes.")
-    if found.get("dtype") not in ("float32", "float"):
+            raise Failure(
+                f"{name} in 1/model.json has a value of another type than it takes: "
+                f"{json.dumps(value)[:60]}.",
+                help="Numbers, true and false stand without quotes, texts in double quotes.",
+            )
+    if "dtype" not in found:
+        raise Failure(
+            "1/model.json has no dtype.",
+            help='The other two compute in float32: "dtype": "float32".',
+            credit=0.5,
+        )
+    if found["dtype"] not in ("float32", "float"):
         raise Failure(
             f"dtype in 1/model.json is {str(found.get('dtype'))[:20]!r}.",
             help="The other two compute in float32. With fewer digits some tokens change.",
             credit=0.5,
         )
-    if found.get("max_num_seqs") != facts.ROWS:
+    if "max_num_seqs" not in found:
+        raise Failure(
+            "1/model.json has no max_num_seqs.",
+            help=f"{facts.ROWS} answers at once, as in the batches of chat.",
+            credit=0.5,
+        )
+    if found["max_num_seqs"] != facts.ROWS:
         raise Failure(
             f"max_num_seqs in 1/model.json is {str(found.get('max_num_seqs'))[:20]!r}.",
             help=f"{facts.ROWS} answers at once, as in the batches of chat.",
@@ -222,7 +238,11 @@ def plausible(rates: Any) -> None:
     }
     rounds = {len(table) for table in tables.values()}
     if len(rounds) != 1 or min(rounds) < ROUNDS:
-        raise Failure("`rates` has not the same number of rounds for all, or too few.", help=form)
+        sizes = ", ".join(f"{len(table)} for {name}" for name, table in tables.items())
+        raise Failure(
+            f"`rates` has {sizes}. Each needs the same number of rounds, {ROUNDS} or more.",
+            help=form,
+        )
     everything = np.concatenate([*tables.values()])
     if everything.min() <= 0 or everything.max() > _TOO_MANY:
         raise Failure("`rates` holds numbers that are no tokens per second.", help=form)
@@ -238,4 +258,10 @@ def plausible(rates: Any) -> None:
             f"in the best round; with continuous batching it is more than ×{GAIN:g}.",
             help="tokens_per_second(chat_vllm, prompts) has eight clients. The first answers after "
             "a load are slower: measure once before you begin.",
+        )
+    if (tables["chat_stream"] > tables["chat"]).all():
+        raise Failure(
+            "By `rates` chat_stream makes more tokens per second than chat in each round.",
+            help="Eight clients of chat share each step, those of chat_stream do not. Are the two "
+            "exchanged? And were both asked once before the first round?",
         )

@@ -1,6 +1,6 @@
 # ---
 # title: "Assignment 6: a chat loop, three ways"
-# minutes: 120
+# minutes: 160
 # ---
 
 # %% [markdown]
@@ -11,10 +11,11 @@
 # BLS, then as a stream, and at the end leave it to vLLM. There are five tasks: 100 points.
 #
 # **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
-# what a token, a key-value cache and a stream of responses are (lecture 1, notebook 11; lecture 2,
-# notebook 11); indexing and masks in numpy. With these it takes about 120 minutes: 10 for task 1,
-# 60 for task 2, 20 for task 3, 10 for task 4, 20 for task 5. If BLS or streams are new to you, read
-# these notebooks first, or plan for twice as long.
+# what a token and a stream of responses are (lecture 1, notebook 11; lecture 2, notebook 11);
+# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 160 minutes,
+# in two sittings: 15 for task 1, 80 for task 2, 25 for task 3, 15 for task 4, 25 for task 5. If you
+# have written such a loop before, two hours are enough. If BLS or streams are new to you, read
+# these notebooks first.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
@@ -26,13 +27,16 @@
 # **When a model does not do what you expect:** what it prints, and each exception, is in the
 # server's log. `print(connect().log_text()[-3000:])` shows the end of it.
 #
+# **When it does not answer at all,** its loop may never end. A new deploy does not stop such a
+# loop: the old version goes on calling `llama_step`. Enter `workbook stop` in a terminal, then
+# `workbook serve --detach`, and run the cells that deploy again.
+#
 # **Marks.** For the marks the checks run again outside of this notebook, on prompts that you have
 # not seen. What is right is computed there from the network's weights. A person reads what you
 # write in words.
 
 # %% kind="given" id="a6.setup"
 import json
-import shutil
 import time
 
 import matplotlib.pyplot as plt
@@ -86,6 +90,20 @@ print(ids, [tokenizer.decode([token]) for token in ids], sep="\n")
 # | `present`, out | `past` with the new tokens in it |
 #
 # `attention_mask` has first a value for each column of `past`, then one for each new token.
+
+# %% [markdown]
+# **The cache.** For each token the network computes a *key* and a *value* in each layer; a later
+# token needs those of all tokens before it. They do not change when tokens follow. So a step hands
+# them over (`present`), the next step takes them back (`past`), and computes the new token alone.
+# Without `past` it would compute the whole text in every step. One row, a prompt of three tokens:
+#
+# | | step 1: the prompt | step 2: the first token of the answer |
+# |---|---|---|
+# | `input_ids` | 5 8 33 | 41 |
+# | `position_ids` | 0 1 2 | 3 |
+# | `past` holds | one empty column | the empty column, and 5 8 33 |
+# | `attention_mask` | 0, 1 1 1 | 0 1 1 1, 1 |
+# | `present` holds | the empty column, and 5 8 33 | the empty column, and 5 8 33 41 |
 
 # %% [markdown]
 # Two prompts have different lengths, and a table has one width. The next token follows the *last*
@@ -155,9 +173,9 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # ## Task 2: the loop as a model (50 points)
 #
 # `models/chat` gets prompts with parameters, and answers with texts. It is a program of yours, in
-# two files: `1/model.py` has the batch and calls the network; `1/writing.py` has one answer as it
-# grows. Look at both before you begin; TODO marks what is missing, and the docstrings say what each
-# part must do. The config is complete.
+# two files: `1/model.py` has the batch and calls the network; `1/writing.py` has one answer, its
+# tokens and its text. Look at both before you begin; TODO marks what is missing, and the docstrings
+# say what each part must do. The config is complete.
 #
 # The course has such a model, too: `model_repository/chat_bls`. You may read it and use what fits;
 # much of its `sampling.py` does. It differs in this: its network computes the positions itself, a
@@ -198,7 +216,8 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #
 # The task has four parts. Each has a cell that deploys `models/chat`, with a variable of its own.
 # All four variables hold the same name, "chat"; as long as one is `...`, the check of its part says
-# *not attempted*.
+# *not attempted*. The checks of the later parts and tasks wait until `a6.greedy` has given points
+# (`a6.knobs` waits for `a6.sampling`, `a6.clients` for `a6.stream`). *In part* is enough for that.
 
 # %% [markdown]
 # ### The likeliest tokens (20 points)
@@ -267,7 +286,8 @@ check("a6.sampling", me=me, model=drawing)
 # For the stream of task 3, `add` returns what can be *shown*. A character of which bytes are
 # missing (it decodes to "\ufffd") is kept back, and so is what may be the beginning of a stop text:
 # with `["list", "a li"]`, after "It is a l" only "It is " is shown. If the next token does not go
-# on with a stop text, or if the answer ends, the rest is shown after all. That is `settled`.
+# on with a stop text, or if the answer ends, the rest is shown after all. That is `settled`. The
+# check of this part sees whole answers only; `a6.stream` tests what is kept back.
 
 # %% kind="solution" id="a6.stop"
 ### BEGIN SOLUTION
@@ -281,7 +301,8 @@ check("a6.stops", me=me, model=ending)
 # %% [markdown]
 # ### Bad requests (5 points)
 #
-# Each is refused by itself, with a message that names what is wrong: an empty prompt, one that
+# Each is refused by itself, with a message that contains the name of what is wrong (the parameter's
+# name, or "prompt", "context", "UTF-8", "JSON", "object"): an empty prompt, one that
 # leaves no room in the context, bytes that are not UTF-8, parameters that are no JSON object, a
 # name that does not exist, a value outside of its range or of another type. If one row is bad, its
 # whole request is refused; other requests are answered.
@@ -322,20 +343,18 @@ check("a6.refusals", model=careful)
 # - Several clients at once: none waits until another one's answer has ended. `execute` is a
 #   coroutine (`async def`), and the server calls it again while it waits.
 # - A client that leaves ends the work on its answer, within a step or two.
+# - Each step computes the new token only, as in `chat`.
 # - An error is sent as a response, and then the end: `attend` does that already.
 #
-# `writing.py` is the one of `chat`. A model's folder must be complete by itself, so the next cell
-# copies it before it deploys: run this cell again whenever you change it.
-#
-# If a loop never ends, in `chat` or here, a new deploy does not end it: the old version goes on
-# calling `llama_step`. Then enter `workbook stop` in a terminal, and `workbook serve --detach`, and
-# run the cells that deploy again.
+# `writing.py` is the one of `chat`: edit `models/chat/1/writing.py` only. A model's folder must be
+# complete by itself, so the next cell copies the file into `chat_stream` before it deploys; run it
+# again whenever you have changed the file. If the copy was edited, the cell stops and says so.
 #
 # `stream(model, prompt, **parameters)` asks for one answer, and gives the pieces of its text as
 # they come, each with the seconds since the request.
 
 # %% kind="solution" id="a6.pieces"
-shutil.copy("models/chat/1/writing.py", "models/chat_stream/1")
+facts.copy_writing()
 ### BEGIN SOLUTION
 ### STUB chat_stream = ...  # deploy("models/chat_stream").name
 chat_stream = deploy("models/chat_stream").name
@@ -357,7 +376,8 @@ check("a6.clients", me=me, model=chat_stream)
 #
 # vLLM has a loop of its own, with *continuous batching*: at each token it decides anew who is in
 # the batch. It is an optional package (`make vllm` in the course's folder, some minutes). Without
-# it leave the two cells of this task as they are: its checks say *not attempted*.
+# it leave the two cells of this task as they are: its two checks say *not attempted*, and you get
+# 90 points at most. If your class works without vLLM, your instructor says what counts.
 
 # %% kind="given" id="a6.lacking"
 print(facts.lacking_vllm() or "vLLM is installed.")
@@ -367,8 +387,8 @@ print(facts.lacking_vllm() or "vLLM is installed.")
 #
 # - `config.pbtxt`: the backend, and an `instance_group` of `KIND_MODEL`. Tensors are filled in.
 # - `1/model.json`: the engine's arguments, as one JSON object. `model` is the path of the
-#   checkpoint's folder from the model repository, `dtype` float32 as in ONNX, `max_num_seqs` 8, and
-#   `enforce_eager` true: compiling would take minutes.
+#   checkpoint's folder from the model repository, `dtype` "float32" as in ONNX, `max_num_seqs` 8,
+#   and `enforce_eager` true, without quotes: compiling would take minutes.
 #
 # Deploy it; the engine takes half a minute to start, and up to three minutes where two cores have
 # other work, too. Then ask for the first 8 prompts at
@@ -399,9 +419,9 @@ check("a6.vllm", me=me, vllm=chat_vllm, answers=answers)
 # vLLM make for eight clients than for one?
 #
 # Measure all in one run: in each of at least three rounds one model after the other. The first
-# answers of vLLM after a load are slow, so ask it once before the first round, and leave that
-# figure out. Hand over `rates`, a dict with a list of numbers, one per round, for `"chat"`,
-# `"chat_stream"`, `"chat_vllm"` and `"chat_vllm, one client"`.
+# answers after a load are slow, above all those of vLLM: ask each of the three once before the
+# first round, and leave these figures out. Hand over `rates`, a dict with a list of numbers, one
+# per round, for `"chat"`, `"chat_stream"`, `"chat_vllm"` and `"chat_vllm, one client"`.
 
 # %% kind="solution" id="a6.measure"
 ### BEGIN SOLUTION
@@ -412,7 +432,8 @@ asked = {
     "chat_vllm": (chat_vllm, 8),
     "chat_vllm, one client": (chat_vllm, 1),
 }
-tokens_per_second(chat_vllm, prompts)  # the first ones are slower
+for model in (chat, chat_stream, chat_vllm):
+    tokens_per_second(model, prompts)  # the first ones are slower
 rates = {name: [] for name in asked}
 for _ in range(3):
     for name, (model, clients) in asked.items():
@@ -435,7 +456,8 @@ check("a6.speed", vllm=chat_vllm, rates=rates)
 # Everybody sets this parameter, and few have measured what it does. For at least four temperatures
 # (the smallest above 0 and at most 0.5, the largest from 1.4 to 2) draw 8 to 64 answers to
 # `prompts[0]`, each with a seed of its own, `max_tokens` 40, and everything else as it is by
-# default. `ask` gives all rows the same parameters; `facts.requests_of` takes a dict for each row:
+# default. A request has 8 rows at most. `ask` gives all rows the same parameters;
+# `facts.requests_of` takes a dict for each row:
 #
 # ```python
 # wanted = [{"temperature": 0.7, "seed": seed, "max_tokens": 40} for seed in range(8)]

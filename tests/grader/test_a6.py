@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -11,6 +12,7 @@ import pytest
 
 from grader import sandbox
 from grader.authoring import mutants
+from grader.checks import a6 as public
 from grader.checks import a6_answers as answers_of
 from grader.checks import a6_facts as facts
 from grader.checks import a6_knobs as knobs
@@ -22,6 +24,7 @@ from grader.checks import a6_stream as streamed
 from grader.checks import a6_vllm as engine
 from grader.checks.a6_answers import Written
 from grader.checks.failure import Failure, NotAttempted
+from grader.checks.hidden import a6 as secret
 from grader.checks.probe import Array, Counts, Stream
 from grader.sandbox.mounts import course
 from workbook import assignments
@@ -43,6 +46,69 @@ def likeliest(me: str, prompt: str, most: int) -> Written:
         logs.append(float(network.log_chances(scores)[token]))
     reason = "length" if len(tokens) == most else "stop"
     return Written(facts.tokenizer().decode(tokens), tokens, logs, reason)
+
+
+class RightModel:
+    """A probe whose `chat` is the solution: its loop asks the network, computed with numpy.
+
+    Args:
+        me: the student's id.
+        number: what the hidden checks draw is begun with it.
+        edits: replacements in the solution's writing.py.
+    """
+
+    def __init__(self, me: str, number: int = 7, *edits: tuple[str, str]) -> None:
+        self.me, self.rng = me, np.random.default_rng(number)
+        code = (ASSIGNMENT.source.parent / "solution/models/chat/1/writing.py").read_text("utf-8")
+        for old, new in edits:
+            assert old in code
+            code = code.replace(old, new)
+        self.writing: dict[str, Any] = {}
+        exec(code, self.writing)
+
+    def infer(self, model: str, inputs: dict[str, Array], **_: Any) -> dict[str, Array]:
+        assert model == facts.CHAT
+        pairs = zip(inputs["text_input"], inputs["sampling_parameters"], strict=True)
+        rows = [self.answer(prompt.decode(), wanted.decode()) for (prompt,), (wanted,) in pairs]
+        most = max(len(row.tokens) for row in rows)
+        return {
+            "text_output": np.array([[row.text.encode()] for row in rows], object),
+            "finish_reason": np.array([[row.reason.encode()] for row in rows], object),
+            "token_ids": padded([row.tokens for row in rows], most, facts.FILLED, np.int32),
+            "logprobs": padded([row.logprobs for row in rows], most, 0, np.float32),
+        }
+
+    def answer(self, prompt: str, wanted: str) -> Any:
+        settings = small_llama.settings()
+        answer = self.writing["Answer"](prompt, wanted, facts.tokenizer(), settings)
+        while not answer.reason:
+            scores = network.logits(self.me, [*answer.prompt, *answer.tokens])[-1]
+            answer.add(*answer.choose(scores.astype(np.float32)))
+        return answer
+
+
+def padded(rows: list[list[Any]], most: int, filling: int, kind: Any) -> Array:
+    """A table of rows with different lengths."""
+    return np.array([[*row, *[filling] * (most - len(row))] for row in rows], kind)
+
+
+#: Ids for which a right model once failed a6.sampling, and ids of other forms.
+MANY = ("anna", "maria", "ben", "s2026148", "s2026111", "i.petrov", "学生7")
+
+
+@pytest.mark.parametrize("me", MANY)
+def test_a_right_model_passes(me: str) -> None:
+    """What is asked and compared is drawn by the id: no false alarm, in public nor hidden checks.
+
+    tests/grader/test_assignments.py asks the served solution, for fewer ids.
+    """
+    server: Any = RightModel(me)
+    prompt, temperature = sampling.telling_answers(me, facts.own_prompts(me))
+    assert sampling.all_equal(me, prompt, temperature, 8, 16) < sampling.FALSE_ALARM
+    public.sampling(server, me, facts.CHAT)
+    public.stops(server, me, facts.CHAT)
+    secret.secret_sampling(server, me, facts.CHAT)
+    secret.secret_stops(server, me, facts.CHAT)
 
 
 def test_mutants_are_many() -> None:
@@ -333,7 +399,8 @@ RATES["chat_vllm"] = [900.0, 905.0, 901.0]
     ("change", "words"),
     [
         ({}, ""),
-        ({"chat": [1.0, 2.0]}, "number of rounds"),
+        ({"chat": [1.0, 2.0]}, "2 for chat, 3 for chat_stream"),
+        ({"chat": [100.0, 110.0, 105.0]}, "chat_stream makes more"),
         ({"chat": [1.0, 2.0, 0.0]}, "no tokens per second"),
         ({"chat": [1e9, 2.0, 3.0]}, "no tokens per second"),
         ({"chat": [5.0, 5.0, 5.0]}, "same number"),

@@ -223,6 +223,37 @@ MUTANTS = (
         {"a6.greedy": "Does the loop go on with an answer that has ended?", **CHAT_WAITS},
     ),
     wrong(
+        "greedy: a token too few",
+        (
+            Edit(
+                WRITING,
+                "if len(self.tokens) == self.most:",
+                "if len(self.tokens) >= self.most - 1:",
+            ),
+        ),
+        {"a6.greedy": "max_tokens allows 12: it ended one token too early", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: mask and cache of the first rows",
+        (Edit(CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[: len(on)]"),),
+        {"a6.greedy": "all indexed with the same rows?", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: the mask of the first rows",
+        (Edit(CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[on]"),),
+        {"a6.greedy": "all indexed with the same rows?", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: the cache of rows that have left",
+        (Edit(CHAT, "mask[on], cache[on]", "mask[on], cache"),),
+        {"a6.greedy": "all four keep the same rows", **CHAT_WAITS},
+    ),
+    wrong(
+        "greedy: an empty nucleus",
+        (Edit(WRITING, "token = int(scores.argmax())", "token = int(max(scores[:0]))"),),
+        {"a6.greedy": "in `choose`", **CHAT_WAITS},
+    ),
+    wrong(
         "greedy: nothing is written",
         (Edit(CHAT, "        while answers:", "        while False:"),),
         {"a6.greedy": "has no token, and finish_reason is empty", **CHAT_WAITS},
@@ -364,6 +395,28 @@ MUTANTS = (
             **DRAWING_WAITS,
         },
     ),
+    wrong(
+        "sampling: the seed 0 is taken for none",
+        (
+            Edit(
+                WRITING,
+                'default_rng(self.wanted["seed"])',
+                'default_rng(self.wanted["seed"] or None)',
+            ),
+        ),
+        {"a6.sampling": "with the seed 0", **DRAWING_WAITS},
+    ),
+    wrong(
+        "sampling: exp of large scores",
+        (
+            Edit(
+                WRITING,
+                'np.exp((scores - scores.max()) / self.wanted["temperature"])',
+                'np.exp(scores / self.wanted["temperature"])',
+            ),
+        ),
+        {"a6.sampling": "Take the largest score away before exp", "a6.knobs": WAITS},
+    ),
     # -- stop texts --------------------------------------------------------------------------------
     wrong(
         "stops: only in the newest token",
@@ -492,6 +545,16 @@ MUTANTS = (
         ),
         {"a6.refusals": "the message does not say why"},
     ),
+    wrong(
+        "refusals: null is no value",
+        (Edit(WRITING, "if value is not None or name in given:", "if value is not None:"),),
+        {"a6.refusals": "that is null"},
+    ),
+    wrong(
+        "refusals: the ends of the ranges",
+        (Edit(WRITING, '"max_tokens": (16, 1, 256)', '"max_tokens": (16, 1, 255)'),),
+        {"a6.refusals": "both ends belong to them"},
+    ),
     # -- the stream --------------------------------------------------------------------------------
     wrong(
         "stream: all at the end",
@@ -564,7 +627,7 @@ MUTANTS = (
             Edit(
                 "a6.pieces",
                 "",
-                """shutil.copy("models/chat/1/writing.py", "models/chat_stream/1")
+                """facts.copy_writing()
 path = __import__('pathlib').Path("models/chat_stream/1/writing.py")
 path.write_text(path.read_text().replace("len(whole) - begun", "len(whole)"))
 chat_stream = deploy("models/chat_stream").name""",
@@ -585,6 +648,64 @@ chat_stream = deploy("models/chat_stream").name""",
             ),
         ),
         {"a6.stream": "it should be refused with an error", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: no end after an error",
+        (
+            Edit(
+                STREAM,
+                "        finally:\n            sender.send(flags=FINAL)",
+                "        else:\n            sender.send(flags=FINAL)",
+            ),
+        ),
+        {"a6.stream": "The stream of a top_p of 7 does not end", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: the end twice",
+        (
+            Edit(
+                STREAM,
+                "            sender.send(flags=FINAL)",
+                "            sender.send(flags=FINAL)\n            sender.send(flags=FINAL)",
+            ),
+        ),
+        {"a6.stream": "x", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: without a cache",
+        (
+            Edit(STREAM, "scores, cache = await ask(", "scores, _ = await ask("),
+            Edit(
+                STREAM,
+                "ids, positions = np.array([[token]], np.int64), positions[:, -1:] + 1",
+                "ids = np.append(ids, [[token]], axis=1)\n"
+                "            positions = np.append(positions, positions[:, -1:] + 1, axis=1)",
+            ),
+        ),
+        {"a6.stream": "With a cache it is about a tenth"},
+    ),
+    wrong(
+        "stream: the mask does not grow",
+        (
+            Edit(
+                STREAM,
+                "            mask = np.pad(mask, ((0, 0), (0, 1)), constant_values=1)\n",
+                "",
+            ),
+        ),
+        {"a6.stream": "one column longer in each step", "a6.clients": WAITS},
+    ),
+    wrong(
+        "clients: the cache is kept in self",
+        (
+            Edit(
+                STREAM,
+                "scores, cache = await ask(ids, positions, mask, cache)",
+                "scores, self.cache = await ask(ids, positions, mask, self.cache)",
+            ),
+            Edit(STREAM, "        cache = np.zeros(", "        self.cache = np.zeros("),
+        ),
+        {"a6.clients": "what do you keep in self?"},
     ),
     wrong(
         "clients: one after the other",
@@ -679,6 +800,36 @@ chat_stream = deploy("models/chat_stream").name""",
         (Edit("a6.vary", "return found, costs", "return found[:4], costs"),),
         {"a6.knobs": "8 to 64 are wanted for each"},
     ),
+    wrong(
+        "knobs: one answer, eight times",
+        (
+            Edit("a6.vary", "return found, costs", "return found[:1] * 8, costs"),
+            Edit(
+                "a6.vary",
+                "costs += (-logprobs[tokens >= 0]).tolist()",
+                "costs += (-logprobs[:1][tokens[:1] >= 0]).tolist()",
+            ),
+            Edit("a6.vary", "for start in (0, 8):", "for start in (0,):"),
+        ),
+        {"a6.knobs": "are the same"},
+    ),
+    wrong(
+        "knobs: drawn with top_p 0.95",
+        (Edit("a6.vary", "both = [draws(temperature)", "both = [draws(temperature, top_p=0.95)"),),
+        {"a6.knobs": "x"},
+    ),
+    wrong(
+        "knobs: the padding is in the answers",
+        (
+            Edit("a6.vary", "[row[row >= 0].tolist() for row in tokens]", "tokens.tolist()"),
+            Edit(
+                "a6.vary",
+                "token for answer in found for token in answer]",
+                "token for answer in found for token in answer if token >= 0]",
+            ),
+        ),
+        {"a6.knobs": "row[row >= 0]"},
+    ),
     # -- right, and written in another way ---------------------------------------------------------
     Mutant(
         "right: tasks, another nucleus, arrays",
@@ -704,6 +855,11 @@ chat_stream = deploy("models/chat_stream").name""",
                 "a6.by_hand",
                 "print([",
                 "first, second = first.tolist(), second.astype(np.float64)\nprint([",
+            ),
+            Edit(
+                "a6.vary",
+                "[row[row >= 0].tolist() for row in tokens]",
+                "[list(row[row >= 0]) for row in tokens]",
             ),
             Edit(
                 "a6.vary",

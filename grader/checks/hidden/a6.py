@@ -46,7 +46,8 @@ def secret_greedy(server: Probe, me: str, model: str) -> None:
 def secret_sampling(server: Probe, me: str, model: str) -> None:
     """Other prompts, temperatures and top_p; answers of several tokens."""
     prompts = facts.drawn_prompts(server.rng, 6)
-    drawing.seeds_repeat(server, me, model, prompts[:5], seeds(server, 1)[0])
+    drawing.seeds_repeat(server, me, model, prompts, seeds(server, 1)[0])
+    drawing.nearly_zero(server, me, model, prompts)
     cold, hot = (float(server.rng.uniform(*limits)) for limits in ((0.6, 0.9), (1.1, 1.6)))
     first, share = drawing.telling(me, prompts, cold)
     drawing.successive(server, me, model, prompts, seeds(server, drawing.PAIRS))

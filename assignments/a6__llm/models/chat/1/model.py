@@ -63,12 +63,14 @@ class TritonPythonModel:
         for row, answer in enumerate(answers):
             ids[row, width - len(answer.prompt) :] = answer.prompt
             mask[row, width - len(answer.prompt) :] = 1
-        # TODO (likeliest tokens): as in task 1, positions, the mask's column for the empty cache,
-        # and that cache: zeros of the shape (rows, *cache_shape(self.settings)), float32.
-        # Then the loop: ask(…) for scores; let each answer choose from its row of them, and add
-        # the token; take out the rows that have ended (of answers, mask, positions and cache); make
-        # ids, positions and mask of the next step.
-        raise NotImplementedError("write in model.py has no loop yet")
+        positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
+        mask = np.pad(mask, ((0, 0), (1, 0)))  # the empty cache is one column
+        cache = np.zeros((len(answers), *cache_shape(self.settings)), np.float32)
+        # TODO (likeliest tokens): the loop. ask(…) for scores and the longer cache; let each answer
+        # choose from its row of the scores, and add the token; take out the rows that have ended
+        # (of answers, mask, positions and cache); make ids, positions and mask of the next step.
+        shapes = [array.shape for array in (ids, positions, mask, cache)]
+        raise NotImplementedError(f"write in model.py has no loop yet. First step: {shapes}")
 
 
 def cache_shape(settings):

@@ -1,6 +1,7 @@
-"""An answer as it grows, token by token, and what its sender wants of it.
+"""One answer: its tokens so far, the text that can be shown, and what its sender wants.
 
-The same file is in `chat` and in `chat_stream`: a model's folder must be complete by itself.
+`chat_stream` gets a copy of this file: a model's folder must be complete by itself. Edit the one
+of `chat`; the notebook copies it.
 """
 
 import json

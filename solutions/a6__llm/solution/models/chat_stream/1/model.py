@@ -5,6 +5,7 @@ Each request is a coroutine: while one waits for the network, the others go on.
 
 import asyncio
 import json
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ class TritonPythonModel:
         except BadRequest as error:
             sender.send(failure(str(error), pb_utils.TritonError.INVALID_ARG))
         except Exception as error:
+            traceback.print_exc()  # into the server's log
             sender.send(failure(f"it ended with {error!r}", pb_utils.TritonError.INTERNAL))
         finally:
             sender.send(flags=FINAL)

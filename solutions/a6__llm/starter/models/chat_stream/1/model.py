@@ -5,6 +5,7 @@ Each request is a coroutine: while one waits for the network, the others go on.
 
 import asyncio
 import json
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ class TritonPythonModel:
         except BadRequest as error:
             sender.send(failure(str(error), pb_utils.TritonError.INVALID_ARG))
         except Exception as error:
+            traceback.print_exc()  # into the server's log
             sender.send(failure(f"it ended with {error!r}", pb_utils.TritonError.INTERNAL))
         finally:
             sender.send(flags=FINAL)
@@ -52,10 +54,15 @@ class TritonPythonModel:
         except UnicodeDecodeError as error:
             raise BadRequest(f"the request is not UTF-8: {error}") from None
         answer = Answer(prompt, wanted, self.tokenizer, self.settings)
+        ids = np.array([answer.prompt], np.int64)
+        positions = np.arange(ids.size)[None]
+        mask = np.array([[0] + [1] * ids.size], np.int64)  # the empty cache is one column
+        cache = np.zeros((1, *cache_shape(self.settings)), np.float32)
         # TODO: the loop of `chat` for this one row, with a response in each step.
         # piece(text, answer, before) makes it; `before` is the number of tokens that the answer
         # had before this step.
-        raise NotImplementedError(f"write has no loop yet, so nothing answers {answer.prompt}")
+        shapes = [array.shape for array in (ids, positions, mask, cache)]
+        raise NotImplementedError(f"write in model.py has no loop yet. First step: {shapes}")
 
 
 def cache_shape(settings):
