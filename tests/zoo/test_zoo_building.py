@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +15,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 from workbook import zoo
+from workbook.zoo import builder
 from workbook.zoo.builder import BuildError
 from workbook.zoo.recipe import Recipe, make, place
 
@@ -136,6 +140,20 @@ def test_ctrl_c_stops_the_build_and_its_processes(home: Path) -> None:
     assert process.returncode != 0
     wait_for(lambda: not any(worker.is_running() for worker in workers), 10)
     assert not place(zoo.RECIPES["photo_cnn"], zoo.RECIPES).exists()
+
+
+@pytest.mark.parametrize("name", zoo.RECIPES)
+def test_a_narrow_terminal_shows_the_time_and_the_whole_sentence(name: str) -> None:
+    sentences = "\n".join([f"{name}: {zoo.RECIPES[name].sentence} (80 %)", "two: another (5 %)"])
+    console = Console(width=80, file=io.StringIO(), force_terminal=True)
+    progress = builder.progress_bar(console)
+    progress.add_task(sentences, total=12)
+    with console.capture() as shown:
+        console.print(progress.get_renderable())
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shown.get().splitlines()]
+    assert re.search(r" 0/12 [-\d]:[-\d]+:[-\d]+ ", lines[0]), lines
+    said = " ".join(line[lines[0].index(name[0], 30) :] for line in lines)
+    assert said.split() == sentences.split(), lines
 
 
 def test_a_failed_build_says_which_and_where_its_log_is(home: Path) -> None:

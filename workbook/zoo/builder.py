@@ -11,11 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from ..common import paths
 from ..common.errors import WorkbookError
 from .recipe import RECIPES, Recipe, place
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 #: Each process takes up to some 700 MB while it trains.
 MOST_AT_ONCE = 4
@@ -106,29 +110,14 @@ def build(
 
 def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
     logs = paths.state("zoo", "logs")
     at_once = min(len(os.sched_getaffinity(0)), MOST_AT_ONCE)
     waiting, done = list(todo), 0
     running: dict[str, subprocess.Popen[bytes]] = {}
-    columns = (
-        SpinnerColumn(),
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
     with (
         contextlib.ExitStack() as stack,
-        Progress(*columns, console=Console(stderr=True), disable=not bar) as progress,
+        progress_bar(Console(stderr=True), disable=not bar) as progress,
     ):
         task = progress.add_task("building", total=len(todo))
         stack.callback(_stop, running)
@@ -160,6 +149,37 @@ def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
                 progress.advance(task)
         told(())
         progress.update(task, description=f"built: {done}", refresh=True)
+
+
+def progress_bar(console: Console, *, disable: bool = False) -> Progress:
+    """A bar, how many are built, the time, and what is being built.
+
+    Where the terminal is narrow, the sentences go on in the next line: Rich by itself keeps a text
+    column on one line, and cuts off the columns before it, such as the time.
+
+    Args:
+        console: where it is shown.
+        disable: show nothing.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.table import Column
+
+    return Progress(
+        SpinnerColumn(table_column=Column(no_wrap=True)),
+        BarColumn(20, table_column=Column(no_wrap=True)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        TextColumn("{task.description}", table_column=Column(no_wrap=False)),
+        console=console,
+        disable=disable,
+    )
 
 
 def _how_far(log: Path) -> str:
