@@ -673,7 +673,7 @@ CASES: dict[str, Case] = {
         "no-gpu",
         OK.replace('"python"', '"openvino"') + "instance_group [ { kind: KIND_GPU } ]\n",
         LINE.format(5, "instance_group[0].kind"),
-        "Write KIND_CPU, or leave kind out. The OpenVINO backend takes no other kind, not",
+        "Write KIND_CPU, or leave kind out. Instances of OpenVINO models are KIND_CPU",
         files={"1/model.xml": ""},
     ),
     "gpu_0_openvino": case(
@@ -681,7 +681,7 @@ CASES: dict[str, Case] = {
         OK.replace('"python"', '"openvino"')
         + "instance_group [ { kind: KIND_GPU gpus: [ 0 ] } ]\n",
         LINE.format(5, "instance_group[0].gpus"),
-        "Take gpus out. Write KIND_CPU, or leave kind out. The OpenVINO backend",
+        "Take gpus out. Write KIND_CPU, or leave kind out. Instances of OpenVINO",
         files={"1/model.xml": ""},
     ),
     "gpus_on_cpu_openvino": case(
@@ -689,7 +689,7 @@ CASES: dict[str, Case] = {
         OK.replace('"python"', '"openvino"')
         + "instance_group [ { kind: KIND_CPU gpus: [ 0 ] } ]\n",
         LINE.format(5, "instance_group[0].gpus"),
-        "Take gpus out. The OpenVINO backend",
+        "Take gpus out. Instances of OpenVINO models are KIND_CPU",
         files={"1/model.xml": ""},
     ),
     "gpu_engine": case(

@@ -73,7 +73,7 @@ TENSORS.row(
 
 _NO_GPU = "The config asks for a GPU, and this server has none."
 #: The OpenVINO backend's own rule; it also makes KIND_CPU the default of its models.
-_OPENVINO = "The OpenVINO backend takes no other kind, not even where there is a GPU."
+_OPENVINO = "Instances of OpenVINO models are KIND_CPU, also where there is a GPU."
 
 
 @TENSORS.rule("no-gpu", "has kind KIND_GPU but no GPUs are available")
