@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 import warnings
@@ -25,6 +26,8 @@ from workbook.site import executed
 SHORT_SECONDS = 1.5
 #: A lecture whose first run takes longer has no second one: all tests have to end in 90 minutes.
 SECOND_RUN_SECONDS = 45.0
+#: All tries of a lecture have to end in this time.
+TEST_SECONDS = 1_800
 #: How far `minutes:` in a header may be from what is counted, with this machine's time.
 MINUTES = 3
 
@@ -43,7 +46,7 @@ def shared() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(1_800)
+@pytest.mark.timeout(TEST_SECONDS)
 @each_lecture
 def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, str]) -> None:
     """A lecture runs from top to bottom; then a reader goes back to its start and plays with it.
@@ -72,6 +75,16 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
                 raise
             warnings.warn(str(error), stacklevel=1)
     assert serves(shared["TRITON_URL"]) == served
+
+
+def test_a_cell_that_hangs_is_named_before_the_test_ends() -> None:
+    """A load gives up before its cell is ended, and the last try's cell ends before the test.
+
+    Beside a cell that hangs, a lecture's first run takes up to four minutes.
+    """
+    load = inspect.signature(Server.load).parameters["timeout"].default
+    assert load < executing.TIMEOUT
+    assert executed.TRIES * (executing.TIMEOUT + 240) <= TEST_SECONDS
 
 
 def play(path: Path, shared: dict[str, str]) -> None:

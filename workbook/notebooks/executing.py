@@ -26,7 +26,11 @@ from ..common.errors import WorkbookError
 from ..common.unattended import UNATTENDED
 from .building import page
 
-TIMEOUT = 180  # seconds for one cell; a lecture as a whole takes no longer on an idle machine
+#: Seconds for one cell. The longest say that they take up to three minutes: one trains focus_cnn at
+#: its first run, others start vLLM or a plain server. On a busy machine they take twice as long.
+#: A model's load gives up after five minutes and says why (`Server.load`); a shorter limit would
+#: hide that.
+TIMEOUT = 360
 
 #: Has the kernel write what each of its threads is doing to a file when it gets the signal.
 _ON_SIGNAL = """\
