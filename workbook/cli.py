@@ -484,7 +484,13 @@ def submit(
     written = f"{escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)"
     out.print(f"[green]✓[/] {written}", soft_wrap=True)
     out.print("  Hand this file in.")
-    if run and not submission.errors:
+    if submission.errors:
+        return
+    if yours := submit.added(submission):
+        shown = ", ".join(yours[:12]) + f" and {len(yours) - 12} more" * (len(yours) > 12)
+        out.print(f"  Your own files in it: {escape(shown)}.", soft_wrap=True)
+        out.print("  If one of them does not belong to a model, delete it and submit again.")
+    if run:
         out.print(f"  {submit.points(submission)}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -25,7 +26,7 @@ def done(sample: Assignment, release: dict[str, Any]) -> dict[str, Any]:
     """A finished notebook, saved."""
     tagged(release, "a9.root")["source"] = "x = 16\nroot = 4"
     tagged(release, "a9.double")["source"] = "def double(number):\n    return number + number"
-    tagged(release, "a9.why")["source"] = "Because."
+    tagged(release, "a9.why")["source"] = 20 * "Because. "
     save(sample, release)
     return release
 
@@ -61,6 +62,8 @@ def test_finished_work_is_zipped_with_notebook_and_models(
     assert finished.returncode == 0, finished.stderr
     path = sample.handout / "a9__sample.zip"
     assert str(path) in finished.stdout
+    listed = "models/forest/1/xgboost.json (1 KB), models/forest/run.sh (1 KB)."
+    assert f"Your own files in it: {listed}" in finished.stdout
     with zipfile.ZipFile(path) as packed:
         assert packed.namelist() == [
             "a9.ipynb",
@@ -216,7 +219,21 @@ def test_the_points_that_can_be_had(sample: Assignment, done: dict[str, Any]) ->
     assert said.startswith(
         f"1 of {len(sample.checks)} checks pass here; they are worth {doubled:g} of {most:g} points"
     )
-    assert f"up to {sum(sample.written.values()):g} points more" in said
+    words = sum(sample.written.values())
+    assert f"for up to {words:g} of {words:g} points more" in said
+    empty = submit.Finding("warning", "a9.why", submit._NOT_BEGUN)
+    said = submit.points(submit.Submission(sample, findings=(passed, empty)))
+    assert f"for up to 0 of {words:g} points more" in said
+
+
+def test_an_answer_of_few_words_is_worth_another_look(
+    sample: Assignment, done: dict[str, Any]
+) -> None:
+    tagged(done, "a9.why")["source"] = "TODO"
+    save(sample, done)
+    (finding,) = submit.check_submission(sample, run=False).findings
+    assert (finding.level, finding.where) == ("warning", "a9.why")
+    assert "It has 1 word. A person gives up to 10 points" in finding.what
 
 
 def test_what_is_not_begun_is_a_warning(sample: Assignment) -> None:
@@ -383,6 +400,25 @@ class TestRun:
         findings = found(sample, run=True)
         assert ("warning", "a9.double") in findings
         assert ("error", "a9.root") in findings
+
+    def test_a_model_that_only_the_server_has_from_before_is_missed(
+        self, sample: Assignment, done: dict[str, Any], server: Triton
+    ) -> None:
+        """Where marks are given, only what the notebook deploys is there."""
+        own = sample.handout / "models" / "left_over"
+        (own / "1").mkdir(parents=True)
+        (own / "1" / "model.py").write_text("class TritonPythonModel:\n    pass\n")
+        (own / "config.pbtxt").write_text('backend: "python"\n')
+        shutil.copytree(own, server.repository / own.name)
+        server.load(own.name)
+        try:
+            (error,) = submit.check_submission(sample).errors
+            assert error.where == "models/left_over"
+            assert 'deploy("models/left_over")' in error.todo
+            assert server.ready(own.name)  # as it was before
+        finally:
+            server.unload(own.name)
+            shutil.rmtree(server.repository / own.name)
 
     @pytest.mark.parametrize(
         ("status", "level", "words"),

@@ -36,6 +36,8 @@ LIMIT = 100 * 2**20
 """What a submission may weigh before it is packed, in bytes."""
 CELL_SECONDS = 600
 """How long one cell may take."""
+FEW_WORDS = 20
+"""A written answer with fewer words than this is worth another look."""
 SELF_STUDY = "self-study"
 """The id `me` in a notebook as it is given."""
 
@@ -139,6 +141,7 @@ def points(submission: Submission) -> str:
     passed = {f.where for f in submission.findings if f.level == "passed"}
     empty = {f.where for f in submission.findings if f.what == _NOT_BEGUN}
     checks = assignment.checks
+    words = sum(assignment.written.values())
     by_hand = sum(most for id, most in assignment.written.items() if id not in empty)
     here = sum(most for id, most in checks.items() if id in passed)
     text = (
@@ -146,9 +149,25 @@ def points(submission: Submission) -> str:
         f"{sum(checks.values()):g} points. For the marks they run again outside of the notebook, "
         "on data that you have not seen."
     )
-    if by_hand:
-        text += f" A person reads what you wrote, for up to {by_hand:g} points more."
+    if words:
+        text += f" A person reads what you wrote, for up to {by_hand:g} of {words:g} points more."
     return text
+
+
+def added(submission: Submission) -> tuple[str, ...]:
+    """The files in the zip that the assignment was not given with, such as the models that a
+    student made, with their sizes: `models/forest/1/xgboost.json (31 KB)`.
+
+    Raises:
+        WorkbookError: the notebook cannot be read.
+    """
+    assignment = submission.assignment
+    given = {assignment.release.name, *cells.manifest(cells.read(assignment.release)).files}
+    return tuple(
+        f"{name} ({max(1, (assignment.handout / name).stat().st_size // 1024):,} KB)"
+        for name in submission.files
+        if name not in given and not name.endswith("/")
+    )
 
 
 def check_submission(
@@ -223,6 +242,20 @@ def check_submission(
             else "It earns no points as it is.",
         )
         for id in open_tasks
+    )
+    findings.extend(
+        Finding(
+            "warning",
+            cell.id,
+            f"It has {count} word{'s' * (count != 1)}. A person gives up to "
+            f"{assignment.written[cell.id]:g} points for it.",
+            "Read again what the task asks for.",
+        )
+        for cell in cells.describe(manifest.assignment, notebook).cells
+        if cell.kind == "written"
+        and cell.id in assignment.written
+        and cell.id not in open_tasks
+        and (count := len(re.findall(r"\w+", _text(notebook, cell.id)))) < FEW_WORDS
     )
     if run and not changes:
         findings.extend(_run(assignment, notebook, manifest, set(open_tasks), told))
@@ -380,6 +413,15 @@ def _tasks(notebook: dict[str, Any]) -> dict[str, str]:
     return {id: name for id, name in names.items() if name.startswith("Task")}
 
 
+def _text(notebook: dict[str, Any], id: str) -> str:
+    """The source of the cell with an id."""
+    return next(
+        "".join(cell["source"])
+        for cell in notebook["cells"]
+        if dotted(cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "")) == id
+    )
+
+
 def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
     """Whether the heading above a cell calls the task a bonus."""
     return "bonus" in _headings(notebook, "#").get(id, "")
@@ -403,15 +445,16 @@ def _run(
     open_tasks: set[str],
     told: Told | None,
 ) -> Iterator[Finding]:
-    """Run a copy of the notebook in a fresh kernel; say where it first fails, and how each check
-    ended."""
+    """Run a copy of the notebook in a fresh kernel; say where it first fails, which models it does
+    not deploy, and how each check ended.
+
+    The run begins without the assignment's models on the server, as it does where marks are given.
+    """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
-    from ..server import connect
-
     try:
-        connect().close()
+        deployed = _unload(assignment)
     except ServerError as error:
         yield Finding(
             "error",
@@ -481,8 +524,10 @@ def _run(
             f"The notebook stops here when it is run from top to bottom: {message}",
             "That may come from a task that is not begun."
             if waits and not written
-            else "Restart the kernel, run all cells, and mend this one.",
+            else "Restart the kernel, run all cells, and mend this one. The cells after it were "
+            "run all the same, and what is said of their checks may change.",
         )
+    yield from _not_deployed(deployed)
     raised = {places[index] for index, _ in failed[1:]}
     for id in (cell.id for cell in manifest.cells if cell.kind == "check"):
         path = reports / f"{id}.json"
@@ -490,6 +535,45 @@ def _run(
             yield from _outcome(id, path)
         elif id in raised:
             yield Finding("warning", id, "This check could not run: what it needs is not there.")
+
+
+def _unload(assignment: Assignment) -> list[str]:
+    """Take the models of an assignment off the server; returns those that were ready.
+
+    Raises:
+        ServerError: there is no server.
+    """
+    from ..server import connect
+
+    folder = assignment.handout / "models"
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    ready = []
+    with connect() as server:
+        for name in names:
+            with contextlib.suppress(WorkbookError):  # e.g. a server that decides what it loads
+                if server.ready(name):
+                    server.unload(name, told=lambda text: None)
+                    ready.append(name)
+    return ready
+
+
+def _not_deployed(names: list[str]) -> Iterator[Finding]:
+    """Say which of the models are not back after the run, and load them again."""
+    from ..server import connect
+
+    with contextlib.suppress(ServerError), connect() as server:
+        for name in names:
+            if server.ready(name):
+                continue
+            with contextlib.suppress(WorkbookError):
+                server.load(name)
+            yield Finding(
+                "error",
+                f"models/{name}",
+                "The notebook does not deploy this model when it is run from top to bottom. It was "
+                "on your server from before; where marks are given it is not.",
+                f'Write deploy("models/{name}") into the task\'s cell.',
+            )
 
 
 def _outcome(id: str, path: Path) -> Iterator[Finding]:
