@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from . import onnx_file
 from .a4_network import SHAPES, Network
 from .failure import Failure
-from .probe import Probe
+from .probe import Array, Probe
 
 #: How many numbers a file may hold beside the weights: shapes, the camera's two numbers, a limit.
 _MORE = 200
@@ -64,11 +65,17 @@ def all_in_half(server: Probe, model: str) -> None:
     held = onnx_file.numbers(server, model, help=f"Save it as models/{model}/1/model.onnx.")
     single = [one for one in held if one.is_floating and one.type != "FLOAT16"]
     if (numbers := onnx_file.count(single)) > _SINGLE:
+        large = [one for one in _constants(graph(server, model)) if one[1].size > 1]
+        named = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in large)[:300]
+        equal = ", ".join(name for name, tensor in large if np.ptp(tensor) == 0)[:300]
+        help = "The weights of every layer are to be fp16. What else could keep the first layer "
+        help += "from multiplying small weights by large counts?"
+        if equal:
+            help = f"In each of these all numbers are equal, so one is enough: {equal}."
         raise Failure(
             f"{model}/1/model.onnx holds {numbers:,} numbers as {single[0].type}; at most "
-            f"{_SINGLE} may be anything else than FLOAT16.",
-            help="The weights of every layer are to be fp16. What else could keep the first layer "
-            "from multiplying small weights by large counts?",
+            f"{_SINGLE} may be anything else than FLOAT16. They are in: {named or 'an operator'}.",
+            help=help,
         )
     fractions = onnx_file.count([one for one in held if one.is_floating])
     whole = onnx_file.count(held) - fractions
@@ -79,6 +86,39 @@ def all_in_half(server: Probe, model: str) -> None:
             f"{_weights():,}, and at most {_BESIDE} more with fractions are allowed.{which}",
             help="Is a layer, or a part of it, in the file twice? Only its input needs another "
             "form.",
+        )
+
+
+def _constants(file: Any) -> Iterator[tuple[str, Array]]:
+    """Name and values of each constant of a file's main graph that is stored in fp32."""
+    import onnx
+
+    tensors = [(one.name, one) for one in file.graph.initializer]
+    for node in file.graph.node:
+        tensors += [
+            (node.output[0], a.t) for a in node.attribute if node.output and a.HasField("t")
+        ]
+    for name, tensor in tensors:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            yield name, onnx.numpy_helper.to_array(tensor)
+
+
+def compares_with(server: Probe, model: str, limit: float) -> None:
+    """Fail where a file holds a threshold rounded to fp16, and not the threshold itself."""
+    try:
+        held = [one for one in onnx_file.numbers(server, model) if one.is_floating]
+    except Failure:
+        return
+    single = {(one.type == "FLOAT16", float(one.values[0])) for one in held if one.values.size == 1}
+    with np.errstate(over="ignore"):
+        exact, rounded = float(np.float32(limit)), float(np.float16(limit))
+    if exact != rounded and (True, rounded) in single and (False, exact) not in single:
+        raise Failure(
+            f"{model}/1/model.onnx compares with {rounded:.7g}, and `chosen` is {limit:.7g}: the "
+            "converter has rounded the threshold to fp16.",
+            help="The operator that compares belongs into op_block_list, too: its type, with the "
+            "capitals that node.op_type shows.",
+            credit=0.5,
         )
 
 
@@ -104,6 +144,6 @@ def cut(server: Probe, model: str) -> str:
         return ""
     return (
         f"{model}/1/model.onnx holds the number {_CUT:,.0f} in fp16: to this the converter cuts "
-        "larger numbers, with a warning. Delete value_info before you convert, and keep the "
-        "operator that this number belongs to in fp32: then its constant stays fp32 as well."
+        "larger numbers, with a warning. Convert with halve, and keep the operator that this "
+        "number belongs to in fp32 (op_block_list): then its constant stays fp32 as well."
     )

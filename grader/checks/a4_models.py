@@ -26,6 +26,8 @@ _TELLING = 1_500
 _FEW = 60
 #: Task 10: the mean deviation is at most this share of that of plain fp16.
 SHARE = 0.1
+#: So many times what is allowed is no rounding: for logits; for a mean deviation.
+_FAR, _ASTRAY = 10, 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,9 +74,10 @@ def known(me: str, pth: Any) -> Known:
     _half_folded(camera, network)
     raise Failure(
         "The network of `pth` finds hardly any eights in your camera's counts.",
-        help="Is it trained(me), with your id? Each run of a cell that folds in place folds once "
-        "more: begin with net = trained(me) again. Then compare net(counts) with what the network "
-        "answered to (counts - camera.black) / camera.gain before you changed it.",
+        help="Is it trained(me), with your id? After a change of `me` run all cells below it "
+        "again: else the weights are those of the former id. Each run of a cell that folds in "
+        "place folds once more: begin with net = trained(me) again. Then compare net(counts) with "
+        "what the network answered to (counts - camera.black) / camera.gain before you changed it.",
     )
 
 
@@ -116,13 +119,26 @@ def found_at(logits: Array, is_eight: Array) -> float:
     return float((hits * enough).max() / is_eight.sum())
 
 
+def close(got: Array, expected: Array, what: str, tolerance: Tolerance, help: str) -> None:
+    """`require.close`, where only a small difference is explained by rounding."""
+    off = np.abs(got - expected)
+    if (largest := off.max(initial=0)) > _FAR * tolerance.allowed:
+        rows = (off > tolerance.allowed).reshape(len(off), -1).any(axis=1)
+        raise Failure(
+            f"{what[:1].upper()}{what[1:]} differ in {rows.sum()} of {len(off)} rows, by up to "
+            f"{largest:.3g}.",
+            help=help,
+        )
+    require.close(got, expected, what=what, tolerance=tolerance, help=help)
+
+
 def answers(server: Probe, model: str, known: Known, pictures: Array, whose: str) -> None:
     """Fail unless an fp32 model answers what the network answers, one picture or many."""
-    require.close(
+    close(
         _in_parts(server, model, pictures),
         known.network.logits(pictures),
-        what=f"the logits of {model} for {whose}",
-        tolerance=known.rounding,
+        f"the logits of {model} for {whose}",
+        known.rounding,
         help="They are compared with those of the network in eights.pth. Was the file exported "
         "from it, and deployed after that?",
     )
@@ -139,11 +155,11 @@ def answers_in_half(server: Probe, model: str, known: Known, pictures: Array, wh
     everything = known.network.in_half(pictures, everything=True)
     if np.abs(served - everything).mean() < 0.5 * np.abs(expected - everything).mean():
         return
-    require.close(
+    close(
         served,
         expected,
-        what=f"the logits of {model} for {whose}",
-        tolerance=known.rounding,
+        f"the logits of {model} for {whose}",
+        known.rounding,
         help="They are compared with those of the network in eights.pth, with its weights in fp16. "
         "Does the file compute anything else?",
     )
@@ -158,13 +174,13 @@ def _in_parts(server: Probe, model: str, pictures: Array) -> Array:
 def of_pth(known: Known, value: Any) -> Array:
     """The logits of PyTorch that a student handed over; fails unless they are the network's."""
     given = one_per_picture("logits_pth", value, known.logits)
-    require.close(
+    close(
         given,
         known.logits[:, facts.EIGHT],
-        what="the values in `logits_pth`",
-        tolerance=known.rounding,
+        "the values in `logits_pth`",
+        known.rounding,
         help="They are compared with those of the network in eights.pth, for your pictures in "
-        "their order.",
+        "their order. Run the cell of task 5 again, after the last change of `me` or of the file.",
     )
     return given
 
@@ -258,12 +274,18 @@ def deviates_less(server: Probe, model: str, known: Known, pictures: Array, whos
     plain = np.abs(known.network.in_half(pictures) - exact)[:, facts.EIGHT].mean()
     off = np.abs(facts.ask(server, model, pictures) - exact)[:, facts.EIGHT].mean()
     if off > SHARE * plain:
+        sizes = (
+            "Which numbers are multiplied with which in the first layer, and how large are they?"
+        )
+        if off > _ASTRAY * SHARE * plain:
+            sizes = (
+                "No rounding does so much: another sum is computed. Does the network in your model "
+                "take counts or brightness, and which does it get? Is black taken off twice?"
+            )
         raise Failure(
             f"On {whose} the logits of {model} deviate by {off:.2g} on average: {off / plain:.2f} "
             f"times as much as with all weights in fp16 as they are. At most {SHARE:g} is wanted.",
-            help=files.cut(server, model)
-            or "Which numbers are multiplied with which in the first layer, and of what size are "
-            "they?",
+            help=files.cut(server, model) or sizes,
         )
 
 

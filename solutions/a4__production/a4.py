@@ -1,6 +1,6 @@
 # ---
 # title: "Assignment 4: a network on its way to production"
-# minutes: 120
+# minutes: 130
 # ---
 
 # %% [markdown]
@@ -9,10 +9,10 @@
 # A thermal camera looks at digits, and a network says whether a picture shows an eight. You will
 # take its weights from PyTorch through ONNX in fp32 to fp16, measure what each step changes, and
 # decide what is served. At the end stands a complete Triton model that gives verdicts. There are
-# eleven tasks, one of them a bonus: 100 points, about 120 minutes.
+# eleven tasks, one of them a bonus: 100 points, about 130 minutes.
 #
 # **What comes before.** Lecture 1, notebooks 01 and 02, for `config.pbtxt`. Lecture 2, notebook 05,
-# exports a network to ONNX, and notebook 13 converts one to fp16 and compares verdicts. The 120
+# exports a network to ONNX, and notebook 13 converts one to fp16 and compares verdicts. The 130
 # minutes are for readers of these four. Without the two of lecture 2, plan an hour more.
 
 # %% [markdown]
@@ -125,40 +125,37 @@ if pth is not ...:
 # ## Task 2: ONNX in fp32, served (10 points)
 #
 # Export `net` to `models/eights_fp32/1/model.onnx`. The input is called `image`, the output
-# `logits`, and the batch is free. `torch.onnx.export` takes the network, a tuple with an example
-# (two pictures, say), and by name:
+# `logits`, and the batch is free. `export` below writes the file; you say what it should be like:
 #
 # - `input_names` and `output_names`, two lists;
 # - `dynamic_shapes`, a tuple with an entry per input: `{0: torch.export.Dim("batch")}` frees
-#   dimension 0;
-# - `verbose=False`, or it prints some ninety lines.
-#
-# It returns a program. `program.save(path, external_data=False)` writes weights and graph into one
-# file. Make a function of it, since tasks 10 and 11 export again.
+#   dimension 0.
 #
 # Complete `models/eights_fp32/config.pbtxt` (one request holds up to 1,000 pictures), and deploy
 # the folder: `deploy(path)` copies it to the server, loads it, and returns what became of it. Its
-# `name` goes into `fp32`.
+# `name` goes into `fp32`. Where the server says that a name or a type in the config is not that of
+# the file, either of them may be wrong. This task wants `image` and `logits`, both in fp32.
+
+
+# %% kind="given" id="a4.exporter"
+def export(network, path, **options):
+    """Write a torch module as one ONNX file, which holds weights and graph.
+
+    Args:
+        network: in eval() mode; it takes a batch of pictures.
+        path: of the file.
+        options: of torch.onnx.export, such as output_names.
+    """
+    example = (torch.zeros(2, 1, 8, 8),)
+    program = torch.onnx.export(network, example, verbose=False, **options)
+    program.save(path, external_data=False)
+
 
 # %% kind="solution" id="a4.export"
 ### BEGIN SOLUTION
 ### STUB fp32 = ...  # deploy("models/eights_fp32").name
-
-
-def export(network, path, outputs=("logits",)):
-    """Write a torch module as one ONNX file, with a free batch."""
-    program = torch.onnx.export(
-        network,
-        (torch.zeros(2, 1, 8, 8),),
-        input_names=["image"],
-        output_names=list(outputs),
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
-        verbose=False,
-    )
-    program.save(path, external_data=False)
-
-
-export(net, "models/eights_fp32/1/model.onnx")
+common = {"input_names": ["image"], "dynamic_shapes": ({0: torch.export.Dim("batch")},)}
+export(net, "models/eights_fp32/1/model.onnx", output_names=["logits"], **common)
 fp32 = deploy("models/eights_fp32").name
 ### END SOLUTION
 
@@ -169,37 +166,39 @@ check("a4.fp32", me=me, pth=pth, model=fp32)
 # ## Task 3: fp16 (10 points)
 #
 # fp16 has 11 bits for the digits of a number, where fp32 has 24. Weights take half the space, and
-# many GPUs compute faster. Convert the fp32 file: load it with `onnx.load`, convert it with
-# `float16.convert_float_to_float16(model, …)`, and save what it returns with `onnx.save` as
-# `models/eights_fp16/1/model.onnx`. Complete the config, and deploy. Clients must not notice: input
-# and output keep their names and stay fp32.
+# many GPUs compute faster. Convert the fp32 file to `models/eights_fp16/1/model.onnx`. `halve` does
+# it, with the options that you give. Complete the config, and deploy. Clients must not notice:
+# input and output keep their names and stay fp32.
 #
-# | argument | what the converter does |
+# | option | what the converter does |
 # |---|---|
 # | `keep_io_types=True` | input and output stay fp32 |
-# | `op_block_list=["Sub"]` | all operators of these types stay fp32 |
+# | `op_block_list=["Sub"]` | these operator types stay fp32 (mind the capitals: not `"sub"`) |
 # | `max_finite_val` | larger numbers are cut to it, with a warning; by default 10,000 |
 # | `min_positive_val` | smaller ones are raised to it; by default a ten-millionth |
 
-# %% [markdown]
-# **Before each conversion** delete what the exporter has noted about the values of the graph:
-# `del model.graph.value_info[:]`. With these notes, constants of operators in `op_block_list`
-# become fp16 all the same. Here nothing is blocked, so here it changes no answer. In tasks 10 and
-# 11 it does. Those tasks convert again, so a function helps.
+
+# %% kind="given" id="a4.converter"
+def halve(source, target, **options):
+    """Convert an ONNX file to fp16.
+
+    Args:
+        source: the file.
+        target: where the new file goes; it may be the same path.
+        options: of float16.convert_float_to_float16, as in the table above.
+    """
+    model = onnx.load(source)
+    # Forget what the exporter has noted about the graph's values. With these notes the converter
+    # turns constants of operators in op_block_list into fp16 all the same.
+    del model.graph.value_info[:]
+    onnx.save(float16.convert_float_to_float16(model, **options), target)
+
 
 # %% kind="solution" id="a4.convert"
 ### BEGIN SOLUTION
 ### STUB fp16 = ...  # deploy("models/eights_fp16").name
-
-
-def halve(source, target, **options):
-    """Convert an ONNX file to fp16; what it takes and gives stays fp32."""
-    model = onnx.load(source)
-    del model.graph.value_info[:]
-    onnx.save(float16.convert_float_to_float16(model, keep_io_types=True, **options), target)
-
-
-halve("models/eights_fp32/1/model.onnx", "models/eights_fp16/1/model.onnx")
+source, target = "models/eights_fp32/1/model.onnx", "models/eights_fp16/1/model.onnx"
+halve(source, target, keep_io_types=True)
 fp16 = deploy("models/eights_fp16").name
 ### END SOLUTION
 
@@ -304,7 +303,7 @@ if exact is not None and half is not None:
     plt.plot(exact, half - exact, ".", markersize=2)
     plt.axhline(0, color="grey", linewidth=1)
     plt.xlabel("logit of eight, PyTorch")
-    plt.ylabel("fp16 less PyTorch")
+    plt.ylabel("fp16 minus PyTorch")
     plt.show()
 
 # %% [markdown]
@@ -339,10 +338,11 @@ if exact is not None and half is not None:
 # %% [markdown]
 # ## Task 6: a threshold for a precision of 0.9 (10 points)
 #
-# A picture is called an eight where its logit is *above* a threshold. *Precision* is the share of
-# the pictures called eights that are; *recall* is the share of the eights that are called so. The
-# customer wants a precision of at least 0.9 on these pictures, with PyTorch's logits. Of all
-# thresholds that give it, find the one with the highest recall, and call it `threshold`.
+# This task uses PyTorch's logits, `logits_pth`. The verdict on a picture is "eight" where its logit
+# is *above* a threshold. *Precision*: of the pictures with the verdict "eight", the share that show
+# an eight. *Recall*: of the pictures that show an eight, the share with the verdict "eight". The
+# customer wants a precision of at least 0.9 on these pictures. Of all thresholds that give it, find
+# the one with the highest recall, and call it `threshold`.
 #
 # Between two neighbouring logits any number gives the same verdicts, so it is enough to try the one
 # in the middle: `between(logits_pth)` holds all of these. (A picture's own logit is no good
@@ -373,12 +373,12 @@ print(f"{threshold:.4f}: precision {hits[best] / called[best]:.4f}, {hits[best]}
 check("a4.threshold", me=me, pth=pth, logits_pth=logits_pth, threshold=threshold)
 
 # %% [markdown]
-# ## Task 7: whose verdict changes? (5 points)
+# ## Task 7: which pictures get another verdict? (5 points)
 #
-# Take `threshold` for all three. Of which pictures is the verdict of a served model another one
-# than PyTorch's? Hand over `changed`, a dict with an entry `"fp32"` and an entry `"fp16"`: each a
-# list of the pictures' numbers, from 0. A list may be empty. `np.flatnonzero` answers the places of
-# True in an array.
+# For which pictures does a served model give a different verdict from PyTorch? PyTorch's verdicts
+# are `logits_pth > threshold`, and the served models have the same threshold here. Hand over
+# `changed`, a dict with an entry `"fp32"` and an entry `"fp16"`: each a list of the pictures'
+# numbers, from 0. A list may be empty. `np.flatnonzero` returns the places of True in an array.
 
 # %% kind="solution" id="a4.compare"
 ### BEGIN SOLUTION
@@ -405,7 +405,7 @@ check(
 
 # %% [markdown]
 # Here are the pictures near the threshold. Left of the vertical line PyTorch says "other". Below
-# the slanted line fp16 does. What do the pictures have in common whose verdict changes?
+# the slanted line fp16 does. What do the pictures have in common that get another verdict?
 
 # %%
 exact, half = numbers("logits_pth", logits_pth, 6000), numbers("logits_fp16", logits_fp16, 6000)
@@ -420,7 +420,7 @@ if exact is not None and half is not None and limit is not None:
     plt.xlim(limit - wide, limit + wide)
     plt.ylim(-0.3 * wide, 0.3 * wide)
     plt.xlabel("logit of eight, PyTorch")
-    plt.ylabel("fp16 less PyTorch")
+    plt.ylabel("fp16 minus PyTorch")
     plt.legend()
     plt.show()
 
@@ -431,19 +431,21 @@ if exact is not None and half is not None and limit is not None:
 # sign), and what is its confusion matrix at `threshold`? Here *PyTorch's verdicts are the truth*: a
 # false positive is a picture that the served model calls an eight and PyTorch does not.
 #
-# The function below makes a row of these: it adds accuracy, precision and recall. Hand over
-# `table`, a dict with a row for `"fp32"` and one for `"fp16"`. Look at the two rows: which figures
-# tell you something, and which would hide the change?
+# The function below counts, and makes a row. Hand over `table`, a dict with a row for `"fp32"` and
+# one for `"fp16"`. Look at the two rows: which figures show the change, and which would hide it?
 
 
 # %% kind="given" id="a4.names"
-def figures(deviations, tp, fp, fn, tn):
+def figures(deviations, called, truth):
     """A row of the table.
 
     Args:
         deviations: of the logits of all pictures, without the sign.
-        tp: true positives, a count; and so on.
+        called: which pictures the served model calls an eight: an array of True and False.
+        truth: which of them are to be called so.
     """
+    tp, fp = (called & truth).sum(), (called & ~truth).sum()
+    fn, tn = (~called & truth).sum(), (~called & ~truth).sum()
     row = (
         *(deviations.mean(), deviations.max(), deviations.min()),
         *(tp, fp, fn, tn),
@@ -461,14 +463,7 @@ print(*FIGURES, sep=", ")
 
 def row(scores):
     """What the table says of one model."""
-    called = scores > threshold
-    return figures(
-        np.abs(scores - logits_pth),
-        tp=(called & truth).sum(),
-        fp=(called & ~truth).sum(),
-        fn=(~called & truth).sum(),
-        tn=(~called & ~truth).sum(),
-    )
+    return figures(np.abs(scores - logits_pth), called=scores > threshold, truth=truth)
 
 
 table = {"fp32": row(logits_fp32), "fp16": row(logits_fp16)}
@@ -497,8 +492,8 @@ check(
 # Perhaps fp16 would agree with PyTorch more often if it had another threshold. PyTorch keeps the
 # one of task 6. For each served model find the threshold with which the fewest of its verdicts
 # differ from PyTorch's: `nearest`, a dict with the entries `"fp32"` and `"fp16"`. And how many
-# still differ then? Hand these over as `left`, a dict of the same form. Again `between` gives all
-# that are worth a try. If several are equally good, any of them will do.
+# still differ then? Hand these counts over as `left`, a dict of the same form. `between`, of the
+# model's own logits, gives all that are worth a try. If several are equally good, any will do.
 
 # %% kind="solution" id="a4.move"
 ### BEGIN SOLUTION
@@ -546,12 +541,8 @@ check(
 # - its logits deviate from PyTorch's at most a tenth as much as those of `eights_fp16`, on average;
 # - the same holds with fp16 arithmetic, as on a GPU. The check computes this itself.
 #
-# So the way of lecture 2, one layer left in fp32, is closed. Copy the config of `eights_fp16`.
-
-# %% [markdown]
-# `[(n.name, n.op_type) for n in model.graph.node]` shows the operators of a file. Delete
-# `model.graph.value_info` before you convert, here too: else constants of a blocked operator become
-# fp16, and one above 10,000 is cut to 10,000.
+# So the way of lecture 2, one layer left in fp32, is closed. The config is there already.
+# `[n.op_type for n in onnx.load(path).graph.node]` shows the operators of a file.
 
 # %% kind="solution" id="a4.mend"
 ### BEGIN SOLUTION
@@ -569,9 +560,9 @@ class OnCounts(torch.nn.Module):
         return self.inside((image - camera.black) / camera.gain)
 
 
-export(OnCounts().eval(), "models/eights_mended/1/model.onnx")
 mended_file = "models/eights_mended/1/model.onnx"
-halve(mended_file, mended_file, op_block_list=["Sub", "Div"])
+export(OnCounts().eval(), mended_file, output_names=["logits"], **common)
+halve(mended_file, mended_file, keep_io_types=True, op_block_list=["Sub", "Div"])
 mended = deploy("models/eights_mended").name
 ### END SOLUTION
 
@@ -580,14 +571,14 @@ check("a4.mended", me=me, pth=pth, model=mended)
 
 # %% [markdown]
 # **In words.** Why does plain fp16 harm this network, and why does your way help? Use figures of
-# your own; `np.spacing(np.float16(x))` is the step from a number of fp16 to the next. Four to six
-# sentences; a person reads them.
+# your own: typical sizes, no need for exact ones. `np.spacing(np.float16(x))` is the step from `x`
+# to the next number of fp16. Four to six sentences; a person reads them.
 #
 # | points | for |
 # |---|---|
-# | 1 | figures of the first layer: weight, counts, sum, bias, and how exact fp16 is there |
-# | 1 | how the rounding of your server (see after task 5) becomes so large a deviation |
-# | 2 | why your way makes it small |
+# | 1 | four figures of the folded first layer: a weight, a count, a bias, a step of fp16 at one |
+# | 1 | the cause: how the rounding of your server (after task 5) becomes so large a deviation |
+# | 2 | why your way makes the deviation small |
 # | 1 | what fp16 arithmetic, as on a GPU, would do to your own first step |
 
 # %% [markdown] kind="written" id="a4.why" points=5
@@ -613,10 +604,10 @@ check("a4.mended", me=me, pth=pth, model=mended)
 #
 # | points | for |
 # |---|---|
-# | 1 | own figures: a weight, a count, the sum or the bias, and how exact fp16 is there |
+# | 1 | four own figures of the folded first layer: a weight, a count, a bias, and a step of fp16 |
 # | 1 | the cause: rounded weights times large counts, which nearly cancel (not: rounded counts) |
 # | 2 | why the own way helps: rounded weights meet small numbers, so little has to cancel |
-# | 1 | the own step in fp16 would round the counts to steps of 8 before anything is taken away |
+# | 1 | fp16 arithmetic rounds the counts to steps of 8 before the own step takes anything away |
 # ### END SOLUTION
 
 # %% [markdown]
@@ -642,7 +633,7 @@ for name in shown:
 # %% [markdown]
 # Decide which variant is served. The customer accepts one changed verdict in 1,000 pictures, beside
 # PyTorch with `threshold`; so 6 of yours. The threshold must not stay in this notebook: the model
-# itself gives the verdict. Complete `models/eights`, where nearly everything is missing:
+# itself gives the verdict. Complete `models/eights`:
 #
 # - `1/model.onnx`: your variant, with a second output `verdict`. It is true where the logit of
 #   eight is above the threshold that you have chosen, one value per picture (bool, `[batch, 1]`);
@@ -656,11 +647,13 @@ for name in shown:
 # %% [markdown]
 # Deploy the folder. Its name goes into `eights`, the threshold in it into `chosen`.
 #
-# **A variant in fp16** is converted last, with its verdict. `logits` is an output, so
-# `keep_io_types` makes it fp32. Then *all* operators between `logits` and `verdict` belong into
-# `op_block_list`: the one that compares, and the one that picks the column. Else ONNX Runtime
-# refuses the file ("does not match expected type"). `[(n.name, n.op_type) for n in
-# model.graph.node]` shows them. Delete `value_info` before you convert, as in task 10.
+# **A variant in fp16** is converted last, with its verdict. `keep_io_types` makes `logits` fp32, so
+# *all* operators between `logits` and `verdict` belong into `op_block_list`:
+#
+# - the one that picks the column of `logits`. Without it ONNX Runtime refuses the file ("does not
+#   match expected type");
+# - the one that compares. Without it the file loads, and the converter has rounded the threshold in
+#   it to fp16. The check compares this number with `chosen`.
 
 # %% kind="solution" id="a4.decide"
 ### BEGIN SOLUTION
@@ -683,7 +676,7 @@ class Decider(torch.nn.Module):
 
 chosen = threshold
 decider = Decider(net, chosen).eval()
-export(decider, "models/eights/1/model.onnx", outputs=["logits", "verdict"])
+export(decider, "models/eights/1/model.onnx", output_names=["logits", "verdict"], **common)
 eights = deploy("models/eights").name
 ### END SOLUTION
 
@@ -738,7 +731,7 @@ check(
 # | 3 | own figures for two variants or more: changed verdicts, at one threshold and at own ones |
 # | 2 | size and speed, and that they are this machine's: a GPU may decide otherwise |
 # | 2 | what a threshold of its own restores and what it cannot, or why none is needed |
-# | 2 | a limit: chosen on the pictures it is judged on, few pictures, or black that drifts |
+# | 2 | what to measure still: precision on new pictures or on more eights, or black that drifts |
 # | 1 | a choice that follows from what is said; another one than ours is fine |
 # ### END SOLUTION
 

@@ -15,12 +15,15 @@ import pytest
 import torch
 
 from grader.authoring import mutants
+from grader.checks import a4 as checks
 from grader.checks import a4_facts as facts
-from grader.checks import a4_half, a4_network, collect, state_dict
+from grader.checks import a4_files as files
+from grader.checks import a4_half, a4_network, collect, onnx_file, state_dict
 from grader.checks import a4_models as models
 from grader.checks.a4_network import Network
 from grader.checks.failure import Failure
 from grader.checks.probe import Probe
+from grader.checks.tolerance import Tolerance
 from tests.assignment_runs import as_the_students
 from workbook import assignments, notebooks
 from workbook.common.errors import WorkbookError
@@ -236,6 +239,47 @@ def test_the_content_of_no_file(tmp_path: Path) -> None:
     for missing in (tmp_path / "nothing.pth", tmp_path):
         with pytest.raises(WorkbookError, match="no file that can be read"):
             facts.content(missing)
+
+
+def test_only_a_small_difference_is_explained_by_rounding() -> None:
+    zeros, allowed = np.zeros((4, 2)), Tolerance(0.01, "numbers are rounded")
+    models.close(zeros + 0.005, zeros, "the logits", allowed, "")
+    for off, is_explained in ((0.05, True), (3.0, False)):
+        with pytest.raises(Failure, match="differ in 4 of 4 rows, by up to") as told:
+            models.close(zeros + np.array([0, off]), zeros, "the logits", allowed, "")
+        assert ("numbers are rounded" in told.value.rationale) == is_explained
+
+
+def test_words_for_a_count() -> None:
+    assert [checks._many(count) for count in (0, 1, 2)] == ["0 pictures", "1 picture", "2 pictures"]
+
+
+@pytest.mark.parametrize(
+    ("held", "fails"),
+    [
+        ([("FLOAT16", 0.3)], True),
+        ([("FLOAT16", 0.3), ("FLOAT", 7.0)], True),
+        ([("FLOAT", 0.3)], False),
+        ([("FLOAT16", 0.3), ("FLOAT", 0.3)], False),
+        ([("FLOAT16", 7.0)], False),
+        ([], False),
+    ],
+)
+def test_a_threshold_rounded_to_fp16(
+    held: list[tuple[str, float]], fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found in the file, unless the file holds the threshold itself as well."""
+    types = {"FLOAT16": np.float16, "FLOAT": np.float32}
+    found = [onnx_file.Numbers(type, np.array([types[type](n)], float)) for type, n in held]
+    monkeypatch.setattr(onnx_file, "numbers", lambda *_: found)
+    probe: Any = None
+    files.compares_with(probe, "m", 0.5)  # fp16 holds this number as it is
+    files.compares_with(probe, "m", 1e39)
+    if not fails:
+        files.compares_with(probe, "m", 0.3)
+        return
+    with pytest.raises(Failure, match=r"compares with 0\.3000488, and `chosen` is 0\.3:"):
+        files.compares_with(probe, "m", 0.3)
 
 
 def test_layers_in_half() -> None:

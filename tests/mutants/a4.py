@@ -25,11 +25,18 @@ AFTER_BOTH = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
 #: fp32 cannot be exported in the right form: the cells that export or convert stop as well.
 NO_EXPORT = NO_FP32 | dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)
 
-_EXPORT_FP32 = 'export(net, "models/eights_fp32/1/model.onnx")'
-_HALVE = 'halve("models/eights_fp32/1/model.onnx", "models/eights_fp16/1/model.onnx")'
-_FROM_FP32 = (
-    'Path("models/eights_fp16/1/model.onnx").write_bytes('
-    'Path("models/eights_fp32/1/model.onnx").read_bytes())'
+_EXPORT_FP32 = 'export(net, "models/eights_fp32/1/model.onnx", output_names=["logits"], **common)'
+_HALVE = "halve(source, target, keep_io_types=True)"
+_FROM_FP32 = "Path(target).write_bytes(Path(source).read_bytes())"
+_HALVE_EIGHTS = (
+    'file = "models/eights/1/model.onnx"\n'
+    "halve(file, file, keep_io_types=True, op_block_list={})\n"
+    "eights = deploy("
+)
+_MENDED_EIGHTS = Edit(
+    "a4.decide",
+    "decider = Decider(net, chosen).eval()",
+    "decider = Decider(OnCounts(), chosen).eval()",
 )
 
 
@@ -86,19 +93,19 @@ MUTANTS = (
     Mutant(
         "weights: for another student's camera",
         (Edit("a4.fold", "first = net", 'camera = own_camera("berta")\nfirst = net'),),
-        {"a4.weights": "hardly any eights", **AFTER_WEIGHTS},
+        {"a4.weights": "else the weights are those of the former id", **AFTER_WEIGHTS},
     ),
     # -- fp32 --------------------------------------------------------------------------------------
     Mutant(
         "fp32: a fixed batch",
-        (Edit("a4.export", 'dynamic_shapes=({0: torch.export.Dim("batch")},),', ""),),
+        (Edit("a4.export", ', "dynamic_shapes": ({0: torch.export.Dim("batch")},)', ""),),
         NO_EXPORT,
         stops="batch",
     ),
     Mutant(
         "fp32: the exporter's own names",
-        (Edit("a4.export", "output_names=list(outputs),", ""),),
-        NO_EXPORT,
+        (Edit("a4.export", ', output_names=["logits"]', ""),),
+        {**NO_FP32, "a4.fp16": NOTHING},
         stops="logits",
     ),
     Mutant(
@@ -114,7 +121,19 @@ MUTANTS = (
     ),
     Mutant(
         "fp32: weights in a second file",
-        (Edit("a4.export", "external_data=False", "external_data=True"),),
+        (
+            Edit(
+                "a4.export",
+                _EXPORT_FP32,
+                "torch.onnx.export(\n"
+                "    net,\n"
+                "    (torch.zeros(2, 1, 8, 8),),\n"
+                "    verbose=False,\n"
+                '    output_names=["logits"],\n'
+                "    **common,\n"
+                ').save("models/eights_fp32/1/model.onnx", external_data=True)',
+            ),
+        ),
         {
             "a4.fp32": "keeps weights in a second file",
             **AFTER_FP32,
@@ -124,7 +143,7 @@ MUTANTS = (
         "fp32: a softmax at the end",
         "a4.export",
         _EXPORT_FP32,
-        _EXPORT_FP32.replace("net", "torch.nn.Sequential(net, torch.nn.Softmax(1))"),
+        _EXPORT_FP32.replace("net,", "torch.nn.Sequential(net, torch.nn.Softmax(1)),"),
         {"a4.fp32": "The logits of eights_fp32", **AFTER_FP32},
     ),
     # -- fp16 --------------------------------------------------------------------------------------
@@ -136,9 +155,9 @@ MUTANTS = (
     one(
         "fp16: the first layer left in fp32",
         "a4.convert",
-        'eights_fp16/1/model.onnx")',
-        'eights_fp16/1/model.onnx", node_block_list=['
-        'onnx.load("models/eights_fp32/1/model.onnx").graph.node[0].name])',
+        _HALVE,
+        "halve(source, target, keep_io_types=True, "
+        "node_block_list=[onnx.load(source).graph.node[0].name])",
         {"a4.fp16": "its weights should be FLOAT16", **AFTER_FP16},
     ),
     Mutant(
@@ -148,10 +167,9 @@ MUTANTS = (
             Edit(FP16, "TYPE_FP32", "TYPE_FP16"),
         ),
         {
-            "a4.fp16": "image is TYPE_FP16",
+            "a4.fp16": "asks for another. → The task asks for TYPE_FP32 in image and logits",
             "a4.logits": NOTHING,
             **NO_LOGITS,
-            "a4.mended": NOTHING,
         },
         stops="FP16",
     ),
@@ -226,7 +244,7 @@ MUTANTS = (
     Mutant(
         "changed: wrong pictures, not changed ones",
         (Edit("a4.compare", "!= truth", "!= camera.is_eight"),),
-        {"a4.changed": "are listed whose verdict does not change. That is between"},
+        {"a4.changed": "Listed, but with the same verdict: "},
     ),
     one(
         "changed: True and False in place of numbers",
@@ -248,15 +266,19 @@ MUTANTS = (
         "a4.compare",
         "np.flatnonzero((logits_fp16 > threshold) != truth)",
         "1 + np.flatnonzero((logits_fp16 > threshold) != truth)",
-        {"a4.changed": "pictures are missing whose verdict changes, and "},
+        {"a4.changed": "pictures with another verdict. Listed, but with the same verdict: "},
+    ),
+    one(
+        "changed: the first one only",
+        "a4.compare",
+        "np.flatnonzero((logits_fp16 > threshold) != truth)",
+        "np.flatnonzero((logits_fp16 > threshold) != truth)[:1]",
+        {"a4.changed": "`changed['fp16']` has 1 picture. Missing: 35 pictures with"},
     ),
     # -- figures -----------------------------------------------------------------------------------
     Mutant(
         "figures: false positives and false negatives exchanged",
-        (
-            Edit("a4.count", "fp=(called & ~truth)", "fp=(~called & truth)"),
-            Edit("a4.count", "fn=(~called & truth)", "fn=(called & ~truth)"),
-        ),
+        (Edit("a4.count", "called=scores > threshold, truth=truth", "truth, scores > threshold"),),
         {"a4.figures": "false positive of fp16"},
     ),
     Mutant(
@@ -293,7 +315,7 @@ MUTANTS = (
         "a4.count",
         "for name in FIGURES:\n",
         "for one in table.values():\n    one['accuracy'] *= 100\nfor name in FIGURES:\n",
-        {"a4.figures": "class eight. Accuracy, precision and recall are shares from 0 to 1, not"},
+        {"a4.figures": "rounded to 4 places. → Accuracy, precision and recall are shares from 0"},
     ),
     one(
         "figures: another name",
@@ -309,14 +331,14 @@ MUTANTS = (
         "a4.move",
         "tries = [threshold, *between(scores)]",
         "tries = [threshold]",
-        {"a4.closest": "with another one, fewer do"},
+        {"a4.closest": "another verdict than PyTorch; with another threshold, fewer"},
     ),
     one(
         "closest: a precision of 0.9 for each model",
         "a4.move",
         "min(tries, key=lambda limit: differing(scores, limit))",
         "min(t for t in tries[1:] if camera.is_eight[scores > t].mean() >= 0.9)",
-        {"a4.closest": "with another one, fewer do"},
+        {"a4.closest": "another verdict than PyTorch; with another threshold, fewer"},
     ),
     one(
         "closest: the former count",
@@ -324,6 +346,13 @@ MUTANTS = (
         "left[name] = differing(scores, nearest[name])",
         "left[name] = differing(scores, threshold)",
         {"a4.closest": "`left['fp16']` is"},
+    ),
+    one(
+        "closest: lists in place of counts",
+        "a4.move",
+        "differing(scores, nearest[name])\nprint",
+        "[]\nprint",
+        {"a4.closest": "`left['fp32']` is empty. → It is a count: how many verdicts of"},
     ),
     # -- mended ------------------------------------------------------------------------------------
     Mutant(
@@ -337,7 +366,21 @@ MUTANTS = (
             Edit("a4.mend", "export(OnCounts().eval()", "export(net"),
             Edit("a4.mend", 'op_block_list=["Sub", "Div"]', 'op_block_list=["Conv"]'),
         ),
-        {"a4.mended": "as FLOAT; at most 8 may be"},
+        {"a4.mended": "than FLOAT16. They are in: features.0.weight [16, 1, 3, 3]"},
+    ),
+    one(
+        "mended: black as a picture",
+        "a4.mend",
+        "(image - camera.black)",
+        "(image - torch.full((1, 1, 8, 8), camera.black))",
+        {"a4.mended": "all numbers are equal, so one is enough: "},
+    ),
+    one(
+        "mended: black taken off twice",
+        "a4.mend",
+        "self.inside = trained(me)",
+        "self.inside = net",
+        {"a4.mended": "Is black taken off twice?"},
     ),
     Mutant(
         "mended: brightness computed in fp16, too",
@@ -346,7 +389,14 @@ MUTANTS = (
     ),
     Mutant(
         "mended: value_info is still there, and black is cut",
-        (Edit("a4.convert", "    del model.graph.value_info[:]\n", ""),),
+        (
+            Edit(
+                "a4.mend",
+                "halve(mended_file, mended_file, keep_io_types",
+                "onnx.save(float16.convert_float_to_float16(onnx.load(mended_file), keep_io_types",
+            ),
+            Edit("a4.mend", '["Sub", "Div"])', '["Sub", "Div"]), mended_file)'),
+        ),
         {"a4.mended": "holds the number 10,000 in fp16"},
     ),
     Mutant(
@@ -434,14 +484,21 @@ MUTANTS = (
         "production: plain fp16 with PyTorch's threshold",
         "a4.decide",
         "eights = deploy(",
-        'file = "models/eights/1/model.onnx"\n'
-        'halve(file, file, op_block_list=["Slice", "Greater"])\neights = deploy(',
+        _HALVE_EIGHTS.format(["Slice", "Greater"]),
         {"a4.production": "of 6,000 verdicts differ from PyTorch's"},
+    ),
+    Mutant(
+        "production: the threshold rounded to fp16",
+        (
+            _MENDED_EIGHTS,
+            Edit("a4.decide", "eights = deploy(", _HALVE_EIGHTS.format(["Sub", "Div", "Slice"])),
+        ),
+        {"a4.production": "compares with 0.480957, and `chosen` is 0.4809928"},
     ),
     Mutant(
         "production: the threshold stays in the notebook",
         (
-            Edit("a4.decide", ', outputs=["logits", "verdict"]', ""),
+            Edit("a4.decide", '["logits", "verdict"]', '["logits"]'),
             Edit("a4.decide", "return logits, logits[:, 1:] > self.limit", "return logits"),
             Edit(
                 EIGHTS,
@@ -454,11 +511,7 @@ MUTANTS = (
     Mutant(
         "production: black is cut",
         (
-            Edit(
-                "a4.decide",
-                "decider = Decider(net, chosen).eval()",
-                "decider = Decider(OnCounts(), chosen).eval()",
-            ),
+            _MENDED_EIGHTS,
             Edit(
                 "a4.decide",
                 "eights = deploy(",
@@ -480,15 +533,19 @@ MUTANTS = (
         (
             Edit(
                 "a4.export",
-                'dynamic_shapes=({0: torch.export.Dim("batch")},),\n        verbose=False,\n    )\n'
-                "    program.save(path, external_data=False)",
-                'dynamic_axes={name: {0: "batch"} for name in ("image", *outputs)},\n'
-                "        dynamo=False,\n    )",
-            ),
-            Edit(
-                "a4.export",
-                "program = torch.onnx.export(\n        network,\n",
-                "torch.onnx.export(\n        network,\n        f=path,\n        args=",
+                "common = {",
+                "def export(network, path, output_names, input_names, dynamic_shapes):\n"
+                "    names = [*input_names, *output_names]\n"
+                "    torch.onnx.export(\n"
+                "        network,\n"
+                "        (torch.zeros(2, 1, 8, 8),),\n"
+                "        path,\n"
+                "        input_names=input_names,\n"
+                "        output_names=output_names,\n"
+                '        dynamic_axes={name: {0: "batch"} for name in names},\n'
+                "        dynamo=False,\n"
+                "    )\n\n\n"
+                "common = {",
             ),
             Edit(
                 "a4.mend",
@@ -536,17 +593,11 @@ MUTANTS = (
     Mutant(
         "right: the mended network in production",
         (
-            Edit(
-                "a4.decide",
-                "decider = Decider(net, chosen).eval()",
-                "decider = Decider(OnCounts(), chosen).eval()",
-            ),
+            _MENDED_EIGHTS,
             Edit(
                 "a4.decide",
                 "eights = deploy(",
-                'file = "models/eights/1/model.onnx"\n'
-                'halve(file, file, op_block_list=["Sub", "Div", "Slice", "Greater"])\n'
-                "eights = deploy(",
+                _HALVE_EIGHTS.format(["Sub", "Div", "Slice", "Greater"]),
             ),
         ),
         right=True,
