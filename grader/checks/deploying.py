@@ -37,10 +37,14 @@ _UNBATCHED = (
     "max_batch_size is 0, so dims describe the whole tensor, the batch included. Look first "
     "whether the task wants batches."
 )
-#: How the server says how many dimensions a tensor has, in the file and by the config.
-_COUNTS = re.compile(
-    r"the model expects (\d+) dimensions \(shape \[.*?\]\) but the model configuration "
-    r"specifies (\d+) dimensions"
+#: The same for a tensor whose name or data type differs.
+_EITHER = (
+    "Either may be wrong, the config or the file. Compare both with the names and the data types "
+    "that the task gives. If it is the file, make it again."
+)
+#: How the server says which shape a tensor has, in the file and by the config.
+_SHAPES = re.compile(
+    r"the model expects (?:\d+ dimensions \()?(?:shape|dims) \[(.*?)\].*? specifies .*?\[(.*?)\]"
 )
 #: What Hugging Face's `from_pretrained` says where a path does not exist: it then takes the path
 #: for a name on the hub.
@@ -76,6 +80,8 @@ def deploy(folder: Path | str) -> Deployment:
             what, todo = _RULES[error.rule]
         elif error.rule == "tensor-dims":
             what, todo = _dims(error, Path(folder))
+        elif error.rule in ("tensor-name", "tensor-data-type"):
+            what, todo = error.what.removeprefix(f"{error.model} did not load. "), _EITHER
         elif error.rule == "missing-file":
             what, todo = _no_file(error, Path(folder))
         elif error.rule == "python-exception" and (said := _NO_FOLDER.search(error.message)):
@@ -89,11 +95,12 @@ def deploy(folder: Path | str) -> Deployment:
 
 def _dims(error: LoadError, folder: Path) -> tuple[str, str]:
     """What is wrong and the rule, where a tensor's dims are not the same in config and file."""
-    found = _COUNTS.search(error.message)
+    found = _SHAPES.search(error.message)
     what = "A tensor's dims in the config do not fit the model's file."
     if found is not None:
-        what += f" The file's tensor has {found[1]} dimensions, the batch included; by the config "
-        what += f"it has {found[2]}."
+        file, by_config = (", ".join(one.split(",")) for one in found.groups())
+        what += f" With the batch, it is [{file}] in the file and [{by_config}] by the config. "
+        what += "(-1 is any number.)"
     config = Evidence(error.model, folder, error.message)
     return what, _UNBATCHED if config.value("max_batch_size", "0") in ("0", "") else _BATCHED
 

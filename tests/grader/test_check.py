@@ -432,6 +432,45 @@ def test_a_checkpoint_that_is_not_where_model_py_looks(
     assert "Path(args" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("message", "what", "todo"),
+    [
+        (
+            "model 'eights', tensor 'image': the model expects 4 dimensions (shape [-1,1,8,8]) but "
+            "the model configuration specifies 4 dimensions (an initial batch dimension because "
+            "max_batch_size > 0 followed by the explicit tensor shape, making complete shape "
+            "[-1,8,8,1])",
+            "With the batch, it is [-1, 1, 8, 8] in the file and [-1, 8, 8, 1] by the config.",
+            "max_batch_size",
+        ),
+        (
+            "unexpected inference input 'image', allowed inputs are: x",
+            "",
+            "Either may be wrong, the config or the file.",
+        ),
+    ],
+)
+def test_a_tensor_that_differs_is_told_from_both_sides(
+    message: str, what: str, todo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "eights"
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(
+        'platform: "onnxruntime_onnx"\nmax_batch_size: 8\n'
+        'input [ { name: "image" data_type: TYPE_FP32 dims: [ 8, 8, 1 ] } ]\n'
+    )
+
+    def deploy(folder: Path) -> None:
+        said = f"load failed for model 'eights': version 1 is at UNAVAILABLE state: {message};"
+        raise load_error("eights", said, Path(folder))
+
+    monkeypatch.setattr(deploying.server, "deploy", deploy)
+    with pytest.raises(WorkbookError) as caught:
+        notebook.deploy(folder)
+    assert what in caught.value.what
+    assert todo in caught.value.todo
+
+
 def test_rules_are_of_the_catalogue() -> None:
     known = {rule.id for catalogue in LOADS for rule in catalogue}
     assert set(deploying._RULES) <= known
