@@ -137,12 +137,12 @@ def sampling(server: Probe, me: str, model: str) -> None:
     loop.is_meant(model, facts.CHAT)
     prompts = facts.own_prompts(me)
     drawing.seeds_repeat(server, me, model, prompts[:8], 11)
-    drawing.nearly_zero(server, me, model, prompts[:4])
     seeds = range(100, 100 + drawing.DRAWS)
     prompt, temperature, top_p = drawing.telling_chances(me, prompts)
     drawing.frequencies(server, me, model, prompt, seeds, temperature=temperature, top_p=top_p)
     prompt, top_p = drawing.telling(me, prompts, 0.8)
     drawing.frequencies(server, me, model, prompt, seeds, temperature=0.8, top_p=top_p)
+    drawing.nearly_zero(server, me, model, prompts[:4])
     drawing.successive(server, me, model, prompts, range(1000, 1000 + drawing.PAIRS))
 
 

@@ -100,7 +100,7 @@ def explained(model: str, failure: Failure) -> Failure:
             "`workbook serve --detach` end it; then run the cells that deploy again."
         )
     elif frames and "NotImplementedError" not in said:
-        file, line, function = frames[-1]
+        file, line, function = frames[0]  # the innermost one comes first
         help = (
             f"Look at {file}, line {line}, in `{function}`: there your files raise it. Correct it, "
             f"and deploy {model} again."

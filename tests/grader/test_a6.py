@@ -28,6 +28,7 @@ from grader.checks.hidden import a6 as secret
 from grader.checks.probe import Array, Counts, Stream
 from grader.sandbox.mounts import course
 from workbook import assignments
+from workbook.common.errors import WorkbookError
 from workbook.zoo import small_llama
 
 ASSIGNMENT = assignments.named("a6")
@@ -460,3 +461,33 @@ def test_what_is_fetched(tmp_path: Path) -> None:
     }
     config = json.loads((tmp_path / "chat/1/config.json").read_text("utf-8"))
     assert config["max_position_embeddings"] == small_llama.CONTEXT
+
+
+def test_a_copy_that_was_edited_is_kept(tmp_path: Path) -> None:
+    """An edit of `chat` is copied; one of the copy is not lost, and the message says what to do."""
+    source, copy = (tmp_path / model / "1/writing.py" for model in (facts.CHAT, facts.STREAM))
+    source.parent.mkdir(parents=True)
+    copy.parent.mkdir(parents=True)
+    for text in ("x = 1\n", "x = 2"):
+        source.write_text(text)
+        assert facts.copy_writing(tmp_path) == copy
+        assert facts.without_note(copy.read_text()).strip() == text.strip()
+    copy.write_text(copy.read_text().replace("2", "3"))
+    with pytest.raises(WorkbookError, match="was edited since it was copied") as told:
+        facts.copy_writing(tmp_path)
+    assert f"Make the same change in {source}" in told.value.todo
+    assert copy.read_text().startswith("x = 3")
+    source.write_text("x = 3\n")
+    facts.copy_writing(tmp_path)
+
+
+def test_tokens_in_any_form() -> None:
+    """Arrays and numpy's numbers are tokens; the padding is named."""
+    me, some = "anna", drawn("anna", 1.0, 8)
+    rows = [[np.int32(token) for token in tokens] for tokens in some]
+    given = [some, rows, [np.array(tokens) for tokens in some], np.zeros((8, 5), np.int32) + 7]
+    found = knobs.read(me, [0.1, 0.5, 1.0, 1.5], given)
+    assert found.answers[1] == found.answers[2] == some
+    with pytest.raises(Failure, match="holds -1") as told:
+        knobs.read(me, [0.1, 0.5, 1.0, 1.5], [*given[:3], np.full((8, 5), -1)])
+    assert "row[row >= 0]" in told.value.help

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grader.authoring.mutants import WAITS, Edit, Mutant
+from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 
 CHAT = "models/chat/1/model.py"
 WRITING = "models/chat/1/writing.py"
@@ -220,7 +220,12 @@ MUTANTS = (
             Edit(CHAT, "if not answer.reason]\n", "]\n"),
             Edit(CHAT, "[answer.tokens[-1]] for", "[(answer.tokens or [0])[-1]] for"),
         ),
-        {"a6.greedy": "Does the loop go on with an answer that has ended?", **CHAT_WAITS},
+        {
+            "a6.greedy": "Does the loop go on with an answer that has ended?",
+            **CHAT_WAITS,
+            "a6.knobs": NOTHING,
+        },
+        stops="llama_step: onnx runtime error",
     ),
     wrong(
         "greedy: a token too few",
@@ -246,17 +251,24 @@ MUTANTS = (
     wrong(
         "greedy: the cache of rows that have left",
         (Edit(CHAT, "mask[on], cache[on]", "mask[on], cache"),),
-        {"a6.greedy": "all four keep the same rows", **CHAT_WAITS},
+        {"a6.greedy": "all four keep the same rows", **CHAT_WAITS, "a6.knobs": NOTHING},
+        stops="position_ids",
     ),
     wrong(
         "greedy: an empty nucleus",
         (Edit(WRITING, "token = int(scores.argmax())", "token = int(max(scores[:0]))"),),
         {"a6.greedy": "in `choose`", **CHAT_WAITS},
+        stops="max() arg",
     ),
     wrong(
         "greedy: nothing is written",
         (Edit(CHAT, "        while answers:", "        while False:"),),
-        {"a6.greedy": "has no token, and finish_reason is empty", **CHAT_WAITS},
+        {
+            "a6.greedy": "has no token, and finish_reason is empty",
+            **CHAT_WAITS,
+            "a6.knobs": NOTHING,
+        },
+        stops="division by zero",
     ),
     # -- drawing -----------------------------------------------------------------------------------
     wrong(
@@ -312,7 +324,7 @@ MUTANTS = (
                 "self.random.choice(nucleus[[0, -1]])",
             ),
         ),
-        {"a6.sampling": "They do not come as often as they should", **DRAWING_WAITS},
+        {"a6.sampling": "of the nucleus never came.", **DRAWING_WAITS},
     ),
     wrong(
         "sampling: the right nucleus with the probabilities of temperature 1",
@@ -357,7 +369,12 @@ MUTANTS = (
     wrong(
         "sampling: top_p is not read",
         (Edit(WRITING, "nucleus = order[:count]", "nucleus = order"),),
-        {"a6.sampling": "cannot be drawn", **DRAWING_WAITS},
+        {
+            "a6.sampling": "cannot be drawn",
+            "a6.stream": "cannot be drawn with temperature 1 and top_p 0.95",
+            "a6.clients": WAITS,
+            **DRAWING_WAITS,
+        },
     ),
     wrong(
         "sampling: the temperature is not read",
@@ -404,7 +421,11 @@ MUTANTS = (
                 'default_rng(self.wanted["seed"] or None)',
             ),
         ),
-        {"a6.sampling": "with the seed 0", **DRAWING_WAITS},
+        {
+            "a6.sampling": "with the seed 0",
+            "a6.clients": "One gets another answer than alone",
+            **DRAWING_WAITS,
+        },
     ),
     wrong(
         "sampling: exp of large scores",
@@ -589,6 +610,7 @@ MUTANTS = (
         "stream: the loop goes on",
         (Edit(STREAM, "while not answer.reason and not", "while not"),),
         {"a6.stream": "must stop when the answer has a finish_reason", "a6.clients": WAITS},
+        stops="it ended with TritonModelException",
     ),
     wrong(
         "stream: without the responses that have no text",
@@ -650,26 +672,15 @@ chat_stream = deploy("models/chat_stream").name""",
         {"a6.stream": "it should be refused with an error", "a6.clients": WAITS},
     ),
     wrong(
-        "stream: no end after an error",
+        "stream: the end comes long after an error",  # without an end it could not be unloaded
         (
             Edit(
                 STREAM,
-                "        finally:\n            sender.send(flags=FINAL)",
-                "        else:\n            sender.send(flags=FINAL)",
+                "pb_utils.TritonError.INVALID_ARG))",
+                "pb_utils.TritonError.INVALID_ARG))\n            await asyncio.sleep(9)",
             ),
         ),
         {"a6.stream": "The stream of a top_p of 7 does not end", "a6.clients": WAITS},
-    ),
-    wrong(
-        "stream: the end twice",
-        (
-            Edit(
-                STREAM,
-                "            sender.send(flags=FINAL)",
-                "            sender.send(flags=FINAL)\n            sender.send(flags=FINAL)",
-            ),
-        ),
-        {"a6.stream": "x", "a6.clients": WAITS},
     ),
     wrong(
         "stream: without a cache",
@@ -694,16 +705,18 @@ chat_stream = deploy("models/chat_stream").name""",
             ),
         ),
         {"a6.stream": "one column longer in each step", "a6.clients": WAITS},
+        stops="it ended with TritonModelException",
     ),
     wrong(
-        "clients: the cache is kept in self",
+        "clients: the mask is kept in self",
         (
             Edit(
                 STREAM,
-                "scores, cache = await ask(ids, positions, mask, cache)",
-                "scores, self.cache = await ask(ids, positions, mask, self.cache)",
+                "await ask(ids, positions, mask, cache)",
+                "await ask(ids, positions, self.mask, cache)",
             ),
-            Edit(STREAM, "        cache = np.zeros(", "        self.cache = np.zeros("),
+            Edit(STREAM, "        mask = np.array([[0]", "        self.mask = np.array([[0]"),
+            Edit(STREAM, "mask = np.pad(mask,", "self.mask = np.pad(self.mask,"),
         ),
         {"a6.clients": "what do you keep in self?"},
     ),
@@ -816,7 +829,7 @@ chat_stream = deploy("models/chat_stream").name""",
     wrong(
         "knobs: drawn with top_p 0.95",
         (Edit("a6.vary", "both = [draws(temperature)", "both = [draws(temperature, top_p=0.95)"),),
-        {"a6.knobs": "x"},
+        {"a6.knobs": "is outside of the nucleus of top_p"},
     ),
     wrong(
         "knobs: the padding is in the answers",
