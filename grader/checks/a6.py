@@ -155,9 +155,8 @@ def sampling(server: Probe, me: str, model: str) -> None:
         "Decode all tokens of the answer after each new one, and look for each stop text in the "
         "whole: str.find. The smallest place of all wins.",
         "whole = self.tokenizer.decode(self.tokens); places = [whole.find(stop) for stop in stops "
-        "if stop in whole]; if places: cut whole at min(places), and the reason is stop. What can "
-        "be shown is the rest without a beginning of a stop text at its end: try each length of "
-        "each stop with endswith.",
+        "if stop in whole]; if places: cut whole at min(places), and the reason is stop. Only an "
+        "answer that goes on is cut by self.settled(whole).",
     ),
     read="Read on: class Answer in model_repository/chat_bls/1/sampling.py.",
 )
@@ -173,13 +172,11 @@ def stops(server: Probe, me: str, model: str) -> None:
     hints=(
         "What happens to the other requests of an execute when one row raises? Catch the error "
         "where one request is read.",
-        "read_parameters raises BadRequest with a message; so does Answer for its prompt. "
-        "json.loads takes NaN, too, and True is an int for Python. execute turns each BadRequest "
-        "into a response of its own.",
-        "For each number: refuse a bool and what is neither int nor float; then `if not least <= "
-        "value <= most` (which NaN fails, too); max_tokens and seed must be whole. set(given) - "
-        "known names finds a wrong name. In execute: groups.append(str(error)), and later "
-        "failure(message, pb_utils.TritonError.INVALID_ARG).",
+        "read_parameters raises BadRequest with a message; so should Answer for its prompt, before "
+        "self.most is counted. execute turns each BadRequest into a response of its own.",
+        "In Answer: raise BadRequest if not self.prompt, and if len(self.prompt) >= context. In "
+        "execute: try self.read(request), except BadRequest as error: groups.append(str(error)); "
+        "later failure(message, pb_utils.TritonError.INVALID_ARG) for each group that is a str.",
     ),
     read="Read on: lecture 2, notebook 02, on errors.",
 )

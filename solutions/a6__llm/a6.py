@@ -1,6 +1,6 @@
 # ---
 # title: "Assignment 6: a chat loop, three ways"
-# minutes: 160
+# minutes: 130
 # ---
 
 # %% [markdown]
@@ -12,10 +12,9 @@
 #
 # **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
 # what a token and a stream of responses are (lecture 1, notebook 11; lecture 2, notebook 11);
-# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 160 minutes,
-# in two sittings: 15 for task 1, 80 for task 2, 25 for task 3, 15 for task 4, 25 for task 5. If you
-# have written such a loop before, two hours are enough. If BLS or streams are new to you, read
-# these notebooks first.
+# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 130 minutes,
+# in two sittings: 15 for task 1, 60 for task 2, 20 for task 3, 15 for task 4, 20 for task 5. If BLS
+# or streams are new to you, read these notebooks first.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
@@ -286,8 +285,9 @@ check("a6.sampling", me=me, model=drawing)
 # For the stream of task 3, `add` returns what can be *shown*. A character of which bytes are
 # missing (it decodes to "\ufffd") is kept back, and so is what may be the beginning of a stop text:
 # with `["list", "a li"]`, after "It is a l" only "It is " is shown. If the next token does not go
-# on with a stop text, or if the answer ends, the rest is shown after all. That is `settled`. The
-# check of this part sees whole answers only; `a6.stream` tests what is kept back.
+# on with a stop text, or if the answer ends, the rest is shown after all. `settled` is written: it
+# leaves out what must be kept back. The check of this part sees whole answers only; `a6.stream`
+# tests what is kept back.
 
 # %% kind="solution" id="a6.stop"
 ### BEGIN SOLUTION
@@ -308,8 +308,9 @@ check("a6.stops", me=me, model=ending)
 # whole request is refused; other requests are answered.
 #
 # `null` and `true` are values of another type, and an empty stop text is bad, too. Whether `4.0` is
-# a whole number is up to you. Some of these cases are written already; TODO (bad requests) marks
-# the others, in `read_parameters`, in `Answer` and in `execute`.
+# a whole number is up to you. `read_parameters` is written, and raises `BadRequest`; read it. TODO
+# (bad requests) marks what is missing: the prompt in `Answer`, and a response of its own for each
+# bad request in `execute`.
 
 # %% kind="solution" id="a6.careful"
 ### BEGIN SOLUTION

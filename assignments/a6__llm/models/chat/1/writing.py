@@ -35,9 +35,18 @@ def read_parameters(text):
         raise BadRequest(f"sampling_parameters is not JSON: {error}") from None
     if not isinstance(given, dict):
         raise BadRequest("sampling_parameters is JSON, but not an object")
-    # TODO (bad requests): a name that does not exist; a value that is no number, outside of its
-    # range, or not whole where it must be. As it is, they are all taken.
-    found = {name: given.get(name, default) for name, (default, _, _) in NUMBERS.items()}
+    if unknown := given.keys() - {*NUMBERS, "stop"}:
+        raise BadRequest(f"there is no sampling parameter {min(unknown)!r}")
+    found = {}
+    for name, (default, least, most) in NUMBERS.items():
+        value = given.get(name, default)
+        if value is not None or name in given:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise BadRequest(f"{name} is {value!r}, and not a number")
+            if not least <= value <= most or (name in WHOLE and value != int(value)):
+                raise BadRequest(f"{name} is {value}; it goes from {least} to {most}")
+            value = int(value) if name in WHOLE else value
+        found[name] = value
     stop = given.get("stop", [])
     found["stop"] = [stop] if isinstance(stop, str) else stop
     if not isinstance(stop, str | list) or not all(isinstance(s, str) and s for s in found["stop"]):
@@ -94,7 +103,7 @@ class Answer:
         # self.reason says why the answer has ended; self.most is how many tokens it may have.
         whole = self.tokenizer.decode(self.tokens, skip_special_tokens=True)
         # TODO (stop texts): self.wanted["stop"] is a list of texts. Where one of them stands in
-        # `whole`, the answer ends before it.
+        # `whole`, the answer ends before it; else `settled` says what can be shown.
         if not self.reason:
             whole = self.settled(whole)
         new = whole[len(self.text) :]
@@ -106,6 +115,14 @@ class Answer:
 
         That is a character of which bytes are missing, and what may begin a stop text.
         """
-        # TODO (stop texts): of all beginnings of stop texts with which `whole` ends, leave out the
-        # longest, too.
-        return whole.rstrip("\ufffd")
+        whole = whole.rstrip("\ufffd")
+        begun = max(
+            (
+                length
+                for stop in self.wanted["stop"]
+                for length in range(1, len(stop))
+                if whole.endswith(stop[:length])
+            ),
+            default=0,
+        )
+        return whole[: len(whole) - begun]
