@@ -28,10 +28,11 @@ def check() -> None:
         )
 
 
-def requests_per_second(url: str, body: str, *, connections: int, seconds: float) -> float:
+def requests_per_second(url: str, body: str | None, *, connections: int, seconds: float) -> float:
     """POST `body` to `url` over so many connections, each waiting for its answer.
 
     Args:
+        body: None: GET `url`.
         seconds: how long; wrk takes whole seconds, so it is rounded up.
 
     Returns:
@@ -44,10 +45,11 @@ def requests_per_second(url: str, body: str, *, connections: int, seconds: float
     with tempfile.TemporaryDirectory(prefix="wrk-") as scratch:
         script = Path(scratch) / "post.lua"
         script.write_text(_SCRIPT)
+        posts = [] if body is None else ["-s", str(script)]
         done = subprocess.run(
             ["wrk", "-t1", f"-c{connections}", f"-d{-(-seconds // 1):.0f}s",
-             "--timeout", "10s", "-s", str(script), url],
-            env={**os.environ, "WRK_BODY": body},
+             "--timeout", "10s", *posts, url],
+            env={**os.environ, "WRK_BODY": body or ""},
             capture_output=True,
             text=True,
             timeout=seconds + 60,

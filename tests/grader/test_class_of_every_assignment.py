@@ -99,7 +99,9 @@ def _folder(home: Path, assignment: Assignment, student: str) -> Path:
 
 
 def missed(graded: Graded) -> dict[str, str]:
-    return {c.id: f"{c.status}: {c.rationale}" for c in graded.verdict.checks if c.credit < 1}
+    return {
+        c.id: f"{c.status}: {c.rationale} → {c.help}" for c in graded.verdict.checks if c.credit < 1
+    }
 
 
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
