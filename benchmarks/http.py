@@ -43,12 +43,12 @@ _BATCHING = "dynamic_batching { max_queue_delay_microseconds: 100 }\n"
 class Target:
     """One endpoint under load: where, what to send, how to read the scores in its answer.
 
-    Without a body it is asked by GET, and gives no scores.
+    With an empty body it is asked by GET, and gives no scores.
     """
 
     name: str
     url: str
-    body: str | None
+    body: str
     read: Callable[[Any], Any]
 
 
@@ -98,7 +98,7 @@ def fastapi(settings: Settings) -> Section:
         _peer(peers.FASTAPI, Path(scratch), settings) as targets,
     ):
         health = served.url.partition("/v2/")[0] + "/v2/health/live"
-        bound = Target(BOUND, health, None, lambda answer: None)
+        bound = Target(BOUND, health, "", lambda answer: None)
         found = _rounds([served, bound, *targets], settings)
     goals, bounds = [], []
     for connections, wanted in FASTAPI_GOALS.items():
@@ -232,7 +232,7 @@ def _check(targets: Sequence[Target], onnx: Path) -> None:
     x = models.rows((models.FEATURES,), 1)
     (expected,) = models.session(onnx, 1).run(None, {"x": x})
     for target in targets:
-        answer = services.wait_for_answer(target.url, target.body or "").json()
+        answer = services.wait_for_answer(target.url, target.body).json()
         scores = np.asarray(target.read(answer), dtype=np.float32).reshape(expected.shape)
         if not np.allclose(scores, expected, rtol=1e-5, atol=1e-6):
             raise WorkbookError(f"{target.name} gives other scores than the model itself.")

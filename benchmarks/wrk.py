@@ -28,11 +28,11 @@ def check() -> None:
         )
 
 
-def requests_per_second(url: str, body: str | None, *, connections: int, seconds: float) -> float:
+def requests_per_second(url: str, body: str, *, connections: int, seconds: float) -> float:
     """POST `body` to `url` over so many connections, each waiting for its answer.
 
     Args:
-        body: None: GET `url`.
+        body: what to send; "" makes it a GET.
         seconds: how long; wrk takes whole seconds, so it is rounded up.
 
     Returns:
@@ -45,11 +45,11 @@ def requests_per_second(url: str, body: str | None, *, connections: int, seconds
     with tempfile.TemporaryDirectory(prefix="wrk-") as scratch:
         script = Path(scratch) / "post.lua"
         script.write_text(_SCRIPT)
-        posts = [] if body is None else ["-s", str(script)]
+        posts = ["-s", str(script)] if body else []
         done = subprocess.run(
             ["wrk", "-t1", f"-c{connections}", f"-d{-(-seconds // 1):.0f}s",
              "--timeout", "10s", *posts, url],
-            env={**os.environ, "WRK_BODY": body or ""},
+            env={**os.environ, "WRK_BODY": body},
             capture_output=True,
             text=True,
             timeout=seconds + 60,

@@ -162,7 +162,7 @@ def added(submission: Submission) -> tuple[str, ...]:
         WorkbookError: the notebook cannot be read.
     """
     assignment = submission.assignment
-    given = {assignment.release.name, *cells.manifest(cells.read(assignment.release)).files}
+    given = {assignment.release.name, *assignment.manifest.files}
     return tuple(
         f"{name} ({max(1, (assignment.handout / name).stat().st_size // 1024):,} KB)"
         for name in submission.files
@@ -243,19 +243,19 @@ def check_submission(
         )
         for id in open_tasks
     )
+    sources = _sources(notebook)
     findings.extend(
         Finding(
             "warning",
-            cell.id,
-            f"It has {count} word{'s' * (count != 1)}. A person gives up to "
-            f"{assignment.written[cell.id]:g} points for it.",
+            id,
+            f"It has {count} word{'s' * (count != 1)}. A person gives up to {most:g} points for "
+            "it.",
             "Read again what the task asks for.",
         )
-        for cell in cells.describe(manifest.assignment, notebook).cells
-        if cell.kind == "written"
-        and cell.id in assignment.written
-        and cell.id not in open_tasks
-        and (count := len(re.findall(r"\w+", _text(notebook, cell.id)))) < FEW_WORDS
+        for id, most in assignment.written.items()
+        if id in sources
+        and id not in open_tasks
+        and (count := len(re.findall(r"\w+", sources[id]))) < FEW_WORDS
     )
     if run and not changes:
         findings.extend(_run(assignment, notebook, manifest, set(open_tasks), told))
@@ -413,13 +413,13 @@ def _tasks(notebook: dict[str, Any]) -> dict[str, str]:
     return {id: name for id, name in names.items() if name.startswith("Task")}
 
 
-def _text(notebook: dict[str, Any], id: str) -> str:
-    """The source of the cell with an id."""
-    return next(
-        "".join(cell["source"])
+def _sources(notebook: dict[str, Any]) -> dict[str, str]:
+    """For each cell with an id, its source."""
+    return {
+        dotted(id): "".join(cell["source"])
         for cell in notebook["cells"]
-        if dotted(cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", "")) == id
-    )
+        if (id := cell.get("metadata", {}).get("nbgrader", {}).get("grade_id", ""))
+    }
 
 
 def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
