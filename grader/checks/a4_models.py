@@ -26,8 +26,8 @@ _TELLING = 1_500
 _FEW = 60
 #: Task 10: the mean deviation is at most this share of that of plain fp16.
 SHARE = 0.1
-#: So many times what is allowed is no rounding: for logits; for a mean deviation.
-_FAR, _ASTRAY = 10, 100
+#: So many times the mean deviation that is allowed is no rounding.
+_ASTRAY = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,26 +119,13 @@ def found_at(logits: Array, is_eight: Array) -> float:
     return float((hits * enough).max() / is_eight.sum())
 
 
-def close(got: Array, expected: Array, what: str, tolerance: Tolerance, help: str) -> None:
-    """`require.close`, where only a small difference is explained by rounding."""
-    off = np.abs(got - expected)
-    if (largest := off.max(initial=0)) > _FAR * tolerance.allowed:
-        rows = (off > tolerance.allowed).reshape(len(off), -1).any(axis=1)
-        raise Failure(
-            f"{what[:1].upper()}{what[1:]} differ in {rows.sum()} of {len(off)} rows, by up to "
-            f"{largest:.3g}.",
-            help=help,
-        )
-    require.close(got, expected, what=what, tolerance=tolerance, help=help)
-
-
 def answers(server: Probe, model: str, known: Known, pictures: Array, whose: str) -> None:
     """Fail unless an fp32 model answers what the network answers, one picture or many."""
-    close(
+    require.close(
         _in_parts(server, model, pictures),
         known.network.logits(pictures),
-        f"the logits of {model} for {whose}",
-        known.rounding,
+        what=f"the logits of {model} for {whose}",
+        tolerance=known.rounding,
         help="They are compared with those of the network in eights.pth. Was the file exported "
         "from it, and deployed after that?",
     )
@@ -155,11 +142,11 @@ def answers_in_half(server: Probe, model: str, known: Known, pictures: Array, wh
     everything = known.network.in_half(pictures, everything=True)
     if np.abs(served - everything).mean() < 0.5 * np.abs(expected - everything).mean():
         return
-    close(
+    require.close(
         served,
         expected,
-        f"the logits of {model} for {whose}",
-        known.rounding,
+        what=f"the logits of {model} for {whose}",
+        tolerance=known.rounding,
         help="They are compared with those of the network in eights.pth, with its weights in fp16. "
         "Does the file compute anything else?",
     )
@@ -174,11 +161,11 @@ def _in_parts(server: Probe, model: str, pictures: Array) -> Array:
 def of_pth(known: Known, value: Any) -> Array:
     """The logits of PyTorch that a student handed over; fails unless they are the network's."""
     given = one_per_picture("logits_pth", value, known.logits)
-    close(
+    require.close(
         given,
         known.logits[:, facts.EIGHT],
-        "the values in `logits_pth`",
-        known.rounding,
+        what="the values in `logits_pth`",
+        tolerance=known.rounding,
         help="They are compared with those of the network in eights.pth, for your pictures in "
         "their order. Run the cell of task 5 again, after the last change of `me` or of the file.",
     )

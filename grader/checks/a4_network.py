@@ -27,6 +27,8 @@ SHAPES: dict[str, tuple[int, ...]] = {
 }
 #: How many pictures are computed at once, and how many tell what rounding does.
 _AT_ONCE, _TELLING = 500, 500
+#: So many times as much is no rounding.
+_FAR = 10.0
 #: How much more than on those pictures rounding may do: on others, or with sums in another order.
 _MARGIN = 4
 
@@ -84,6 +86,7 @@ class Network:
             _MARGIN * float(off),
             f"computed in float32 in place of float64, these logits change by up to {off:.1g}, and "
             "sums may be added in another order",
+            far=_FAR,
         )
 
     def _compute(self, pictures: Array, weight: Rounding, result: Rounding) -> Array:

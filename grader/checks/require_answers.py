@@ -57,9 +57,10 @@ def close(got: Any, expected: Any, *, what: str, tolerance: Tolerance, help: str
     off = np.abs(table.astype(np.float64) - expected.astype(np.float64))
     wrong = (off > tolerance.allowed).reshape(len(off) if off.ndim else 1, -1).any(axis=1)
     if wrong.any():
+        why = f" Allowed is {tolerance.allowed:.1g}: {tolerance.because}."
         raise Failure(
             f"{_upper(what)} differ in {int(wrong.sum())} of {len(wrong)} rows, by up to "
-            f"{float(off.max()):.3g}. Allowed is {tolerance.allowed:.1g}: {tolerance.because}.",
+            f"{float(off.max()):.3g}.{why * bool(off.max() <= tolerance.far * tolerance.allowed)}",
             help=help,
         )
 

@@ -76,10 +76,10 @@ def metrics_table(
         shown = ", ".join(wrong[:6]) + (" and others" if len(wrong) > 6 else "")
         verb = "is not that" if len(wrong) == 1 else "are not those"
         right = 1 - len(wrong) / len(cells)
+        why = f", and the scores may differ by {tolerance.allowed:.1g}: {tolerance.because}"
         raise Failure(
             f"{len(wrong)} of {len(cells)} figures in `{name}` {verb} of the served models: "
-            f"{shown}. They may be rounded to {places} places, and the scores may differ by "
-            f"{tolerance.allowed:.1g}: {tolerance.because}.",
+            f"{shown}. They may be rounded to {places} places{why * bool(tolerance.because)}.",
             help=help or "Compute them from what the deployed models answer, on the same rows.",
             credit=partial * right,
         )

@@ -12,6 +12,7 @@ A tolerance carries its reason, which a check says to the student beside the num
 from __future__ import annotations
 
 import dataclasses
+import math
 
 #: The unit roundoff of float32: rounding to float32 changes a number by at most this share of it.
 UNIT = 2.0**-24
@@ -24,10 +25,12 @@ class Tolerance:
     Attributes:
         allowed: the largest absolute difference.
         because: the reason, as the end of a sentence.
+        far: times `allowed`: for a larger difference the reason is no explanation, and is not told.
     """
 
     allowed: float
     because: str
+    far: float = math.inf
 
 
 def float_sum(terms: int, magnitude: float, *, over: str = "") -> Tolerance:

@@ -18,7 +18,7 @@ from grader.authoring import mutants
 from grader.checks import a4 as checks
 from grader.checks import a4_facts as facts
 from grader.checks import a4_files as files
-from grader.checks import a4_half, a4_network, collect, onnx_file, state_dict
+from grader.checks import a4_half, a4_network, collect, onnx_file, require, state_dict
 from grader.checks import a4_models as models
 from grader.checks.a4_network import Network
 from grader.checks.failure import Failure
@@ -242,11 +242,11 @@ def test_the_content_of_no_file(tmp_path: Path) -> None:
 
 
 def test_only_a_small_difference_is_explained_by_rounding() -> None:
-    zeros, allowed = np.zeros((4, 2)), Tolerance(0.01, "numbers are rounded")
-    models.close(zeros + 0.005, zeros, "the logits", allowed, "")
+    zeros, allowed = np.zeros((4, 2)), Tolerance(0.01, "numbers are rounded", far=10)
+    require.close(zeros + 0.005, zeros, what="the logits", tolerance=allowed)
     for off, is_explained in ((0.05, True), (3.0, False)):
         with pytest.raises(Failure, match="differ in 4 of 4 rows, by up to") as told:
-            models.close(zeros + np.array([0, off]), zeros, "the logits", allowed, "")
+            require.close(zeros + np.array([0, off]), zeros, what="the logits", tolerance=allowed)
         assert ("numbers are rounded" in told.value.rationale) == is_explained
 
 
