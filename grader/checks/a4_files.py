@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from . import onnx_file
 from .a4_network import SHAPES, Network
 from .failure import Failure
-from .probe import Array, Probe
+from .probe import Probe
 
 #: How many numbers a file may hold beside the weights: shapes, the camera's two numbers, a limit.
 _MORE = 200
@@ -65,16 +64,16 @@ def all_in_half(server: Probe, model: str) -> None:
     held = onnx_file.numbers(server, model, help=f"Save it as models/{model}/1/model.onnx.")
     single = [one for one in held if one.is_floating and one.type != "FLOAT16"]
     if (numbers := onnx_file.count(single)) > _SINGLE:
-        large = [one for one in _constants(graph(server, model)) if one[1].size > 1]
-        named = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in large)[:300]
-        equal = ", ".join(name for name, tensor in large if np.ptp(tensor) == 0)[:300]
+        large = [one for one in single if one.values.size > 1]
+        named = ", ".join(f"{one.name} {list(one.values.shape)}" for one in large or single)[:300]
+        equal = ", ".join(one.name for one in large if np.ptp(one.values) == 0)[:300]
         help = "The weights of every layer are to be fp16. What else could keep the first layer "
         help += "from multiplying small weights by large counts?"
         if equal:
             help = f"In each of these all numbers are equal, so one is enough: {equal}."
         raise Failure(
             f"{model}/1/model.onnx holds {numbers:,} numbers as {single[0].type}; at most "
-            f"{_SINGLE} may be anything else than FLOAT16. They are in: {named or 'an operator'}.",
+            f"{_SINGLE} may be anything else than FLOAT16. They are in: {named}.",
             help=help,
         )
     fractions = onnx_file.count([one for one in held if one.is_floating])
@@ -89,27 +88,13 @@ def all_in_half(server: Probe, model: str) -> None:
         )
 
 
-def _constants(file: Any) -> Iterator[tuple[str, Array]]:
-    """Name and values of each constant of a file's main graph that is stored in fp32."""
-    import onnx
-
-    tensors = [(one.name, one) for one in file.graph.initializer]
-    for node in file.graph.node:
-        tensors += [
-            (node.output[0], a.t) for a in node.attribute if node.output and a.HasField("t")
-        ]
-    for name, tensor in tensors:
-        if tensor.data_type == onnx.TensorProto.FLOAT:
-            yield name, onnx.numpy_helper.to_array(tensor)
-
-
 def compares_with(server: Probe, model: str, limit: float) -> None:
     """Fail where a file holds a threshold rounded to fp16, and not the threshold itself."""
     try:
         held = [one for one in onnx_file.numbers(server, model) if one.is_floating]
     except Failure:
         return
-    single = {(one.type == "FLOAT16", float(one.values[0])) for one in held if one.values.size == 1}
+    single = {(one.type == "FLOAT16", one.values.item()) for one in held if one.values.size == 1}
     with np.errstate(over="ignore"):
         exact, rounded = float(np.float32(limit)), float(np.float16(limit))
     if exact != rounded and (True, rounded) in single and (False, exact) not in single:

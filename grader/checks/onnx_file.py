@@ -29,11 +29,13 @@ class Numbers:
 
     Attributes:
         type: the type in which it is stored, as ONNX calls it: "FLOAT", "FLOAT16", "INT64".
-        values: its numbers, one after the other: float64.
+        values: its numbers: float64, in the tensor's own shape.
+        name: its own, or that of the first output of the node that holds it; "" for neither.
     """
 
     type: str
     values: Array
+    name: str = ""
 
     @property
     def is_floating(self) -> bool:
@@ -74,7 +76,7 @@ def numbers(server: Probe, model: str, *, help: str = "") -> list[Numbers]:
         graph = onnx.load_from_string(data)
     except Exception:  # whatever a file of a student's makes protobuf raise
         raise Failure(f"{where} is no ONNX file.", help=help) from None
-    return [_read(tensor, where) for tensor in _tensors(graph)]
+    return [_read(name, tensor, where) for name, tensor in _tensors(graph)]
 
 
 def count(held: Sequence[Numbers], *types: str) -> int:
@@ -98,27 +100,37 @@ def holds(held: Sequence[Numbers], type: str, tensor: Array, *, apart: float) ->
     return any(
         one.type == type
         and one.values.size == wanted.size
-        and np.allclose(np.sort(one.values), wanted, rtol=apart, atol=1.2e-7)
+        and np.allclose(np.sort(one.values, axis=None), wanted, rtol=apart, atol=1.2e-7)
         for one in held
     )
 
 
-def _tensors(message: Any) -> Iterator[Any]:
-    """All `TensorProto` in a message of protobuf, and lists of floats as such."""
+def _tensors(message: Any, holder: str = "") -> Iterator[tuple[str, Any]]:
+    """Name and `TensorProto` of all tensors in a message of protobuf, and of all lists of floats.
+
+    Args:
+        message: any part of a model.
+        holder: the first output of the node that the message is a part of.
+    """
     import onnx
 
     if isinstance(message, onnx.TensorProto):
-        yield message
+        yield holder or message.name, message
         return
+    if isinstance(message, onnx.NodeProto):
+        holder = next(iter(message.output), "")
+    if isinstance(message, onnx.GraphProto):
+        holder = ""
     for field, value in message.ListFields():
         if field.name == "floats":
-            yield onnx.helper.make_tensor("floats", onnx.TensorProto.FLOAT, [len(value)], value)
+            single = onnx.TensorProto.FLOAT
+            yield holder, onnx.helper.make_tensor("", single, [len(value)], value)
         elif field.message_type is not None:
             for part in value if isinstance(value, Sequence) else [value]:
-                yield from _tensors(part)
+                yield from _tensors(part, holder)
 
 
-def _read(tensor: Any, where: str) -> Numbers:
+def _read(name: str, tensor: Any, where: str) -> Numbers:
     import onnx
 
     kind = onnx.TensorProto.DataType.Name(tensor.data_type)
@@ -133,4 +145,4 @@ def _read(tensor: Any, where: str) -> Numbers:
             values = np.zeros(values.size)
     except Exception:
         raise Failure(f"{where} holds a tensor that cannot be read.") from None
-    return Numbers(kind, values.astype(np.float64).ravel())
+    return Numbers(kind, values.astype(np.float64), name)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -342,6 +343,20 @@ def reachable(server: Triton, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_URL", server.url)
 
 
+@pytest.fixture
+def left_over(sample: Assignment, server: Triton) -> Iterator[str]:
+    """A model of the student's that is on the server, and that no cell deploys."""
+    own = sample.handout / "models" / "left_over"
+    (own / "1").mkdir(parents=True)
+    (own / "1" / "model.py").write_text("class TritonPythonModel:\n    pass\n")
+    (own / "config.pbtxt").write_text('backend: "python"\n')
+    shutil.copytree(own, server.repository / own.name)
+    server.load(own.name)
+    yield own.name
+    server.unload(own.name)
+    shutil.rmtree(server.repository / own.name)
+
+
 @pytest.mark.usefixtures("reachable")
 class TestRun:
     """With a server, in a real kernel."""
@@ -402,23 +417,13 @@ class TestRun:
         assert ("error", "a9.root") in findings
 
     def test_a_model_that_only_the_server_has_from_before_is_missed(
-        self, sample: Assignment, done: dict[str, Any], server: Triton
+        self, sample: Assignment, done: dict[str, Any], server: Triton, left_over: str
     ) -> None:
         """Where marks are given, only what the notebook deploys is there."""
-        own = sample.handout / "models" / "left_over"
-        (own / "1").mkdir(parents=True)
-        (own / "1" / "model.py").write_text("class TritonPythonModel:\n    pass\n")
-        (own / "config.pbtxt").write_text('backend: "python"\n')
-        shutil.copytree(own, server.repository / own.name)
-        server.load(own.name)
-        try:
-            (error,) = submit.check_submission(sample).errors
-            assert error.where == "models/left_over"
-            assert 'deploy("models/left_over")' in error.todo
-            assert server.ready(own.name)  # as it was before
-        finally:
-            server.unload(own.name)
-            shutil.rmtree(server.repository / own.name)
+        (error,) = submit.check_submission(sample).errors
+        assert error.where == f"models/{left_over}"
+        assert f'deploy("models/{left_over}")' in error.todo
+        assert server.ready(left_over)  # as it was before
 
     @pytest.mark.parametrize(
         ("status", "level", "words"),
@@ -458,15 +463,23 @@ class TestRun:
         path.write_text(text)
         assert list(submit._outcome("a9.doubled", path)) == []
 
-    def test_a_kernel_that_ends_is_an_error(self, sample: Assignment, done: dict[str, Any]) -> None:
+    def test_a_kernel_that_ends_is_an_error(
+        self, sample: Assignment, done: dict[str, Any], server: Triton, left_over: str
+    ) -> None:
         tagged(done, "a9.root")["source"] = "import os\nos._exit(1)"
         save(sample, done)
         (error,) = submit.check_submission(sample).errors
         assert error.where == "a9.root"
         assert "kernel ended" in error.what
+        assert server.ready(left_over)
 
     def test_a_cell_without_an_end_is_an_error(
-        self, sample: Assignment, done: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+        self,
+        sample: Assignment,
+        done: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch,
+        server: Triton,
+        left_over: str,
     ) -> None:
         monkeypatch.setattr(submit, "CELL_SECONDS", 2)
         tagged(done, "a9.root")["source"] = "while True: pass"
@@ -474,3 +487,4 @@ class TestRun:
         (error,) = submit.check_submission(sample).errors
         assert error.where == "a9.root"
         assert "took more than" in error.what
+        assert server.ready(left_over)

@@ -496,6 +496,7 @@ def _run(
     try:
         client.execute()
     except CellTimeoutError:
+        _load_again(deployed)
         yield Finding(
             "error",
             _place(clean, place),
@@ -504,6 +505,7 @@ def _run(
         )
         return
     except DeadKernelError:
+        _load_again(deployed)
         yield Finding(
             "error",
             _place(clean, place),
@@ -527,7 +529,14 @@ def _run(
             else "Restart the kernel, run all cells, and mend this one. The cells after it were "
             "run all the same, and what is said of their checks may change.",
         )
-    yield from _not_deployed(deployed)
+    for name in _load_again(deployed):
+        yield Finding(
+            "error",
+            f"models/{name}",
+            "The notebook does not deploy this model when it is run from top to bottom. It was "
+            "on your server from before; where marks are given it is not.",
+            f'Write deploy("models/{name}") into the task\'s cell.',
+        )
     raised = {places[index] for index, _ in failed[1:]}
     for id in (cell.id for cell in manifest.cells if cell.kind == "check"):
         path = reports / f"{id}.json"
@@ -557,23 +566,18 @@ def _unload(assignment: Assignment) -> list[str]:
     return ready
 
 
-def _not_deployed(names: list[str]) -> Iterator[Finding]:
-    """Say which of the models are not back after the run, and load them again."""
+def _load_again(names: list[str]) -> list[str]:
+    """Load those models again that the run did not bring back; returns their names."""
     from ..server import connect
 
+    missing = []
     with contextlib.suppress(ServerError), connect() as server:
         for name in names:
-            if server.ready(name):
-                continue
-            with contextlib.suppress(WorkbookError):
-                server.load(name)
-            yield Finding(
-                "error",
-                f"models/{name}",
-                "The notebook does not deploy this model when it is run from top to bottom. It was "
-                "on your server from before; where marks are given it is not.",
-                f'Write deploy("models/{name}") into the task\'s cell.',
-            )
+            if not server.ready(name):
+                missing.append(name)
+                with contextlib.suppress(WorkbookError):
+                    server.load(name)
+    return missing
 
 
 def _outcome(id: str, path: Path) -> Iterator[Finding]:
