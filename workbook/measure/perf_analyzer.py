@@ -64,9 +64,10 @@ def perf(
         protocol: `grpc`, or `http` (with binary tensors; add `--input-tensor-format=json` and
             `--output-tensor-format=json` to `options` for JSON).
         batch_size: rows in each request.
-        input_data: `random`, `zero`, the path of a JSON file or folder in perf_analyzer's own
-            format, or arrays by input name (one example without the batch dimension, or a list
-            of examples that are sent in turn).
+        input_data: `random` (random bits: floating-point inputs hold NaN, and numbers so small
+            that a processor computes with them slowly), `zero`, the path of a JSON file or folder
+            in perf_analyzer's own format, or arrays by input name (one example without the batch
+            dimension, or a list of examples that are sent in turn).
         shape: dimensions for inputs with variable ones, without the batch dimension.
         streaming: one gRPC stream per connection, as decoupled models need.
         sequence_length: requests in a sequence, for sequence models (perf_analyzer varies it by
