@@ -33,10 +33,12 @@ SERVED = "Triton, dynamic batching"
 BOUND = "Triton's health endpoint, no inference"
 
 #: What gave most on two cores, in runs beside each other. One instance: batches answer faster than
-#: two processes that take turns on the cores (100 against 130 us of processor time a request at 16
-#: connections). A delay of 100 us: enough for requests that are already on their way to join the
-#: batch (another tenth less); with 300 us and more, requests wait for company that does not come.
-_BATCHING = "dynamic_batching { max_queue_delay_microseconds: 100 }\n"
+#: two processes that take turns on the cores. A delay of 50 us: enough for requests that are
+#: already on their way to join the batch; with 300 us, requests wait for others that do not come.
+_BATCHING = "dynamic_batching { max_queue_delay_microseconds: 50 }\n"
+#: A thread of the HTTP endpoint for each core, as FastAPI has a worker for each. The default of 8
+#: is for servers with more cores, and for loads, each of which occupies a thread.
+_OPTIONS = (f"--http-thread-count={CORES}",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,7 @@ def batching(settings: Settings) -> Section:
         for number, file in enumerate(files.values()):
             _place(scratch / "models", f"batched_{number}", file, batched=True)
             _place(scratch / "models", f"single_{number}", file, batched=False)
-        with Triton(scratch / "models", cache=0) as server:
+        with Triton(scratch / "models", cache=0, options=_OPTIONS) as server:
             for number, (shown, file) in enumerate(files.items()):
                 batched = _target(server, f"batched_{number}", f"{shown}, batching", file)
                 single = _target(server, f"single_{number}", f"{shown}, none", file)
@@ -112,8 +114,9 @@ def fastapi(settings: Settings) -> Section:
     return Section(
         "fastapi",
         "Triton against FastAPI over HTTP",
-        "A model of one layer, one row a request as JSON, wrk on the same cores. FastAPI: uvicorn "
-        f"with {CORES} worker processes, uvloop and httptools ({', '.join(peers.FASTAPI.pins)}). "
+        "A model of one layer, one row a request as JSON, wrk on the same cores. Triton: "
+        f"{_OPTIONS[0]}, one instance. FastAPI: uvicorn with {CORES} worker processes, uvloop and "
+        f"httptools ({', '.join(peers.FASTAPI.pins)}). "
         "The health endpoint reads no body and infers nothing: what Triton's HTTP front end and "
         "wrk can do on these cores, and so a bound for every model. Of the best FastAPI it is "
         f"{' and '.join(bounds)} connections. {_how(settings)}",
@@ -164,7 +167,7 @@ def _triton(scratch: Path) -> Iterator[Target]:
     """A server with the model of one layer, batched."""
     onnx = models.one_layer(scratch)
     _place(scratch / "models", "one_layer", onnx, batched=True)
-    with Triton(scratch / "models", cache=0) as server:
+    with Triton(scratch / "models", cache=0, options=_OPTIONS) as server:
         target = _target(server, "one_layer", SERVED, onnx)
         _check([target], onnx)
         yield target

@@ -25,6 +25,7 @@ _PRELOADED = tuple(
         "forkserver.c",
         "load_calls.c",
         "huge_inputs.c",
+        "answers_together.c",
         "failed_models.cc",
         "revive.cc",
     )
