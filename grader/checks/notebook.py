@@ -154,10 +154,9 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
     admitted = backends(found.id.partition(".")[0])
     with server, contextlib.closing(Probe(server, backends=admitted)) as probe:
         result = _evaluated(found, probe, values)
-        edited = _edited(values.get("model"), server.repository)
-    if result.status == "waits":
-        return result, ""
-    if not edited:
+        notes = [_edited(value, server.repository) for value in values.values()]
+        edited = next(filter(None, notes), "")
+    if result.status == "waits" or not edited:
         return result, ""
     if result.credit == 0:
         return result, f"Note: {edited} Deploy the folder again."
@@ -194,34 +193,49 @@ def _no_credit(found: Check, status: Status, rationale: str, help: str) -> Check
 
 def _not_in_models(model: Any) -> tuple[str, str] | None:
     """What is wrong and what to do where a model is none of the folders that are handed in."""
-    folder = Path("models")
-    if not isinstance(model, str) or not folder.is_dir():
-        return None  # the check itself says what is wrong with it
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    if model in names:
-        return None
+    names = _models()
+    if not isinstance(model, str) or not names or model in names:
+        return None  # where it is no text, the check itself says what is wrong with it
     return (
         f"{model} is not in models/, so it would not be handed in. There are: {', '.join(names)}.",
         "Deploy a folder of models/, and hand over the name that deploy returns.",
     )
 
 
-def _edited(model: Any, repository: Path) -> str:
-    """A sentence where a file of `models/<model>` differs from the deployed copy, else "".
+def _models() -> list[str]:
+    """The names of the folders that are handed in."""
+    folder = Path("models")
+    return (
+        sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    )
 
-    This happens when a file was changed after the deploy, and when the last deploy failed. In the
-    second case the server still uses the copy of an earlier deploy.
+
+def _edited(model: Any, repository: Path) -> str:
+    """A sentence where a file of `models/<model>` is not what is deployed, else "".
+
+    This happens when a file was changed or deleted after the deploy, and when the last deploy
+    failed. In the second case the server still uses the copy of an earlier deploy.
     """
-    if not isinstance(model, str):
+    if model not in _models():
         return ""
-    folder = Path("models", model)
+    folder, deployed = Path("models", model), repository / model
     try:
-        for path in folder.rglob("[!.]*"):
-            copy = repository / model / path.relative_to(folder)
-            if "__pycache__" in path.parts:
-                continue
-            if copy.is_file() and path.is_file() and not filecmp.cmp(path, copy, shallow=False):
+        for path in _files(folder):
+            copy = deployed / path.relative_to(folder)
+            if copy.is_file() and not filecmp.cmp(path, copy, shallow=False):
                 return f"`{path}` differs from what is deployed."
+        since = deployed.stat().st_ctime
+        for copy in _files(deployed):
+            path = folder / copy.relative_to(deployed)
+            # What the model itself has written is newer than the deploy.
+            if not path.exists() and copy.stat().st_mtime <= since:
+                return f"`{path}` is deployed, and is not in your folder any more."
     except (OSError, ValueError):  # it cannot be read, or the name is not that of a folder
         return ""
     return ""
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of a model's folder, without hidden ones and what Python compiled."""
+    found = sorted(folder.rglob("[!.]*"))
+    return [path for path in found if path.is_file() and "__pycache__" not in path.parts]

@@ -8,6 +8,8 @@ import dataclasses
 import inspect
 import json
 import re
+import shutil
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -304,6 +306,31 @@ def test_a_folder_that_was_edited_is_noted(tmp_path: Path, monkeypatch: pytest.M
     panel = Panel(result, note=note)
     assert "differs from what is deployed" in str(panel)
     assert "differs from what is deployed" in panel._repr_html_()
+
+
+@pytest.mark.parametrize("gone", ["1/xgboost.json", "config.pbtxt", "1"])
+def test_a_file_that_is_deployed_and_gone_is_noted(
+    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, staged, deployed = (
+        tmp_path / n for n in ("models/forest", "copy", "repository/forest")
+    )
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "xgboost.json").write_text("{}")
+    (folder / "config.pbtxt").write_text('backend: "fil"\n')
+    shutil.copytree(folder, staged, copy_function=shutil.copy)
+    deployed.parent.mkdir()
+    staged.rename(deployed)
+    (folder / gone).rename(tmp_path / "aside")
+    note = notebook._edited("forest", deployed.parent)
+    assert "is deployed, and is not in your folder any more" in note
+    assert gone in note
+    (tmp_path / "aside").rename(folder / gone)
+    time.sleep(0.02)
+    (deployed / "1" / "counts.txt").write_text("7")  # by the model itself
+    (folder / ".gitkeep").touch()
+    assert notebook._edited("forest", deployed.parent) == ""
 
 
 @pytest.mark.parametrize(("credit", "says"), [(1, "passes"), (0.5, "earns a part"), (0, "")])
