@@ -488,8 +488,8 @@ def submit(
         return
     if yours := submit.added(submission):
         shown = ", ".join(yours[:12]) + f" and {len(yours) - 12} more" * (len(yours) > 12)
-        out.print(f"  Your own files in it: {escape(shown)}.", soft_wrap=True)
-        out.print("  If one of them does not belong to a model, delete it and submit again.")
+        out.print(f"  Made while you worked: {escape(shown)}.", soft_wrap=True)
+        out.print("  If one of them belongs to no model, delete it and submit again.")
     if run:
         out.print(f"  {submit.points(submission)}")
 

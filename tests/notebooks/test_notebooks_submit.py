@@ -64,7 +64,7 @@ def test_finished_work_is_zipped_with_notebook_and_models(
     path = sample.handout / "a9__sample.zip"
     assert str(path) in finished.stdout
     listed = "models/forest/1/xgboost.json (1 KB), models/forest/run.sh (1 KB)."
-    assert f"Your own files in it: {listed}" in finished.stdout
+    assert f"Made while you worked: {listed}" in finished.stdout
     with zipfile.ZipFile(path) as packed:
         assert packed.namelist() == [
             "a9.ipynb",
@@ -224,7 +224,7 @@ def test_the_points_that_can_be_had(sample: Assignment, done: dict[str, Any]) ->
     assert f"for up to {words:g} of {words:g} points more" in said
     empty = submit.Finding("warning", "a9.why", submit._NOT_BEGUN)
     said = submit.points(submit.Submission(sample, findings=(passed, empty)))
-    assert f"for up to 0 of {words:g} points more" in said
+    assert f"The {words:g} points for answers in words are lost" in said
 
 
 def test_an_answer_of_few_words_is_worth_another_look(
@@ -391,6 +391,17 @@ class TestRun:
         tagged(done, "a9.double")["source"] = "def double(number):\n    return root + number"
         save(sample, done)
         assert found(sample, run=True) == [("warning", "a9.root"), ("warning", "a9.doubled")]
+
+    def test_an_error_after_a_bonus_that_is_not_begun_is_an_error(
+        self, sample: Assignment, done: dict[str, Any], release: dict[str, Any]
+    ) -> None:
+        """What need not be done is no reason for it."""
+        tagged(done, "a9.root")["source"] = "x = 16\n# Your code here.\nroot = ..."
+        tagged(done, "a9.double")["source"] = "def double(number):\n    return nubmer"
+        task = next(cell for cell in done["cells"] if "".join(cell["source"]) == "## Task 1")
+        task["source"] = "## Task 1, a bonus"
+        save(sample, done)
+        assert ("error", "a9.doubled") in found(sample, run=True)
 
     def test_an_error_in_a_task_that_was_begun_is_its_own(
         self, sample: Assignment, done: dict[str, Any]

@@ -149,8 +149,10 @@ def points(submission: Submission) -> str:
         f"{sum(checks.values()):g} points. For the marks they run again outside of the notebook, "
         "on data that you have not seen."
     )
-    if words:
+    if by_hand:
         text += f" A person reads what you wrote, for up to {by_hand:g} of {words:g} points more."
+    elif words:
+        text += f" The {words:g} points for answers in words are lost: none of them is written."
     return text
 
 
@@ -517,7 +519,10 @@ def _run(
     kinds = {cell.id: cell.kind for cell in manifest.cells}
     if failed:
         index, message = failed[0]
-        waits = any(id in open_tasks and kinds[id] == "solution" for id in places[: index + 1])
+        waits = any(
+            id in open_tasks and kinds[id] == "solution" and not _is_bonus(notebook, id)
+            for id in places[: index + 1]
+        )
         # What a student wrote in a cell is the first to look at, whatever came before it.
         written = kinds.get(places[index]) == "solution" and places[index] not in open_tasks
         yield Finding(
