@@ -172,8 +172,8 @@ def classes(server: Probe, me: str, model: str, library: Array) -> None:
         "the last of them; the best one is found by comparing missed, then alarms.",
         "alarms = [int(((benign <= t) & (cancer.y_test == 1)).sum()) for t in GRID]; then "
         "kept = [k for k, a in enumerate(alarms) if a <= 0.1 * (cancer.y_test == 1).sum()], "
-        "rule = GRID[max(kept)], threshold = GRID[min(kept, key=lambda k: (missed[k], alarms[k], "
-        "-k))]. Write it into config.pbtxt and deploy again.",
+        "rule = GRID[max(kept)], threshold = GRID[min(kept, key=by_mistakes)]. Write it into "
+        "config.pbtxt and deploy again.",
     ),
     read="Read on: `print(*zip(GRID, missed, alarms), sep='\\n')` shows your table.",
 )
@@ -420,8 +420,8 @@ def versions(server: Probe, me: str, model: str, first: Array, third: Array, pla
     hints=(
         "Do it once for one delay: deploy_with, one ask_together that is not counted, then five "
         "counts and ten single requests. After that put it into a loop.",
-        "np.median takes the median of a list. time.perf_counter() before and after "
-        "ask(forest, cancer.x_test[:1]) times one request, in seconds.",
+        "np.median takes the median of a list. milliseconds(forest, cancer.x_test[:1]) times one "
+        "request.",
         "For each delay: deploy_with(delay), ask_together(…); then runs.append(int(np.median("
         "[count_executions(forest, cancer.x_test) for _ in range(5)]))) and the same for lonely.",
     ),

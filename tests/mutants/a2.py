@@ -623,12 +623,12 @@ MUTANTS = (
     ),
     Mutant(
         "delays: seconds in place of milliseconds",
-        (Edit("a2.vary", "return 1000 * (", "return 1 * ("),),
+        (Edit("a2.vary", "float(np.median(times))", "float(np.median(times)) / 1000"),),
         {"a2.delays": "With a delay of 500 µs"},
     ),
     Mutant(
         "delays: microseconds in place of milliseconds",
-        (Edit("a2.vary", "return 1000 * (", "return 1e6 * ("),),
+        (Edit("a2.vary", "float(np.median(times))", "float(np.median(times)) * 1000"),),
         {"a2.delays": "over a second longer than the delay"},
     ),
     Mutant(
