@@ -216,7 +216,7 @@ def _edited(model: Any, repository: Path) -> str:
     This happens when a file was changed or deleted after the deploy, and when the last deploy
     failed. In the second case the server still uses the copy of an earlier deploy.
     """
-    if model not in _models():
+    if not isinstance(model, str) or model not in _models():
         return ""
     folder, deployed = Path("models", model), repository / model
     try:

@@ -297,7 +297,8 @@ def test_a_folder_that_was_edited_is_noted(tmp_path: Path, monkeypatch: pytest.M
         (folder / "xgboost.json").write_text("{}")
     repository = tmp_path / "repository"
     assert notebook._edited("forest", repository) == ""
-    assert notebook._edited(["forest"], repository) == ""
+    for value in (["forest"], np.zeros(3), 0.5, None, "", "."):
+        assert notebook._edited(value, repository) == ""
     assert notebook._edited("verdict", repository) == ""
     (tmp_path / "models/forest/1/xgboost.json").write_text("[]")
     note = notebook._edited("forest", repository)
