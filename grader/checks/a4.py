@@ -42,11 +42,10 @@ _MOSTLY = 0.7
     "a4.weights",
     server=False,
     hints=(
-        "The network takes brightness, and the camera gives counts. Write down what the first "
-        "layer computes from (counts - black) / gain, and sort it: what is multiplied by the "
-        "counts, and what is left over?",
-        "w * (x - black) / gain + b is (w / gain) * x + (b - black * sum(w) / gain): each of the "
-        "16 filters has a sum of its own. net.features[0] has weight, (16, 1, 3, 3), and bias.",
+        "net.features[0] has weight, of the shape (16, 1, 3, 3), and bias, of the shape (16,). "
+        "Divide the weight first: the new bias needs the new weight.",
+        "Each of the 16 filters has a sum of its own. So the sum goes over the last three "
+        "dimensions of the weight, and leaves the first: its shape is that of bias.",
         "with torch.no_grad(): first.weight /= camera.gain; then first.bias -= camera.black * "
         'first.weight.sum((1, 2, 3)). At the end torch.save(net.state_dict(), "eights.pth").',
     ),
@@ -74,6 +73,7 @@ def weights(server: Probe, me: str, pth: Array) -> None:
 )
 def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
     """The server answers with your network in fp32: counts in, two logits out."""
+    files.of_task(model, "eights_fp32")
     known = models.known(me, pth)
     _is_served(server, model, f"Mend models/{model}/config.pbtxt, and deploy the folder again.")
     files.same(server, model, known.network, "FLOAT")
@@ -95,6 +95,7 @@ def fp32(server: Probe, me: str, pth: Array, model: str) -> None:
 )
 def fp16(server: Probe, me: str, pth: Array, model: str) -> None:
     """The server answers with your network in fp16, and clients need not know."""
+    files.of_task(model, "eights_fp16")
     known = models.known(me, pth)
     keep = "keep_io_types=True keeps fp32 outside. The config is that of eights_fp32."
     _is_served(server, model, keep)
@@ -155,14 +156,13 @@ def logits(
     needs=("a4.weights",),
     server=False,
     hints=(
-        "between(logits_pth) gives all thresholds that are worth a try. For each of them: how many "
-        "pictures have a logit above it, and how many of those show an eight?",
-        "The second number, divided by the first, is the precision. It goes up and down, so look "
-        "at all thresholds. Among those with 0.9 or more, the one that finds the most eights has "
-        "the highest recall.",
-        "hits = np.array([(camera.is_eight & (logits_pth > t)).sum() for t in tries]); called = "
-        "np.array([(logits_pth > t).sum() for t in tries]); where hits >= 0.9 * called the "
-        "precision is enough. Take a threshold with the most hits among these.",
+        "try_all(logits_pth, camera.is_eight) gives for each threshold how many pictures lie above "
+        "it, and how many of those show an eight. Which of the two is divided by the other?",
+        "hits / above is the precision. It goes up and down, so look at all thresholds. Among "
+        "those with 0.9 or more, the one that finds the most eights has the highest recall.",
+        "limits, above, hits = try_all(logits_pth, camera.is_eight); np.where(hits / above >= 0.9, "
+        "hits, 0) holds the hits where the precision is enough. Take the limit at the place of the "
+        "largest, np.argmax(…).",
     ),
     read="Read on: scikit-learn's documentation, `precision_recall_curve`; it calls rows positive "
     "at or above a threshold.",
@@ -197,8 +197,8 @@ def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: 
     found = int(is_eight[called].sum())
     if found < most:
         raise Failure(
-            f"Above {limit:.4g} the precision is {precision:.4f}, and {found} of the "
-            f"{is_eight.sum()} eights are found. A lower threshold has a precision of at least "
+            f"Above {limit:.4g} the precision is {precision:.4f}, and the verdicts find {found} of "
+            f"the {is_eight.sum()} eights. A lower threshold has a precision of at least "
             "0.9, too, and finds more.",
             help="The verdict is eight where the logit is above the threshold: at the threshold "
             "itself it is not. The precision goes up and down: look at all thresholds.",
@@ -375,10 +375,12 @@ def _has_all(name: str, table: Any, rows: Mapping[str, str]) -> None:
     hints=(
         "For one model: how many verdicts differ from PyTorch's, if its threshold is moved a "
         "little? Draw that number against the threshold, near the one you have.",
-        "It changes only where the threshold passes a logit of this model. So it is enough to try "
-        "between(logits_fp16), all that differ. PyTorch's own threshold stays.",
-        "tries = between(logits_fp16); count = [((logits_fp16 > t) != (logits_pth > "
-        "threshold)).sum() for t in tries]; take the t with the smallest count, np.argmin(count).",
+        "try_all(logits_fp16, logits_pth > threshold) counts the pictures above each threshold, "
+        "and how many of them PyTorch calls eights. PyTorch's own threshold stays. Two kinds of "
+        "verdicts differ: eights for the model alone, and eights for PyTorch alone.",
+        "limits, above, hits = try_all(logits_fp16, truth), where truth is logits_pth > threshold; "
+        "above - hits are eights for the model alone, truth.sum() - hits for PyTorch alone. Take "
+        "the limit where the sum of both is smallest: np.argmin.",
     ),
     read="Read on: lecture 2, notebook 13, section Another threshold.",
 )
@@ -439,6 +441,7 @@ def closest(
 )
 def mended(server: Probe, me: str, pth: Array, model: str) -> None:
     """All weights are fp16, and the logits deviate by a tenth as much as before, or less."""
+    files.of_task(model, "eights_mended")
     config = require.backend(server, model, "onnxruntime")
     known = models.known(me, pth)
     require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS, help=_TYPES)
@@ -451,12 +454,11 @@ def mended(server: Probe, me: str, pth: Array, model: str) -> None:
     "a4.production",
     needs=("a4.weights",),
     hints=(
-        "A verdict is a second output of the file. PyTorch can export a module that returns two "
-        "things: the logits, and a comparison of one of them with a number.",
-        "class Decider(torch.nn.Module) with forward(self, image): logits = self.net(image); "
-        "return logits, logits[:, 1:] > self.limit. output_names has two names then, and the "
-        "config two outputs: the second is TYPE_BOOL with dims: [ 1 ].",
-        'export(Decider().eval(), "models/eights/1/model.onnx", output_names=["logits", '
+        "Decider(network, limit) is a module that returns the logits and the verdict. Which "
+        "network and which threshold does it get for the variant that you have chosen?",
+        "Export it as you exported that network. output_names has two names then, and the config "
+        "two outputs: the second is TYPE_BOOL with dims: [ 1 ].",
+        'export(Decider(net, chosen).eval(), "models/eights/1/model.onnx", output_names=["logits", '
         '"verdict"], …). For a variant in fp16 halve this file at the end, with "Slice" and '
         '"Greater" in the op_block_list as well. In the config: max_batch_size 1000, both outputs, '
         "and dynamic_batching { }.",
@@ -473,6 +475,7 @@ def production(
     chosen: float,
 ) -> None:
     """The model in production decides itself, and at most one verdict in 1,000 is another one."""
+    files.of_task(model, "eights")
     known = models.known(me, pth)
     scores, limit = models.of_pth(known, logits_pth), _number("threshold", threshold)
     own = _number("chosen", chosen)
@@ -501,7 +504,7 @@ def production(
         raise Failure(
             f"{differ} of {len(scores):,} verdicts differ from PyTorch's at the threshold of task "
             f"6; the customer accepts {allowed}.",
-            help=files.cut(server, model)
+            help=files.large(server, model)
             or "Which file, and which threshold, came closest to PyTorch?",
         )
     files.compares_with(server, model, own)

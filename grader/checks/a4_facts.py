@@ -44,6 +44,8 @@ FIGURES = (
 #: What stands in `engine` as long as there is no TensorRT engine.
 NOT_ATTEMPTED = "not attempted"
 ENGINE = "eights_tensorrt"
+#: The models of all tasks.
+MODELS = ("eights_fp32", "eights_fp16", ENGINE, "eights_mended", "eights")
 
 #: A thermal camera: what it sees is a small signal on top of its own warmth. In counts, both drawn
 #: for each student.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from . import a4_facts as facts
 from . import onnx_file
 from .a4_network import SHAPES, Network
 from .failure import Failure
@@ -20,6 +21,22 @@ _SINGLE = 8
 _BESIDE, _WHOLE = 8, 40
 #: Where the converter cuts numbers that are larger, unless `max_finite_val` says otherwise.
 _CUT = 10_000.0
+#: No weight and no bias of a folded network is larger than this; black is.
+_LARGE = 4_096.0
+
+
+def of_task(model: Any, wanted: str) -> None:
+    """Fail where the model of another task was handed over; a name of the student's own is none.
+
+    Args:
+        model: what was handed over.
+        wanted: the model that the task is about.
+    """
+    if model in facts.MODELS and model != wanted:
+        raise Failure(
+            f"This task is about models/{wanted}, and {model} was handed over.",
+            help=f'Deploy that folder, and hand over its name: deploy("models/{wanted}").name.',
+        )
 
 
 def same(server: Probe, model: str, network: Network, type: str) -> None:
@@ -36,7 +53,7 @@ def same(server: Probe, model: str, network: Network, type: str) -> None:
     others = [h for h in held if h.is_floating and h.type != type and h.values.size > _SINGLE]
     if others:
         raise Failure(
-            f"{model}/1/model.onnx holds {sum(h.values.size for h in others):,} numbers as "
+            f"{model}/1/model.onnx holds {onnx_file.count(held, others[0].type):,} numbers as "
             f"{others[0].type}; its weights should be {type}.",
             help="Is it the file that the task asks for, and deployed after you made it?",
         )
@@ -62,6 +79,11 @@ def _weights() -> int:
 def all_in_half(server: Probe, model: str) -> None:
     """Fail unless a file's weights are all fp16, and are no more than the network has."""
     held = onnx_file.numbers(server, model, help=f"Save it as models/{model}/1/model.onnx.")
+    if not onnx_file.count(held, "FLOAT16"):
+        raise Failure(
+            f"{model}/1/model.onnx holds no number as FLOAT16: it is not converted.",
+            help="Run halve on the exported file first, and deploy the folder again.",
+        )
     single = [one for one in held if one.is_floating and one.type != "FLOAT16"]
     if (numbers := onnx_file.count(single)) > _SINGLE:
         large = [one for one in single if one.values.size > 1]
@@ -119,16 +141,35 @@ def graph(server: Probe, model: str) -> Any:
     return onnx.load_from_string((server.server.repository / model / "1/model.onnx").read_bytes())
 
 
-def cut(server: Probe, model: str) -> str:
-    """A sentence where a file holds 10,000 in fp16, which the converter has cut; else ""."""
+def large(server: Probe, model: str) -> str:
+    """What to do where a file holds a large number in fp16, such as black; else "".
+
+    The converter has cut it, or the operator that it belongs to runs in fp16.
+    """
     try:
+        file = graph(server, model)
         held = onnx_file.numbers(server, model)
     except Failure:
         return ""
-    if not any(one.type == "FLOAT16" and (np.abs(one.values) == _CUT).any() for one in held):
+    found = [
+        (one.name, float(np.abs(one.values).max()))
+        for one in held
+        if one.type == "FLOAT16" and one.values.size and _LARGE < np.abs(one.values).max() < np.inf
+    ]
+    if not found:
         return ""
+    name, number = found[0]
+    what = f"{model}/1/model.onnx holds the number {number:,.0f} in fp16"
+    if number == _CUT:
+        return (
+            f"{what}: to this the converter cuts larger numbers, with a warning. Convert with "
+            "halve, and keep the operator that this number belongs to in fp32 (op_block_list): "
+            "then its constant stays fp32 as well."
+        )
+    users = (str(node.op_type)[:40] for node in file.graph.node if name in node.input)
     return (
-        f"{model}/1/model.onnx holds the number {_CUT:,.0f} in fp16: to this the converter cuts "
-        "larger numbers, with a warning. Convert with halve, and keep the operator that this "
-        "number belongs to in fp32 (op_block_list): then its constant stays fp32 as well."
+        f"{what}, where neighbouring numbers are {np.spacing(np.float16(number)):g} apart. The "
+        f"{next(users, 'operator')} that uses it is itself computed in fp16: with fp16 arithmetic, "
+        "as on a GPU, the counts are rounded to such steps as well. Which operators have to stay "
+        "in fp32?"
     )

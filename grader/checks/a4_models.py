@@ -28,6 +28,10 @@ _FEW = 60
 SHARE = 0.1
 #: So many times the mean deviation that is allowed is no rounding.
 _ASTRAY = 100
+#: Between these lies the mean size of the first layer's trained weights: it is about 0.2.
+_TRAINED = (0.05, 1.0)
+#: How a message about a layer begins of which only one half is folded.
+_HALF = "The network of `pth` finds hardly any eights in your camera's counts:"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,25 +86,47 @@ def known(me: str, pth: Any) -> Known:
 
 
 def _half_folded(camera: facts.Camera, network: Network) -> None:
-    """Fail if a network finds eights once the other half of the first layer is folded, too."""
+    """Fail if a network finds eights once one half of the first layer is folded as it should be."""
     weight, bias = (network.weights[f"features.0.{name}"] for name in ("weight", "bias"))
-    for done, missing, change in (
-        (
-            "weight",
-            "bias",
-            {"features.0.bias": bias - camera.black * weight.sum((1, 2, 3))},
-        ),
-        ("bias", "weight", {"features.0.weight": weight / np.float32(camera.gain)}),
-    ):
-        if found_at(Network(network.weights | change).logits(camera.pictures), camera.is_eight) > (
-            LEAST_FOUND
-        ):
+    if np.abs(weight).mean() > _TRAINED[1] / camera.gain:
+        if _finds(camera, network, weight=weight / np.float32(camera.gain)):
             raise Failure(
-                f"The network of `pth` finds hardly any eights in your camera's counts: the "
-                f"{done} of features.0 is folded, and its {missing} is not.",
-                help="Write down what the layer computes from (counts - black) / gain. Both its "
-                "weight and its bias become others.",
+                f"{_HALF} the bias of features.0 is right, and its weight is not.",
+                help="The weight becomes another one as well: see the formula in the task.",
             )
+        return
+    if np.abs(weight).mean() < _TRAINED[0] / camera.gain:  # divided by gain more than once
+        return
+    sums = weight.sum((1, 2, 3))
+    for subtracted, help in (
+        (0 * sums, "The bias becomes another one as well: see the formula in the task."),
+        (
+            np.full_like(sums, weight.sum()),
+            "From all biases the same number was subtracted: black times the sum over all 16 "
+            "filters. Each filter has a sum of its own.",
+        ),
+        (
+            sums / camera.gain,
+            "Gain was divided by twice: the sum is that of the new weight, which is divided by "
+            "gain already.",
+        ),
+        (
+            sums * camera.gain,
+            "The sum is that of the new weight, which is divided by gain, and not of the old one.",
+        ),
+        (-sums, "Black times the sum is subtracted, and not added."),
+    ):
+        if _finds(camera, network, bias=bias + camera.black * (subtracted - sums)):
+            raise Failure(
+                f"{_HALF} the weight of features.0 is right, and its bias is not.", help=help
+            )
+
+
+def _finds(camera: facts.Camera, network: Network, **first: Array) -> bool:
+    """Whether a network finds eights in counts, with another weight or bias of its first layer."""
+    changed = {f"features.0.{name}": tensor for name, tensor in first.items()}
+    logits = Network(network.weights | changed).logits(camera.pictures)
+    return found_at(logits, camera.is_eight) > LEAST_FOUND
 
 
 @functools.lru_cache(maxsize=4)
@@ -272,7 +298,7 @@ def deviates_less(server: Probe, model: str, known: Known, pictures: Array, whos
         raise Failure(
             f"On {whose} the logits of {model} deviate by {off:.2g} on average: {off / plain:.2f} "
             f"times as much as with all weights in fp16 as they are. At most {SHARE:g} is wanted.",
-            help=files.cut(server, model) or sizes,
+            help=files.large(server, model) or sizes,
         )
 
 
@@ -289,7 +315,8 @@ def deviates_less_in_half(server: Probe, model: str, known: Known) -> None:
             f"Computed with fp16 arithmetic, as on a GPU, the logits of {model} deviate by "
             f"{off:.2g} on average; at most {SHARE * plain:.2g} is wanted. (Most CPUs compute in "
             "fp32 what the file has as fp16, so your server may not show it.)",
-            help="Follow a picture through the operators of the file: where does the first Cast to "
+            help=files.large(server, model)
+            or "Follow a picture through the operators of the file: where does the first Cast to "
             "fp16 stand, and how far apart are the numbers of fp16 there? See "
             "np.spacing(np.float16(13000)).",
         )

@@ -346,3 +346,13 @@ def test_plots_of_part_answers(value: Any) -> None:
             if name in cell.source:
                 exec(compile(cell.source, "plot", "exec"), space | good | {name: value})
     matplotlib.pyplot.close("all")
+
+
+def test_all_thresholds() -> None:
+    """Also of a tensor with a gradient; equal scores have no threshold between them."""
+    (cell,) = (c for c in notebooks.read(ASSIGNMENT.source).cells if c.id == "a4.try")
+    space: dict[str, Any] = {"np": np, "torch": torch}
+    space["logits_pth"] = torch.tensor([3.0, 1.0, 2.0, 1.0], requires_grad=True)
+    exec(compile(cell.source, cell.id, "exec"), space)
+    tried = space["try_all"](space["logits_pth"], np.array([True, True, False, False]))
+    assert [one.tolist() for one in tried] == [[1.5, 2.5], [2, 1], [1, 1]]

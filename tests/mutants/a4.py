@@ -59,7 +59,36 @@ MUTANTS = (
     Mutant(
         "weights: the bias forgotten",
         (Edit("a4.fold", "first.bias -= ", "0 * "),),
-        {"a4.weights": "the weight of features.0 is folded, and its bias is not", **AFTER_WEIGHTS},
+        {
+            "a4.weights": "the weight of features.0 is right, and its bias is not. → The bias "
+            "becomes another one",
+            **AFTER_WEIGHTS,
+        },
+    ),
+    Mutant(
+        "weights: the sum over all filters",
+        (Edit("a4.fold", "sum((1, 2, 3))", "sum()"),),
+        {
+            "a4.weights": "its bias is not. → From all biases the same number was subtracted",
+            **AFTER_WEIGHTS,
+            **dict.fromkeys(("a4.threshold", *FIGURES[1:], "a4.production"), NOTHING),
+        },
+        stops="empty sequence",  # all logits are equal
+    ),
+    Mutant(
+        "weights: the sum of the new weight, divided by gain once more",
+        (Edit("a4.fold", "-= camera.black *", "-= camera.black / camera.gain *"),),
+        {"a4.weights": "its bias is not. → Gain was divided by twice", **AFTER_WEIGHTS},
+    ),
+    Mutant(
+        "weights: the sum of the old weight",
+        (Edit("a4.fold", "-= camera.black *", "-= camera.black * camera.gain *"),),
+        {"a4.weights": "its bias is not. → The sum is that of the new weight", **AFTER_WEIGHTS},
+    ),
+    Mutant(
+        "weights: added to the bias",
+        (Edit("a4.fold", "first.bias -=", "first.bias +="),),
+        {"a4.weights": "its bias is not. → Black times the sum is sub", **AFTER_WEIGHTS},
     ),
     Mutant(
         "weights: the weight forgotten",
@@ -71,7 +100,7 @@ MUTANTS = (
                 "first.weight.sum((1, 2, 3)) / camera.gain",
             ),
         ),
-        {"a4.weights": "the bias of features.0 is folded, and its weight is not", **AFTER_WEIGHTS},
+        {"a4.weights": "the bias of features.0 is right, and its weight is not", **AFTER_WEIGHTS},
     ),
     Mutant(
         "weights: the cell that folds ran twice",
@@ -107,6 +136,12 @@ MUTANTS = (
         (Edit("a4.export", ', output_names=["logits"]', ""),),
         {**NO_FP32, "a4.fp16": NOTHING},
         stops="logits",
+    ),
+    Mutant(
+        "fp32: no comma, so dynamic_shapes is no tuple",
+        (Edit("a4.export", 'Dim("batch")},)', 'Dim("batch")})'),),
+        NO_EXPORT,
+        stops="dynamic_shapes is a dict; a tuple with an entry per input is wanted",
     ),
     Mutant(
         "fp32: small batches",
@@ -150,7 +185,7 @@ MUTANTS = (
     Mutant(
         "fp16: the fp32 file",
         (Edit("a4.convert", _HALVE, _FROM_FP32),),
-        {"a4.fp16": "5,376 numbers as FLOAT; its weights should be FLOAT16", **AFTER_FP16},
+        {"a4.fp16": "5,378 numbers as FLOAT; its weights should be FLOAT16", **AFTER_FP16},
     ),
     one(
         "fp16: the first layer left in fp32",
@@ -172,6 +207,11 @@ MUTANTS = (
             **NO_LOGITS,
         },
         stops="FP16",
+    ),
+    Mutant(
+        "fp16: the model of task 2",
+        (Edit("a4.convert", 'fp16 = deploy("models/eights_fp16").name', "fp16 = fp32"),),
+        {"a4.fp16": "is about models/eights_fp16, and eights_fp32 was handed over", **AFTER_FP16},
     ),
     # -- logits ------------------------------------------------------------------------------------
     one(
@@ -210,34 +250,40 @@ MUTANTS = (
     one(
         "threshold: the highest accuracy",
         "a4.choose",
-        "np.argmax(np.where(enough, hits, 0))",
-        "np.argmax(2 * hits - called)",
+        "np.argmax(np.where(precision >= 0.9, hits, 0))",
+        "np.argmax(2 * hits - above)",
         {"a4.threshold": "It should be at least 0.9", **AFTER_BOTH},
     ),
     Mutant(
         "threshold: the first place where the precision is 0.9",
-        (Edit("a4.choose", "np.argmax(np.where(enough, hits, 0))", "np.flatnonzero(enough)[-1]"),),
-        {"a4.threshold": "A lower threshold", **AFTER_BOTH},
+        (
+            Edit(
+                "a4.choose",
+                "np.argmax(np.where(precision >= 0.9, hits, 0))",
+                "np.flatnonzero(precision >= 0.9)[-1]",
+            ),
+        ),
+        {"a4.threshold": "of the 608 eights. A lower threshold", **AFTER_BOTH},
     ),
     one(
         "threshold: a probability",
         "a4.choose",
-        "threshold = float(tries[best])",
-        "threshold = float(1 / (1 + np.exp(-tries[best])))",
+        "threshold = float(limits[best])",
+        "threshold = float(1 / (1 + np.exp(-limits[best])))",
         {"a4.threshold": "this looks like a threshold for probabilities", **AFTER_BOTH},
     ),
     one(
         "threshold: that of >=, a picture's own logit",
         "a4.choose",
-        "float(tries[best])",
-        "float(min(logits_pth[logits_pth > tries[best]]))",
+        "float(limits[best])",
+        "float(min(logits_pth[logits_pth > limits[best]]))",
         {"a4.threshold": "is the logit of a picture"},
     ),
     one(
         "threshold: on the logit of the next picture",
         "a4.choose",
-        "float(tries[best])",
-        "float(max(logits_pth[logits_pth < tries[best]]))",
+        "float(limits[best])",
+        "float(max(logits_pth[logits_pth < limits[best]]))",
         {"a4.threshold": "is the logit of a picture"},
     ),
     # -- changed -----------------------------------------------------------------------------------
@@ -289,7 +335,11 @@ MUTANTS = (
                 "def row(scores):",
                 "truth = camera.is_eight\n\n\ndef row(scores):",
             ),
-            Edit("a4.move", "def differing", "truth = logits_pth > threshold\n\n\ndef differing"),
+            Edit(
+                "a4.move",
+                "nearest, left = {}",
+                "truth = logits_pth > threshold\nnearest, left = {}",
+            ),
         ),
         {"a4.figures": "true positive of fp32"},
     ),
@@ -329,29 +379,29 @@ MUTANTS = (
     one(
         "closest: PyTorch's own threshold",
         "a4.move",
-        "tries = [threshold, *between(scores)]",
-        "tries = [threshold]",
+        "np.argmin(differing)",
+        "np.argmin(np.abs(limits - threshold))",
         {"a4.closest": "another verdict than PyTorch; with another threshold, fewer"},
     ),
     one(
         "closest: a precision of 0.9 for each model",
         "a4.move",
-        "min(tries, key=lambda limit: differing(scores, limit))",
-        "min(t for t in tries[1:] if camera.is_eight[scores > t].mean() >= 0.9)",
+        "np.argmin(differing)",
+        "np.argmax(try_all(scores, camera.is_eight)[2] >= 0.9 * above)",
         {"a4.closest": "another verdict than PyTorch; with another threshold, fewer"},
     ),
     one(
         "closest: the former count",
         "a4.move",
-        "left[name] = differing(scores, nearest[name])",
-        "left[name] = differing(scores, threshold)",
+        "int(differing[best])",
+        "int(((scores > threshold) != truth).sum())",
         {"a4.closest": "`left['fp16']` is"},
     ),
     one(
         "closest: lists in place of counts",
         "a4.move",
-        "differing(scores, nearest[name])\nprint",
-        "[]\nprint",
+        "int(differing[best])",
+        "[]",
         {"a4.closest": "`left['fp32']` is empty. → It is a count: how many verdicts of"},
     ),
     # -- mended ------------------------------------------------------------------------------------
@@ -367,6 +417,27 @@ MUTANTS = (
             Edit("a4.mend", 'op_block_list=["Sub", "Div"]', 'op_block_list=["Conv"]'),
         ),
         {"a4.mended": "than FLOAT16. They are in: features.0.weight [16, 1, 3, 3]"},
+    ),
+    Mutant(
+        "mended: not converted",
+        (Edit("a4.mend", "halve(mended_file, ", "0 and halve(mended_file, "),),
+        {"a4.mended": "holds no number as FLOAT16: it is not converted. → Run halve"},
+    ),
+    Mutant(
+        "mended: the subtraction in fp16",
+        (
+            Edit(
+                "a4.mend",
+                'op_block_list=["Sub", "Div"]',
+                'op_block_list=["Div"], max_finite_val=65504',
+            ),
+        ),
+        {"a4.mended": "apart. The Sub that uses it is itself computed in fp16"},
+    ),
+    Mutant(
+        "mended: the model of task 3",
+        (Edit("a4.mend", 'mended = deploy("models/eights_mended").name', "mended = fp16"),),
+        {"a4.mended": "is about models/eights_mended, and eights_fp16 was handed over"},
     ),
     one(
         "mended: black as a picture",
@@ -445,7 +516,7 @@ MUTANTS = (
             Edit("a4.mend", "(image - camera.black) / camera.gain", "(image - 13264.0) / 32.0"),
             Edit("a4.mend", 'op_block_list=["Sub", "Div"]', "max_finite_val=65504.0"),
         ),
-        {"a4.mended": "Computed with fp16 arithmetic, as on a GPU, the logits"},
+        {"a4.mended": "your server may not show it.) → eights_mended/1"},
     ),
     one(
         "mended: an operator that is not computed in fp16",
@@ -477,7 +548,7 @@ MUTANTS = (
     ),
     Mutant(
         "production: the verdict is the larger logit",
-        (Edit("a4.decide", "logits[:, 1:] > self.limit", "logits[:, 1:] > logits[:, :1]"),),
+        (Edit("a4.decider", "logits[:, 1:] > self.limit", "logits[:, 1:] > logits[:, :1]"),),
         {"a4.production": "verdicts of eights are not"},
     ),
     one(
@@ -499,7 +570,7 @@ MUTANTS = (
         "production: the threshold stays in the notebook",
         (
             Edit("a4.decide", '["logits", "verdict"]', '["logits"]'),
-            Edit("a4.decide", "return logits, logits[:, 1:] > self.limit", "return logits"),
+            Edit("a4.decide", "Decider(net, chosen).eval()", "net"),
             Edit(
                 EIGHTS,
                 'output {\n  name: "verdict"\n  data_type: TYPE_BOOL\n  dims: [ 1 ]\n}\n',
@@ -507,6 +578,13 @@ MUTANTS = (
             ),
         ),
         {"a4.production": "no output 'verdict'"},
+    ),
+    one(
+        "production: the model of task 10",
+        "a4.decide",
+        'eights = deploy("models/eights").name',
+        "eights = mended",
+        {"a4.production": "is about models/eights, and eights_mended was handed over"},
     ),
     Mutant(
         "production: black is cut",
@@ -603,12 +681,17 @@ MUTANTS = (
         right=True,
     ),
     Mutant(
+        "right: PyTorch's logits as a tensor",
+        (Edit("a4.ask", "[:, 1].numpy()", "[:, 1]"),),
+        right=True,
+    ),
+    Mutant(
         "right: of equally good thresholds the highest",
         (
             Edit(
                 "a4.choose",
-                "np.argmax(np.where(enough, hits, 0))",
-                "np.flatnonzero(enough & (hits == hits[enough].max()))[-1]",
+                "np.argmax(np.where(precision >= 0.9, hits, 0))",
+                "len(hits) - 1 - np.argmax(np.where(precision >= 0.9, hits, 0)[::-1])",
             ),
         ),
         right=True,
