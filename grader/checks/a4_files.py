@@ -32,7 +32,7 @@ def of_task(model: Any, wanted: str) -> None:
         model: what was handed over.
         wanted: the model that the task is about.
     """
-    if model in facts.MODELS and model != wanted:
+    if isinstance(model, str) and model in facts.MODELS and model != wanted:
         raise Failure(
             f"This task is about models/{wanted}, and {model} was handed over.",
             help=f'Deploy that folder, and hand over its name: deploy("models/{wanted}").name.',
