@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.marking import starts_processes
-from tests.scheduling import Scheduling
+from tests.scheduling import Scheduling, in_order
 from workbook.server import Triton
 
 # A test that takes long on a busy machine is not wrong.
@@ -42,10 +42,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes: `make check` leaves it out."""
+    """Mark what starts processes: `make check` leaves it out. Begin with what takes longest."""
     for item in items:
         if starts_processes(item):
             item.add_marker("server")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        places = in_order([item.nodeid for item in items])
+        items.sort(key=lambda item: places[item.nodeid])
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,21 @@
 
 The tests of a file share a server, so one worker runs them all. Those of test_assignments.py are
 the same for each assignment, and take minutes: there each assignment goes to a worker of its own.
+What takes longest is begun first, so that no worker is busy long after the others have ended.
 """
 
 from __future__ import annotations
 
+import collections
 import re
+from collections.abc import Sequence
 
 from xdist.scheduler import LoadFileScheduling
 
 #: The file whose tests are shared by assignment. They have its name in their parameters.
 PER_ASSIGNMENT = "tests/grader/test_assignments.py"
+#: A group that takes a quarter of an hour with few tests.
+LONGEST = f"{PER_ASSIGNMENT}::a6__llm"
 _NAME = re.compile(r"\ba\d+__[a-z0-9_]+")
 
 
@@ -32,6 +37,24 @@ def group(nodeid: str) -> str:
     file, _, test = nodeid.partition("::")
     found = _NAME.search(test) if file == PER_ASSIGNMENT else None
     return f"{file}::{found[0]}" if found else file
+
+
+def in_order(nodeids: Sequence[str]) -> dict[str, int]:
+    """Each test's place in the run: the longest group, then groups of many tests, then others.
+
+    Args:
+        nodeids: of all tests, in the order of their files.
+    """
+    groups = [group(nodeid) for nodeid in nodeids]
+    tests = collections.Counter(groups)
+    first = {name: place for place, name in reversed(list(enumerate(groups)))}
+
+    def place(number: int) -> tuple[bool, int, int, int]:
+        name = groups[number]
+        return name != LONGEST, -tests[name], first[name], number
+
+    places = sorted(range(len(nodeids)), key=place)
+    return {nodeids[number]: rank for rank, number in enumerate(places)}
 
 
 class Scheduling(LoadFileScheduling):

@@ -32,3 +32,19 @@ def test_tests_of_assignments_are_shared_by_assignment() -> None:
     assert alone == {f"{FILE}::test_there_are_assignments"}
     named = {scheduling.group(id) for id in found} - {FILE}
     assert named == {f"{FILE}::{assignment.name}" for assignment in assignments.find()}
+
+
+def test_the_longest_comes_first_and_then_groups_of_many_tests() -> None:
+    few, many = "tests/a/test_few.py", "tests/b/test_many.py"
+    tests = [f"{few}::test_1", f"{FILE}::test_solution[a2__forest]"]
+    tests += [f"{many}::test_{number}" for number in range(3)]
+    tests += [f"{FILE}::test_solution[a6__llm]", f"{FILE}::test_mutant[a2__forest: b]"]
+    places = scheduling.in_order(tests)
+    assert sorted(tests, key=lambda test: places[test]) == [
+        f"{FILE}::test_solution[a6__llm]",
+        *(f"{many}::test_{number}" for number in range(3)),
+        f"{FILE}::test_solution[a2__forest]",
+        f"{FILE}::test_mutant[a2__forest: b]",
+        f"{few}::test_1",
+    ]
+    assert assignments.named("a6").name in scheduling.LONGEST
