@@ -10,6 +10,9 @@
 #
 # A *backend* computes models of one kind. Document 000, the slides that this lecture follows, has three tables: relevant backends, their names, which to take when. We try them.
 
+# %% [markdown]
+# Three more documents come later: 002, slides about acceleration; 003, a practitioner's guide; 004, a page about Llama 2.
+
 # %%
 import functools
 
@@ -60,8 +63,9 @@ print(*matrix.loc[matrix["here"] == "refused", "words"], sep="\n")
 matrix[["here", *setup.FIELDS, "kind"]]
 
 # %% [markdown]
-# The two that are refused need an NVIDIA GPU: [TensorRT](10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](11__llm_backends.ipynb) loads it. The server fills in `platform` and file names.
-#
+# The two that are refused need an NVIDIA GPU: [TensorRT](10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](11__llm_backends.ipynb) loads it. The server fills in `platform` and, where a backend has one, the name of its file. FIL and DALI look for names of their own: `xgboost.json` (by `model_type`) and `model.dali` or `dali.py`; vLLM reads `model.json`.
+
+# %% [markdown]
 # ## Two fields for one thing
 #
 # A config says `backend`, or `platform`, or both. Document 000 lists eleven platforms (20 s to try them):
@@ -137,7 +141,8 @@ on_cpu = which[which["upstream, x86"].str.contains("CPU")]
 lost = set(on_cpu.index[on_cpu["this server"] == "refused"])
 claim(
     len(on_cpu) == 8 and not lost,
-    f"{len(on_cpu)} of {len(which)} kinds compute on a CPU. Refused here: {lost or 'none of them'}.",
+    f"{len(on_cpu)} of {len(which)} kinds compute on a CPU. Of these, this server refused "
+    f"{lost or 'none'}.",
     "Look at the table of the first section: which model was refused?",
     premise=setup.loaded_here(matrix),
     id="map.which",
@@ -182,7 +187,7 @@ task("map.names", server=lab, models=models)
 # ## What to remember
 #
 # - `backend` names the part of Triton that computes. Five platforms are left; each stands for a backend and its format.
-# - `/v2/models/M/config` says how a model is served: `runtime` names a library, or a stand-in's `model.py`.
+# - `/v2/models/M/config` says how a model is served. In the table above `runtime` is `model.py` for each stand-in, and empty for the library of the Python backend.
 # - Each image has its own set of backends. Look at yours.
 
 # %% [markdown]

@@ -290,17 +290,17 @@ claim(
 )
 
 # %% [markdown]
-# The backend makes numpy's copy of each input on the CPU before `execute`, used or not (`pb_tensor.cc`); DLPack saves nothing.
+# The backend makes numpy's copy of each input on the CPU before `execute` (`pb_tensor.cc`); DLPack saves nothing.
 #
-# > **Errata.** `preferred_memory` brings an answer [to the CPU](https://github.com/triton-inference-server/python_backend#business-logic-scripting). Write `error=` before `TritonError(…)`. The document's `raise` fails the whole execution.
+# > **Errata.** `preferred_memory` brings an answer [to the CPU](https://github.com/triton-inference-server/python_backend#business-logic-scripting). Write `error=` before `TritonError(…)`. Its `raise` fails the whole execution.
 #
 # ## Instances, and the other formats
 #
-# Each instance is a process. Here they share imports; on a *plain* server each imports torch.
+# Instances are processes. Here they share imports; on a *plain* server, as in NVIDIA's container, each imports torch.
 
 # %%
 costs = setup.instances(lab, "focus_python", (1, 4))
-with laboratory(models, only=[], plain=True) as plain:  # 1 to 3 minutes
+with laboratory(models, only=[], plain=True) as plain:  # half a minute to 3
     imports = setup.instances(plain, "focus_python", (1, 4))
 net = setup.in_process(models / "focus_python")
 row = attempt(lambda: formats.add(lab, "focus_python", "Python", net), lambda row: row.repeated)
@@ -317,7 +317,7 @@ formats.table()
 # %% [markdown]
 # The last table grows with each notebook: pictures per second, 1 and 8 requests under way, and in-process; a logit's largest difference from PyTorch's. Its `memory` is higher, since it is measured after 200 answers. `repeated: no` means: disturbed.
 #
-# `KIND_GPU` is refused without a GPU. With one, the code moves its network there (not verified).
+# `KIND_GPU` is refused without a GPU. With one, the code moves its network there, by `args["model_instance_kind"]` and `args["model_instance_device_id"]` (not verified).
 #
 # ## Five mistakes
 

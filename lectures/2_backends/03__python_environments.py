@@ -22,7 +22,7 @@ from workbook.lessons.setups.python_models import refusal
 interpreter = sys.executable  # this notebook's Python
 models = folder("environments")  # run again, it empties this notebook's folder
 setup.repository(models)  # makes an environment: up to half a minute
-home = setup.model(models, "grade_2")  # a config and an empty version 1
+home = setup.model(models, "grade_2")  # a config and a program
 lab = laboratory(models, only=["square", "grade_1"])
 setup.ask(lab, "grade_1")  # version of the package, version of Python, where it lies
 
@@ -33,6 +33,7 @@ setup.ask(lab, "grade_1")  # version of the package, version of Python, where it
 
 # %%
 # %%writefile {home}/1/model.py
+# the program of grade_2, written anew
 import numpy as np
 import sharpness
 import triton_python_backend_utils as pb
@@ -133,7 +134,7 @@ used = sorted({setup.ask(lab, name)[2] for name in ("grade_2", "grade_3")})  # w
 # %%
 # !mkdir -p {home}/env && tar -xzf {home}/env.tar.gz -C {home}/env
 setup.use(home, "$$TRITON_MODEL_DIRECTORY/env")
-folder_s = setup.seconds(lab, "grade_2")
+from_folder = {f"folder, {when}": setup.seconds(lab, "grade_2") for when in ("first", "again")}
 
 # %%
 from workbook import measure
@@ -147,15 +148,15 @@ claim(
     premise=setup.unpacked(costs),
     id="environments.again",
 )
-print(pd.Series({**costs, "folder": folder_s}, name="seconds until ready").round(2))
+print(pd.Series({**costs, **from_folder}, name="seconds until ready").round(2))
 measure.processes(lab).query("process == 'stub'")[["model", "memory_mb"]].round()
 
 # %% [markdown]
-# The last load of `grade_2` named the unpacked [*folder*](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments).
+# The last loads named the unpacked [*folder*](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments). A first load also compiles Python files.
 #
 # ## Where an archive works
 #
-# A venv has no standard library: `pyvenv.cfg` names the Python that made it. The archive needs that Python at the same path. A conda environment holds its interpreter; conda-pack makes it movable. Document 000's script; we replace wget and conda by programs that only create files:
+# A venv has no standard library: it needs the Python that made it, at the same path (`pyvenv.cfg`). A conda environment holds its interpreter; conda-pack makes it movable. Document 000's script; we replace wget and conda by programs that only create files:
 
 # %%
 print(setup.SCRIPT.format(folder="/tmp/conda_env"))
@@ -253,7 +254,7 @@ task("environments.strict", server=lab, models=models)
 #
 # - `EXECUTION_ENV_PATH` gives a model packages of its own, as an archive or a folder, while the other models keep answering.
 # - The stub, the environment and `libpython` must be of one Python version.
-# - An archive is unpacked once per server and file. Unpack it yourself, and the first load is faster.
+# - An archive is unpacked once per server and file; a folder is not unpacked at all.
 
 # %% [markdown]
 # ## Check yourself

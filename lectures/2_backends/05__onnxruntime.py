@@ -103,11 +103,11 @@ claim(
 pd.DataFrame({"dynamo=True": setup.graph(new), "dynamo=False": setup.graph(old)})
 
 # %% [markdown]
-# `external_data=False` puts the weights into `model.onnx` itself. Otherwise they are in `model.onnx.data`, beside it.
+# Take the new one; PyTorch calls the other *legacy*. `external_data=False` puts the weights into `model.onnx`. Otherwise they are beside it, in `model.onnx.data`.
 #
 # ## What it fills in
 #
-# The backend reads names, types and shapes from the file. It completes a config of one line: `max_batch_size` is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size), and there is one instance per GPU, or two on the CPU. Then we write our own:
+# From the file, the backend completes a config of one line: `max_batch_size` is the backend's [default](https://github.com/triton-inference-server/onnxruntime_backend#default-max-batch-size), and there is one instance per GPU, or two on the CPU. Then we write our own:
 
 # %%
 from tritonclient import grpc
@@ -183,10 +183,10 @@ predict(
 )
 
 # %%
-settings = {  # the arena keeps memory for the next request
+settings = {
     "default": "",
     **{f"level {n}": f"optimization {{ graph {{ level: {n} }} }}" for n in (-1, 1, 2)},
-    **variants.each({"intra_op_thread_count": 2, "execution_mode": 1, "enable_mem_arena": 0}),
+    **variants.each({"intra_op_thread_count": 2, "execution_mode": 1}),
 }
 each = variants.add(models, "focus_onnx", settings)  # measured in 10 seconds, or in a minute
 times = lessons.attempt(lambda: variants.measure(lab, each, pictures[:8]), variants.repeated)
@@ -202,7 +202,7 @@ claim(
 times.round(1)
 
 # %% [markdown]
-# `execution_mode` 1 runs branches of a graph side by side. Ours has none, so it only costs. Level 1 gains little here; level 0 more.
+# Two threads help where a second core is free. `execution_mode` 1 runs branches of a graph side by side. Ours has none: nothing is gained.
 #
 # ## One session, node by node
 #

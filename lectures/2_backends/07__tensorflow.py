@@ -282,7 +282,7 @@ claim(
 table
 
 # %% [markdown]
-# OpenVINO's difference is larger where the processor computes in bf16 ([06](06__openvino.ipynb)); verdicts near the threshold may then change.
+# OpenVINO's difference is larger where the processor computes in bf16 ([06](06__openvino.ipynb)); verdicts near the threshold may then change. `spread`: the better measurement over the other.
 #
 # On GPUs nothing of this was verified. In containers up to 25.02 TensorFlow keeps the memory that it once took, until the server ends ([FAQ](https://github.com/triton-inference-server/tensorflow_backend#how-does-the-tensorflow-backend-manage-gpu-memory)).
 #
@@ -312,7 +312,7 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# `unsure` is a SavedModel with two signatures: one answers with logits, `chances` with probabilities. Make the server answer with probabilities: `TF_SIGNATURE_DEF`, one of the backend's [parameters](https://github.com/triton-inference-server/tensorflow_backend#parameters), chooses a signature. Change the config (a new cell with `%%writefile {models}/unsure/config.pbtxt`), and load it: `lab.load("unsure")`.
+# `unsure` is a SavedModel with two signatures: one answers with logits, `chances` with probabilities. Make the server answer with probabilities: `TF_SIGNATURE_DEF`, one of the backend's [parameters](https://github.com/triton-inference-server/tensorflow_backend#parameters), chooses a signature; its output has another name, too. Change the config (a new cell with `%%writefile {models}/unsure/config.pbtxt`), and load it: `lab.load("unsure")`.
 
 # %%
 setup.two_signatures(models, focus)  # keeps a folder that is there

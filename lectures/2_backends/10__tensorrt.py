@@ -85,7 +85,7 @@ claim(
 # %% [markdown]
 # ## A command line
 #
-# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is document 002's command, option by option:
+# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is the command of document 002, slides about acceleration, option by option:
 
 # %%
 options = setup.explain(setup.COMMAND)

@@ -6,12 +6,14 @@
 # %% [markdown]
 # # LLM backends
 #
-# **Question.** A language model writes token by token, and its answers differ in length. Which backends of Triton are made for that, what do they need, and what do they gain over Transformers in a Python model?
+# **Question.** A language model writes token by token, and its answers differ in length. Which backends are made for that, what do they need, and gain over Transformers in a Python model?
 #
-# Each engine of vLLM takes up to 3 GB of memory here; two run at a time.
+# Each engine of vLLM takes up to 3 GB here; two run at a time, beside that of `make lab`: stop it.
 
 # %%
 import time
+
+from IPython.display import display
 
 from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, task
 from workbook.lessons.setups import documented, llm_documents, llm_measured
@@ -20,6 +22,7 @@ from workbook.lessons.setups import llm_backends as setup
 models = folder("llm_backends")  # an empty folder: files of an earlier run are deleted
 lab = laboratory(models, only=[])
 print(setup.engine())
+# from workbook.server import connect; connect().unload("llama_vllm")  # that of `make lab`
 
 # %% [markdown]
 # | backend | fits | gains little, or does not fit |
@@ -84,11 +87,11 @@ claim(
 )
 
 # %% [markdown]
-# Only `text_input` is needed. `infer` cannot ask a decoupled model; `generate`, `generate_stream` and gRPC's stream can ([generate](../1_architecture/11__generate.ipynb)).
+# Only `text_input` is needed. `infer` cannot ask a decoupled model; `generate` (without `stream`), `generate_stream` and gRPC's stream can ([generate](../1_architecture/11__generate.ipynb)). `generate` returns the prompt, too, unless `exclude_input_in_output` is true.
 #
 # ## Sampling, and streams
 #
-# `sampling_parameters` is a text with JSON. Its names are those of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/). With temperature 0 the likeliest token is taken each time; a `seed` repeats a draw, `stop` ends the answer.
+# `sampling_parameters` is a text with JSON. Its names are those of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/). Temperature 0 takes the likeliest token; a `seed` repeats a draw, `stop` ends the answer.
 
 # %%
 prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
@@ -119,7 +122,7 @@ pieces.round(1).head()
 # %% [markdown]
 # ## Engine arguments
 #
-# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in model.json. The table has those that decide most. Two are tried first: a second model, `narrow`, takes 64 tokens per request, and one request at a time. This takes about a minute.
+# All of vLLM's [engine arguments](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) may stand in model.json. The table has those that decide most ("–": vLLM chooses the value itself, by the model or the machine). Two are tried first: a second model, `narrow`, takes 64 tokens per request, and one request at a time. This takes about a minute.
 
 # %%
 setup.write_model(models, "narrow", max_model_len=64, max_num_seqs=1)
@@ -136,7 +139,7 @@ claim(
     premise=told,
     id="llm.arguments",
 )
-llm_documents.arguments()
+llm_documents.arguments().style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
 
 # %% [markdown]
 # ## Typical mistakes
@@ -207,7 +210,7 @@ speeds.round(1)
 # | static batches | 304 | 90 |
 # | vLLM | 496 | 397 |
 #
-# Document 004: 363 against 66.5, with Llama 2 7B on an A10G.
+# Document 004, a page about Llama 2 7B: 363 against 66.5, on an A10G.
 
 # %% [markdown]
 # ## Metrics
@@ -256,8 +259,8 @@ claim(
     "Run this cell again.",
     id="llm.engine",
 )
-print(llm_documents.BUILD, "Refused, one after the other:", *engine.refused, sep="\n")
-options
+print(llm_documents.BUILD, llm_documents.TRTLLM, sep="\n\n")
+display(engine, options)
 
 # %% [markdown]
 # > **Errata.** Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and this `1/model.yaml`. Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.

@@ -283,7 +283,7 @@ print(f"packed: {sum(map(len, ids))} tokens, {took['packed']:.1f} ms per batch i
 print(f"padded: {64 * len(ids)} tokens, {took['padded']:.1f} ms")
 
 # %% [markdown]
-# More executions than lengths: the queue is not sorted, and a text of another length ends a batch.
+# There can be more executions than lengths, since a text of another length ends a batch.
 #
 # Padding is computed like text. Yet `packed` may be slower: here its attention compares the tokens of all texts, then masks other texts'.
 #

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from grader.checks import a6_step, own
 from grader.checks import a6_stream as streamed
 from grader.checks import a6_vllm as engine
 from grader.checks.a6_answers import Written
+from grader.checks.collect import noted
 from grader.checks.failure import Failure, NotAttempted
 from grader.checks.hidden import a6 as secret
 from grader.checks.probe import Array, Counts, Stream
@@ -404,6 +406,7 @@ RATES["chat_vllm"] = [900.0, 905.0, 901.0]
         ({"chat": [100.0, 110.0, 105.0]}, "chat_stream makes more"),
         ({"chat": [1.0, 2.0, 0.0]}, "no tokens per second"),
         ({"chat": [1e9, 2.0, 3.0]}, "no tokens per second"),
+        ({"chat": [1e5, 1.1e5, 1.2e5]}, "no tokens per second"),
         ({"chat": [5.0, 5.0, 5.0]}, "same number"),
         ({"chat_vllm": [300.0, 301.0, 302.0]}, "eight clients"),
         ({"other": [1.0, 2.0, 3.0]}, "has not the entries"),
@@ -415,6 +418,63 @@ def test_rates(change: dict[str, list[float]], words: str) -> None:
         return
     with pytest.raises(Failure, match=words):
         engine.plausible({**RATES, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ""),
+        ({"enforce_eager": "true"}, "enforce_eager in 1/model.json has a value of another type"),
+        ({"max_num_seqs": True}, "max_num_seqs in 1/model.json has a value of another type"),
+        ({"model": "checkpoint"}, "is not the checkpoint beside it"),
+        ({"max_seqs": 8}, "which this task does not use"),
+    ],
+)
+def test_arguments_of_the_engine(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    right = json.loads(
+        (ASSIGNMENT.source.parent / "solution/models/chat_vllm/1/model.json").read_text("utf-8")
+    )
+    file = tmp_path / facts.VLLM / "1/model.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({**right, **change}))
+    server: Any = SimpleNamespace(server=SimpleNamespace(repository=tmp_path))
+    if not words:
+        engine.arguments(server)
+        return
+    with pytest.raises(Failure, match=words):
+        engine.arguments(server)
+
+
+class Late:
+    """A probe to which no model answers in time."""
+
+    def infer(self, model: str, inputs: dict[str, Array], **_: Any) -> dict[str, Array]:
+        raise Failure(f"{model} did not answer within 20 s.")
+
+
+def test_no_answer_in_time() -> None:
+    """A late answer says nothing about NaN: the machine may be busy, or the loop never ends."""
+    server: Any = Late()
+    with pytest.raises(Failure, match=r"At temperature 0\.01: chat did not answer") as told:
+        sampling.nearly_zero(server, "anna", facts.CHAT, facts.own_prompts("anna")[:2])
+    assert "run this cell again" in told.value.help
+    assert "NaN" not in told.value.help
+
+
+def test_the_two_copies_of_writing(tmp_path: Path) -> None:
+    """A note beside a check that passes says that one of two models is not deployed anew."""
+    server: Any = SimpleNamespace(server=SimpleNamespace(repository=tmp_path))
+    for number, model in enumerate((facts.CHAT, facts.STREAM)):
+        file = tmp_path / model / "1/writing.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"x = {number}\n")
+    with noted() as notes, streamed.same_writing(server):
+        pass
+    assert "and a cell that deploys chat, too" in notes[0]
+    file.write_text("x = 0\n")
+    with noted() as notes, streamed.same_writing(server):
+        pass
+    assert notes == []
 
 
 def test_texts_of_the_engine() -> None:

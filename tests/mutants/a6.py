@@ -39,10 +39,11 @@ MUTANTS = (
         (
             Edit(
                 "a6.by_hand",
-                "positions = np.maximum",
-                "ids = np.array([row + [0] * (width - len(row)) for row in rows])\n"
-                "mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in rows])\n"
-                "positions = np.maximum",
+                "mask = np.pad(",
+                "prompt_ids = np.array([row + [0] * (width - len(row)) for row in rows])\n"
+                "prompt_mask = (prompt_ids > 0).astype(np.int64)\n"
+                "prompt_positions = np.maximum(prompt_mask.cumsum(axis=1) - 1, 0)\n"
+                "mask = np.pad(",
             ),
         ),
         {"a6.step": "In `first` the row of the shorter prompt is not right"},
@@ -52,8 +53,8 @@ MUTANTS = (
         (
             Edit(
                 "a6.by_hand",
-                '"attention_mask": np.pad(mask, ((0, 0), (1, 0)))',
-                '"attention_mask": np.pad(mask, ((0, 0), (1, 0)), constant_values=1)',
+                "mask = np.pad(prompt_mask, ((0, 0), (1, 0)))",
+                "mask = np.pad(prompt_mask, ((0, 0), (1, 0)), constant_values=1)",
             ),
         ),
         {"a6.step": "Neither row of `first` holds the scores"},
@@ -156,9 +157,10 @@ MUTANTS = (
         (
             Edit(
                 CHAT,
-                "            self.write(answers)\n",
-                "            for group in groups:\n"
-                "                self.write(group if isinstance(group, list) else [])\n",
+                "        self.write([answer for group in groups if isinstance(group, list) "
+                "for answer in group])\n",
+                "        for group in groups:\n"
+                "            self.write(group if isinstance(group, list) else [])\n",
             ),
         ),
         {"a6.greedy": "hardly two shared one"},
@@ -168,8 +170,11 @@ MUTANTS = (
         (
             Edit(
                 CHAT,
-                "            self.write(answers)\n",
-                "            for answer in answers:\n                self.write([answer])\n",
+                "        self.write([answer for group in groups if isinstance(group, list) "
+                "for answer in group])\n",
+                "        for group in groups:\n"
+                "            for answer in group if isinstance(group, list) else []:\n"
+                "                self.write([answer])\n",
             ),
         ),
         {"a6.greedy": "prompts in one request took"},
@@ -201,7 +206,7 @@ MUTANTS = (
     wrong(
         "greedy: a token too many",
         (Edit(WRITING, "if len(self.tokens) == self.most:", "if len(self.tokens) > self.most:"),),
-        {"a6.greedy": "are the most", **CHAT_WAITS},
+        {"a6.greedy": "equal to self.most, and self.reason says so", **CHAT_WAITS},
     ),
     wrong(
         "greedy: the context is not limited",
@@ -225,7 +230,7 @@ MUTANTS = (
             **CHAT_WAITS,
             "a6.knobs": NOTHING,
         },
-        stops="llama_step: onnx runtime error",
+        stops="onnx runtime error",
     ),
     wrong(
         "greedy: a token too few",
@@ -255,10 +260,34 @@ MUTANTS = (
         stops="position_ids",
     ),
     wrong(
-        "greedy: an empty nucleus",
+        "greedy: the mask does not grow",
+        (
+            Edit(
+                CHAT,
+                "            mask = np.pad(mask, ((0, 0), (0, 1)), constant_values=1)\n",
+                "",
+            ),
+        ),
+        {"a6.greedy": "one column longer in each step", **CHAT_WAITS, "a6.knobs": NOTHING},
+        stops="onnx runtime error",
+    ),
+    wrong(
+        "greedy: an exception",
         (Edit(WRITING, "token = int(scores.argmax())", "token = int(max(scores[:0]))"),),
         {"a6.greedy": "in `choose`", **CHAT_WAITS},
         stops="max() arg",
+    ),
+    wrong(
+        "greedy: choose is not written",
+        (
+            Edit(
+                WRITING,
+                "token = int(scores.argmax())",
+                "raise NotImplementedError('choose in writing.py is not written')",
+            ),
+        ),
+        {"a6.greedy": "Write this part: writing.py, line", **CHAT_WAITS},
+        stops="NotImplementedError",
     ),
     wrong(
         "greedy: nothing is written",
@@ -342,8 +371,8 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "chances[nucleus].sum()))\n        return token, float(logs[token])",
-                "chances[nucleus].sum()))\n        return token, float(np.log(chances[token]))",
+                "chances[nucleus].sum()))\n",
+                "chances[nucleus].sum()))\n            logs = np.log(chances + 1e-300)\n",
             ),
         ),
         {
@@ -356,9 +385,9 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "        token = int(self.random.choice(",
-                '        self.random = np.random.default_rng(self.wanted["seed"])\n'
-                "        token = int(self.random.choice(",
+                "            token = int(self.random.choice(",
+                '            self.random = np.random.default_rng(self.wanted["seed"])\n'
+                "            token = int(self.random.choice(",
             ),
         ),
         {
@@ -426,6 +455,30 @@ MUTANTS = (
             "a6.clients": "One gets another answer than alone",
             **DRAWING_WAITS,
         },
+    ),
+    wrong(
+        "sampling: an empty nucleus",
+        (Edit(WRITING, "nucleus = order[:count]", "nucleus = order[: count - 1]"),),
+        {
+            "a6.sampling": "the nucleus holds one token at least",
+            "a6.refusals": "refuses the parameters",
+            "a6.stream": "the nucleus holds one token at least",
+            "a6.clients": WAITS,
+            "a6.knobs": NOTHING,
+        },
+        stops="unless no samples are taken",
+    ),
+    wrong(
+        "sampling: probabilities that do not add up to 1",
+        (Edit(WRITING, "p=chances[nucleus] / chances[nucleus].sum()", "p=chances[nucleus]"),),
+        {
+            "a6.sampling": "are divided by their sum",
+            "a6.refusals": "refuses the parameters",
+            "a6.stream": "are divided by their sum",
+            "a6.clients": WAITS,
+            **DRAWING_WAITS,
+        },
+        stops="do not sum to 1",
     ),
     wrong(
         "sampling: exp of large scores",
@@ -607,10 +660,34 @@ MUTANTS = (
         {"a6.stream": "holds the tokens of response 1 again", "a6.clients": WAITS},
     ),
     wrong(
+        "stream: the whole text in each piece",
+        (Edit(STREAM, "sender.send(piece(text,", "sender.send(piece(answer.text,"),),
+        {"a6.stream": "holds the whole text so far", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: tokens are counted after add",
+        (
+            Edit(STREAM, "            before = len(answer.tokens)\n", ""),
+            Edit(
+                STREAM,
+                "            text = answer.add(token, logprob)\n",
+                "            text = answer.add(token, logprob)\n"
+                "            before = len(answer.tokens)\n",
+            ),
+        ),
+        {"a6.stream": "count them before `add`", "a6.clients": WAITS},
+    ),
+    wrong(
+        "stream: an exception",
+        (Edit(STREAM, "choose(scores[0])", "choose(scores[1])"),),
+        {"a6.stream": "Look at model.py, line", "a6.clients": WAITS},
+        stops="IndexError",
+    ),
+    wrong(
         "stream: the loop goes on",
         (Edit(STREAM, "while not answer.reason and not", "while not"),),
         {"a6.stream": "must stop when the answer has a finish_reason", "a6.clients": WAITS},
-        stops="it ended with TritonModelException",
+        stops="TritonModelException: onnx runtime error",
     ),
     wrong(
         "stream: without the responses that have no text",
@@ -655,7 +732,7 @@ path.write_text(path.read_text().replace("len(whole) - begun", "len(whole)"))
 chat_stream = deploy("models/chat_stream").name""",
             ),
         ),
-        {"a6.stream": "Note: the writing.py of chat_stream is another one", "a6.clients": WAITS},
+        {"a6.stream": "so one of them is not deployed anew yet", "a6.clients": WAITS},
     ),
     wrong(
         "stream: the beginning of a stop text is sent",
@@ -705,7 +782,7 @@ chat_stream = deploy("models/chat_stream").name""",
             ),
         ),
         {"a6.stream": "one column longer in each step", "a6.clients": WAITS},
-        stops="it ended with TritonModelException",
+        stops="TritonModelException: onnx runtime error",
     ),
     wrong(
         "clients: the mask is kept in self",
@@ -722,10 +799,7 @@ chat_stream = deploy("models/chat_stream").name""",
     ),
     wrong(
         "clients: one after the other",
-        (
-            Edit(STREAM, "    ).async_exec()", "    ).exec()"),
-            Edit(STREAM, "answer = await pb", "answer = pb"),
-        ),
+        (Edit(STREAM, "answer = await request.async_exec()", "answer = request.exec()"),),
         {"a6.clients": "Two clients ask chat_stream at once"},
     ),
     wrong(
@@ -795,50 +869,60 @@ chat_stream = deploy("models/chat_stream").name""",
     ),
     wrong(
         "knobs: the filling counts",
-        (Edit("a6.vary", "(-logprobs[tokens >= 0]).tolist()", "(-logprobs).ravel().tolist()"),),
+        (Edit("a6.measured", "(-logprobs[tokens >= 0]).tolist()", "(-logprobs).ravel().tolist()"),),
         {"a6.knobs": "`surprise` is off"},
     ),
     wrong(
         "knobs: the variety of one answer",
-        (Edit("a6.vary", "for answer in found for token", "for answer in found[:1] for token"),),
+        (
+            Edit(
+                "a6.measured",
+                "for answer in answers for token",
+                "for answer in answers[:1] for token",
+            ),
+        ),
         {"a6.knobs": "`variety` is off"},
     ),
     wrong(
         "knobs: drawn with top_p",
-        (Edit("a6.vary", "both = [draws(temperature)", "both = [draws(temperature, top_p=0.7)"),),
+        (Edit("a6.vary", "[measure(temperature)", "[measure(temperature, top_p=0.7)"),),
         {"a6.knobs": "do not look as if they were drawn"},
     ),
     wrong(
         "knobs: too few answers",
-        (Edit("a6.vary", "return found, costs", "return found[:4], costs"),),
+        (Edit("a6.measured", "return answers,", "return answers[:4],"),),
         {"a6.knobs": "8 to 64 are wanted for each"},
     ),
     wrong(
         "knobs: one answer, eight times",
         (
-            Edit("a6.vary", "return found, costs", "return found[:1] * 8, costs"),
             Edit(
-                "a6.vary",
+                "a6.measured",
+                "    everything = ",
+                "    answers = answers[:1] * 8\n    everything = ",
+            ),
+            Edit(
+                "a6.measured",
                 "costs += (-logprobs[tokens >= 0]).tolist()",
                 "costs += (-logprobs[:1][tokens[:1] >= 0]).tolist()",
             ),
-            Edit("a6.vary", "for start in (0, 8):", "for start in (0,):"),
+            Edit("a6.measured", "for start in (0, 8):", "for start in (0,):"),
         ),
         {"a6.knobs": "are the same"},
     ),
     wrong(
         "knobs: drawn with top_p 0.95",
-        (Edit("a6.vary", "both = [draws(temperature)", "both = [draws(temperature, top_p=0.95)"),),
+        (Edit("a6.vary", "[measure(temperature)", "[measure(temperature, top_p=0.95)"),),
         {"a6.knobs": "is outside of the nucleus of top_p"},
     ),
     wrong(
         "knobs: the padding is in the answers",
         (
-            Edit("a6.vary", "[row[row >= 0].tolist() for row in tokens]", "tokens.tolist()"),
+            Edit("a6.measured", "[row[row >= 0].tolist() for row in tokens]", "tokens.tolist()"),
             Edit(
-                "a6.vary",
-                "token for answer in found for token in answer]",
-                "token for answer in found for token in answer if token >= 0]",
+                "a6.measured",
+                "token for answer in answers for token in answer]",
+                "token for answer in answers for token in answer if token >= 0]",
             ),
         ),
         {"a6.knobs": "row[row >= 0]"},
@@ -870,7 +954,7 @@ chat_stream = deploy("models/chat_stream").name""",
                 "first, second = first.tolist(), second.astype(np.float64)\nprint([",
             ),
             Edit(
-                "a6.vary",
+                "a6.measured",
                 "[row[row >= 0].tolist() for row in tokens]",
                 "[list(row[row >= 0]) for row in tokens]",
             ),
@@ -887,18 +971,18 @@ chat_stream = deploy("models/chat_stream").name""",
         (
             Edit(
                 WRITING,
-                "        token = int(self.random.choice(nucleus, p=chances[nucleus] / "
+                "            token = int(self.random.choice(nucleus, p=chances[nucleus] / "
                 "chances[nucleus].sum()))",
-                "        steps = np.cumsum(chances[nucleus])\n"
-                "        found = np.searchsorted(steps, self.random.random() * steps[-1])\n"
-                "        token = int(nucleus[found])",
+                "            steps = np.cumsum(chances[nucleus])\n"
+                "            found = np.searchsorted(steps, self.random.random() * steps[-1])\n"
+                "            token = int(nucleus[found])",
             ),
             Edit(
                 ENGINE,
                 '"enforce_eager": true,',
                 '"enforce_eager": true,\n  "enable_prefix_caching": false,',
             ),
-            Edit("a6.vary", "for start in (0, 8):", "for start in (40, 900):"),
+            Edit("a6.measured", "for start in (0, 8):", "for start in (40, 900):"),
         ),
         right=True,
     ),

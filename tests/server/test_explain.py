@@ -85,6 +85,18 @@ def linear(
     )
 
 
+def half_answer() -> bytes:
+    """An ONNX model that takes FP32 and answers in FP16: [n, 4] → [n, 4]."""
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT16)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, ["n", 4])],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    return bytes(helper.make_model(graph, ir_version=9, opset_imports=opset).SerializeToString())
+
+
 def batch_alone() -> bytes:
     """An ONNX model with one value a row, and no dimension for it: [n, 4] → [n]."""
     graph = helper.make_graph(
@@ -1122,6 +1134,10 @@ CASES: dict[str, Case] = {
         LINE.format(4, "input[0].data_type"),
         "Write data_type: TYPE_FP16. Or convert the fp32 model again with keep_io_types=True",
     ),
+    "ort_half_output": case(
+        "tensor-data-type", onnx_case(IO, half_answer()),
+        LINE.format(5, "output[0].data_type"), "Take that node out of the list",
+    ),
     "ort_batch_in_dims": case(
         "tensor-dims", onnx_case(IO.replace("[ 4 ]", "[ -1, 4 ]", 1)),
         LINE.format(4, "input[0].dims"), "Write dims: [ 4 ]. Triton puts the batch in front",
@@ -1252,6 +1268,12 @@ CASES: dict[str, Case] = {
          {"1/model.pt": ""}),
         LINE.format(5, "sequence_batching.control_input[0].name"), 'Write name: "START__0"',
     ),
+    "torch_number": case(
+        "torch-names",
+        torch_file("1/model.pt")[0].replace('"x"', '"INPUT__1"').replace('"y"', '"OUTPUT__0"'),
+        LINE.format(3, "input[0].name"), 'Write name: "INPUT__0"', what="one argument, number 0",
+        files={"1/model.pt": ""},
+    ),
     "torch_saved": case(
         "no-torchscript",
         ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO, {"1/model.pt": ""}),
@@ -1366,6 +1388,16 @@ CASES: dict[str, Case] = {
         "missing-file", fil(model_type="xgboost"), LINE.format(5, "parameters[0]"),
         'Write model_type "treelite_checkpoint"', what='model_type is "xgboost"',
     ),
+    "fil_ubjson": case(
+        "missing-file",
+        (fil(model_type="xgboost_json")[0], {"1/model.xgboost": "{L\x00learner"}),
+        LINE.format(5, "parameters[0]"), "Rename model.xgboost to xgboost.ubj, and write",
+        what="written as XGBoost's UBJSON",
+    ),
+    "fil_json": case(
+        "missing-file", (fil(model_type="xgboost_json")[0], {"1/model.xgboost": '{"learner": {}}'}),
+        "1/", "Rename model.xgboost to xgboost.json",
+    ),
     "fil_key": case(
         "fil-output-dims", fil(predict_probs="true"),
         LINE.format(8, "parameters[3]"), 'Write key: "predict_proba" in place of "predict_probs"',
@@ -1447,7 +1479,9 @@ def weights(repository: Path) -> None:
     from nvidia.dali import fn, pipeline_def
     from sklearn.ensemble import RandomForestClassifier
 
-    torch.jit.trace(torch.nn.Identity(), torch.ones(1, 4)).save(repository / "torch/1/model.pt")
+    for name in ("torch", "torch_number"):
+        file = repository / name / "1/model.pt"
+        torch.jit.trace(torch.nn.Identity(), torch.ones(1, 4)).save(file)
     module = openvino.convert_model(torch.nn.Linear(4, 4), example_input=torch.ones(1, 4))
     openvino.save_model(module, repository / "openvino_bare/1/model.xml")
     (repository / "openvino_bare/1/model.bin").unlink()
@@ -2192,6 +2226,11 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
     "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
     "output-data-type": ("torch_type", other_type, "Write data_type: TYPE_FP32"),
     "framework-refused": ("gather", framework, "could not compute"),
+    "picture-not-decoded": (
+        "",
+        lambda server: "Runtime error: nvidia.dali.fn.decoders.image: nvImageCodec failure: '#3'",
+        "damaged or cut off",
+    ),
     "batch-not-full": (
         "",
         lambda server: (

@@ -594,5 +594,6 @@ def _pip(*words: Path | str) -> None:
 def _run(command: list[str], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "ERROR" in line] or [done.stderr]
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)  # without colour codes
+        said = [line for line in plain.splitlines() if "ERROR" in line] or [plain]
         raise WorkbookError(what, where=" ".join(command[:4]), todo=said[-1].strip())

@@ -39,8 +39,17 @@ def strict(server: Server) -> None:
             raise NotYet(f"A request to {name} fails: {_last(error.message)}") from None
         if package != wanted:
             raise NotYet(f"{name} has version {package} of sharpness.")
-        if name == "strict" and "grade_1" in prefix:
-            raise NotYet("strict uses the environment of grade_1.")
+        if name == "strict" and not _own(server):
+            raise NotYet(f"strict uses an environment outside of its folder: {prefix}.")
+
+
+def _own(server: Server) -> bool:
+    """Whether the config of strict names an environment in the model's own folder."""
+    given = server.config("strict").get("parameters", {}).get("EXECUTION_ENV_PATH", {})
+    path = str(given.get("string_value", ""))
+    home = (server.repository / "strict").resolve()
+    path = path.replace("$$TRITON_MODEL_DIRECTORY", str(home))
+    return Path(path).resolve().is_relative_to(home)
 
 
 def _last(message: str) -> str:

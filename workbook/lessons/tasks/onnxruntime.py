@@ -49,7 +49,11 @@ def frozen(server: Server) -> None:
     pictures = formats.pictures()[:_ROWS]
     config = server.config("frozen")
     if int(config["max_batch_size"]) == 0 and config["input"][0]["dims"][0] not in ("-1", -1):
-        raise NotYet("frozen/config.pbtxt still has a fixed batch: dims begin with 1.")
+        raise NotYet(
+            "The config that is loaded has a fixed batch: dims begin with "
+            f"{config['input'][0]['dims'][0]}. Load frozen again; where that is refused, the "
+            "server goes on with the config before."
+        )
     before = measure.statistics(server, "frozen")
     request = measure.Request("eight", inputs={config["input"][0]["name"]: pictures})
     answer = measure.send(server, "frozen", [request]).iloc[0]

@@ -25,7 +25,7 @@ parameters: { key: "threshold" value: { string_value: "0.5" } }
 #: Logits of the requests; the third makes no sense. Then what is answered, and how many rows are.
 _ROWS = (
     [[1.0, 0.0], [0.0, 2.0]],
-    [[0.0, 0.4]],
+    [[0.0, 0.5]],  # exactly the threshold: not more
     [[float("nan"), 0.0]],
     [[0.0, 0.6], [0.0, 0.1]],
 )

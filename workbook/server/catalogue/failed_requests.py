@@ -473,13 +473,26 @@ def rows_differ(question: Question, said: Said) -> Advice:
     )
 
 
-REQUESTS.row(
-    "batch-too-large",
-    "inference request batch-size must be <= {limit:int} for '{model}'",
-    what="{asked} takes at most {limit} rows in a request.",
-    where=lambda question, said: question.place("inputs"),
-    todo="Send {limit} rows or fewer at a time, or raise max_batch_size in config.pbtxt.",
+@REQUESTS.rule(
+    "batch-too-large", "inference request batch-size must be <= {limit:int} for '{model}'"
 )
+def batch_too_large(question: Question, said: Said) -> Advice:
+    """Send fewer rows, or raise max_batch_size; one file needs a batch dimension in front."""
+    limit = said["limit"]
+    inputs = question.config().get("input", [])
+    long = [each["name"] for each in inputs if [str(d) for d in each["dims"]] == ["-1"]]
+    missing = (
+        f'If "{long[0]}" is one row, e.g. the bytes of one file, its batch dimension is missing: '
+        "send array[None]. If not, send "
+        if long
+        else "Send "
+    )
+    return Advice(
+        f"{question.asked} takes at most {limit} rows in a request, and the first dimension of "
+        "each input counts them.",
+        question.place("inputs"),
+        f"{missing}{limit} rows or fewer at a time, or raise max_batch_size in config.pbtxt.",
+    )
 
 
 @REQUESTS.rule(
@@ -959,6 +972,14 @@ REQUESTS.row(
     where="max_batch_size and ENABLE_BATCH_PADDING in config.pbtxt",
     todo="Send {size} rows; or set ENABLE_BATCH_PADDING to YES (each request then takes as long as "
     "{size} rows); or write max_batch_size: 0, with the batch in dims as -1.",
+)
+REQUESTS.row(
+    "picture-not-decoded",
+    "nvImageCodec failure: {words:text}",
+    what="{asked} cannot decode a file that the request sends.",
+    where="inputs",
+    todo="Open the file with another program, e.g. PIL.Image.open(path).load(). It is damaged or "
+    "cut off, or of a kind that DALI does not decode.",
 )
 REQUESTS.row(
     "framework-refused",

@@ -44,16 +44,29 @@ def tensor_data_type(evidence: Evidence, said: Said) -> Advice:
             evidence.at_tensor(kind, name, "data_type"),
             f"Write data_type: {right}, or change {evidence.at_frame()}.",
         )
+    halved = (right, config) == ("TYPE_FP16", "TYPE_FP32") and _is_onnx(evidence)
     return Advice(
         f'The config gives {kind} "{name}" as {config}, the model has {right}.',
         evidence.at_tensor(kind, name, "data_type"),
-        f"Write data_type: {right}."
-        + (
-            " Or convert the fp32 model again with keep_io_types=True: inputs and outputs then "
-            "stay fp32, and this config fits."
-            if (right, config) == ("TYPE_FP16", "TYPE_FP32") and _is_onnx(evidence)
-            else ""
-        ),
+        f"Write data_type: {right}." + (_stay_fp32(evidence, kind, name) if halved else ""),
+    )
+
+
+def _stay_fp32(evidence: Evidence, kind: str, name: str) -> str:
+    """How an ONNX model that was converted to fp16 keeps a tensor in fp32.
+
+    Inputs are compared first. Where they are fp32, the file was converted with keep_io_types.
+    """
+    inputs = [section.text("data_type") for _, section in evidence.sections("input")]
+    if kind == "output" and "TYPE_FP32" in inputs:
+        return (
+            f' Or let it stay fp32, as the input did: a node in node_block_list that makes "{name}"'
+            " undoes keep_io_types=True for it. Take that node out of the list, and convert the "
+            "fp32 model again."
+        )
+    return (
+        " Or convert the fp32 model again with keep_io_types=True: inputs and outputs then stay "
+        "fp32, and this config fits."
     )
 
 
@@ -344,6 +357,24 @@ def torch_names(evidence: Evidence, said: Said) -> Advice:
         evidence.at_tensor(kind, name, "name"),
         f'Write name: "{stem}__{index}" (two underscores): the number counts from 0.'
         + (" An input may also have the name of forward()'s argument." if kind == "input" else ""),
+    )
+
+
+@FRAMEWORKS.rule("torch-names", "forward() takes arguments 0 to {last:int}, but {given:rest}")
+def torch_numbers(evidence: Evidence, said: Said) -> Advice | None:
+    """Number the inputs from 0, as forward() has its arguments."""
+    given = {name: int(n) for name, n in re.findall(r"'([^']+)' is argument (\d+)", said["given"])}
+    count = int(said["last"]) + 1
+    free = [n for n in range(count) if n not in given.values()]
+    wrong = [name for name, n in given.items() if n >= count or [*given.values()].count(n) > 1]
+    if not wrong or not free:
+        return None
+    name = wrong[-1]
+    arguments = "one argument, number 0" if count == 1 else f"{count} arguments, from number 0"
+    return Advice(
+        f'forward() has {arguments}; the config gives "{name}" number {given[name]}.',
+        evidence.at_tensor("input", name, "name"),
+        f'Write name: "{name.rpartition("__")[0]}__{free[0]}".',
     )
 
 

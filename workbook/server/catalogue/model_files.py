@@ -7,6 +7,7 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 
@@ -134,6 +135,8 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
         meant = _FIL_TYPES.get(files[0].rpartition(".")[2], "")
         if meant and meant != _parameter(evidence, "model_type"):
             return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
+        if not meant and (advice := _written_as(evidence, f"{version}/{name}", files[0])):
+            return advice
     if (other := pt2(evidence) or _other_backend(evidence, files)) is not None:
         return other
     return Advice(
@@ -185,6 +188,33 @@ def _other_model_type(evidence: Evidence, wanted: str, file: str, meant: str) ->
         if misspelt
         else f'Write model_type "{meant}" for {file}; or, if the file is of another type, name it '
         f"{wanted.rpartition('/')[2]}.",
+    )
+
+
+def _written_as(evidence: Evidence, wanted: str, file: str) -> Advice | None:
+    """What to do about XGBoost's file with a name of another kind, by its first bytes.
+
+    None where they do not tell, or tell the config's model_type: then another name is enough.
+    """
+    start = b""
+    with contextlib.suppress(OSError):
+        start = (evidence.folder / evidence.version / file).read_bytes()[:64].lstrip()
+    if start[:1] != b"{":
+        return None
+    kind = "json" if start[1:].lstrip()[:1] in (b'"', b"}") else "ubj"
+    given = _parameter(evidence, "model_type")
+    if given == f"xgboost_{kind}":
+        return None
+    return Advice(
+        f'model_type is "{given}", so the server looks for {wanted}. There is {file}, written as '
+        f"XGBoost's {'JSON' if kind == 'json' else 'UBJSON'}.",
+        evidence.at_parameter("model_type"),
+        f'Rename {file} to xgboost.{kind}, and write model_type "xgboost_{kind}".'
+        + (
+            ' Or save the model anew: save_model("xgboost.json").'
+            if given == "xgboost_json"
+            else ""
+        ),
     )
 
 
@@ -252,6 +282,7 @@ _VALUES = (
     ("parameter {key:word} is {value:word}; it must be at least {least:int}", _WHOLE),
     ("Expected 'true' or 'false' for parameter '{key}', got: '{value}'", _BOOLEAN),
     ("Bad input for parameter {key:word}: '{value}'", 'a number in quotes, e.g. "0.5",'),
+    ("expected the parameter '{key}' to be a non-negative number, got {value:rest}", _WHOLE),
     ("expected the parameter '{key}' to {wanted}, got {value:rest}", _NAMED),
     ("Expected values for  {key:id} are 0 or 1 but got {value:word}", '"0" or "1"'),
     ("unsupported {key:id} value '{value}' is requested", _NAMED),
