@@ -37,11 +37,11 @@ _COMPLETE = "The config was complete: take it from a fresh copy."
     hints=(
         "Begin with one prompt alone: no padding, a mask of ones behind one 0 for the empty cache, "
         "positions 0, 1, 2, …. Then two of different lengths.",
-        "Positions count the ones of the mask: mask.cumsum(axis=1) - 1, at least 0. "
-        "np.pad(mask, ((0, 0), (1, 0))) adds the cache's column on the left.",
+        "First step: input_ids is prompt_ids, position_ids is prompt_positions. "
+        "np.pad(prompt_mask, ((0, 0), (1, 0))) adds the cache's column on the left.",
         "Second step: input_ids is first.argmax(axis=1)[:, None], position_ids the last column of "
-        "the positions plus 1, past is `present`, and the mask of the first step gets a column of "
-        "ones on the right.",
+        "prompt_positions plus 1, past is `present`, and the mask of the first step gets a column "
+        "of ones on the right.",
     ),
     read="Read on: model_repository/llama_tokenizer/1/model.py pads rows; lecture 2, notebook "
     "12, has the tensors of llama_onnx.",
@@ -296,13 +296,13 @@ def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
     "a6.knobs",
     needs=("a6.sampling",),
     hints=(
-        "One temperature first: facts.requests_of([prompts[0]] * 8, […eight dicts…]) makes a "
-        "request with a seed per row, and infer(drawing, …) asks. What is the mean surprise?",
-        "The logprobs are an output of `chat`, of the same shape as token_ids; those of the "
-        "padding do not count.",
-        "For each temperature: ask for 8 rows with seeds of their own, keep the tokens that are "
-        "not -1, surprise = -logprobs[tokens != -1].mean(), variety = len(set of all tokens) / "
-        "number of all tokens.",
+        "One temperature first: answers, surprise, variety = measure(0.7). Read some answers: "
+        "tokenizer.decode(answers[0]).",
+        "Which temperatures? The smallest is above 0 and at most 0.5, the largest from 1.4 to 2, "
+        "and there are at least four. Call `measure` for each, without top_p.",
+        "measured = [measure(temperature) for temperature in temperatures] has three things for "
+        "each temperature. `drawn` takes the first of each, `surprise` the second, `variety` the "
+        "third: zip(*measured) makes three columns of them.",
     ),
     read="Read on: the checks in grader/checks/a6_knobs.py; sampling is lecture 2, notebook 11.",
 )

@@ -63,16 +63,31 @@ def ask(
         raise explained(model, failure) from None
 
 
+#: The words with which a probe says that no answer came.
+LATE = "did not answer within"
 #: In the message of a step that failed: it is about its arrays.
-_OF_ARRAYS = re.compile("position_ids|input_ids|attention_mask|past|shape|onnx runtime error")
+_OF_ARRAYS = re.compile("position_ids|input_ids|attention_mask|past|shape")
+#: How a message of ONNX Runtime begins: one long line, of which so many characters at the end say
+#: what is wrong.
+_ONNX, _END = "onnx runtime error", 90
 #: Of a traceback in an exception's message: a file of the model, the line, and the function.
 _FRAME = re.compile(r"/\d+/(\w+\.py)\((\d+)\): (\w+)")
+#: The same of numpy's `choice`: it is compiled, so Triton names no line of the model's own.
+_CHOICE = re.compile(r"numpy\.random\.\S+\.choice")
+_CHOICE_TAKES = (
+    "`choose` in writing.py calls numpy's `choice`, which raises it. Print the nucleus and its "
+    "probabilities before the call: the nucleus holds one token at least, and its probabilities "
+    "are divided by their sum. None of them may be NaN."
+)
 
 
 def explained(model: str, failure: Failure) -> Failure:
     """A failed request, with help that fits these models: what a step was given, and which line."""
     said = failure.rationale
     frames = _FRAME.findall(said)
+    if _ONNX in said:
+        end = said.rpartition(_ONNX)[2].partition("\n")[0].strip()[-_END:]
+        said = f"{facts.STEP}, which {model} calls, refuses a step. Its message ends in: …{end}"
     if f"idx={small_llama.CONTEXT}" in said:
         help = (
             f"A step asked for position {small_llama.CONTEXT}, which the network does not have. "
@@ -86,27 +101,30 @@ def explained(model: str, failure: Failure) -> Failure:
             "the shapes of ids, positions, mask and cache before the call. When rows leave, all "
             "four keep the same rows, `past` too."
         )
-    elif facts.STEP in said and _OF_ARRAYS.search(said):
+    elif _ONNX in failure.rationale or (facts.STEP in said and _OF_ARRAYS.search(said)):
         help = (
             f"{facts.STEP} got other arrays than it takes. Before the call print name, dtype and "
             "shape of each: input_ids (rows, new), position_ids (rows, new), attention_mask "
             "(rows, columns of past + new), past (rows, 8, 2, columns, 64). Is the mask one column "
             "longer in each step, and is `past` what `present` was?"
         )
-    elif "did not answer within" in said:
+    elif LATE in said:
         help = (
-            f"Perhaps the loop of {model} never ends: which line sets `reason`, and is it reached? "
+            "Perhaps the machine was busy: run this cell again. If the answer is late again, the "
+            f"loop of {model} may never end: which line sets `reason`, and is it reached? "
             "A new deploy does not stop such a loop. In a terminal, `workbook stop` and then "
             "`workbook serve --detach` end it; then run the cells that deploy again."
         )
-    elif frames and "NotImplementedError" not in said:
+    elif _CHOICE.search(said):
+        help = f"{_CHOICE_TAKES} Then deploy {model} again."
+    elif frames:
         file, line, function = frames[0]  # the innermost one comes first
         help = (
-            f"Look at {file}, line {line}, in `{function}`: there your files raise it. Correct it, "
-            f"and deploy {model} again."
+            f"Write this part: {file}, line {line}, in `{function}`. Then deploy {model} again."
+            if "NotImplementedError" in said
+            else f"Look at {file}, line {line}, in `{function}`: there your files raise it. "
+            f"Correct it, and deploy {model} again."
         )
-        if function == "choose":
-            help += " Is the nucleus empty? It holds one token at least."
     else:
         return failure
     return Failure(said, help=help, credit=failure.credit, unquoted=failure.unquoted)
@@ -280,8 +298,10 @@ def right_end(
     if count > most:
         raise Failure(
             f"{which.capitalize()} has {count} tokens, and {most} are the most.",
-            help="max_tokens counts the answer's tokens; prompt and answer together fit into the "
-            "context.",
+            help="There are two places to look at. In `add` an answer ends with the token that "
+            "makes len(self.tokens) equal to self.most, and self.reason says so. In the loop an "
+            "answer that has ended gets no more tokens: its row leaves answers, mask, positions "
+            "and cache.",
         )
     wanted = "length" if count == most else "stop"
     if not answer.reason and not count:

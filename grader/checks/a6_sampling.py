@@ -447,9 +447,10 @@ def nearly_zero(server: Probe, me: str, model: str, prompts: Sequence[str]) -> N
     try:
         found = answers_of.ask(server, model, prompts, wanted)
     except Failure as failure:
+        late = answers_of.LATE in failure.rationale  # no answer says nothing of its numbers
         raise Failure(
             f"At temperature {temperature:g}: {failure.rationale}",
-            help=advice,
+            help=failure.help if late else advice,
             unquoted=f"At temperature {temperature:g} {model} does not answer as it should.",
         ) from None
     # Of 1024 tokens, one whose score is lower by this comes once in a billion times.

@@ -33,8 +33,8 @@ _TIMEOUT = 20.0
 #: So many seconds a stream may take to end after its error.
 _PATIENCE = 5.0
 _FINAL = (
-    "Every request needs TRITONSERVER_RESPONSE_COMPLETE_FINAL at its end, after an error too, and "
-    "only one."
+    "Every request needs TRITONSERVER_RESPONSE_COMPLETE_FINAL at its end, after an error too: "
+    "`attend` sends it in `finally`."
 )
 
 
@@ -74,7 +74,7 @@ def _joined(model: str, stream: Stream, most: int) -> Written:
         raise Failure(
             f"The stream of {model} does not end: {len(stream.parts)} responses came within "
             f"{_TIMEOUT:.0f} s, and none said that it was the last one.",
-            help=_FINAL,
+            help=f"{_FINAL} If it does so, the machine may be busy: run this cell again.",
         )
     if not stream.parts:
         raise Failure(f"The stream of {model} is empty.", help="Send each piece as a response.")
@@ -111,10 +111,28 @@ def _joined(model: str, stream: Stream, most: int) -> Written:
             help="Each step sends a response, also where there is no text to show: otherwise its "
             "token or the finish_reason is missing. The loop goes on until answer.reason is set.",
         )
-    whole = b"".join(one if isinstance(one, bytes) else str(one).encode() for one in texts)
-    return answers_of.written(
-        model, whole, np.concatenate(tokens), np.concatenate(logprobs), reasons[-1]
+    shown = [one if isinstance(one, bytes) else str(one).encode() for one in texts]
+    answer = answers_of.written(
+        model, b"".join(shown), np.concatenate(tokens), np.concatenate(logprobs), reasons[-1]
     )
+    _only_what_is_new(model, answer, [one.decode("utf-8", "replace") for one in shown if one])
+    return answer
+
+
+def _only_what_is_new(model: str, answer: Written, shown: Sequence[str]) -> None:
+    """Fail where there is text and no token, or where each response holds the whole text so far."""
+    if shown and not answer.tokens:
+        raise Failure(
+            f"The responses of {model} hold text, but no tokens.",
+            help="`piece` cuts the tokens: `before` is how many tokens the answer had before this "
+            "step, so count them before `add`.",
+        )
+    if len(shown) > 1 and shown[-1] == facts.tokenizer().decode(answer.tokens):
+        raise Failure(
+            f"Each response of {model} holds the whole text so far.",
+            help="A response of the stream holds only what is new. `add` returns the text that can "
+            "be shown now and could not be shown before, and `piece` gets what it returns.",
+        )
 
 
 def _nothing_twice(model: str, stream: Stream) -> None:
@@ -145,9 +163,10 @@ def same_writing(server: Probe) -> Iterator[None]:
         chat, stream = (facts.without_note(file.read_text("utf-8")) for file in files)
         if chat != stream:
             sentence = (
-                f"Note: the writing.py of {facts.STREAM} is another one than that of {facts.CHAT}. "
-                f"Edit models/{facts.CHAT}/1/writing.py only: the cell that deploys "
-                f"{facts.STREAM} copies it from there. Run that cell again."
+                f"Note: {facts.CHAT} and {facts.STREAM} are deployed with different files "
+                f"writing.py, so one of them is not deployed anew yet. Edit "
+                f"models/{facts.CHAT}/1/writing.py only. Then run the cell that deploys "
+                f"{facts.STREAM}, which copies it, and a cell that deploys {facts.CHAT}, too."
             )
     try:
         yield

@@ -1,6 +1,6 @@
 # ---
 # title: "Assignment 6: a chat loop, three ways"
-# minutes: 130
+# minutes: 120
 # ---
 
 # %% [markdown]
@@ -12,8 +12,8 @@
 #
 # **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
 # what a token and a stream of responses are (lecture 1, notebook 11; lecture 2, notebook 11);
-# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 130 minutes,
-# in two sittings: 15 for task 1, 60 for task 2, 20 for task 3, 15 for task 4, 20 for task 5. If BLS
+# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 120 minutes,
+# in two sittings: 15 for task 1, 55 for task 2, 15 for task 3, 15 for task 4, 20 for task 5. If BLS
 # or streams are new to you, read these notebooks first.
 
 # %% [markdown]
@@ -128,37 +128,40 @@ print(ids, [tokenizer.decode([token]) for token in ids], sep="\n")
 # %% [markdown]
 # Ask `llama_step` for the two prompts of `pair`, in one request: `first` is its `logits`. Choose
 # the token with the highest score in each row, and ask once more, with these two tokens *alone*,
-# and `present` as `past`: `second` is what comes now. The next cell pads `ids` and `mask`; the rest
-# of the inputs is yours. `infer(model, inputs, outputs)` sends a dict of arrays and returns the
-# outputs as a list: `first, present = infer(step, inputs, ["logits", "present"])`.
+# and `present` as `past`: `second` is what comes now. The next cell makes three arrays of the two
+# prompts, padded on the left: `prompt_ids`, `prompt_positions`, and `prompt_mask`, which has no
+# column for the cache yet. The rest is yours. `infer(model, inputs, outputs)` sends a dict of
+# arrays and returns the outputs as a list: `first, present = infer(step, inputs, ["logits",
+# "present"])`.
 
 # %% kind="given" id="a6.pair"
 pair = facts.own_pair(me)
 rows = [tokenizer.encode(prompt).ids for prompt in pair]
 width = max(map(len, rows))
-ids, mask = np.zeros((2, 2, width), np.int64)
+prompt_ids, prompt_mask = np.zeros((2, 2, width), np.int64)
 for number, row in enumerate(rows):
-    ids[number, width - len(row) :] = row
-    mask[number, width - len(row) :] = 1
-print(ids, mask, sep="\n")
+    prompt_ids[number, width - len(row) :] = row
+    prompt_mask[number, width - len(row) :] = 1
+prompt_positions = np.maximum(prompt_mask.cumsum(axis=1) - 1, 0)
+print(prompt_ids, prompt_positions, prompt_mask, sep="\n")
 
 # %% kind="solution" id="a6.by_hand"
 ### BEGIN SOLUTION
 ### STUB first = ...
 ### STUB second = ...
-positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
+mask = np.pad(prompt_mask, ((0, 0), (1, 0)))
 inputs = {
-    "input_ids": ids,
-    "position_ids": positions,
-    "attention_mask": np.pad(mask, ((0, 0), (1, 0))),
+    "input_ids": prompt_ids,
+    "position_ids": prompt_positions,
+    "attention_mask": mask,
     "past": np.zeros((2, *facts.EMPTY), np.float32),
 }
 first, present = infer(step, inputs, ["logits", "present"])
 chosen = first.argmax(axis=1)
 inputs = {
     "input_ids": chosen[:, None],
-    "position_ids": positions[:, -1:] + 1,
-    "attention_mask": np.pad(inputs["attention_mask"], ((0, 0), (0, 1)), constant_values=1),
+    "position_ids": prompt_positions[:, -1:] + 1,
+    "attention_mask": np.pad(mask, ((0, 0), (0, 1)), constant_values=1),
     "past": present,
 }
 (second,) = infer(step, inputs, ["logits"])
@@ -215,14 +218,15 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #
 # The task has four parts. Each has a cell that deploys `models/chat`, with a variable of its own.
 # All four variables hold the same name, "chat"; as long as one is `...`, the check of its part says
-# *not attempted*. The checks of the later parts and tasks wait until `a6.greedy` has given points
-# (`a6.knobs` waits for `a6.sampling`, `a6.clients` for `a6.stream`). *In part* is enough for that.
+# *not attempted*. The checks of the later parts and tasks wait until `a6.greedy` passes, at least
+# in part (`a6.knobs` waits for `a6.sampling`, `a6.clients` for `a6.stream`).
 
 # %% [markdown]
 # ### The likeliest tokens (20 points)
 #
 # Begin with temperature 0: each time the token with the highest score. Write `ask` and `write` in
-# `model.py`, and `choose` and `add` in `writing.py`, without stop texts yet.
+# `model.py`, `add` in `writing.py` without stop texts yet, and one line of `choose`: its logprobs
+# are written.
 #
 # - All rows of all requests of an `execute` are one batch: one call of `llama_step` per step.
 # - A row ends by itself, at the end of text (`eos_token_id`; it belongs neither to the tokens nor
@@ -259,7 +263,8 @@ check("a6.greedy", me=me, model=chat)
 # from it, one after the other. The same prompt with the same seed gets the same tokens, alone or
 # among others. Without a seed every draw is a new one.
 #
-# (In a sum of float32 probabilities, the last digits depend on the order: compute in float64.)
+# (In a sum of float32 probabilities, the last digits depend on the order: `scores` and `logs` in
+# `choose` are float64.)
 
 # %% kind="solution" id="a6.draw"
 ### BEGIN SOLUTION
@@ -309,8 +314,8 @@ check("a6.stops", me=me, model=ending)
 #
 # `null` and `true` are values of another type, and an empty stop text is bad, too. Whether `4.0` is
 # a whole number is up to you. `read_parameters` is written, and raises `BadRequest`; read it. TODO
-# (bad requests) marks what is missing: the prompt in `Answer`, and a response of its own for each
-# bad request in `execute`.
+# (bad requests) marks what is missing: the prompt in `Answer`, and in `execute` the error of each
+# bad request.
 
 # %% kind="solution" id="a6.careful"
 ### BEGIN SOLUTION
@@ -331,7 +336,7 @@ check("a6.refusals", model=careful)
 # |---|---|
 # | `sender = request.get_response_sender()` | the way back to this client |
 # | `sender.send(response)` | sends one response |
-# | `sender.send(flags=FINAL)` | ends the stream: once per request, always |
+# | `sender.send(flags=FINAL)` | ends the stream; `attend` does it, whatever happens |
 # | `sender.is_cancelled()` | True when the client has left |
 # | `response = await request.async_exec()` | asks by BLS; meanwhile other coroutines go on |
 
@@ -339,17 +344,20 @@ check("a6.refusals", model=careful)
 # `models/chat_stream` has the tensors of `chat` for one prompt, without a batch. Each response
 # holds a new token with its logprob, and the text that can be shown now, which may be empty.
 # `finish_reason` is empty until the last one. After the end of text there is no new token, but the
-# text that was kept back may still come.
+# text that was kept back may still come. You write the loop in `write`, and `ask`, which is that of
+# `chat` but for the call.
 #
 # - Several clients at once: none waits until another one's answer has ended. `execute` is a
 #   coroutine (`async def`), and the server calls it again while it waits.
 # - A client that leaves ends the work on its answer, within a step or two.
 # - Each step computes the new token only, as in `chat`.
-# - An error is sent as a response, and then the end: `attend` does that already.
+# - An error is sent as a response, and then the end: `attend` does both already. After the end
+#   nothing can be sent: a second one raises an error, which only the server's log shows.
 #
 # `writing.py` is the one of `chat`: edit `models/chat/1/writing.py` only. A model's folder must be
-# complete by itself, so the next cell copies the file into `chat_stream` before it deploys; run it
-# again whenever you have changed the file. If the copy was edited, the cell stops and says so.
+# complete by itself, so the next cell copies the file into `chat_stream` before it deploys.
+# Whenever you have changed the file, run this cell again, and a cell that deploys `chat`, too. If
+# the copy was edited, the cell stops and says so.
 #
 # `stream(model, prompt, **parameters)` asks for one answer, and gives the pieces of its text as
 # they come, each with the seconds since the request.
@@ -457,26 +465,45 @@ check("a6.speed", vllm=chat_vllm, rates=rates)
 # Everybody sets this parameter, and few have measured what it does. For at least four temperatures
 # (the smallest above 0 and at most 0.5, the largest from 1.4 to 2) draw 8 to 64 answers to
 # `prompts[0]`, each with a seed of its own, `max_tokens` 40, and everything else as it is by
-# default. A request has 8 rows at most. `ask` gives all rows the same parameters;
-# `facts.requests_of` takes a dict for each row:
+# default. `measure(temperature)` does it for one temperature, with 16 answers, and returns three
+# things:
+#
+# - the answers, each a list of tokens (without -1);
+# - the *surprise*: the mean of -logprob over all tokens of the answers. How improbable does the
+#   network find what was drawn?
+# - the *variety*: the number of different tokens divided by the number of tokens.
+
+
+# %% kind="given" id="a6.measured"
+def measure(temperature, prompt=prompts[0], **more):
+    """16 answers at a temperature, as tokens; their surprise and their variety."""
+    answers, costs = [], []
+    for start in (0, 8):  # a request has 8 rows at most
+        wanted = [
+            {"temperature": temperature, "seed": start + row, "max_tokens": 40, **more}
+            for row in range(8)
+        ]
+        inputs = facts.requests_of([prompt] * 8, wanted)
+        tokens, logprobs = infer("chat", inputs, ["token_ids", "logprobs"])
+        answers += [row[row >= 0].tolist() for row in tokens]
+        costs += (-logprobs[tokens >= 0]).tolist()
+    everything = [token for answer in answers for token in answer]
+    return answers, float(np.mean(costs)), len(set(everything)) / len(everything)
+
+
+# %% [markdown]
+# Hand over `temperatures`, and `drawn`, `surprise` and `variety`, which are lists with the answers
+# and the figures of each temperature:
 #
 # ```python
-# wanted = [{"temperature": 0.7, "seed": seed, "max_tokens": 40} for seed in range(8)]
-# inputs = facts.requests_of([prompts[0]] * 8, wanted)
-# tokens, logprobs = infer("chat", inputs, ["token_ids", "logprobs"])
+# temperatures = [...]
+# measured = [measure(temperature) for temperature in temperatures]
+# drawn, surprise, variety = map(list, zip(*measured))
 # ```
 #
-# Hand over:
-#
-# - `temperatures`: a list;
-# - `drawn`: for each, a list of answers, each a list of tokens (without -1);
-# - `surprise`: for each, the mean of -logprob over all tokens of its answers: how improbable does
-#   the network find what was drawn?
-# - `variety`: for each, the number of different tokens divided by the number of tokens.
-#
-# This task is open: plot both, read some answers aloud, try `top_p` at a high temperature, another
-# prompt, a temperature of 0.01. The check gives 5 points, your words 10.
-
+# This task is open: plot both figures, read some answers aloud (`tokenizer.decode(drawn[0][0])`),
+# try `measure(1.6, top_p=0.8)`, another prompt, a temperature of 0.01. The check gives 5 points,
+# your words 10.
 
 # %% kind="solution" id="a6.vary"
 ### BEGIN SOLUTION
@@ -484,42 +511,20 @@ check("a6.speed", vllm=chat_vllm, rates=rates)
 ### STUB drawn = ...
 ### STUB surprise = ...
 ### STUB variety = ...
-def draws(temperature, **more):
-    """Tokens of 16 answers, and minus the logprob of each token."""
-    found, costs = [], []
-    for start in (0, 8):
-        wanted = [
-            {"temperature": temperature, "seed": start + row, "max_tokens": 40, **more}
-            for row in range(8)
-        ]
-        inputs = facts.requests_of([prompts[0]] * 8, wanted)
-        tokens, logprobs = infer("chat", inputs, ["token_ids", "logprobs"])
-        found += [row[row >= 0].tolist() for row in tokens]
-        costs += (-logprobs[tokens >= 0]).tolist()
-    return found, costs
-
-
-def figures(found, costs):
-    """Surprise and variety."""
-    tokens = [token for answer in found for token in answer]
-    return float(np.mean(costs)), len(set(tokens)) / len(tokens)
-
-
 temperatures = [0.1, 0.4, 0.7, 1.0, 1.3, 1.6, 2.0]
-both = [draws(temperature) for temperature in temperatures]
-drawn = [found for found, _ in both]
-surprise, variety = (list(column) for column in zip(*(figures(*one) for one in both)))
-cut = [figures(*draws(temperature, top_p=0.8)) for temperature in temperatures]
+measured = [measure(temperature) for temperature in temperatures]
+drawn, surprise, variety = map(list, zip(*measured))
+cut = [measure(temperature, top_p=0.8) for temperature in temperatures]
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3))
 for place, name in enumerate(("surprise", "variety")):
     axes[place].plot(temperatures, (surprise, variety)[place], marker="o", label="top_p 1")
-    axes[place].plot(temperatures, [one[place] for one in cut], marker="s", label="top_p 0.8")
+    axes[place].plot(temperatures, [one[place + 1] for one in cut], marker="s", label="top_p 0.8")
     axes[place].set(xlabel="temperature", ylabel=name, ylim=(0, None))
 axes[0].legend()
 figure.tight_layout()
 plt.show()
-for row in zip(temperatures, surprise, variety, (one[0] for one in cut), drawn):
+for row in zip(temperatures, surprise, variety, (one[1] for one in cut), drawn):
     print("{}: {:.2f} {:.2f}, with top_p 0.8 {:.2f}".format(*row), tokenizer.decode(row[4][0]))
 ### END SOLUTION
 

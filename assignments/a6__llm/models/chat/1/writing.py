@@ -89,9 +89,19 @@ class Answer:
         Returns:
             Its id, and the logarithm of its probability at temperature 1 among all tokens.
         """
-        # TODO (likeliest tokens, then drawing): self.wanted has temperature and top_p, self.random
-        # is this answer's own generator of random numbers.
-        raise NotImplementedError("choose in writing.py is not written yet")
+        scores = scores.astype(np.float64)
+        logs = scores - scores.max()
+        logs -= np.log(np.exp(logs).sum())  # of each token's probability at temperature 1
+        token = None
+        if self.wanted["temperature"] == 0:
+            pass  # TODO (likeliest tokens): `token` is the one with the highest score.
+        else:
+            # TODO (drawing): `token` is drawn from the nucleus. self.wanted has temperature and
+            # top_p, self.random is this answer's own generator of random numbers.
+            pass
+        if token is None:
+            raise NotImplementedError("choose in writing.py is not written for this temperature")
+        return token, float(logs[token])
 
     def add(self, token, logprob):
         """Add a token, and find out whether the answer ends with it.

@@ -40,9 +40,9 @@ class TritonPythonModel:
             sender.send(failure(str(error), pb_utils.TritonError.INVALID_ARG))
         except Exception as error:
             traceback.print_exc()  # into the server's log
-            sender.send(failure(f"it ended with {error!r}", pb_utils.TritonError.INTERNAL))
+            sender.send(failure(described(error), pb_utils.TritonError.INTERNAL))
         finally:
-            sender.send(flags=FINAL)
+            sender.send(flags=FINAL)  # after it nothing can be sent
 
     async def write(self, request, sender):
         """Send the answer, token by token; stop when its reader has left."""
@@ -60,7 +60,9 @@ class TritonPythonModel:
         cache = np.zeros((1, *cache_shape(self.settings)), np.float32)
         # TODO: the loop of `chat` for this one row, with a response in each step.
         # piece(text, answer, before) makes it; `before` is the number of tokens that the answer
-        # had before this step.
+        # had before this step. Each step ends with the inputs of the next one:
+        #     ids, positions = np.array([[token]], np.int64), positions[:, -1:] + 1
+        #     mask = np.pad(mask, ((0, 0), (0, 1)), constant_values=1)
         shapes = [array.shape for array in (ids, positions, mask, cache)]
         raise NotImplementedError(f"write in model.py has no loop yet. First step: {shapes}")
 
@@ -88,6 +90,13 @@ def piece(text, answer, before):
             pb_utils.Tensor("finish_reason", np.array([answer.reason.encode()], object)),
         ]
     )
+
+
+def described(error):
+    """The text of an exception, and which lines it came through, the innermost first."""
+    steps = reversed(traceback.extract_tb(error.__traceback__))
+    lines = [f"  {step.filename}({step.lineno}): {step.name}" for step in steps]
+    return "\n".join([f"{type(error).__name__}: {error}", "", "At:", *lines])
 
 
 def failure(message, code):

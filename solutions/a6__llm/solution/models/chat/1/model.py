@@ -31,15 +31,11 @@ class TritonPythonModel:
                 groups.append(self.read(request))
             except BadRequest as error:
                 groups.append(str(error))
-        answers = [answer for group in groups if isinstance(group, list) for answer in group]
-        try:
-            self.write(answers)
-        except pb_utils.TritonModelException as error:
-            return [failure(str(error), pb_utils.TritonError.INTERNAL) for _ in requests]
+        self.write([answer for group in groups if isinstance(group, list) for answer in group])
         return [
-            failure(group, pb_utils.TritonError.INVALID_ARG)
-            if isinstance(group, str)
-            else response(group)
+            response(group)
+            if isinstance(group, list)
+            else failure(group, pb_utils.TritonError.INVALID_ARG)
             for group in groups
         ]
 
@@ -118,7 +114,7 @@ def ask(ids, positions, mask, cache):
         requested_output_names=["logits", "present"],
     ).exec()
     if answer.has_error():
-        raise pb_utils.TritonModelException(f"{STEP}: {answer.error().message()}")
+        raise pb_utils.TritonModelException(answer.error().message())
     logits, present = (
         pb_utils.get_output_tensor_by_name(answer, name).as_numpy()
         for name in ("logits", "present")

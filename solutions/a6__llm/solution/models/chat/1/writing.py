@@ -97,17 +97,17 @@ class Answer:
         """
         scores = scores.astype(np.float64)
         logs = scores - scores.max()
-        logs -= np.log(np.exp(logs).sum())
+        logs -= np.log(np.exp(logs).sum())  # of each token's probability at temperature 1
         if self.wanted["temperature"] == 0:
             token = int(scores.argmax())
-            return token, float(logs[token])
-        chances = np.exp((scores - scores.max()) / self.wanted["temperature"])
-        chances /= chances.sum()
-        order = np.argsort(-chances, kind="stable")
-        reached = np.cumsum(chances[order])
-        count = min(int(np.searchsorted(reached, self.wanted["top_p"])) + 1, len(order))
-        nucleus = order[:count]
-        token = int(self.random.choice(nucleus, p=chances[nucleus] / chances[nucleus].sum()))
+        else:
+            chances = np.exp((scores - scores.max()) / self.wanted["temperature"])
+            chances /= chances.sum()
+            order = np.argsort(-chances, kind="stable")
+            reached = np.cumsum(chances[order])
+            count = min(int(np.searchsorted(reached, self.wanted["top_p"])) + 1, len(order))
+            nucleus = order[:count]
+            token = int(self.random.choice(nucleus, p=chances[nucleus] / chances[nucleus].sum()))
         return token, float(logs[token])
 
     def add(self, token, logprob):

@@ -40,9 +40,9 @@ class TritonPythonModel:
             sender.send(failure(str(error), pb_utils.TritonError.INVALID_ARG))
         except Exception as error:
             traceback.print_exc()  # into the server's log
-            sender.send(failure(f"it ended with {error!r}", pb_utils.TritonError.INTERNAL))
+            sender.send(failure(described(error), pb_utils.TritonError.INTERNAL))
         finally:
-            sender.send(flags=FINAL)
+            sender.send(flags=FINAL)  # after it nothing can be sent
 
     async def write(self, request, sender):
         """Send the answer, token by token; stop when its reader has left."""
@@ -78,13 +78,14 @@ def cache_shape(settings):
 async def ask(ids, positions, mask, cache):
     """One step of the network; see the model `chat`."""
     inputs = {"input_ids": ids, "position_ids": positions, "attention_mask": mask, "past": cache}
-    answer = await pb_utils.InferenceRequest(
+    request = pb_utils.InferenceRequest(
         model_name=STEP,
         inputs=[pb_utils.Tensor(name, array) for name, array in inputs.items()],
         requested_output_names=["logits", "present"],
-    ).async_exec()
+    )
+    answer = await request.async_exec()
     if answer.has_error():
-        raise pb_utils.TritonModelException(f"{STEP}: {answer.error().message()}")
+        raise pb_utils.TritonModelException(answer.error().message())
     logits, present = (
         pb_utils.get_output_tensor_by_name(answer, name).as_numpy()
         for name in ("logits", "present")
@@ -102,6 +103,13 @@ def piece(text, answer, before):
             pb_utils.Tensor("finish_reason", np.array([answer.reason.encode()], object)),
         ]
     )
+
+
+def described(error):
+    """The text of an exception, and which lines it came through, the innermost first."""
+    steps = reversed(traceback.extract_tb(error.__traceback__))
+    lines = [f"  {step.filename}({step.lineno}): {step.name}" for step in steps]
+    return "\n".join([f"{type(error).__name__}: {error}", "", "At:", *lines])
 
 
 def failure(message, code):

@@ -25,11 +25,18 @@ class TritonPythonModel:
 
     def execute(self, requests):
         """Answer each request; one that cannot be answered gets an error of its own."""
-        # TODO (bad requests): self.read raises BadRequest. As it is, one bad request fails all.
-        # failure(message, pb_utils.TritonError.INVALID_ARG) makes the response to one of them.
-        groups = [self.read(request) for request in requests]
-        self.write([answer for answers in groups for answer in answers])
-        return [response(answers) for answers in groups]
+        groups = []
+        for request in requests:
+            # TODO (bad requests): self.read raises BadRequest, and then all requests fail. Append
+            # str(error) in place of the answers: the last lines send it as an error.
+            groups.append(self.read(request))
+        self.write([answer for group in groups if isinstance(group, list) for answer in group])
+        return [
+            response(group)
+            if isinstance(group, list)
+            else failure(group, pb_utils.TritonError.INVALID_ARG)
+            for group in groups
+        ]
 
     def read(self, request):
         """The answers to begin for one request: one per row.
