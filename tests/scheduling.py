@@ -45,16 +45,14 @@ def in_order(nodeids: Sequence[str]) -> dict[str, int]:
     Args:
         nodeids: of all tests, in the order of their files.
     """
-    groups = [group(nodeid) for nodeid in nodeids]
-    tests = collections.Counter(groups)
-    first = {name: place for place, name in reversed(list(enumerate(groups)))}
+    groups = {nodeid: group(nodeid) for nodeid in nodeids}
+    tests = collections.Counter(groups.values())
 
-    def place(number: int) -> tuple[bool, int, int, int]:
-        name = groups[number]
-        return name != LONGEST, -tests[name], first[name], number
+    def place(nodeid: str) -> tuple[bool, int, str]:
+        name = groups[nodeid]
+        return name != LONGEST, -tests[name], name
 
-    places = sorted(range(len(nodeids)), key=place)
-    return {nodeids[number]: rank for rank, number in enumerate(places)}
+    return {nodeid: rank for rank, nodeid in enumerate(sorted(nodeids, key=place))}
 
 
 class Scheduling(LoadFileScheduling):

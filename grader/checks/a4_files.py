@@ -147,7 +147,6 @@ def large(server: Probe, model: str) -> str:
     The converter has cut it, or the operator that it belongs to runs in fp16.
     """
     try:
-        file = graph(server, model)
         held = onnx_file.numbers(server, model)
     except Failure:
         return ""
@@ -166,7 +165,8 @@ def large(server: Probe, model: str) -> str:
             "halve, and keep the operator that this number belongs to in fp32 (op_block_list): "
             "then its constant stays fp32 as well."
         )
-    users = (str(node.op_type)[:40] for node in file.graph.node if name in node.input)
+    nodes = graph(server, model).graph.node
+    users = (str(node.op_type)[:40] for node in nodes if name in node.input)
     return (
         f"{what}, where neighbouring numbers are {np.spacing(np.float16(number)):g} apart. The "
         f"{next(users, 'operator')} that uses it is itself computed in fp16: with fp16 arithmetic, "

@@ -154,7 +154,7 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
     admitted = backends(found.id.partition(".")[0])
     with server, contextlib.closing(Probe(server, backends=admitted)) as probe:
         result = _evaluated(found, probe, values)
-        notes = [_edited(value, server.repository) for value in values.values()]
+        notes = (_edited(value, server.repository) for value in values.values())
         edited = next(filter(None, notes), "")
     if result.status == "waits" or not edited:
         return result, ""

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from onnx import TensorProto, helper
+from onnx_graphs import graph
 
 from workbook.server import Triton
 from workbook.server.native import build
@@ -173,14 +174,8 @@ def test_a_full_socket_loses_nothing(library: Library, pairs: Pairs) -> None:
 
 
 def twice() -> bytes:
-    made = helper.make_graph(
-        [helper.make_node("Add", ["x", "x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 1])],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    return bytes(helper.make_model(made, ir_version=9, opset_imports=opset).SerializeToString())
+    x, y = (("x", TensorProto.FLOAT, ["n", 1]), ("y", TensorProto.FLOAT, ["n", 1]))
+    return graph([helper.make_node("Add", ["x", "x"], ["y"])], [x], [y])
 
 
 @pytest.mark.parametrize("threads", [1, 3, 40])

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from onnx import TensorProto, helper
+from onnx_graphs import graph
 from tritonclient.utils import InferenceServerException
 
 from workbook import lessons
@@ -72,42 +72,31 @@ def linear(
     added: str = "",
 ) -> bytes:
     """An ONNX model: y = 2 x, [batch, 4]; or x + `added`, a constant of FP32."""
-    graph = helper.make_graph(
+    return graph(
         [helper.make_node("Add", [name, added or name], ["y"])],
-        "g",
-        [helper.make_tensor_value_info(name, takes, [batch, 4])],
-        [helper.make_tensor_value_info("y", gives, [batch, 4])],
+        [(name, takes, [batch, 4])],
+        [("y", gives, [batch, 4])],
         [helper.make_tensor(added, TensorProto.FLOAT, [1], [2.0])] if added else [],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    return bytes(
-        onnx.helper.make_model(graph, ir_version=9, opset_imports=opset).SerializeToString()
     )
 
 
 def half_answer() -> bytes:
     """An ONNX model that takes FP32 and answers in FP16: [n, 4] → [n, 4]."""
-    graph = helper.make_graph(
+    return graph(
         [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT16)],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, ["n", 4])],
+        [("x", TensorProto.FLOAT, ["n", 4])],
+        [("y", TensorProto.FLOAT16, ["n", 4])],
     )
-    opset = [helper.make_opsetid("", 17)]
-    return bytes(helper.make_model(graph, ir_version=9, opset_imports=opset).SerializeToString())
 
 
 def batch_alone() -> bytes:
     """An ONNX model with one value a row, and no dimension for it: [n, 4] → [n]."""
-    graph = helper.make_graph(
+    return graph(
         [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+        [("x", TensorProto.FLOAT, ["n", 4])],
+        [("y", TensorProto.FLOAT, ["n"])],
         [helper.make_tensor("axes", TensorProto.INT64, [1], [1])],
     )
-    opset = [helper.make_opsetid("", 17)]
-    return bytes(helper.make_model(graph, ir_version=9, opset_imports=opset).SerializeToString())
 
 
 def dali(config: str) -> tuple[str, Files]:

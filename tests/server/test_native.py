@@ -19,6 +19,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from onnx import TensorProto, helper
+from onnx_graphs import graph
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from workbook.server import Triton, assemble, run_folders
@@ -41,19 +42,6 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("y", part)]) for part in x]
 """
 Inputs = dict[str, np.ndarray[Any, Any]]
-
-
-def graph(nodes: list[Any], inputs: Any, outputs: Any, constants: Any = ()) -> bytes:
-    """An ONNX model; inputs and outputs are (name, element type, shape)."""
-    made = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info(*entry) for entry in inputs],
-        [helper.make_tensor_value_info(*entry) for entry in outputs],
-        list(constants),
-    )
-    opset = [helper.make_opsetid("", 17)]
-    return bytes(helper.make_model(made, ir_version=9, opset_imports=opset).SerializeToString())
 
 
 def matrix_product() -> bytes:

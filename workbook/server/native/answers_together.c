@@ -2,8 +2,8 @@
 
    An instance's thread gives each answer to the thread of the HTTP endpoint that has the client's
    connection: libevhtp sends a command of 17 bytes over a pair of sockets, and the thread reads one
-   command each time that poll() returns. On a machine with few cores the wake-ups take a quarter of
-   the processor time of a small request. This library is preloaded. Between the two calls below,
+   command each time that poll() returns. On two cores the wake-ups take up to a third of the
+   server's processor time for small requests. This library is preloaded. Between the two calls below,
    which fastpath.cc makes around the answers of a batch, its send() keeps such commands back. What
    is sent in their place is one command for each thread, whose function calls theirs in turn. */
 
