@@ -607,9 +607,34 @@ def lives(process: psutil.Process) -> bool:
 
 
 @needs_vllm
-def test_unloading_ends_the_engine_s_processes(vllm: Triton) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "bound", "one"),
+    [
+        ({}, "nobind", True),
+        ({"distributed_executor_backend": "mp"}, "nobind", False),
+        ({"tensor_parallel_size": 2}, "nobind", False),
+        ({}, "0-1", False),
+    ],
+)
+def test_one_process_unless_more_is_asked_for(
+    arguments: dict[str, Any], bound: str, one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.executor.uniproc_executor import UniProcExecutor
+
+    from workbook.backends.vllm import one_process
+
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", bound)
+    given = AsyncEngineArgs(model="any", **arguments)
+    one_process.choose(given)
+    assert (given.distributed_executor_backend is UniProcExecutor) == one
+
+
+@needs_vllm
+def test_unloading_ends_the_engine_s_process(vllm: Triton) -> None:
+    """It is one: no further process computes the steps."""
     engine = engine_processes(vllm)
-    assert engine
+    assert len(engine) == 1
     vllm.unload("llama_vllm")
     wait_until(lambda: not any(lives(process) for process in engine))
     assert "Segfault" not in vllm.log_text()

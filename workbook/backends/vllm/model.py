@@ -3,7 +3,8 @@
 The rules are those of triton-inference-server/vllm_backend: `1/model.json` holds the engine's
 arguments; the config names no inputs and outputs; the model is decoupled, and vLLM itself does the
 batching (continuous batching). The engine runs in a process of its own, so that sending answers
-does not delay its steps. Requests are coroutines on one event loop, in a thread of this process.
+does not delay its steps; the network's steps are computed in that process, too (one_process.py).
+Requests are coroutines on one event loop, in a thread of this process.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, ClassVar
 import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import BadModel, BadRequest, Config, StandIn
-from workbook.backends.vllm import sampling, tensors
+from workbook.backends.vllm import one_process, sampling, tensors
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 #: Seconds between two checks of a waiting request whether engine and client are still there.
@@ -135,6 +136,7 @@ class TritonPythonModel(StandIn):
 
         self._refusals = (BadRequest, ValueError, TypeError, VLLMClientError)
         given = AsyncEngineArgs(**arguments)
+        one_process.choose(given)
         factories: list[Any] = []
         if self._metrics and not given.disable_log_stats:
             from workbook.backends.vllm.metrics import Logger
