@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import linecache
+import os
+import pickle
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -173,20 +176,108 @@ class Run:
             models.keep(self)
 
 
-def judge(
-    assignment: Assignment,
-    probe: Probe,
-    handed: Mapping[str, dict[str, Any]],
-    *,
-    variants: bool = True,
-    number: int = 7,
-) -> dict[str, CheckResult]:
-    """All checks on what was handed over, as the judge runs them, but on the student's server."""
-    earned: dict[str, CheckResult] = {}
-    for check in load(assignment.short, variants=variants).values():
-        probe.seed(number)
-        earned[check.id] = evaluate(check, lambda: probe, handed.get(check.id), earned)
-    return earned
+class Judge:
+    """All checks on what was handed over, as the judge runs them, but on the student's server.
+
+    Most wrong answers change one model or one value. A check that has passed is not run again where
+    nothing has changed that it looked at: the values handed over to it, the files of the models
+    that it asked, and those of the models that these name.
+
+    Args:
+        server: the test's server, with the student's models in its repository.
+    """
+
+    def __init__(self, server: Triton) -> None:
+        self._probe = _Noting(server)
+        #: (check's id, seed, its values) → what it looked at, and its result.
+        self._passed: dict[tuple[str, int, bytes], tuple[_Seen, CheckResult]] = {}
+
+    def __call__(
+        self, assignment: Assignment, handed: Mapping[str, dict[str, Any]], *, number: int = 7
+    ) -> dict[str, CheckResult]:
+        """The result of each check, by its id.
+
+        Args:
+            assignment: whose checks, with their hidden variants.
+            handed: what each check was given, by its id.
+            number: begins the secret random numbers.
+        """
+        models = _Models(self._probe.server.repository)
+        earned: dict[str, CheckResult] = {}
+        for check in load(assignment.short, variants=True).values():
+            values = handed.get(check.id)
+            key = check.id, number, _bytes(values)
+            seen, result = self._passed.get(key, ({}, None))
+            if (
+                result is None
+                or any(earned[need].credit == 0 for need in check.needs)
+                or seen != models.seen(seen)
+            ):
+                self._probe.seed(number)
+                self._probe.asked.clear()
+                result = evaluate(check, lambda: self._probe, values, earned)
+                if result.status == "passed":
+                    self._passed[key] = models.seen(self._probe.asked), result
+            earned[check.id] = result
+        return earned
+
+    def close(self) -> None:
+        """Close the connection to the server."""
+        self._probe.close()
+
+
+def _bytes(values: object) -> bytes:
+    """The same for equal values; for those that cannot be written down, never the same."""
+    try:
+        return pickle.dumps(values)
+    except Exception:  # what a mutant hands over can be anything
+        return os.urandom(16)
+
+
+#: The digest of each model that a check depends on, by name; None where there is none.
+_Seen = dict[str, str | None]
+
+
+class _Noting(Probe):
+    """A probe that keeps the names of the models that it is asked about."""
+
+    def __init__(self, server: Triton) -> None:
+        super().__init__(server)
+        self.server: Triton
+        self.asked: set[str] = set()
+
+    def require(self, model: str) -> None:
+        """Every method that asks a model calls this first."""
+        if isinstance(model, str):
+            self.asked.add(model)
+        super().require(model)
+
+
+class _Models:
+    """The models of a repository: their files' digests, and which models each of them names."""
+
+    def __init__(self, repository: Path) -> None:
+        folders = {path.name: path for path in repository.iterdir() if path.is_dir()}
+        self._digests = {name: _digest(path) for name, path in folders.items()}
+        self._names = {
+            name: set(re.findall(r"[\w.-]+", _text(path))) & {*folders}
+            for name, path in folders.items()
+        }
+
+    def seen(self, asked: Collection[str]) -> _Seen:
+        """The digests of the models that were asked, and of all that these name."""
+        found, waiting = set[str](), {*asked}
+        while waiting:
+            name = waiting.pop()
+            found.add(name)
+            waiting |= self._names.get(name, set()) - found
+        return {name: self._digests.get(name) for name in found}
+
+
+def _text(folder: Path) -> str:
+    """What a model's config and programs say."""
+    paths = [path for path in folder.rglob("*") if path.suffix in (".pbtxt", ".py", ".json")]
+    return "\n".join(path.read_text("utf-8", "replace") for path in paths if path.is_file())
 
 
 def _digest(folder: Path) -> str:

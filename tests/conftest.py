@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.beside import turn
 from tests.marking import starts_processes
 from tests.scheduling import Scheduling, in_order
 from workbook.server import Triton
@@ -49,6 +50,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         places = in_order([item.nodeid for item in items])
         items.sort(key=lambda item: places[item.nodeid])
+
+
+@pytest.fixture
+def by_itself() -> Iterator[None]:
+    """Beside the test no other one with the marker `alone` runs."""
+    with turn(by_itself=True):
+        yield
 
 
 @pytest.fixture(scope="module")

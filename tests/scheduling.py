@@ -1,7 +1,8 @@
-"""How tests are shared among pytest's workers: by file, and in one file also by assignment.
+"""How tests are shared among pytest's workers: by file, in two files by assignment and by lecture.
 
 The tests of a file share a server, so one worker runs them all. Those of test_assignments.py are
 the same for each assignment, and take minutes: there each assignment goes to a worker of its own.
+Each lecture runs by itself.
 What takes longest is begun first, so that no worker is busy long after the others have ended.
 """
 
@@ -15,6 +16,8 @@ from xdist.scheduler import LoadFileScheduling
 
 #: The file whose tests are shared by assignment. They have its name in their parameters.
 PER_ASSIGNMENT = "tests/grader/test_assignments.py"
+#: The file of which each test is a group of its own.
+PER_LECTURE = "tests/lectures/test_lectures_run.py"
 #: A group that takes a quarter of an hour with few tests.
 LONGEST = f"{PER_ASSIGNMENT}::a6__llm"
 _NAME = re.compile(r"\ba\d+__[a-z0-9_]+")
@@ -27,14 +30,17 @@ def group(nodeid: str) -> str:
 
         group("tests/zoo/test_zoo.py::test_iris")                                 # the file
         group("tests/grader/test_assignments.py::test_solution[a2__forest-0]")    # and a2__forest
+        group("tests/lectures/test_lectures_run.py::test_runs[08__fil]")          # and the test
 
     Args:
         nodeid: a test's.
 
     Returns:
-        The test's file; for a test of one assignment, also its name.
+        The test's file; for a test of one assignment, also its name; a lecture's test itself.
     """
     file, _, test = nodeid.partition("::")
+    if file == PER_LECTURE:
+        return nodeid
     found = _NAME.search(test) if file == PER_ASSIGNMENT else None
     return f"{file}::{found[0]}" if found else file
 

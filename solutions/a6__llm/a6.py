@@ -514,18 +514,20 @@ def measure(temperature, prompt=prompts[0], **more):
 temperatures = [0.1, 0.4, 0.7, 1.0, 1.3, 1.6, 2.0]
 measured = [measure(temperature) for temperature in temperatures]
 drawn, surprise, variety = map(list, zip(*measured))
-cut = [measure(temperature, top_p=0.8) for temperature in temperatures]
+some = [0.4, 1.0, 1.6]
+cut = [measure(temperature, top_p=0.8) for temperature in some]
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3))
 for place, name in enumerate(("surprise", "variety")):
     axes[place].plot(temperatures, (surprise, variety)[place], marker="o", label="top_p 1")
-    axes[place].plot(temperatures, [one[place + 1] for one in cut], marker="s", label="top_p 0.8")
+    axes[place].plot(some, [one[place + 1] for one in cut], marker="s", label="top_p 0.8")
     axes[place].set(xlabel="temperature", ylabel=name, ylim=(0, None))
 axes[0].legend()
 figure.tight_layout()
 plt.show()
-for row in zip(temperatures, surprise, variety, (one[1] for one in cut), drawn):
-    print("{}: {:.2f} {:.2f}, with top_p 0.8 {:.2f}".format(*row), tokenizer.decode(row[4][0]))
+for row in zip(temperatures, surprise, variety, drawn):
+    print("{}: {:.2f} {:.2f}".format(*row), tokenizer.decode(row[3][0]))
+print("with top_p 0.8:", *(f"{one}: {found[1]:.2f}" for one, found in zip(some, cut)), sep="\n")
 ### END SOLUTION
 
 # %% kind="check" id="a6.knobs" points=5

@@ -685,13 +685,23 @@ def _stubs(server: Triton, model: str) -> list[psutil.Process]:
     ]
 
 
-def test_threads_and_instances_are_those_of_the_config(
-    served: Triton, forests: dict[str, Forest]
+@pytest.mark.parametrize("allowed", [1, 2])
+def test_threads_are_those_of_the_config_and_at_most_the_server_s(
+    allowed: int, tmp_path: Path, forests: dict[str, Forest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more = int(len(os.sched_getaffinity(0)) > 1)
-    for count, expected in ((64, 0), (256, more)):  # 50 trees: 64 rows are not worth a thread
-        for name in ("one_thread", "two_threads"):
-            ask(served, name, DIGITS[:count])
-        ((one,), (two,)) = _stubs(served, "one_thread"), _stubs(served, "two_threads")
-        assert two.num_threads() - one.num_threads() == expected
+    monkeypatch.setenv("OMP_NUM_THREADS", str(allowed))
+    more = int(min(allowed, len(os.sched_getaffinity(0))) > 1)
+    names = "one_thread", "two_threads"
+    with Triton(tmp_path) as server:
+        for name in names:
+            _write(server, name, forests, GOOD[name])
+            server.load(name)
+        for count, expected in ((64, 0), (256, more)):  # 50 trees: 64 rows are not worth a thread
+            for name in names:
+                assert ask(server, name, DIGITS[:count]).shape == (count, 10)
+            ((one,), (two,)) = (_stubs(server, name) for name in names)
+            assert two.num_threads() - one.num_threads() == expected
+
+
+def test_instances_are_those_of_the_config(served: Triton) -> None:
     assert len(_stubs(served, "two_instances")) == 2

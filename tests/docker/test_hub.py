@@ -33,6 +33,7 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=HOW),
     pytest.mark.timeout(900),
     pytest.mark.alone,  # two students' servers, a hub and a browser
+    pytest.mark.usefixtures("by_itself"),
 ]
 
 #: What a student runs: deploys a model with the own name, and looks for the others.

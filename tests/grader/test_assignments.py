@@ -28,7 +28,7 @@ from grader.authoring.gaps import gaps
 from grader.checks import reported
 from grader.checks.define import evaluate, load
 from grader.checks.probe import Probe
-from tests.assignment_runs import Models, Run, as_the_students, judge, solution_files
+from tests.assignment_runs import Judge, Models, Run, as_the_students, solution_files
 from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
@@ -70,6 +70,13 @@ def probe(server: Triton) -> Iterator[Probe]:
 
 
 @pytest.fixture(scope="module")
+def judge(server: Triton) -> Iterator[Judge]:
+    judge = Judge(server)
+    yield judge
+    judge.close()
+
+
+@pytest.fixture(scope="module")
 def models(server: Triton) -> Models:
     return Models(server)
 
@@ -105,15 +112,15 @@ def test_nothing_is_missing(assignment: Assignment) -> None:
     assert gaps(assignment) == []
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_solution(
-    assignment: Assignment, number: int, probe: Probe, solved: Callable[[Assignment], Run]
+    assignment: Assignment, number: int, judge: Judge, solved: Callable[[Assignment], Run]
 ) -> None:
     """The solution passes every check, whatever the secret inputs."""
     run = solved(assignment)
     assert run.stops == []
-    results = judge(assignment, probe, run.handed, number=number)
+    results = judge(assignment, run.handed, number=number)
     assert {id: (r.status, r.credit) for id, r in results.items()} == dict.fromkeys(
         results, ("passed", 1.0)
     ), [r for r in results.values() if r.credit < 1]
@@ -143,7 +150,7 @@ BY_HAND = {"a2": write_threshold}
 def test_solution_of_any_student(
     assignment: Assignment,
     student: str,
-    probe: Probe,
+    judge: Judge,
     models: Models,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -155,7 +162,7 @@ def test_solution_of_any_student(
         write(run)
         run = Run(assignment, models, me=student)
     assert run.stops == []
-    results = judge(assignment, probe, run.handed)
+    results = judge(assignment, run.handed)
     assert {id: (r.status, r.credit) for id, r in results.items()} == dict.fromkeys(
         results, ("passed", 1.0)
     ), [r for r in results.values() if r.credit < 1]
@@ -166,7 +173,7 @@ def test_mutant(
     assignment: Assignment,
     mutant: mutants.Mutant,
     models: Models,
-    probe: Probe,
+    judge: Judge,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -178,7 +185,7 @@ def test_mutant(
     run = Run(assignment, models, mutant)
     assert bool(run.stops) == bool(mutant.stops), run.stops
     assert mutant.stops in "\n".join(run.stops)
-    results = judge(assignment, probe, run.handed)
+    results = judge(assignment, run.handed)
     said = {
         id: f"{r.status}: {r.rationale} → {r.help}" for id, r in results.items() if r.credit < 1
     }
@@ -205,7 +212,7 @@ def run_notebook(path: Path, handout: Path) -> list[str]:
 def test_notebooks(
     assignment: Assignment,
     models: Models,
-    probe: Probe,
+    judge: Judge,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -223,7 +230,7 @@ def test_notebooks(
         """What the notebook and the judge say of each check."""
         found = {id: reported.read(id, written) for id in ids}
         handed = {id: values for id, values in found.items() if values}
-        judged = judge(assignment, probe, {id: found.values for id, found in handed.items()})
+        judged = judge(assignment, {id: found.values for id, found in handed.items()}, number=8)
         said = {id: found.result for id, found in handed.items()}
         return {id: (r.status if (r := said.get(id)) else None, judged[id].status) for id in judged}
 

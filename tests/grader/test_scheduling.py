@@ -18,6 +18,11 @@ def test_tests_of_other_files_are_shared_by_file() -> None:
         assert scheduling.group(f"{other}::{test}") == other
 
 
+def test_each_lecture_is_a_group() -> None:
+    runs = [f"{scheduling.PER_LECTURE}::test_runs[{name}]" for name in ("08__fil", "11__generate")]
+    assert [scheduling.group(run) for run in runs] == runs
+
+
 def test_tests_of_assignments_are_shared_by_assignment() -> None:
     """Of the tests that there are, only the one about all assignments belongs to none."""
     done = subprocess.run(

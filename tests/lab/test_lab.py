@@ -217,6 +217,7 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
 
 @needs_browser
 @pytest.mark.alone  # it waits for what a page draws in its idle moments
+@pytest.mark.usefixtures("by_itself")
 @pytest.mark.timeout(900)
 def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_path: Path) -> None:
     source = building.page(paths.root() / "lectures/00__start.py")
@@ -300,6 +301,7 @@ def edit(window: Browser, page: str, file: Path, text: str) -> None:
 
 @needs_browser
 @pytest.mark.alone  # models are batched and delays measured
+@pytest.mark.usefixtures("by_itself")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("short", "title"),

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
+from tests.beside import turn
 from tests.lectures.changes import CHANGES
 from tests.lectures.course import LECTURES, each_lecture, proofs
-from tests.lectures.site_links import broken
-from workbook import site
-from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.notebooks import building, counting, executing
+from workbook.notebooks import executing
 from workbook.server import Server
 from workbook.site import executed
 
@@ -28,14 +26,9 @@ SHORT_SECONDS = 1.5
 SECOND_RUN_SECONDS = 45.0
 #: All tries of a lecture have to end in this time.
 TEST_SECONDS = 1_800
-#: How far `minutes:` in a header may be from what is counted, with this machine's time.
-MINUTES = 3
 
 #: What a busy machine does to a lecture: it is tried again, and the reason is among the warnings.
 SPOILT = re.compile(f"{executed.MEASURED.pattern}|took longer than")
-
-#: Lecture → seconds of its first run.
-seconds: dict[str, float] = {}
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +54,13 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
     fail either.
 
     Lectures measure. Where a claim or a premise is false in one try, or a cell takes minutes, the
-    lecture is tried again.
+    lecture is tried again. At the first try another lecture may run beside it.
     """
     served = serves(shared["TRITON_URL"])
     for left in reversed(range(executed.TRIES)):
         try:
-            play(path, shared)
+            with turn(by_itself=left < executed.TRIES - 1):
+                play(path, shared)
             break
         except WorkbookError as error:
             # Other programs on this machine can spoil a measurement, or take the processor for
@@ -94,13 +88,16 @@ def play(path: Path, shared: dict[str, str]) -> None:
         WorkbookError: a cell failed.
     """
     with executing.session(path, shared) as lecture:
-        first_run(path, lecture)
-        if seconds[path.stem] < SECOND_RUN_SECONDS:
+        if first_run(path, lecture) < SECOND_RUN_SECONDS:
             second_run(path, lecture)
 
 
-def first_run(path: Path, lecture: executing.Session) -> None:
-    """Run it from top to bottom, keep the executed copy, and look at what was proved."""
+def first_run(path: Path, lecture: executing.Session) -> float:
+    """Run it from top to bottom, keep the executed copy, and look at what was proved.
+
+    Returns:
+        The seconds that its cells took.
+    """
     total = 0.0
     for place, cell in enumerate(lecture.node.cells):
         began = time.monotonic()
@@ -109,11 +106,12 @@ def first_run(path: Path, lecture: executing.Session) -> None:
         total += took
         if cell.cell_type == "code" and took < SHORT_SECONDS:
             lecture.cell(place)
-    seconds[path.stem] = total
+    lecture.node.metadata.workbook["seconds"] = round(total, 1)
     executed.keep(path, lecture.node)
     assert all(c.execution_count for c in lecture.node.cells if c.cell_type == "code")
     missing = set(proofs(path)) - shown(lecture.node)
     assert not missing, f"claims and tasks that did not run: {sorted(missing)}"
+    return total
 
 
 def second_run(path: Path, lecture: executing.Session) -> None:
@@ -144,46 +142,7 @@ def shown(node: Any) -> set[str]:
     return {card[kind] for card in cards for kind in ("claim", "task") if kind in card}
 
 
-@pytest.mark.alone
-def test_the_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    """Prints what each notebook costs its reader, and compares `minutes:` with it.
-
-    It is the last test here: the machine's time is that of the runs above. Without them, it is 0.
-    """
-    lines = [
-        "",
-        "notebook                      cells code text harness words tasks machine minutes",
-    ]
-    wrong = []
-    for path in LECTURES:
-        counts = counting.count(building.page(path))
-        machine = seconds.get(path.stem, 0.0)
-        minutes = counts.minutes + machine / 60
-        lines.append(
-            f"{path.stem:28} {counts.cells:6} {counts.longest_code:4} {counts.longest_text:4} "
-            f"{counts.harness:7.0%} {counts.words:5} {counts.tasks:5} {machine:5.0f} s "
-            f"{minutes:7.1f}"
-        )
-        header = building.page(path).metadata.workbook["minutes"]
-        if path.stem in seconds and abs(header - minutes) > MINUTES:
-            wrong.append(f"{path.stem}: its header says {header}, it is {minutes:.0f}")
-    with capsys.disabled():
-        print("\n".join(lines))
-    assert not wrong
-
-
-@pytest.mark.alone
-def test_the_site_of_what_ran(tmp_path: Path) -> None:
-    """Executed copies become pages, without a broken link and without this machine's paths."""
-    nodes = {path: node for path in LECTURES if (node := executed.kept(path)) is not None}
-    for path, node in nodes.items():
-        outputs = str([cell.outputs for cell in node.cells if cell.cell_type == "code"])
-        for private in (f"{paths.root()}/", f"{Path.home()}/"):
-            assert private not in outputs, path.stem
-    index = site.build(nodes, tmp_path / "site")
-    assert broken(index.parent) == []
-
-
+@pytest.mark.alone  # it needs the same server
 @pytest.mark.parametrize(
     ("name", "lost", "needed"),
     [("00__start", ["square"], "square")],

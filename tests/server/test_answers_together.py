@@ -186,7 +186,7 @@ def test_each_client_gets_its_own_answer(threads: int, tmp_path: Path) -> None:
     (folder / "1" / "model.onnx").write_bytes(twice())
     (folder / "config.pbtxt").write_text(
         'platform: "onnxruntime_onnx"\nmax_batch_size: 128\n'
-        "dynamic_batching { max_queue_delay_microseconds: 3000 }\n"
+        "dynamic_batching { max_queue_delay_microseconds: 30000 }\n"
         "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
     )
     options = (f"--http-thread-count={threads}",)

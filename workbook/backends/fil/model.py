@@ -122,8 +122,7 @@ class Parameters:
         self.classifier = classifier
         self.threshold = np.float32(self._threshold() if classifier else 0.5)
         threads = int(self._number("cpu_nthread", int, -1))
-        # Treelite refuses more threads than cores; a config may be written for a larger machine.
-        self.threads = min(threads, len(os.sched_getaffinity(0))) if threads > 0 else -1
+        self.threads = min(threads, _most_threads()) if threads > 0 else -1
         self._boolean("use_experimental_optimizations", False)
 
     def _threshold(self) -> float:
@@ -376,3 +375,13 @@ def _row_shape(tensor: Tensor) -> tuple[int, ...]:
 
 def _lower(value: bool) -> str:
     return str(value).lower()
+
+
+def _most_threads() -> int:
+    """More threads Treelite refuses: the cores, or OMP_NUM_THREADS of the server.
+
+    A config may be written for a larger machine.
+    """
+    cores = len(os.sched_getaffinity(0))
+    outermost = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(cores, int(outermost)) if outermost.isdigit() and int(outermost) else cores
