@@ -91,7 +91,7 @@ def probabilities(server: Probe, me: str, model: str, library: Array, served: Ar
     answer = facts.ask(server, model, split.x_test)
     facts.follows_recipe(server, model)
     facts.trained_on(server, model, split)
-    how = "predict_proba gives such a table, predict does not."
+    how = "predict_proba(cancer.x_test) gives such a table: a row for each test row."
     table = require.probabilities("library", library, 114, split.labels, help=how)
     facts.agree("the server's probabilities", answer, table, "the library's")
     require.same_answer("served", served, answer, help=f"It is for all test rows. {_AGAIN}")
@@ -120,6 +120,12 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
     facts.trained_on(server, model, split)
     part = "Hand over the label alone, the third part of value:index:label, for the first ten test "
     given = texts("answers", answers, help=f"{part}rows.")
+    if len(given) == 10 and not {*given} & {*facts.LABELS}:
+        raise Failure(
+            f"The first of `answers` is {given[0][:40]!r}; {model} has the labels "
+            f"{', '.join(map(repr, facts.LABELS))}.",
+            help=f"{part}rows. The server sends bytes: text.decode() makes a text of them.",
+        )
     if len(given) != 10:
         count = f"{len(given)} value{'s' * (len(given) != 1)}"
         raise Failure(f"`answers` has {count}; ten are wanted.", help=f"{part}rows.")

@@ -107,12 +107,7 @@ def greedy(server: Probe, me: str, model: str) -> None:
     loop.one_table(server, me, model, prompts[:8], [24, 4, 40, 12, 5, 30, 8, 20])
     loop.fills_context(server, me, model, prompts[:2])
     loop.share_steps(server, me, model, prompts[8:], 16)
-    loop.uses_cache(
-        server,
-        model,
-        prompts[0],
-        lambda prompt, count: loop.draw(server, model, prompt, count),
-    )
+    loop.uses_cache(server, model, prompts, lambda wanted: loop.write(server, model, wanted))
 
 
 @define(
@@ -217,10 +212,7 @@ def stream(server: Probe, me: str, model: str) -> None:
         streamed.stops(server, me, model, prompts[:6])
         streamed.refuses(server, model, bad, "a top_p of 7")
         loop.uses_cache(
-            server,
-            model,
-            prompts[0],
-            lambda prompt, count: streamed.draw(server, model, prompt, count),
+            server, model, prompts, lambda wanted: streamed.write(server, model, wanted)
         )
 
 
@@ -296,8 +288,8 @@ def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
     "a6.knobs",
     needs=("a6.sampling",),
     hints=(
-        "One temperature first: answers, surprise, variety = measure(0.7). Read some answers: "
-        "tokenizer.decode(answers[0]).",
+        "One temperature first: some, how_odd, how_many = measure(0.7). Read some answers: "
+        "tokenizer.decode(some[0]).",
         "Which temperatures? The smallest is above 0 and at most 0.5, the largest from 1.4 to 2, "
         "and there are at least four. Call `measure` for each, without top_p.",
         "measured = [measure(temperature) for temperature in temperatures] has three things for "

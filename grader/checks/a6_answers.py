@@ -246,10 +246,14 @@ def _help_for(place: int, others: int | None) -> str:
     if others is not None:
         return _AFTER_AN_END if place >= others else _PADDING
     if place == 0:
-        return "The first token follows on the whole prompt. What does llama_step get?"
+        return (
+            "The first token follows on the whole prompt. What does llama_step get? And does "
+            "`choose` take the token with the highest score?"
+        )
     return (
         "The first token is right. What does the next step get: the new token, its position, a "
-        "mask that is one longer, and the cache of the step before?"
+        "mask that is one longer, and the cache of the step before? And does the mask hide the "
+        "cache's first column, which is empty, from the first step on?"
     )
 
 

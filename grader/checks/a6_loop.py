@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ _SHARE, _TRIES, _ENOUGH = 0.6, 8, 2
 _MEASURABLE = 2e-4
 #: Tokens of the long step; how often it is measured in a try; tokens of the answer. An answer may
 #: end by itself: one of fewer than `_LEAST` steps is not counted.
-_LONG, _OFTEN, _STEPS, _LEAST = 200, 4, 20, 6
+_LONG, _OFTEN, STEPS, _LEAST = 200, 4, 20, 6
 #: So many seconds `llama_step` may go on with what was asked before a check.
 _IDLE = 3.0
 
@@ -252,12 +253,14 @@ def fills_context(server: Probe, me: str, model: str, prompts: Sequence[str]) ->
         answers_of.greedy(me, prompt, answer, 40, which, _first_end(found, row))
 
 
-def draw(server: Probe, model: str, prompt: str, count: int) -> None:
-    """Ask `chat` for one answer of so many tokens."""
-    answers_of.ask(server, model, [prompt], [{"temperature": 1.0, "max_tokens": count}])
+def write(server: Probe, model: str, prompt: str) -> None:
+    """Ask `chat` for the likeliest tokens that follow on a long prompt."""
+    answers_of.ask(server, model, [prompt], [{"temperature": 0, "max_tokens": STEPS}])
 
 
-def uses_cache(server: Probe, model: str, prompt: str, answer: Callable[[str, int], None]) -> None:
+def uses_cache(
+    server: Probe, model: str, prompts: Sequence[str], answer: Callable[[str], None]
+) -> None:
     """Fail unless a step computes only the new token: seen from the time that llama_step takes.
 
     Time and number of steps come from the same record of the statistics. Long steps and answers
@@ -266,20 +269,21 @@ def uses_cache(server: Probe, model: str, prompt: str, answer: Callable[[str, in
     Args:
         server: the check's probe.
         model: the model's name.
-        prompt: of which a long one is made.
-        answer: asks the model for an answer to a prompt, of so many tokens.
+        prompts: of which long ones are made, one for each try: an answer may end by itself.
+        answer: asks the model for an answer of `STEPS` tokens at most.
     """
-    text = prompt
-    while len(facts.tokenizer().encode(text).ids) < _LONG:
-        text += " " + prompt
-    whole = first_step([text])
     longs: list[float] = []
     shorts: list[float] = []
-    for _ in range(_TRIES):
+    for prompt in prompts[:_TRIES]:
+        text = prompt
+        while len(facts.tokenizer().encode(text).ids) < _LONG:
+            text += " " + prompt
+        whole = first_step([text])
         for _ in range(_OFTEN):
-            long = _mean_step(server, lambda: server.infer(facts.STEP, whole, outputs=["logits"]))
+            ask_whole = partial(server.infer, facts.STEP, whole, outputs=["logits"])
+            long = _mean_step(server, ask_whole)
             longs += [long] if long is not None and long > _MEASURABLE else []
-        short = _mean_step(server, lambda: answer(text, _STEPS), _LEAST)
+        short = _mean_step(server, partial(answer, text), _LEAST)
         shorts += [short] if short is not None else []
         if not longs or len(shorts) < _ENOUGH:
             continue
@@ -288,7 +292,7 @@ def uses_cache(server: Probe, model: str, prompt: str, answer: Callable[[str, in
             return
     if longs and len(shorts) >= _ENOUGH:
         raise Failure(
-            f"After a prompt of {whole['input_ids'].shape[1]} tokens, a step of {model} takes "
+            f"After a prompt of {_LONG} tokens or more, a step of {model} takes "
             f"{share:.0%} of the time of one with the whole prompt. With a cache it is about a "
             "tenth.",
             help="From the second step on llama_step gets the new token alone, and in `past` what "

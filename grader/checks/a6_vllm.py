@@ -1,8 +1,9 @@
 """Words for a6__llm about vLLM: its two files, the checkpoint, and what a student measured.
 
-The judge starts no engine: it takes 25 seconds of processor time to load, as much as all the rest
-of a submission. It reads the deployed files, compares the checkpoint with the student's network,
-and looks at what the notebook reported, which runs again in the grader's sandbox, with an engine.
+The judge starts no engine: it takes 17 seconds of processor time to load, nearly as much as all
+the rest of a submission. It reads the deployed files, compares the checkpoint with the student's
+network, and looks at what the notebook reported, which runs again in the grader's sandbox, with an
+engine.
 
 Students get this file: it holds no expected answer.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -229,11 +231,20 @@ def greedy_texts(me: str) -> list[str]:
     return found
 
 
+def listed(names: Iterable[str]) -> str:
+    """Names in quotes: one of them holds a comma."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
 def plausible(rates: Any) -> None:
     """Fail unless the rates that a student measured can be those of the models, in one run."""
-    form = f"A dict with a list of {ROUNDS} numbers or more for each of {', '.join(RATES)}."
-    if not isinstance(rates, dict) or {*rates} != {*RATES}:
-        raise Failure(f"`rates` has not the entries {', '.join(RATES)}.", help=form)
+    form = f"A dict with a list of {ROUNDS} numbers or more for each of {listed(RATES)}."
+    if not isinstance(rates, dict):
+        raise Failure(f"`rates` is a {type(rates).__name__}; a dict is wanted.", help=form)
+    if missing := [name for name in RATES if name not in rates]:
+        raise Failure(f"`rates` has no {listed(missing)}.", help=form)
+    if more := [name for name in rates if name not in RATES]:
+        raise Failure(f"`rates` has an entry that is not asked for: {more[0]!r}.", help=form)
     tables: dict[str, Array] = {
         name: values.array(f'rates["{name}"]', rates[name], help=form).ravel() for name in RATES
     }

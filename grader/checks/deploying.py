@@ -96,7 +96,7 @@ def deploy(folder: Path | str) -> Deployment:
 def _dims(error: LoadError, folder: Path) -> tuple[str, str]:
     """What is wrong and the rule, where a tensor's dims are not the same in config and file."""
     found = _SHAPES.search(error.message)
-    what = "A tensor's dims in the config do not fit the model's file."
+    what = "A tensor's shape by the config is not that of the model's file."
     if found is not None:
         file, by_config = (", ".join(one.split(",")) for one in found.groups())
         what += f" With the batch, it is [{file}] in the file and [{by_config}] by the config. "
@@ -107,11 +107,11 @@ def _dims(error: LoadError, folder: Path) -> tuple[str, str]:
 
 def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
     """What is wrong and what to do, where a version's folder does not hold the model's file."""
-    version = folder / error.where.strip("/")
+    version = folder / Evidence(error.model, folder, error.message).version
     files = sorted(path.name for path in version.glob("[!.]*")) if version.is_dir() else []
     if not files:
-        which = f"The folder {version.name}" if error.where else "The version's folder"
-        return f"{which} is empty: no model was saved there.", "Save the model there first."
+        what = f"The folder {version.name} is empty: no model was saved there."
+        return what, "Save the model there first."
     return (
         f"The server does not find the model's file. In the folder: {', '.join(files[:5])}.",
         "Each format has a file name of its own. Compare what the config says of the format with "

@@ -37,6 +37,12 @@ class Failure(Exception):
         self.unquoted = unquoted
         super().__init__(rationale)
 
+    def _render_traceback_(self) -> list[str]:
+        """IPython calls this: a cell that raises it shows what to do, without a traceback."""
+        return [f"{type(self).__name__}: {self.rationale}", f"  to do: {self.help}"][
+            : 1 + bool(self.help)
+        ]
+
 
 class NotAttempted(Exception):
     """There is no work to judge yet. It earns no points, and is not reported as wrong.

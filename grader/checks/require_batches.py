@@ -98,7 +98,7 @@ def batch_counts(
     """
     asked, ran = values.whole("requests", requests), values.whole("executions", executions)
     largest = _largest(config)
-    counts = f"Your counts: {asked} requests, {ran} executions."
+    counts = f"Your counts: {asked} request{'s' * (asked != 1)}, {ran} execution{'s' * (ran != 1)}."
     if min(asked, ran) < 0:
         raise Failure(
             f"{counts} A count below 0 comes from a deploy between the two readings: it makes the "
@@ -162,8 +162,8 @@ def delays(
     if waits.min() < 0 or waits.max() > longest or waits.max() < 10 * above.min():
         raise Failure(
             f"`delays` goes from {waits.min():g} to {waits.max():g} µs.",
-            help=f"From 0 to at most {longest:,}, and the longest at least ten times the smallest "
-            "above 0.",
+            help=f"Each is from 0 to {longest:,}. The longest is at least ten times the smallest "
+            f"above 0: here at least {10 * above.min() if above.size else 10:g}.",
         )
     if ran.min() < 1 or ran.max() > sent:
         raise Failure(

@@ -151,9 +151,10 @@ def choice(name: str, value: Any, options: Sequence[float], *, of: str, help: st
     found = number(name, value, help=help)
     place = int(np.abs(np.asarray(options) - found).argmin())
     if abs(options[place] - found) > 1e-6:
-        raise Failure(
-            f"`{name}` is {found:g}, which is not one of {of}.", help=help or "Take one of them."
-        )
+        help = help or "Take one of them."
+        if found in range(1, len(options)):
+            help = f"If {found:g} is a place in the list, take the number at this place. {help}"
+        raise Failure(f"`{name}` is {found:g}, which is not one of {of}.", help=help)
     return place
 
 

@@ -74,7 +74,7 @@ facts.fetch_network(me)
 step = deploy("models/llama_step").name
 tokenizer = facts.tokenizer()
 ids = tokenizer.encode(prompts[0]).ids
-print(ids, [tokenizer.decode([token]) for token in ids], sep="\n")
+print(ids, [tokenizer.decode([token], skip_special_tokens=False) for token in ids], sep="\n")
 
 # %% [markdown]
 # ## Task 1: two steps by hand (5 points)
@@ -502,8 +502,7 @@ def measure(temperature, prompt=prompts[0], **more):
 # ```
 #
 # This task is open: plot both figures, read some answers aloud (`tokenizer.decode(drawn[0][0])`),
-# try `measure(1.6, top_p=0.8)`, another prompt, a temperature of 0.01. The check gives 5 points,
-# your words 10.
+# try `measure(1.6, top_p=0.8)`, or another prompt. The check gives 5 points, your words 10.
 
 # %% kind="solution" id="a6.vary"
 ### BEGIN SOLUTION
@@ -542,7 +541,7 @@ check(
 )
 
 # %% [markdown]
-# Answer in eight to twelve sentences; a person reads them.
+# Answer in six to ten sentences; a person reads them.
 #
 # 1. What does the temperature do? Explain your curves with your own figures, and with two answers.
 # 2. What does `top_p` do that the temperature cannot?
@@ -585,7 +584,7 @@ check(
 # ### END SOLUTION
 
 # %% [markdown]
-# **Before you hand in:** restart the kernel and run all cells from top to bottom; every check
-# should say what you expect. Then run `workbook submit a6` in a terminal. What to remember: a
-# language model is a loop around a network, and each row of a batch has its own positions, its own
-# cache, its own random numbers and its own end.
+# **Before you hand in:** run `workbook submit a6` in a terminal. It runs the notebook from top to
+# bottom in a kernel of its own, and says what each check says. What to remember: a language model
+# is a loop around a network, and each row of a batch has its own positions, its own cache, its own
+# random numbers and its own end.

@@ -308,7 +308,7 @@ def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
         ([[114]], 113, ""),
         (113, 1, ""),
         (342, 27, ""),
-        (1, 1, "Your counts: 1 requests, 1 executions. That proves no batching"),
+        (1, 1, "Your counts: 1 request, 1 execution. That proves no batching"),
         (114, 114, "must take fewer executions"),
         (114, 0, "That proves no batching"),
         (114, -3, "A count below 0 comes from a deploy between the two readings"),

@@ -411,7 +411,7 @@ RATES["chat_vllm"] = [900.0, 905.0, 901.0]
         ({"chat": [1e5, 1.1e5, 1.2e5]}, "no tokens per second"),
         ({"chat": [5.0, 5.0, 5.0]}, "same number"),
         ({"chat_vllm": [300.0, 301.0, 302.0]}, "eight clients"),
-        ({"other": [1.0, 2.0, 3.0]}, "has not the entries"),
+        ({"other": [1.0, 2.0, 3.0]}, "an entry that is not asked for: 'other'"),
     ],
 )
 def test_rates(change: dict[str, list[float]], words: str) -> None:
@@ -420,6 +420,13 @@ def test_rates(change: dict[str, list[float]], words: str) -> None:
         return
     with pytest.raises(Failure, match=words):
         engine.plausible({**RATES, **change})
+
+
+def test_rates_of_another_form() -> None:
+    with pytest.raises(Failure, match="is a list; a dict is wanted"):
+        engine.plausible([*RATES.values()])
+    with pytest.raises(Failure, match='has no "chat_vllm, one client"'):
+        engine.plausible({name: RATES[name] for name in RATES if name != "chat_vllm, one client"})
 
 
 @pytest.mark.parametrize(

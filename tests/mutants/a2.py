@@ -111,6 +111,12 @@ MUTANTS = (
         stops="model.txt",
     ),
     Mutant(
+        "forest: XGBoost's other format",
+        (parameter(FOREST, "model_type", "xgboost_json", "xgboost"),),
+        NO_FOREST,
+        stops="and finds xgboost.json",
+    ),
+    Mutant(
         "forest: no threshold",
         (no_parameter(FOREST, "threshold", "0.5"),),
         NO_FOREST,
@@ -267,7 +273,12 @@ MUTANTS = (
     Mutant(
         "labels: all three parts handed over",
         (Edit("a2.names", '.split(":")[2]', ""),),
-        {"a2.labels": "holds 10 values; 0 of the 10 texts"},
+        {"a2.labels": "has the labels 'malignant', 'benign'."},
+    ),
+    Mutant(
+        "labels: bytes as they are printed",
+        (Edit("a2.names", "text.decode()", "str(text)"),),
+        {"a2.labels": 'The first of `answers` is "'},
     ),
     Mutant(
         "labels: of all test rows",

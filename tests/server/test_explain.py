@@ -238,6 +238,12 @@ CASES: dict[str, Case] = {
         LINE.format(5, "preferred_batch_size"),
         "belongs into dynamic_batching",
     ),
+    "misplaced_by_a_level": case(
+        "misspelt-field",
+        OK + "version_policy { versions: [ 1, 3 ] }\n",
+        LINE.format(5, "version_policy.versions"),
+        "belongs into version_policy.specific",
+    ),
     "enum": case(
         "enum-value",
         OK.replace("TYPE_FP32", "FP32"),

@@ -535,6 +535,8 @@ def _run(
             "run all the same, and what is said of their checks may change.",
         )
     for name in _load_again(deployed):
+        if any(f"{name} did not load" in message for _, message in failed):
+            continue  # its cell stands there, and is among those that raised
         yield Finding(
             "error",
             f"models/{name}",

@@ -37,7 +37,10 @@ class Deployment:
     def __str__(self) -> str:
         which = ", ".join(map(str, self.versions))
         kind = " (stand-in)" if self.stand_in else ""
-        return f"{self.name} {which} is ready on {self.backend}{kind}, after {self.seconds:.1f} s"
+        verb = "is" if len(self.versions) == 1 else "are"
+        return (
+            f"{self.name} {which} {verb} ready on {self.backend}{kind}, after {self.seconds:.1f} s"
+        )
 
 
 def deploy(

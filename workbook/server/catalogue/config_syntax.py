@@ -156,7 +156,10 @@ def misspelt_field(evidence: Evidence, said: Said) -> Advice:
     inside = f"The section {section}" if section else CONFIG
     meant = config_schema.field_near(said["type"], name)
     owners = config_schema.owners(name)
-    if owners and not config_schema.is_habit(name):
+    if owners and (
+        not config_schema.is_habit(name)
+        or any(owner.startswith(f"{section}.") for owner in owners if section)
+    ):
         todo = f"{name} belongs into {listed(owners[:4], 'or')}."
     elif meant:
         todo = f"Write {meant} in place of {name}."
