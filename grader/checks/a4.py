@@ -201,7 +201,8 @@ def threshold(server: Probe, me: str, pth: Array, logits_pth: Array, threshold: 
             f"the {is_eight.sum()} eights. A lower threshold has a precision of at least "
             "0.9, too, and finds more.",
             help="The verdict is eight where the logit is above the threshold: at the threshold "
-            "itself it is not. The precision goes up and down: look at all thresholds.",
+            "itself it is not. The precision goes up and down: look at all thresholds of PyTorch's "
+            "logits, not of another model's.",
             credit=0.5 if found >= 0.8 * most else 0.0,
         )
     if models.is_on_a_logit(scores, limit, known.rounding):
@@ -253,7 +254,8 @@ def changed(
                 f"`changed[{name!r}]` has {_many(listed.sum())}.{faults} Compared are PyTorch and "
                 f"{model}, both at the threshold {limit:.4g}.",
                 help="Both verdicts are taken at the same threshold, on the logits of the models "
-                "that are deployed now. The pictures are counted from 0.",
+                "that are deployed now; what digits the pictures show does not matter here. The "
+                "pictures are counted from 0.",
             )
 
 
@@ -413,8 +415,10 @@ def closest(
             raise Failure(
                 f"With its threshold {own:.5g}, {model} gives {_many(differ)} another verdict "
                 "than PyTorch; with another threshold, fewer.",
-                help="PyTorch keeps the threshold of task 6, and only this model's moves. Have you "
-                "tried each place between two neighbouring logits of this model?",
+                help="PyTorch keeps the threshold of task 6, and only this model's moves, to each "
+                "place between two neighbouring logits of its own. Wanted are PyTorch's verdicts, "
+                "not the digits; and both kinds count: eights for the model alone, and eights for "
+                "PyTorch alone.",
                 credit=0.5 if name == "fp16" and differ < ((served > limit) != truth).sum() else 0,
             )
         if abs(said - differ) > unsure:

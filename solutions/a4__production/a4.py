@@ -147,7 +147,7 @@ def export(network, path, **options):
     """Write a torch module as one ONNX file, which holds weights and graph.
 
     Args:
-        network: in eval() mode; it takes a batch of pictures.
+        network: it takes a batch of pictures, and is put into eval() mode.
         path: of the file.
         options: of torch.onnx.export, such as output_names.
     """
@@ -159,7 +159,7 @@ def export(network, path, **options):
             todo="Write ({0: …},), with the comma: without it the brackets make no tuple.",
         )
     example = (torch.zeros(2, 1, 8, 8),)
-    model = torch.onnx.export(network, example, verbose=False, **options).model_proto
+    model = torch.onnx.export(network.eval(), example, verbose=False, **options).model_proto
     graph = model.graph
     # The exporter's notes would be a quarter of the file, and nobody here reads them.
     for part in (graph, *graph.node, *graph.value_info, *graph.input, *graph.output):
@@ -371,8 +371,12 @@ if exact is not None and half is not None:
 
 
 # %% kind="given" id="a4.try"
-if torch.is_tensor(logits_pth):  # all three are numpy arrays from here on
+if torch.is_tensor(logits_pth):
     logits_pth = logits_pth.detach().numpy()
+logits_pth, logits_fp32, logits_fp16 = (  # arrays from here on
+    np.array(some) if isinstance(some, list) else some
+    for some in (logits_pth, logits_fp32, logits_fp16)
+)
 
 
 def try_all(scores, wanted):
@@ -603,7 +607,7 @@ check("a4.mended", me=me, pth=pth, model=mended)
 # %% [markdown]
 # **In words.** Why does plain fp16 harm this network, and why does your way help? Use figures of
 # your own: typical sizes, no need for exact ones. `np.spacing(np.float16(x))` is the step from `x`
-# to the next number of fp16. Four to six sentences; a person reads them.
+# to the next number of fp16. Three to five sentences; a person reads them.
 #
 # | points | for |
 # |---|---|
@@ -727,7 +731,7 @@ check(
 
 # %% [markdown]
 # **In words.** Which variant did you choose, with which threshold, and why? Use your own figures;
-# why fp16 deviates need not be said again. Five to eight sentences; a person reads them.
+# why fp16 deviates need not be said again. Four to six sentences; a person reads them.
 #
 # | points | for |
 # |---|---|

@@ -535,8 +535,14 @@ def _run(
             "run all the same, and what is said of their checks may change.",
         )
     for name in _load_again(deployed):
-        if any(f"{name} did not load" in message for _, message in failed):
-            continue  # its cell stands there, and is among those that raised
+        deploys = re.compile(rf"models/{re.escape(name)}\b")
+        stopped = [item for item in failed if deploys.search(clean.cells[item[0]].source)]
+        for index, message in stopped:
+            if index != failed[0][0]:  # that one is told above
+                what = f"This cell stops before {name} is deployed, or at it: {message}"
+                yield Finding("error", places[index], what, "Mend this cell, or those before it.")
+        if stopped:
+            continue
         yield Finding(
             "error",
             f"models/{name}",

@@ -671,7 +671,8 @@ _ONE_TYPE = (
     "declared type of a tensor. onnx.checker.check_model(model, full_check=True) finds the same; "
     "convert the fp32 model once more as a whole (onnxconverter_common.float16). Where operators "
     "were kept in fp32 on purpose (op_block_list, node_block_list), one that belongs to them was "
-    "not: the message names the node; block its operator as well."
+    "not: the message names the node; block its operator as well. Where inputs and outputs stay in "
+    "fp32, the call needs keep_io_types=True."
 )
 FRAMEWORKS.row(
     "onnx-types-differ",
