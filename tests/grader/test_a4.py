@@ -349,10 +349,13 @@ def test_plots_of_part_answers(value: Any) -> None:
 
 
 def test_all_thresholds() -> None:
-    """Also of a tensor with a gradient; equal scores have no threshold between them."""
+    """Also of a tensor with a gradient, and of a list; equal scores have no threshold between."""
     (cell,) = (c for c in notebooks.read(ASSIGNMENT.source).cells if c.id == "a4.try")
-    space: dict[str, Any] = {"np": np, "torch": torch}
+    space: dict[str, Any] = {"np": np, "torch": torch, "logits_fp16": ...}
+    space["logits_fp32"] = [3.0, 1.0, 2.0, 1.0]
     space["logits_pth"] = torch.tensor([3.0, 1.0, 2.0, 1.0], requires_grad=True)
     exec(compile(cell.source, cell.id, "exec"), space)
-    tried = space["try_all"](space["logits_pth"], np.array([True, True, False, False]))
-    assert [one.tolist() for one in tried] == [[1.5, 2.5], [2, 1], [1, 1]]
+    for scores in (space["logits_pth"], space["logits_fp32"]):
+        tried = space["try_all"](scores, np.array([True, True, False, False]))
+        assert [one.tolist() for one in tried] == [[1.5, 2.5], [2, 1], [1, 1]]
+    assert space["logits_fp16"] is ...  # not asked yet
