@@ -243,7 +243,6 @@ class _Noting(Probe):
 
     def __init__(self, server: Triton) -> None:
         super().__init__(server)
-        self.server: Triton
         self.asked: set[str] = set()
 
     def require(self, model: str) -> None:

@@ -120,15 +120,15 @@ def labels(server: Probe, me: str, model: str, answers: list[str]) -> None:
     facts.trained_on(server, model, split)
     part = "Hand over the label alone, the third part of value:index:label, for the first ten test "
     given = texts("answers", answers, help=f"{part}rows.")
-    if len(given) == 10 and not {*given} & {*facts.LABELS}:
+    if len(given) != 10:
+        count = f"{len(given)} value{'s' * (len(given) != 1)}"
+        raise Failure(f"`answers` has {count}; ten are wanted.", help=f"{part}rows.")
+    if not {*given} & {*facts.LABELS}:
         raise Failure(
             f"The first of `answers` is {given[0][:40]!r}; {model} has the labels "
             f"{', '.join(map(repr, facts.LABELS))}.",
             help=f"{part}rows. The server sends bytes: text.decode() makes a text of them.",
         )
-    if len(given) != 10:
-        count = f"{len(given)} value{'s' * (len(given) != 1)}"
-        raise Failure(f"`answers` has {count}; ten are wanted.", help=f"{part}rows.")
     require.same_answer("answers", given, named, help=f"{part}rows. {_AGAIN}")
 
 

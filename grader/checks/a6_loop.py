@@ -278,9 +278,8 @@ def uses_cache(
         text = prompt
         while len(facts.tokenizer().encode(text).ids) < _LONG:
             text += " " + prompt
-        whole = first_step([text])
+        ask_whole = partial(server.infer, facts.STEP, first_step([text]), outputs=["logits"])
         for _ in range(_OFTEN):
-            ask_whole = partial(server.infer, facts.STEP, whole, outputs=["logits"])
             long = _mean_step(server, ask_whole)
             longs += [long] if long is not None and long > _MEASURABLE else []
         short = _mean_step(server, partial(answer, text), _LEAST)

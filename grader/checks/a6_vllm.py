@@ -231,18 +231,18 @@ def greedy_texts(me: str) -> list[str]:
     return found
 
 
-def listed(names: Iterable[str]) -> str:
+def _quoted(names: Iterable[str]) -> str:
     """Names in quotes: one of them holds a comma."""
-    return ", ".join(f'"{name}"' for name in names)
+    return ", ".join(map(json.dumps, names))
 
 
 def plausible(rates: Any) -> None:
     """Fail unless the rates that a student measured can be those of the models, in one run."""
-    form = f"A dict with a list of {ROUNDS} numbers or more for each of {listed(RATES)}."
+    form = f"A dict with a list of {ROUNDS} numbers or more for each of {_quoted(RATES)}."
     if not isinstance(rates, dict):
         raise Failure(f"`rates` is a {type(rates).__name__}; a dict is wanted.", help=form)
     if missing := [name for name in RATES if name not in rates]:
-        raise Failure(f"`rates` has no {listed(missing)}.", help=form)
+        raise Failure(f"`rates` has no {_quoted(missing)}.", help=form)
     if more := [name for name in rates if name not in RATES]:
         raise Failure(f"`rates` has an entry that is not asked for: {more[0]!r}.", help=form)
     tables: dict[str, Array] = {

@@ -107,10 +107,10 @@ def _dims(error: LoadError, folder: Path) -> tuple[str, str]:
 
 def _no_file(error: LoadError, folder: Path) -> tuple[str, str]:
     """What is wrong and what to do, where a version's folder does not hold the model's file."""
-    version = folder / Evidence(error.model, folder, error.message).version
-    files = sorted(path.name for path in version.glob("[!.]*")) if version.is_dir() else []
+    evidence = Evidence(error.model, folder, error.message)
+    files = evidence.files()
     if not files:
-        what = f"The folder {version.name} is empty: no model was saved there."
+        what = f"The folder {evidence.version} is empty: no model was saved there."
         return what, "Save the model there first."
     return (
         f"The server does not find the model's file. In the folder: {', '.join(files[:5])}.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from workbook.common.errors import WorkbookError
+
 
 class Failure(Exception):
     """The work is not right yet.
@@ -39,9 +41,7 @@ class Failure(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """IPython calls this: a cell that raises it shows what to do, without a traceback."""
-        return [f"{type(self).__name__}: {self.rationale}", f"  to do: {self.help}"][
-            : 1 + bool(self.help)
-        ]
+        return [f"{type(self).__name__}: {WorkbookError(self.rationale, todo=self.help)}"]
 
 
 class NotAttempted(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot
@@ -10,11 +11,12 @@ import numpy as np
 import pytest
 
 from grader.authoring import mutants
-from grader.checks import a2_facts, own
+from grader.checks import a2_facts, deploying, own
 from grader.checks.failure import Failure
 from grader.checks.hidden import a2 as secret
-from tests.assignment_runs import as_the_students
+from tests.assignment_runs import as_the_students, solution_files
 from workbook import assignments, notebooks
+from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
 ASSIGNMENT = assignments.named("a2")
@@ -101,3 +103,13 @@ def test_plots_of_part_answers(value: Any) -> None:
         for cell in cells:
             exec(compile(cell.source, "plot", "exec"), space | good | {name: value})
     matplotlib.pyplot.close("all")
+
+
+def test_a_deploy_names_the_file_that_is_there(tmp_path: Path) -> None:
+    """Not every format of XGBoost has the file name that the student has chosen."""
+    folder = solution_files(ASSIGNMENT, tmp_path / "work") / "models" / "forest"
+    config = folder / "config.pbtxt"
+    config.write_text(config.read_text("utf-8").replace('"xgboost_json"', '"xgboost"'), "utf-8")
+    (folder / "1" / "xgboost.json").write_text("{}")
+    with pytest.raises(WorkbookError, match=r"In the folder: xgboost\.json\."):
+        deploying.deploy(folder)
