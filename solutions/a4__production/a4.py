@@ -371,14 +371,6 @@ if exact is not None and half is not None:
 
 
 # %% kind="given" id="a4.try"
-if torch.is_tensor(logits_pth):
-    logits_pth = logits_pth.detach().numpy()
-logits_pth, logits_fp32, logits_fp16 = (  # arrays from here on
-    np.array(some) if isinstance(some, list) else some
-    for some in (logits_pth, logits_fp32, logits_fp16)
-)
-
-
 def try_all(scores, wanted):
     """Try a threshold in the middle of each two neighbouring scores, in ascending order.
 
@@ -395,6 +387,17 @@ def try_all(scores, wanted):
     above = np.array([(scores > limit).sum() for limit in limits])
     hits = np.array([(wanted & (scores > limit)).sum() for limit in limits])
     return limits, above, hits
+
+
+def array(scores):
+    """Scores as an array, which can be compared with a threshold; what is missing stays so."""
+    if scores is ... or scores is None:
+        return scores
+    return scores.detach().numpy() if torch.is_tensor(scores) else np.array(scores)
+
+
+logits_pth = array(logits_pth)
+logits_fp32, logits_fp16 = array(logits_fp32), array(logits_fp16)
 
 
 # %% kind="solution" id="a4.choose"

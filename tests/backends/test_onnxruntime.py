@@ -6,6 +6,7 @@ where there is no C++ compiler.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
@@ -774,7 +775,11 @@ def threads_given_back(server: Triton, model: str) -> int:
 
     def threads() -> int:
         process = psutil.Process(server.pid)
-        return sum(p.num_threads() for p in (process, *process.children(recursive=True)))
+        count = 0
+        for p in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                count += p.num_threads()
+        return count
 
     before = threads()
     server.unload(model)
