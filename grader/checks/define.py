@@ -39,6 +39,7 @@ from typing import Any
 
 from workbook.common.errors import WorkbookError
 
+from . import one_thread
 from .collect import noted
 from .failure import Failure, NotAttempted
 from .probe import Probe
@@ -308,7 +309,7 @@ def evaluate(
     for function in (check.run, *check.variants):
         is_hidden = function is not check.run
         try:
-            with noted() as notes:
+            with noted() as notes, one_thread.multiplied():
                 asked = time.monotonic()
                 probe = server()
                 began += time.monotonic() - asked  # the judge's first check waits for its server

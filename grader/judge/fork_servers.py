@@ -20,6 +20,16 @@ from .course_files import parsed
 #: Notebooks are drawn in with this; matplotlib reads it when it is imported.
 _BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 _HIDDEN = "grader.checks.hidden"
+#: What libraries import when they are first used, and no program names: seconds in each process.
+LATE = {
+    "a4": (
+        "sklearn.datasets",  # the digits
+        "torch._dynamo",  # an optimizer
+        "torch.export._trace",  # torch.onnx.export, as the two that follow
+        "torch.onnx._internal.exporter._compat",
+        "onnxscript.function_libs.torch_lib.ops",
+    ),
+}
 
 
 @functools.cache
@@ -27,7 +37,7 @@ def for_notebooks(assignment: Assignment) -> ForkServer:
     """The fork server for the program that runs a notebook, and for the notebook's kernel."""
     notebook = cells.read(assignment.release)
     code = ("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code")
-    modules = ["grader.judge.imported", f"grader.checks.{assignment.short}", *_imported(code)]
+    modules = ["grader.judge.imported", *_modules(assignment, code)]
     _, environment = course()
     return ForkServer(modules, environment | _BACKEND)
 
@@ -38,9 +48,16 @@ def for_judges(assignment: Assignment) -> ForkServer:
     checks = assignment.home / "grader" / "checks"
     sources = [checks / f"{assignment.short}.py", checks / "hidden" / f"{assignment.short}.py"]
     code = (path.read_text("utf-8") for path in sources if path.is_file())
-    modules = ["grader.judge.judge", f"grader.checks.{assignment.short}", *_imported(code)]
+    modules = ["grader.judge.judge", *_modules(assignment, code)]
     _, environment = course(hidden=True)
     return ForkServer(modules, environment)
+
+
+def _modules(assignment: Assignment, sources: Iterable[str]) -> Iterator[str]:
+    """What an assignment's notebook or checks need, late imports last."""
+    yield f"grader.checks.{assignment.short}"
+    yield from _imported(sources)
+    yield from LATE.get(assignment.short, ())
 
 
 def _imported(sources: Iterable[str]) -> Iterator[str]:
