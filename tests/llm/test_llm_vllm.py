@@ -620,14 +620,11 @@ def test_one_process_unless_more_is_asked_for(
     arguments: dict[str, Any], bound: str, one: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
     from workbook.backends.vllm import one_process
 
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", bound)
-    given = AsyncEngineArgs(model="any", **arguments)
-    one_process.choose(given)
-    assert (given.distributed_executor_backend is UniProcExecutor) == one
+    assert one_process.suffices(AsyncEngineArgs(model="any", **arguments)) == one
 
 
 @needs_vllm

@@ -132,11 +132,9 @@ class TritonPythonModel(StandIn):
     async def _start(self, arguments: dict[str, Any]) -> Any:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.exceptions import VLLMClientError
-        from vllm.v1.engine.async_llm import AsyncLLM
 
         self._refusals = (BadRequest, ValueError, TypeError, VLLMClientError)
         given = AsyncEngineArgs(**arguments)
-        one_process.choose(given)
         factories: list[Any] = []
         if self._metrics and not given.disable_log_stats:
             from workbook.backends.vllm.metrics import Logger
@@ -147,7 +145,7 @@ class TritonPythonModel(StandIn):
                 return self._loggers[-1]
 
             factories.append(logger)
-        return AsyncLLM.from_engine_args(given, stat_loggers=factories or None)
+        return one_process.start(given, factories or None)
 
     async def _finish(self) -> None:
         while self._tasks:
