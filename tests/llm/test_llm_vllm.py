@@ -629,11 +629,14 @@ def test_one_process_unless_more_is_asked_for(
 
 @needs_vllm
 def test_unloading_ends_the_engine_s_process(vllm: Triton) -> None:
-    """It is one: no further process computes the steps."""
+    """It is one: no further process computes the steps. Its sockets' files go, too."""
     engine = engine_processes(vllm)
     assert len(engine) == 1
+    sockets = [Path(c.laddr) for c in engine[0].net_connections("unix") if "vllm-" in c.laddr]
+    assert any(path.exists() for path in sockets)
     vllm.unload("llama_vllm")
     wait_until(lambda: not any(lives(process) for process in engine))
+    assert not any(path.parent.exists() for path in sockets)
     assert "Segfault" not in vllm.log_text()
 
 

@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Sequence
@@ -89,6 +90,8 @@ class TritonPythonModel(StandIn):
                 f"unable to load model '{self.config.name}', there are no weights at "
                 f"'{arguments['model']}': no such folder in {self.config.directory.parent}, {why}"
             )
+        self._sockets = tempfile.TemporaryDirectory(prefix="vllm-")  # vLLM removes none of them
+        os.environ["VLLM_RPC_BASE_PATH"] = self._sockets.name
         # By default a child process would be started with the stub, which is not an interpreter.
         multiprocessing.set_executable(str(_python()))
         self._healthy = self.config.boolean("ENABLE_VLLM_HEALTH_CHECK", False)
@@ -101,7 +104,7 @@ class TritonPythonModel(StandIn):
         try:
             self._engine = self._wait(self._start(arguments))
         except Exception as error:
-            self._end_loop()
+            self._end()
             raise BadModel(
                 f"unable to load model '{self.config.name}', {self.whose} engine did not start: "
                 f"{_message(error)}"
@@ -120,7 +123,7 @@ class TritonPythonModel(StandIn):
         self._wait(self._finish())
         self._engine.shutdown()
         del self._engine  # its destructor needs a running interpreter
-        self._end_loop()
+        self._end()
         for logger in self._loggers:  # before Triton frees what they belong to
             logger.close()
         # A task that ended with an exception is in a circle with it and so keeps its request, whose
@@ -154,9 +157,10 @@ class TritonPythonModel(StandIn):
     def _wait(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def _end_loop(self) -> None:
+    def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._sockets.cleanup()
 
     def _check_health(self, requests: Sequence[Any]) -> bool:
         """Whether the engine is healthy; if not, fail the requests and unload the model."""
