@@ -254,13 +254,13 @@ def clients(server: Probe, me: str, model: str) -> None:
     ),
     read="Read on: lecture 2, notebook 11; model_repository/llama_vllm.",
 )
-def vllm(server: Probe, me: str, vllm: str, answers: list[str]) -> None:
+def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     """vLLM serves the same network: the same likeliest tokens, from two files of a few lines."""
     engine.installed(vllm)
     engine.checkpoint(server, me)
     engine.arguments(server)
     engine.configured(server)
-    engine.same_texts(me, answers)
+    engine.same_texts(me, of_vllm)
 
 
 @define(

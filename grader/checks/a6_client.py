@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 from tritonclient import grpc
+from tritonclient.utils import InferenceServerException
 
 from workbook.server import connect
+from workbook.server.explain import explain
 
 from . import a6_facts as facts
 from . import requests as form
@@ -27,10 +29,13 @@ def infer(model: str, inputs: dict[str, Array], outputs: Sequence[str]) -> list[
     """Send one request to a model that answers once; returns its outputs, in this order.
 
     Raises:
-        InferenceServerException: the server refuses the request.
+        WorkbookError: the server refuses the request; with the server's message.
     """
     with connect() as server, server.grpc_client() as client:
-        answer = client.infer(model, form.tensors(inputs), outputs=form.wanted(outputs))
+        try:
+            answer = client.infer(model, form.tensors(inputs), outputs=form.wanted(outputs))
+        except InferenceServerException as error:
+            raise explain(error, server, model) from None
         return [answer.as_numpy(name) for name in outputs]
 
 
@@ -54,7 +59,7 @@ def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]
     """The pieces of one answer as they come, each with the seconds since the request was sent.
 
     Raises:
-        InferenceServerException: the model refuses the request.
+        WorkbookError: the model refuses the request; with its message.
     """
     inputs = facts.single(prompt, **wanted)
     if model == facts.VLLM:  # unlike ours it sends pieces only where it is asked to
@@ -68,7 +73,7 @@ def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]
         while not is_last:
             when, result, error = came.get(timeout=60)
             if error is not None:
-                raise error
+                raise explain(error, server, model)
             response = result.get_response()
             is_last = response.parameters["triton_final_response"].bool_param
             if response.outputs:
@@ -97,7 +102,7 @@ def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> f
             for _ in asked:
                 count, error = done.get(timeout=120)
                 if error is not None:
-                    raise error
+                    raise explain(error, server, model)
                 made += count
             return made / (time.monotonic() - began)
         finally:

@@ -194,15 +194,15 @@ def _read(server: Probe, name: str, most: int) -> bytes:
 def same_texts(me: str, answers: Any) -> None:
     """Fail unless texts at temperature 0 are those of the network's likeliest tokens."""
     if isinstance(answers, str) and answers == facts.NOT_ATTEMPTED:
-        raise NotAttempted("`answers` has no value yet: it is as the task gave it.")
-    found = values.texts("answers", answers, help="One text per prompt.")
+        raise NotAttempted("`of_vllm` has no value yet: it is as the task gave it.")
+    found = values.texts("of_vllm", answers, help="One text per prompt.")
     if len(found) != PROMPTS:
-        raise Failure(f"`answers` holds {len(found)} texts; {PROMPTS} are wanted.")
+        raise Failure(f"`of_vllm` holds {len(found)} texts; {PROMPTS} are wanted.")
     asked = facts.own_prompts(me)[:PROMPTS]
     with_prompt = sum(text.startswith(prompt) for text, prompt in zip(found, asked, strict=True))
     if with_prompt == PROMPTS:
         raise Failure(
-            "Each text in `answers` begins with its prompt.",
+            "Each text in `of_vllm` begins with its prompt.",
             help="Without a stream vLLM's answer repeats the prompt, unless "
             "exclude_input_in_output is true.",
         )
@@ -210,7 +210,7 @@ def same_texts(me: str, answers: Any) -> None:
     wrong = sum(text != other for text, other in zip(found, right, strict=True))
     if wrong:
         raise Failure(
-            f"{wrong} of {PROMPTS} texts in `answers` are not those of the likeliest tokens.",
+            f"{wrong} of {PROMPTS} texts in `of_vllm` are not those of the likeliest tokens.",
             help=f"Temperature 0, max_tokens {TOKENS}, the first {PROMPTS} prompts in their order.",
         )
 

@@ -608,42 +608,33 @@ mended = deploy("models/eights_mended").name
 check("a4.mended", me=me, pth=pth, model=mended)
 
 # %% [markdown]
-# **In words.** Why does plain fp16 harm this network, and why does your way help? Use figures of
-# your own: typical sizes, no need for exact ones. `np.spacing(np.float16(x))` is the step from `x`
-# to the next number of fp16. Three to five sentences; a person reads them.
+# **In words.** Why does plain fp16 harm this network, and why does your way help? Two to four
+# sentences; a person reads them.
 #
 # | points | for |
 # |---|---|
-# | 1 | a weight and a bias of the folded first layer, a count, and the step at one of these three |
-# | 1 | the cause: how the rounding of your server (after task 5) becomes so large a deviation |
+# | 2 | the cause: how the rounding of your server (after task 5) becomes so large a deviation |
 # | 2 | why your way makes the deviation small |
-# | 1 | what would happen if your own first step were computed in fp16, as on a GPU |
+# | 1 | what fp16 arithmetic, as on a GPU, would do to your own first step |
+#
+# `np.spacing(np.float16(x))` is the step from `x` to the next number of fp16.
 
 # %% [markdown] kind="written" id="a4.why" points=5
 # ### BEGIN SOLUTION
-# (Figures of "self-study"; those of another id differ.) Before folding a weight of the first layer
-# is about 0.22. After it, divided by the gain of 39.3, it is 0.0055, and it is multiplied by some
-# 13,300 counts. My server rounds weights and biases only, not the counts. fp16 changes a weight by
-# a few ten-thousandths of itself. That is little, but
-# nine products of about 73 add up to a sum that is hundreds high, and the bias (on average 176, up
-# to 328) takes nearly all of it away again. What is left is of the size of 1, and it keeps the
-# rounding of the large numbers: black times the rounding of a filter's nine weights is 0.06 on
-# average and up to 0.12, and the bias is rounded to steps of up to 0.25. Because black is the same
-# in all pixels, each filter is shifted; the layers after it make a shift of most logits out of
-# that, and noise.
-#
-# My model takes black away and divides by the gain first, in fp32. Then the layer sees brightness
-# around 0 to 1 and weights of 0.22, and rounding by a few ten-thousandths stays that small: the
-# mean deviation falls from 0.24 to 0.0003, and no verdict changes. With fp16 arithmetic the
-# subtraction must stay fp32: between 8,192 and 16,384 the neighbours of fp16 are 8 counts apart, a
-# fifth of the gain, so the picture would be lost before anything is taken away.
+# (Figures of "self-study"; those of another id differ.) My server rounds weights and biases only.
+# fp16 changes a folded weight by a few ten-thousandths of itself, but it is multiplied by some
+# 13,300 counts: nine such products add up to hundreds, the bias takes nearly all of it away again,
+# and what is left keeps the rounding of the large numbers. My model takes black away and divides by
+# the gain first, in fp32: then weights of 0.22 meet brightness around 0 to 1, nothing large has to
+# cancel, and the mean deviation falls from 0.24 to 0.0003. Between 8,192 and 16,384 the neighbours
+# of fp16 are 8 counts apart, a fifth of the gain of 39.3: a subtraction in fp16 would round the
+# picture away, so it stays fp32.
 #
 # **Rubric** (5 points)
 #
 # | points | for |
 # |---|---|
-# | 1 | own figures: a weight and a bias of the folded layer, a count, the step at one of these |
-# | 1 | the cause: rounded weights times large counts, which nearly cancel (not: rounded counts) |
+# | 2 | the cause: rounded weights times large counts, which nearly cancel (not: rounded counts) |
 # | 2 | why the own way helps: rounded weights meet small numbers, so little has to cancel |
 # | 1 | fp16 arithmetic rounds the counts to steps of 8 before the own step takes anything away |
 # ### END SOLUTION

@@ -399,10 +399,10 @@ print(facts.lacking_vllm() or "vLLM is installed.")
 #   checkpoint's folder from the model repository, `dtype` "float32" as in ONNX, `max_num_seqs` 8,
 #   and `enforce_eager` true, without quotes: compiling would take minutes.
 #
-# Deploy it; the engine takes half a minute to start, and up to three minutes where two cores have
-# other work, too. Then ask for the first 8 prompts at
-# temperature 0 with `max_tokens` 24, and keep the texts, without their prompts, as `answers`: one
-# text per prompt. `stream(model, prompt, …)` asks vLLM, too.
+# Deploy it; the engine takes a quarter of a minute to start, and up to two minutes where two cores
+# have other work, too. Then ask for the first 8 prompts at temperature 0 with `max_tokens` 24, and
+# keep the texts, without their prompts, as `of_vllm`: one text per prompt.
+# `stream(model, prompt, …)` asks vLLM, too.
 #
 # The same folder is served on a GPU. There you could leave `dtype` and `enforce_eager` out; but
 # then some tokens would differ. (Not verified on a GPU.)
@@ -410,16 +410,16 @@ print(facts.lacking_vllm() or "vLLM is installed.")
 # %% kind="solution" id="a6.engine"
 ### BEGIN SOLUTION
 ### STUB chat_vllm = facts.NOT_ATTEMPTED  # deploy("models/chat_vllm").name
-### STUB answers = facts.NOT_ATTEMPTED
+### STUB of_vllm = facts.NOT_ATTEMPTED
 chat_vllm = deploy("models/chat_vllm").name
-answers = []
+of_vllm = []
 for prompt in prompts[:8]:
     pieces = stream(chat_vllm, prompt, temperature=0, max_tokens=24)
-    answers.append("".join(piece for _, piece in pieces))
+    of_vllm.append("".join(piece for _, piece in pieces))
 ### END SOLUTION
 
 # %% kind="check" id="a6.vllm" points=5
-check("a6.vllm", me=me, vllm=chat_vllm, answers=answers)
+check("a6.vllm", me=me, vllm=chat_vllm, of_vllm=of_vllm)
 
 # %% [markdown]
 # How fast are the three? `tokens_per_second(model, prompts, clients=8)` asks with eight clients at
@@ -541,13 +541,12 @@ check(
 )
 
 # %% [markdown]
-# Answer in six to ten sentences; a person reads them.
+# Answer in five to eight sentences; a person reads them.
 #
-# 1. What does the temperature do? Explain your curves with your own figures, and with two answers.
+# 1. What does the temperature do? Explain your curves with your own figures.
 # 2. What does `top_p` do that the temperature cannot?
-# 3. Which setting would you choose for a chat about Python, and which for ideas for a title?
-# 4. Why does `chat` make more tokens per second than `chat_stream`?
-# 5. Where would vLLM make more than both?
+# 3. Why does `chat` make more tokens per second than `chat_stream`?
+# 4. Where would vLLM make more than both?
 
 # %% [markdown] kind="written" id="a6.words" points=10
 # ### BEGIN SOLUTION
@@ -563,9 +562,6 @@ check(
 # tail thinner, but also the good alternatives. `top_p` cuts it off: with 0.8, temperature 1.0 has a
 # surprise of 1.85 in place of 2.68, and still a choice among good words.
 #
-# For a chat about Python I would take 0.4 with top_p 0.8: wrong facts cost more than dull words.
-# For titles 1.0 with top_p 0.8, several draws, and a person who chooses.
-#
 # `chat` made 2014 tokens per second and `chat_stream` 882, because `chat` asks the network once per
 # step for eight rows, and the stream eight times for one. vLLM made 1103: it batches, too, but each
 # of its steps costs some milliseconds, and the network next to nothing. With a large network the
@@ -579,8 +575,8 @@ check(
 # | 3 | own figures at two temperatures or more, quoted rightly: surprise and variety |
 # | 2 | why: dividing by T makes probabilities more or less equal, so improbable tokens are drawn |
 # | 2 | top_p takes away the long tail of improbable tokens, which a lower temperature only thins |
-# | 1 | two choices for two uses that follow from the figures or answers |
-# | 2 | one call per step for all rows; vLLM where computing counts, and new rows join at once |
+# | 1 | `chat` makes one call per step for all rows, the stream one for each row |
+# | 2 | vLLM gains where computing a step takes the time, and since new rows join at once |
 # ### END SOLUTION
 
 # %% [markdown]

@@ -50,7 +50,7 @@ def _cell(folder: Path, id: str, source: str) -> None:
 
 
 def _without_vllm(folder: Path) -> None:
-    _cell(folder, "a6.engine", "chat_vllm = answers = facts.NOT_ATTEMPTED")
+    _cell(folder, "a6.engine", "chat_vllm = of_vllm = facts.NOT_ATTEMPTED")
     _cell(folder, "a6.measure", "rates = ...")
 
 
@@ -181,7 +181,7 @@ target = home / "chat_vllm"
 shutil.copytree("models/chat_vllm", target)
 {more}
 chat_vllm = "chat_vllm"
-answers = ask("chat", prompts[:8], temperature=0, max_tokens=24)
+of_vllm = ask("chat", prompts[:8], temperature=0, max_tokens=24)
 print({RAN!r})""",
     )
     _cell(folder, "a6.measure", "rates = ...")

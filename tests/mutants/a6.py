@@ -16,7 +16,7 @@ STREAM = "models/chat_stream/1/model.py"
 ENGINE = "models/chat_vllm/1/model.json"
 
 _LEFT_OUT = (
-    Edit("a6.engine", "", "chat_vllm = answers = facts.NOT_ATTEMPTED"),
+    Edit("a6.engine", "", "chat_vllm = of_vllm = facts.NOT_ATTEMPTED"),
     Edit("a6.measure", "", "rates = ..."),
 )
 _NO_VLLM = dict.fromkeys(("a6.vllm", "a6.speed"), "not attempted")
@@ -831,7 +831,7 @@ chat_stream = deploy("models/chat_stream").name""",
     ),
     Mutant(
         "vllm: prompts in the answers",
-        (Edit("a6.engine", 'answers.append("".join(', 'answers.append(prompt + "".join('),),
+        (Edit("a6.engine", 'of_vllm.append("".join(', 'of_vllm.append(prompt + "".join('),),
         {"a6.vllm": "begins with its prompt", "a6.speed": WAITS},
     ),
     Mutant(

@@ -125,9 +125,9 @@ def secret_clients(server: Probe, me: str, model: str) -> None:
 
 
 @hidden("a6.vllm")
-def same_tokens(server: Probe, me: str, vllm: str, answers: list[str]) -> None:
+def same_tokens(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     """The answers are different texts: not one for all."""
-    engine.same_texts(me, answers)
+    engine.same_texts(me, of_vllm)
 
 
 @hidden("a6.speed")
