@@ -207,8 +207,9 @@ speeds.round(1)
 #
 # | tokens per second | equal lengths | mixed lengths |
 # |---|---|---|
-# | static batches | 304 | 90 |
-# | vLLM | 496 | 397 |
+# | Transformers, static batches | 337 | 111 |
+# | vLLM, static batches | 654 | 308 |
+# | vLLM | 706 | 590 |
 #
 # Document 004, a page about Llama 2 7B: 363 against 66.5, on an A10G.
 

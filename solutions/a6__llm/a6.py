@@ -457,7 +457,7 @@ check("a6.speed", vllm=chat_vllm, rates=rates)
 # %% [markdown]
 # The network has 0.9 million parameters, so computing a step takes little time; what surrounds a
 # step takes most. With 40 million, vLLM made more than twice as many tokens as the course's loop in
-# BLS (397 and 170 per second: `BENCHMARKS.md`), and a real model has billions.
+# BLS (590 and 232 per second: `BENCHMARKS.md`), and a real model has billions.
 
 # %% [markdown]
 # ## Task 5: what does the temperature do? (15 points)
