@@ -180,8 +180,9 @@ def _section(settings: Settings, parts: Sequence[Part], left: Sequence[str]) -> 
         "a model that calls others, sequences, streams; each answer compared with the first one), "
         f"then {settings.loads} loads and unloads of {len(SMALL)} models in turn, one for each "
         f"backend, then {settings.deploys} redeploys of them under the same load; one server. "
-        "Processes: those that the server has started. Private memory: pages that only this "
-        "process has, and has written to; shared: its part of all others. Files: in the server's "
+        "Processes: those that the server has started. Anonymous memory: pages that stand in no "
+        "file, heaps and stacks; a copy of a fork server has also those that it has not written to "
+        "yet. Mapped: its part of the pages of files and of shared memory. Files: in the server's "
         "run folder, in its folder for temporary files, and in the repository with what deploys "
         "leave beside it. Growth: a line "
         f"through the means of {BLOCKS} blocks of the part's last third, with the range in which "
@@ -235,10 +236,10 @@ def _growth_goals(part: Part) -> Iterator[Goal]:
     per, unit = _UNITS[part.key]
     found = {name: _growth(part, name) for name in held.COLUMNS}
     title = _TITLES[part.key]
-    for name, whose in (("private", "the server's"), ("their_private", "its processes'")):
+    for name, whose in (("anonymous", "the server's"), ("their_anonymous", "its processes'")):
         if (memory := found[name]) is not None:
             yield Goal(
-                f"{title}: growth {unit} of {whose} private memory, beyond noise",
+                f"{title}: growth {unit} of {whose} anonymous memory, beyond noise",
                 memory.beyond_noise * per,
                 _MOST_MIB,
                 "MiB",

@@ -13,7 +13,7 @@ import psutil
 
 from workbook.server import Triton, run_folders
 
-_PAGES = re.compile(r"^(Pss|Private_Dirty): +(\d+) kB$", re.MULTILINE)
+_PAGES = re.compile(r"^(Anonymous|Pss|Pss_Anon): +(\d+) kB$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,24 +21,25 @@ class Held:
     """What is held at one moment. Memory in MiB.
 
     Attributes:
-        private: pages of the server's own that it has written to. shared: its part of the others,
-            each divided by the number of processes that have it. Pages of a file that nobody has
-            written to count there, also where this process alone has it: another program that opens
-            the same file would change that.
+        anonymous: the server's pages that stand in no file: heaps and stacks. A copy of a fork
+            server has also those that it has not written to yet; when it does, such a page is no
+            longer the fork server's, and the copy has no more than before.
+        mapped: its part of the pages of files and of shared memory, each divided by the number of
+            processes that have it. Another program that opens the same file changes it.
         descriptors, threads: of the server.
         processes: that the server has started: fork servers, stubs, and what stands before these.
-        their_private, their_shared, their_descriptors, their_threads: the sums over them.
+        their_anonymous, their_mapped, their_descriptors, their_threads: the sums over them.
         shm: of the server's regions in /dev/shm. regions: their number.
         files: in the folders that the server and the deploys write to.
     """
 
-    private: float
-    shared: float
+    anonymous: float
+    mapped: float
     descriptors: float
     threads: float
     processes: float
-    their_private: float
-    their_shared: float
+    their_anonymous: float
+    their_mapped: float
     their_descriptors: float
     their_threads: float
     shm: float
@@ -48,13 +49,13 @@ class Held:
 
 #: The columns of a table: a field of `Held`, its title, and whether it is memory.
 COLUMNS = {
-    "private": ("server: private MiB", True),
-    "shared": ("server: shared MiB", True),
+    "anonymous": ("server: anonymous MiB", True),
+    "mapped": ("server: mapped MiB", True),
     "descriptors": ("server: descriptors", False),
     "threads": ("server: threads", False),
     "processes": ("processes", False),
-    "their_private": ("their private MiB", True),
-    "their_shared": ("their shared MiB", True),
+    "their_anonymous": ("their anonymous MiB", True),
+    "their_mapped": ("their mapped MiB", True),
     "their_descriptors": ("their descriptors", False),
     "their_threads": ("their threads", False),
     "shm": ("/dev/shm MiB", True),
@@ -85,16 +86,16 @@ class Watched:
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
                 theirs.append(_held(process))
-        private, shared, descriptors, threads = _held(self._server)
+        anonymous, mapped, descriptors, threads = _held(self._server)
         regions = self.regions()
         return Held(
-            private,
-            shared,
+            anonymous,
+            mapped,
             descriptors,
             threads,
             processes=len(theirs),
-            their_private=sum(one[0] for one in theirs),
-            their_shared=sum(one[1] for one in theirs),
+            their_anonymous=sum(one[0] for one in theirs),
+            their_mapped=sum(one[1] for one in theirs),
             their_descriptors=sum(one[2] for one in theirs),
             their_threads=sum(one[3] for one in theirs),
             shm=sum(regions.values()),
@@ -116,10 +117,9 @@ class Watched:
 
 
 def _held(process: psutil.Process) -> tuple[float, float, int, int]:
-    """Private and shared memory, descriptors and threads of a process."""
+    """Anonymous and mapped memory, descriptors and threads of a process."""
     # The whole sum by the kernel: psutil reads and adds up hundreds of mappings.
     text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8")
     pages = {name: int(size) / 1024 for name, size in _PAGES.findall(text)}
-    private = pages.get("Private_Dirty", 0.0)
-    shared = pages.get("Pss", 0.0) - private
-    return private, shared, process.num_fds(), process.num_threads()
+    mapped = pages.get("Pss", 0.0) - pages.get("Pss_Anon", 0.0)
+    return pages.get("Anonymous", 0.0), mapped, process.num_fds(), process.num_threads()

@@ -103,7 +103,7 @@ def test_endurance_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_part_is_shown_with_each_whole_minute_and_its_growth() -> None:
     nothing = dict.fromkeys(held.COLUMNS, 7.0)
     samples = [
-        endurance.Sample(at, int(at * 600), held.Held(**{**nothing, "private": 30 + at}))
+        endurance.Sample(at, int(at * 600), held.Held(**{**nothing, "anonymous": 30 + at}))
         for at in MINUTES[MINUTES <= 3.1]
     ]
     rows = list(endurance._rows(endurance.Part("load", [*samples])))
@@ -116,7 +116,7 @@ def test_a_part_is_shown_with_each_whole_minute_and_its_growth() -> None:
     assert rows[-1][:2] == ("load: growth a minute", "")
     many = [sample._replace(at=sample.at / 3) for sample in samples for _ in range(3)]
     goals = {goal.what: goal for goal in endurance._growth_goals(endurance.Part("load", many))}
-    grows = goals["load: growth a minute of the server's private memory, beyond noise"]
+    grows = goals["load: growth a minute of the server's anonymous memory, beyond noise"]
     assert grows.value == pytest.approx(3.0, abs=0.5)
     assert not grows.reached
     assert goals["load: counts, and regions in /dev/shm, that grow beyond noise"].reached
