@@ -46,8 +46,9 @@ _MOSTLY = 0.7
         "Divide the weight first: the new bias needs the new weight.",
         "Each of the 16 filters has a sum of its own. So the sum goes over the last three "
         "dimensions of the weight, and leaves the first: its shape is that of bias.",
-        "with torch.no_grad(): first.weight /= camera.gain; then first.bias -= camera.black * "
-        'first.weight.sum((1, 2, 3)). At the end torch.save(net.state_dict(), "eights.pth").',
+        "first = net.features[0]; with torch.no_grad(): first.weight /= camera.gain; then "
+        "first.bias -= camera.black * first.weight.sum((1, 2, 3)). At the end "
+        'torch.save(net.state_dict(), "eights.pth").',
     ),
     read="Read on: PyTorch's documentation, `torch.save` and `state_dict`.",
 )
@@ -467,7 +468,8 @@ def mended(server: Probe, me: str, pth: Array, model: str) -> None:
         '"Greater" in the op_block_list as well. In the config: max_batch_size 1000, both outputs, '
         "and dynamic_batching { }.",
     ),
-    read="Read on: lecture 1, notebook 02, for the config; lecture 2, notebook 05, for the file.",
+    read="Read on: lecture 1, notebook 05, for dynamic_batching; lecture 2, notebook 05, for the "
+    "file.",
 )
 def production(
     server: Probe,

@@ -55,7 +55,8 @@ def same(server: Probe, model: str, network: Network, type: str) -> None:
         raise Failure(
             f"{model}/1/model.onnx holds {onnx_file.count(held, others[0].type):,} numbers as "
             f"{others[0].type}; its weights should be {type}.",
-            help="Is it the file that the task asks for, and deployed after you made it?",
+            help="Is it the file that the task asks for, and deployed after you made it? "
+            "op_block_list keeps the weights of the operators in it as they were.",
         )
     apart = 2.0**-11 * 1.01 if type == "FLOAT16" else 2.0**-22
     for name, tensor in network.weights.items():

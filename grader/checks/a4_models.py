@@ -79,9 +79,9 @@ def known(me: str, pth: Any) -> Known:
     raise Failure(
         "The network of `pth` finds hardly any eights in your camera's counts.",
         help="Is it trained(me), with your id? After a change of `me` run all cells below it "
-        "again: else the weights are those of the former id. Each run of a cell that folds in "
-        "place folds once more: begin with net = trained(me) again. Then compare net(counts) with "
-        "what the network answered to (counts - camera.black) / camera.gain before you changed it.",
+        "again: else the weights are those of the former id. If that is not it, begin with net = "
+        "trained(me) again, and compare net(counts) with what the network answered to (counts - "
+        "camera.black) / camera.gain before you changed it.",
     )
 
 
@@ -95,8 +95,12 @@ def _half_folded(camera: facts.Camera, network: Network) -> None:
                 help="The weight becomes another one as well: see the formula in the task.",
             )
         return
-    if np.abs(weight).mean() < _TRAINED[0] / camera.gain:  # divided by gain more than once
-        return
+    if np.abs(weight).mean() < _TRAINED[0] / camera.gain:
+        raise Failure(
+            "The weight of features.0 in `pth` is divided by the gain more than once.",
+            help="A cell that folds in place folds once more each time it runs: begin it with "
+            "net = trained(me), and run it again.",
+        )
     sums = weight.sum((1, 2, 3))
     for subtracted, help in (
         (0 * sums, "The bias becomes another one as well: see the formula in the task."),

@@ -227,7 +227,7 @@ def stream(server: Probe, me: str, model: str) -> None:
         "in self. Before each step: sender.is_cancelled().",
         "`execute` is complete: it starts one `attend` per request. write: `while not "
         "answer.reason and not sender.is_cancelled():` around the steps, each with `await ask(…)`; "
-        "in `ask`, `await request.async_exec()`.",
+        "in `ask`, `answer = await request.async_exec()` in place of `request.exec()`.",
     ),
     read="Read on: Python's documentation of asyncio, `Coroutines and tasks`; lecture 2, notebook "
     "02, on BLS.",
@@ -270,11 +270,9 @@ def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     hints=(
         "tokens_per_second(model, prompts, clients) measures one model once. A single figure says "
         "little: how much do two of them differ?",
-        "In each round measure all models, one after the other; then take the median of each one's "
-        "rounds.",
-        "rates = {name: [] …}; for each of at least three rounds and each name: "
-        "rates[name].append(tokens_per_second(…)). For one client: tokens_per_second(chat_vllm, "
-        "prompts, clients=1).",
+        "in_rounds takes a dict with the four names; each has a pair: the variable that holds the "
+        "model's name, and how many clients ask it.",
+        'rates = in_rounds({"chat": (chat, 8), …, "chat_vllm, one client": (chat_vllm, 1)}).',
     ),
     read="Read on: lecture 2, notebook 11, `Eight clients`.",
 )

@@ -39,20 +39,20 @@ def infer(model: str, inputs: dict[str, Array], outputs: Sequence[str]) -> list[
         return [answer.as_numpy(name) for name in outputs]
 
 
-def ask(model: str, prompts: Sequence[str], **wanted: Any) -> list[str]:
+def texts(model: str, prompts: Sequence[str], **wanted: Any) -> list[str]:
     """The texts that `chat` answers to prompts, sent as one request.
 
     Example::
 
-        ask("chat", ["A list", "A class"], temperature=0, max_tokens=8)
+        texts("chat", ["A list", "A class"], temperature=0, max_tokens=8)
 
     Args:
         model: the model's name.
         prompts: at most 8.
         wanted: sampling parameters, the same for all rows.
     """
-    (texts,) = infer(model, facts.request(prompts, **wanted), ["text_output"])
-    return [text.decode() for text in texts.ravel()]
+    (answers,) = infer(model, facts.request(prompts, **wanted), ["text_output"])
+    return [text.decode() for text in answers.ravel()]
 
 
 def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]]:
@@ -73,11 +73,22 @@ def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]
         while not is_last:
             when, result, error = came.get(timeout=60)
             if error is not None:
-                raise explain(error, server, model)
+                raise explain(_as_raised(model, error), server, model)
             response = result.get_response()
             is_last = response.parameters["triton_final_response"].bool_param
             if response.outputs:
                 yield when - began, result.as_numpy("text_output").ravel()[0].decode()
+
+
+def _as_raised(model: str, error: Any) -> str:
+    """The message of a stream's error, in Triton's form where `attend` has described an exception.
+
+    So the exception is explained as that of a model without a stream.
+    """
+    said = str(error.message())
+    if "\nAt:\n" not in said:
+        return said
+    return f"Failed to process the request(s) for model '{model}_0', message: {said}"
 
 
 def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> float:

@@ -434,6 +434,12 @@ def refuses_alone(
             "each raises BadRequest where something does not fit.",
         )
     words = outcome.message.partition("\n\nAt:\n")[0][:300]
+    if "incompatible constructor arguments" in words and "TritonError" in words:
+        raise Failure(
+            f"{model} cannot refuse {what}: pb_utils.TritonError gets something that is no text.",
+            help="Append str(error) to `groups`, not the exception itself.",
+            unquoted=f"{model} cannot refuse {what}.",
+        )
     if not any(word.lower() in words.lower() for word in naming):
         raise Failure(
             f"{model} refuses {what}, but the message does not say why: {words!r}.",

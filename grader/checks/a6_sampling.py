@@ -70,7 +70,8 @@ def in_nucleus(
             f"temperature {temperature:g} and top_p {top_p:g}, the first of them as token "
             f"{outside[0] + 1}.",
             help="Divide the scores by the temperature, make probabilities, sort them, and keep "
-            "the fewest of the likeliest that reach top_p together. The one that reaches it is in.",
+            "the fewest of the likeliest that reach top_p together. The one that reaches it is in. "
+            "A place in the sorted list is no token yet: the token is the entry at this place.",
             unquoted=f"Tokens in {which} cannot be drawn with these parameters.",
         )
 
@@ -255,7 +256,7 @@ def frequencies(
             "likelier ones reach top_p without them.",
             help="Sort by probability, and keep the fewest of the likeliest that reach top_p. The "
             "probabilities are those at this temperature: are the scores divided by it before "
-            "softmax? (After softmax it is too late.)",
+            "softmax? (After softmax it is too late.) Or is the nucleus one token too long?",
         )
     chances = np.exp(network.log_chances(scores, temperature))
     chances[~nucleus(scores, temperature, top_p)] = 0

@@ -11,9 +11,10 @@
 # decide what is served. At the end stands a complete Triton model that gives verdicts. There are
 # eleven tasks, one of them a bonus: 100 points, about 120 minutes.
 #
-# **What comes before.** Lecture 1, notebooks 01 and 02, for `config.pbtxt`. Lecture 2, notebook 05,
-# exports a network to ONNX, and notebook 13 converts one to fp16 and compares verdicts. The 120
-# minutes are for readers of these four. Without the two of lecture 2, plan an hour more.
+# **What comes before.** Lecture 1, notebook 01, for `config.pbtxt`, and the first half of 05, for
+# `dynamic_batching`. Lecture 2, notebook 05, exports a network to ONNX, and notebook 13 converts
+# one to fp16 and compares verdicts. The 120 minutes are for readers of these four. Without the two
+# of lecture 2, plan an hour more.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
@@ -297,8 +298,8 @@ check(
 )
 
 # %% [markdown]
-# Before you go on, guess: by how much do the logits of fp16 deviate from PyTorch's? And is it
-# noise around zero, or a shift?
+# Before you go on, guess: by how much do the logits of fp16 deviate from PyTorch's? Is it noise
+# around zero, a shift, or does it depend on the logit?
 
 
 # %% kind="given" id="a4.numbers"
@@ -566,8 +567,8 @@ check(
 # %% [markdown]
 # ## Task 10: fp16 without the damage (10 points)
 #
-# A threshold undoes a shift and leaves the rest. Can fp16 itself do better? This task is open: how
-# you do it is up to you. The check gives 5 points, your words 5.
+# A threshold undoes the shift of the logits near it, and leaves the rest. Can fp16 itself do
+# better? This task is open: how you do it is up to you. The check gives 5 points, your words 5.
 #
 # Make `models/eights_mended/1/model.onnx`, a model with the same input and output, such that
 #
@@ -608,14 +609,14 @@ mended = deploy("models/eights_mended").name
 check("a4.mended", me=me, pth=pth, model=mended)
 
 # %% [markdown]
-# **In words.** Why does plain fp16 harm this network, and why does your way help? Two to four
-# sentences; a person reads them.
+# **In words.** Why does plain fp16 harm this network, and why does your way help? About 80 words; a
+# person reads them.
 #
 # | points | for |
 # |---|---|
 # | 2 | the cause: how the rounding of your server (after task 5) becomes so large a deviation |
 # | 2 | why your way makes the deviation small |
-# | 1 | what fp16 arithmetic, as on a GPU, would do to your own first step |
+# | 1 | what would happen to the counts if your own first step were computed in fp16, too |
 #
 # `np.spacing(np.float16(x))` is the step from `x` to the next number of fp16.
 
@@ -642,12 +643,13 @@ check("a4.mended", me=me, pth=pth, model=mended)
 # %% [markdown]
 # ## Task 11: into production (20 points)
 #
-# What does each variant cost? The cell below measures it on this machine: 1,000 pictures per
-# request, the variants in turn, after some requests to warm up. Where the ranges overlap, this
-# machine does not tell which is faster.
+# What does each variant cost, and how many verdicts does it change at `threshold`? The cell below
+# measures it on this machine: 1,000 pictures per request, the variants in turn, after some requests
+# to warm up. Where the ranges overlap, this machine does not tell which is faster.
 
 # %% kind="given" id="a4.costs"
 shown = [name for name in (fp32, fp16, mended) if name is not ...]
+exact, limit = numbers("logits_pth", logits_pth, 6000), numbers("threshold", threshold)
 times = {name: [] for name in shown}
 for _ in range(45):  # the first five rounds warm up
     for name in shown:
@@ -658,6 +660,10 @@ for name in shown:
     low, middle, high = np.percentile(times[name][5:], (10, 50, 90))
     size = Path(f"models/{name}/1/model.onnx").stat().st_size
     print(f"{name}: {size:,} bytes; {middle:.1f} ms, most between {low:.1f} and {high:.1f}")
+    if exact is not None and limit is not None:
+        scores = np.concatenate([ask(name, part)[:, 1] for part in np.split(camera.pictures, 6)])
+        differs = (scores > limit) != (exact > limit)
+        print(f"    at PyTorch's threshold it changes {differs.sum()} of 6,000 verdicts")
 
 # %% [markdown]
 # Decide which variant is served. The customer accepts one changed verdict in 1,000 pictures, beside
@@ -668,8 +674,8 @@ for name in shown:
 # - `1/model.onnx`: your variant, with a second output `verdict`. It is true where the logit of
 #   eight is above the threshold that you have chosen, one value per picture (bool, `[batch, 1]`).
 #   `Decider` below does this: export it like a network, with two names in `output_names`;
-# - `config.pbtxt`: for requests of up to 1,000 pictures, with `dynamic_batching`. A request may
-#   wait for others 100,000 microseconds at most.
+# - `config.pbtxt`: for requests of up to 1,000 pictures, with `dynamic_batching`. A delay in it is
+#   up to you: if there is one, it is 100,000 microseconds at most.
 #
 # The config must work without a change on a laptop and on a machine with a GPU. Leave `kind` out of
 # `instance_group`: then Triton takes a GPU where there is one. (`KIND_CPU` loads on both as well,
@@ -725,7 +731,7 @@ check(
 
 # %% [markdown]
 # **In words.** Which variant did you choose, with which threshold, and why? Use your own figures;
-# why fp16 deviates need not be said again. Four to six sentences; a person reads them.
+# why fp16 deviates need not be said again. About 130 words; a person reads them.
 #
 # | points | for |
 # |---|---|

@@ -12,9 +12,9 @@
 #
 # **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
 # what a token and a stream of responses are (lecture 1, notebook 11; lecture 2, notebook 11);
-# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 120 minutes,
-# in two sittings: 15 for task 1, 55 for task 2, 15 for task 3, 15 for task 4, 20 for task 5. If BLS
-# or streams are new to you, read these notebooks first.
+# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 120 minutes, in
+# two sittings: 20 up to the end of task 1, 55 for task 2, 15 for task 3, 10 for task 4, 20 for task
+# 5. If BLS or streams are new to you, read these notebooks first.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
@@ -28,7 +28,7 @@
 #
 # **When it does not answer at all,** its loop may never end. A new deploy does not stop such a
 # loop: the old version goes on calling `llama_step`. Enter `workbook stop` in a terminal, then
-# `workbook serve --detach`, and run the cells that deploy again.
+# `workbook serve --detach` (a minute or two), and run the cells that deploy again.
 #
 # **Marks.** For the marks the checks run again outside of this notebook, on prompts that you have
 # not seen. What is right is computed there from the network's weights. A person reads what you
@@ -43,7 +43,7 @@ import numpy as np
 import tritonclient.grpc as grpc
 
 from grader.checks import a6_facts as facts
-from grader.checks.a6_client import ask, infer, stream, tokens_per_second
+from grader.checks.a6_client import infer, stream, texts, tokens_per_second
 from grader.checks.notebook import check, deploy, hint
 from workbook.server import connect
 
@@ -108,7 +108,7 @@ print(ids, [tokenizer.decode([token], skip_special_tokens=False) for token in id
 # Two prompts have different lengths, and a table has one width. The next token follows the *last*
 # column, so the shorter row is padded on the **left**, with any token; the mask is 0 there. The
 # positions count a row's own tokens, from 0 at its first real token (what stands at the padding
-# does not matter). Only differences of positions matter, but each must be below 256.
+# does not matter). Only differences of positions matter, but each position must be below 256.
 #
 # A cache cannot be empty: it begins as `np.zeros((n, *facts.EMPTY), np.float32)`, which is one
 # column. The mask hides it, too, so for the first step the mask is one column wider than
@@ -225,8 +225,8 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # ### The likeliest tokens (20 points)
 #
 # Begin with temperature 0: each time the token with the highest score. Write `ask` and `write` in
-# `model.py`, `add` in `writing.py` without stop texts yet, and one line of `choose`: its logprobs
-# are written.
+# `model.py`, `add` in `writing.py` without stop texts yet, and one line of `choose`: the lines that
+# compute its logprobs are there.
 #
 # - All rows of all requests of an `execute` are one batch: one call of `llama_step` per step.
 # - A row ends by itself, at the end of text (`eos_token_id`; it belongs neither to the tokens nor
@@ -234,7 +234,7 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #   batch: nothing is computed for it any more.
 # - Each step computes the new token only.
 #
-# `ask(model, prompts, **parameters)` sends prompts as the rows of one request, all with the same
+# `texts(model, prompts, **parameters)` sends prompts as the rows of one request, all with the same
 # parameters, and returns their texts.
 
 # %% kind="solution" id="a6.loop"
@@ -245,8 +245,8 @@ chat = deploy("models/chat").name
 
 # %% kind="given" id="a6.first_words"
 if chat is not ...:
-    for prompt, answer in zip(prompts, ask(chat, prompts[:4], temperature=0, max_tokens=24)):
-        print(repr(prompt), "→", answer)
+    for prompt, answer in zip(prompts, texts(chat, prompts[:4], temperature=0, max_tokens=24)):
+        print(repr(prompt), "→", repr(answer))
 
 # %% kind="check" id="a6.greedy" points=20
 check("a6.greedy", me=me, model=chat)
@@ -344,8 +344,8 @@ check("a6.refusals", model=careful)
 # `models/chat_stream` has the tensors of `chat` for one prompt, without a batch. Each response
 # holds a new token with its logprob, and the text that can be shown now, which may be empty.
 # `finish_reason` is empty until the last one. After the end of text there is no new token, but the
-# text that was kept back may still come. You write the loop in `write`, and `ask`, which is that of
-# `chat` but for the call.
+# text that was kept back may still come. You write the loop in `write`; `ask` is that of `chat` but
+# for one line, which you correct.
 #
 # - Several clients at once: none waits until another one's answer has ended. `execute` is a
 #   coroutine (`async def`), and the server calls it again while it waits.
@@ -371,6 +371,7 @@ chat_stream = deploy("models/chat_stream").name
 
 # %% kind="given" id="a6.watch"
 if chat_stream is not ...:
+    list(stream(chat_stream, prompts[0], max_tokens=2))  # the first pieces after a load come late
     for when, piece in stream(chat_stream, prompts[1], temperature=0, max_tokens=24):
         print(f"{1000 * when:6.1f} ms  {piece!r}")
 
@@ -427,26 +428,39 @@ check("a6.vllm", me=me, vllm=chat_vllm, of_vllm=of_vllm)
 # `chat_vllm` makes the most tokens per second, on so small a network? And how many times more does
 # vLLM make for eight clients than for one?
 #
-# Measure all in one run: in each of at least three rounds one model after the other. The first
-# answers after a load are slow, above all those of vLLM: ask each of the three once before the
-# first round, and leave these figures out. Hand over `rates`, a dict with a list of numbers, one
-# per round, for `"chat"`, `"chat_stream"`, `"chat_vllm"` and `"chat_vllm, one client"`.
+# `in_rounds` measures several models in turn, so that what else the machine does meets all alike.
+# Hand over `rates`, which it returns for `"chat"`, `"chat_stream"`, `"chat_vllm"`, each with eight
+# clients, and `"chat_vllm, one client"`.
+
+
+# %% kind="given" id="a6.rounds"
+def in_rounds(asked, rounds=3):
+    """Tokens per second: of each name a list, a number per round.
+
+    Args:
+        asked: a dict: name → (model, clients).
+        rounds: in each, one name is measured after the other.
+    """
+    for model, clients in asked.values():
+        tokens_per_second(model, prompts, clients)  # the first answers after a load are slow
+    rates = {name: [] for name in asked}
+    for _ in range(rounds):
+        for name, (model, clients) in asked.items():
+            rates[name].append(tokens_per_second(model, prompts, clients))
+    return rates
+
 
 # %% kind="solution" id="a6.measure"
 ### BEGIN SOLUTION
 ### STUB rates = ...
-asked = {
-    "chat": (chat, 8),
-    "chat_stream": (chat_stream, 8),
-    "chat_vllm": (chat_vllm, 8),
-    "chat_vllm, one client": (chat_vllm, 1),
-}
-for model in (chat, chat_stream, chat_vllm):
-    tokens_per_second(model, prompts)  # the first ones are slower
-rates = {name: [] for name in asked}
-for _ in range(3):
-    for name, (model, clients) in asked.items():
-        rates[name].append(tokens_per_second(model, prompts, clients))
+rates = in_rounds(
+    {
+        "chat": (chat, 8),
+        "chat_stream": (chat_stream, 8),
+        "chat_vllm": (chat_vllm, 8),
+        "chat_vllm, one client": (chat_vllm, 1),
+    }
+)
 for name, found in rates.items():
     print(f"{name:24}{np.median(found):8.0f} tokens per second")
 ### END SOLUTION
@@ -457,7 +471,8 @@ check("a6.speed", vllm=chat_vllm, rates=rates)
 # %% [markdown]
 # The network has 0.9 million parameters, so computing a step takes little time; what surrounds a
 # step takes most. With 40 million, vLLM made more than twice as many tokens as the course's loop in
-# BLS (590 and 232 per second: `BENCHMARKS.md`), and a real model has billions.
+# BLS (590 and 232 per second, for answers of different lengths: `BENCHMARKS.md`), and a real model
+# has billions.
 
 # %% [markdown]
 # ## Task 5: what does the temperature do? (15 points)
@@ -501,8 +516,9 @@ def measure(temperature, prompt=prompts[0], **more):
 # drawn, surprise, variety = map(list, zip(*measured))
 # ```
 #
-# This task is open: plot both figures, read some answers aloud (`tokenizer.decode(drawn[0][0])`),
-# try `measure(1.6, top_p=0.8)`, or another prompt. The check gives 5 points, your words 10.
+# This task is open: the cell after yours plots both figures; read some answers aloud
+# (`tokenizer.decode(drawn[0][0])`), try `measure(1.6, top_p=0.8)`, or another prompt. The check
+# gives 5 points, your words 10.
 
 # %% kind="solution" id="a6.vary"
 ### BEGIN SOLUTION
@@ -515,19 +531,19 @@ measured = [measure(temperature) for temperature in temperatures]
 drawn, surprise, variety = map(list, zip(*measured))
 some = [0.4, 1.0, 1.6]
 cut = [measure(temperature, top_p=0.8) for temperature in some]
-
-figure, axes = plt.subplots(1, 2, figsize=(9, 3))
-for place, name in enumerate(("surprise", "variety")):
-    axes[place].plot(temperatures, (surprise, variety)[place], marker="o", label="top_p 1")
-    axes[place].plot(some, [one[place + 1] for one in cut], marker="s", label="top_p 0.8")
-    axes[place].set(xlabel="temperature", ylabel=name, ylim=(0, None))
-axes[0].legend()
-figure.tight_layout()
-plt.show()
 for row in zip(temperatures, surprise, variety, drawn):
     print("{}: {:.2f} {:.2f}".format(*row), tokenizer.decode(row[3][0]))
 print("with top_p 0.8:", *(f"{one}: {found[1]:.2f}" for one, found in zip(some, cut)), sep="\n")
 ### END SOLUTION
+
+# %%
+if surprise is not ... and variety is not ...:
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3))
+    for axis, name, found in zip(axes, ("surprise", "variety"), (surprise, variety)):
+        axis.plot(temperatures, found, marker="o")
+        axis.set(xlabel="temperature", ylabel=name, ylim=(0, None))
+    figure.tight_layout()
+    plt.show()
 
 # %% kind="check" id="a6.knobs" points=5
 check(

@@ -181,7 +181,7 @@ target = home / "chat_vllm"
 shutil.copytree("models/chat_vllm", target)
 {more}
 chat_vllm = "chat_vllm"
-of_vllm = ask("chat", prompts[:8], temperature=0, max_tokens=24)
+of_vllm = texts("chat", prompts[:8], temperature=0, max_tokens=24)
 print({RAN!r})""",
     )
     _cell(folder, "a6.measure", "rates = ...")

@@ -572,6 +572,11 @@ MUTANTS = (
         {"a6.refusals": "refuses a right request too"},
     ),
     wrong(
+        "refusals: the exception in place of its text",
+        (Edit(CHAT, "groups.append(str(error))", "groups.append(error)"),),
+        {"a6.refusals": "not the exception itself"},
+    ),
+    wrong(
         "refusals: wrong names are overlooked",
         (
             Edit(
@@ -800,7 +805,12 @@ chat_stream = deploy("models/chat_stream").name""",
     wrong(
         "clients: one after the other",
         (Edit(STREAM, "answer = await request.async_exec()", "answer = request.exec()"),),
-        {"a6.clients": "Two clients ask chat_stream at once"},
+        {"a6.clients": "4 clients ask chat_stream at once"},
+    ),
+    wrong(
+        "stream: await is missing",
+        (Edit(STREAM, "answer = await request.async_exec()", "answer = request.async_exec()"),),
+        {"a6.stream": "`await` is missing", "a6.clients": WAITS},
     ),
     wrong(
         "clients: one generator for all",
@@ -838,7 +848,7 @@ chat_stream = deploy("models/chat_stream").name""",
         "vllm: one answer for all; invented rates",
         (
             Edit("a6.engine", "for prompt in prompts[:8]:", "for prompt in prompts[:1] * 8:"),
-            Edit("a6.measure", "tokens_per_second(model, prompts, clients)", "100"),
+            Edit("a6.rounds", "append(tokens_per_second(model, prompts, clients))", "append(100)"),
         ),
         {"a6.vllm": "are not those of the likeliest tokens", "a6.speed": WAITS},
     ),
@@ -846,7 +856,11 @@ chat_stream = deploy("models/chat_stream").name""",
         "speed: eight clients and one exchanged",
         (
             Edit("a6.measure", '"chat_vllm": (chat_vllm, 8)', '"chat_vllm": (chat_vllm, 1)'),
-            Edit("a6.measure", "(chat_vllm, 1),\n}", "(chat_vllm, 8),\n}"),
+            Edit(
+                "a6.measure",
+                '"chat_vllm, one client": (chat_vllm, 1)',
+                '"chat_vllm, one client": (chat_vllm, 8)',
+            ),
         ),
         {"a6.speed": "eight clients of chat_vllm get"},
     ),
