@@ -811,6 +811,7 @@ chat_stream = deploy("models/chat_stream").name""",
         "stream: await is missing",
         (Edit(STREAM, "answer = await request.async_exec()", "answer = request.async_exec()"),),
         {"a6.stream": "`await` is missing", "a6.clients": WAITS},
+        stops="has no attribute 'has_error'",
     ),
     wrong(
         "clients: one generator for all",
