@@ -203,12 +203,12 @@ claim(
 speeds.round(1)
 
 # %% [markdown]
-# Below 100 %, vLLM is slower than static batches: in so small a network the engine's own work per step decides. With 40 million parameters and 8 clients (`BENCHMARKS.md`, November 2026) it gained:
+# Below 100 %, vLLM is slower than static batches: in so small a network the engine's own work decides. With 40 million parameters and 8 clients (`BENCHMARKS.md`, November 2026):
 #
 # | tokens per second | equal lengths | mixed lengths |
 # |---|---|---|
-# | Transformers, static batches | 337 | 111 |
-# | vLLM, static batches | 654 | 308 |
+# | Transformers, static | 337 | 111 |
+# | vLLM, static | 654 | 308 |
 # | vLLM | 706 | 590 |
 #
 # Document 004, a page about Llama 2 7B: 363 against 66.5, on an A10G.
