@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from workbook.server.catalogue.failed_requests import NOT_AWAITED
 from workbook.zoo import small_llama
 
 from . import a6_facts as facts
@@ -72,10 +73,6 @@ _OF_ARRAYS = re.compile("position_ids|input_ids|attention_mask|past|shape")
 _ONNX, _END = "onnx runtime error", 90
 #: Of a traceback in an exception's message: a file of the model, the line, and the function.
 _FRAME = re.compile(r"/\d+/(\w+\.py)\((\d+)\): (\w+)")
-#: What Python says of a coroutine or a future that is taken for its result.
-_NOT_AWAITED = re.compile(
-    r"(?:'_asyncio\.Future'|'coroutine'|non-iterable (?:_asyncio\.Future|coroutine)) object"
-)
 #: The same of numpy's `choice`: it is compiled, so Triton names no line of the model's own.
 _CHOICE = re.compile(r"numpy\.random\.\S+\.choice")
 _CHOICE_TAKES = (
@@ -98,7 +95,7 @@ def explained(model: str, failure: Failure) -> Failure:
             "Does `add` set `reason` at the end of text and after `most` tokens, and does the loop "
             "take such an answer out? Do positions grow by 1 in each step?"
         )
-    elif "no data for" in said or "sends no data" in said:
+    elif "sends no data for" in said:
         help = (
             f"The arrays of a step have no rows: the loop must end when no answer is left. Correct "
             f"it, and deploy {model} again."
@@ -133,7 +130,7 @@ def explained(model: str, failure: Failure) -> Failure:
             if "NotImplementedError" in said
             else f"`await` is missing: look at {file}, line {line}, in `{function}`. async_exec() "
             f"and coroutines give their result to await alone. Then deploy {model} again."
-            if _NOT_AWAITED.search(said)
+            if re.search(NOT_AWAITED, said)
             else f"Look at {file}, line {line}, in `{function}`: there your files raise it. "
             f"Correct it, and deploy {model} again."
         )

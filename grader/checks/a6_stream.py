@@ -74,14 +74,14 @@ def _joined(model: str, stream: Stream, most: int) -> Written:
         )
     if stream.refused is not None:
         raise answers_of.explained(model, stream.refused.failure(model))
-    if stream.ended is None and stream.times and stream.times[-1] > 0.8 * _TIMEOUT:
-        raise Failure(
-            f"The stream of {model} is slow: after {_TIMEOUT:.0f} s it is still going, and "
-            f"{len(stream.parts)} responses have come.",
-            help="Is there more in the loop than a step of the network? If not, the machine may be "
-            "busy: run this cell again.",
-        )
     if stream.ended is None:
+        if stream.times and stream.times[-1] > 0.8 * _TIMEOUT:
+            raise Failure(
+                f"The stream of {model} is slow: after {_TIMEOUT:.0f} s it is still going, and "
+                f"{len(stream.parts)} responses have come.",
+                help="Is there more in the loop than a step of the network? If not, the machine "
+                "may be busy: run this cell again.",
+            )
         raise Failure(
             f"The stream of {model} does not end: {len(stream.parts)} responses came within "
             f"{_TIMEOUT:.0f} s, and none said that it was the last one.",
@@ -362,14 +362,14 @@ def together(
 
 def _side_by_side(server: Probe, model: str, long: tuple[str, int]) -> None:
     wanted = {"temperature": 1.0, "top_p": 0.95, "seed": long[1], "max_tokens": 200}
-    streams = pieces(server, model, [(long[0], wanted)] * _CLIENTS)
-    *others, late = sorted((stream.times for _, stream in streams), key=min)
-    before = sum(time < min(late) for times in others for time in times)
-    pieces_of_others = sum(map(len, others))
-    if before > _BESIDE * pieces_of_others:
+    answers = pieces(server, model, [(long[0], wanted)] * _CLIENTS)
+    *others, late = sorted(stream.times for _, stream in answers)
+    of_others = [time for times in others for time in times]
+    before = sum(time < late[0] for time in of_others)
+    if before > _BESIDE * len(of_others):
         raise Failure(
             f"{_CLIENTS} clients ask {model} at once. When the first piece for the last of them "
-            f"comes, the others have {before} of their {pieces_of_others} pieces.",
+            f"comes, the others have {before} of their {len(of_others)} pieces.",
             help="execute must not answer one request after the other: a coroutine that awaits "
             "async_exec() lets the others go on, one that calls exec() does not.",
         )

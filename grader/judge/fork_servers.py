@@ -21,9 +21,10 @@ from .course_files import parsed
 _BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 _HIDDEN = "grader.checks.hidden"
 #: What libraries import when they are first used, and no program names: seconds in each process.
-LATE = {
+#: First what the checks need, then what the notebook needs beside.
+LATE_IN_CHECKS = {"a4": ("sklearn.datasets",)}  # the digits
+LATE_IN_NOTEBOOKS = {
     "a4": (
-        "sklearn.datasets",  # the digits
         "torch._dynamo",  # an optimizer
         "torch.export._trace",  # torch.onnx.export, as the two that follow
         "torch.onnx._internal.exporter._compat",
@@ -37,7 +38,8 @@ def for_notebooks(assignment: Assignment) -> ForkServer:
     """The fork server for the program that runs a notebook, and for the notebook's kernel."""
     notebook = cells.read(assignment.release)
     code = ("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code")
-    modules = ["grader.judge.imported", *_modules(assignment, code)]
+    late = LATE_IN_NOTEBOOKS.get(assignment.short, ())
+    modules = ["grader.judge.imported", *_modules(assignment, code), *late]
     _, environment = course()
     return ForkServer(modules, environment | _BACKEND)
 
@@ -54,10 +56,10 @@ def for_judges(assignment: Assignment) -> ForkServer:
 
 
 def _modules(assignment: Assignment, sources: Iterable[str]) -> Iterator[str]:
-    """What an assignment's notebook or checks need, late imports last."""
+    """What both processes of an assignment import: its checks, and what programs name."""
     yield f"grader.checks.{assignment.short}"
     yield from _imported(sources)
-    yield from LATE.get(assignment.short, ())
+    yield from LATE_IN_CHECKS.get(assignment.short, ())
 
 
 def _imported(sources: Iterable[str]) -> Iterator[str]:

@@ -441,8 +441,8 @@ def in_rounds(asked, rounds=3):
         asked: a dict: name → (model, clients).
         rounds: in each, one name is measured after the other.
     """
-    for model, clients in asked.values():
-        tokens_per_second(model, prompts, clients)  # the first answers after a load are slow
+    for model in dict.fromkeys(model for model, _ in asked.values()):
+        tokens_per_second(model, prompts)  # the first answers after a load are slow
     rates = {name: [] for name in asked}
     for _ in range(rounds):
         for name, (model, clients) in asked.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -207,3 +208,10 @@ def test_no_fork_server_has_the_hidden_checks() -> None:
     code = "import sys; print([name for name in sys.modules if 'hidden' in name])"
     for forks in (fork_servers.for_notebooks, fork_servers.for_judges):
         assert run(code, forks(assignments.named("a2"))).stdout == b"[]\n"
+
+
+@pytest.mark.parametrize("late", [fork_servers.LATE_IN_CHECKS, fork_servers.LATE_IN_NOTEBOOKS])
+def test_what_is_imported_late_exists(late: dict[str, tuple[str, ...]]) -> None:
+    """A fork server passes over names that are no module: an old one would cost seconds unseen."""
+    names = [name for some in late.values() for name in some]
+    assert [name for name in names if importlib.util.find_spec(name) is None] == []

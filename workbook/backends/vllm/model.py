@@ -10,6 +10,7 @@ Requests are coroutines on one event loop, in a thread of this process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import importlib.util
 import json
@@ -90,8 +91,6 @@ class TritonPythonModel(StandIn):
                 f"unable to load model '{self.config.name}', there are no weights at "
                 f"'{arguments['model']}': no such folder in {self.config.directory.parent}, {why}"
             )
-        self._sockets = tempfile.TemporaryDirectory(prefix="vllm-")  # vLLM removes none of them
-        os.environ["VLLM_RPC_BASE_PATH"] = self._sockets.name
         # By default a child process would be started with the stub, which is not an interpreter.
         multiprocessing.set_executable(str(_python()))
         self._healthy = self.config.boolean("ENABLE_VLLM_HEALTH_CHECK", False)
@@ -101,6 +100,7 @@ class TritonPythonModel(StandIn):
         self._thread.start()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loggers: list[Any] = []
+        self._until_end = contextlib.ExitStack()
         try:
             self._engine = self._wait(self._start(arguments))
         except Exception as error:
@@ -137,6 +137,8 @@ class TritonPythonModel(StandIn):
         from vllm.exceptions import VLLMClientError
 
         self._refusals = (BadRequest, ValueError, TypeError, VLLMClientError)
+        sockets = tempfile.TemporaryDirectory(prefix="vllm-")  # vLLM removes none of their files
+        os.environ["VLLM_RPC_BASE_PATH"] = self._until_end.enter_context(sockets)
         given = AsyncEngineArgs(**arguments)
         factories: list[Any] = []
         if self._metrics and not given.disable_log_stats:
@@ -160,7 +162,7 @@ class TritonPythonModel(StandIn):
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._sockets.cleanup()
+        self._until_end.close()
 
     def _check_health(self, requests: Sequence[Any]) -> bool:
         """Whether the engine is healthy; if not, fail the requests and unload the model."""

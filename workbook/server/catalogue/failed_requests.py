@@ -883,10 +883,14 @@ _CONSTRUCTORS = {
     "InferenceRequest": 'Write InferenceRequest(model_name="…", requested_output_names=["…"], '
     "inputs=[pb_utils.Tensor(name, array)]): a list of names and a list of tensors.",
 }
+#: What Python says of a coroutine or a future that is taken for its result.
+NOT_AWAITED = (
+    r"(?:'_asyncio\.Future'|'coroutine'|non-iterable (?:_asyncio\.Future|coroutine)) object"
+)
 #: What Python says of a wrong call of another model → what to do.
 _BLS = (
     (
-        r"(?:'_asyncio\.Future'|'coroutine'|non-iterable (?:_asyncio\.Future|coroutine)) object",
+        NOT_AWAITED,
         "async_exec() and coroutines give their result to await alone: write `await` before it, "
         "e.g. response = await request.async_exec().",
     ),
