@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.utils.shared_memory as shm
+from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
 Region = Callable[[int], tuple[str, Any]]
@@ -36,9 +37,25 @@ def region(protocol: Any) -> Iterator[Region]:
         return name, handle
 
     yield make
-    protocol.client.unregister_system_shared_memory()
+    unregister(protocol)
     for _, handle in made:
         shm.destroy_shared_memory_region(handle)
+
+
+def unregister(protocol: Any, name: str = "") -> None:
+    """Take back one region, or all. The server keeps a region until it has released its requests,
+    which it may do a moment after the client has the answer, and refuses until then."""
+
+    def unregistered() -> bool:
+        try:
+            protocol.client.unregister_system_shared_memory(name)
+        except InferenceServerException as error:
+            if name and "currently in use" not in str(error):
+                raise
+            return False
+        return True
+
+    wait_until(unregistered)
 
 
 def status(protocol: Any, name: str = "") -> dict[str, Any]:
@@ -132,7 +149,7 @@ def test_the_offset_of_a_region_counts_twice(protocol: Any) -> None:
     x.set_shared_memory(name, 16)
     result = protocol.client.infer("add_sub", [x, protocol.tensor("b", np.zeros_like(A))])
     np.testing.assert_array_equal(result.as_numpy("sum"), np.full((1, 4), 2))
-    protocol.client.unregister_system_shared_memory(name)
+    unregister(protocol, name)
     shm.destroy_shared_memory_region(handle)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from grader.checks import reported
 from grader.checks.define import evaluate, load
 from grader.checks.probe import Probe
 from tests.assignment_runs import Judge, Models, Run, as_the_students, solution_files
-from workbook import assignments
+from workbook import assignments, notebooks
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
@@ -166,6 +167,25 @@ def test_solution_of_any_student(
     assert {id: (r.status, r.credit) for id, r in results.items()} == dict.fromkeys(
         results, ("passed", 1.0)
     ), [r for r in results.values() if r.credit < 1]
+
+
+@pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
+def test_every_mutant_can_be_made(assignment: Assignment, tmp_path: Path) -> None:
+    """Its edits fit the solution's files and cells; also those of mutants that are rarely tried."""
+    code = {c.id: c.source for c in notebooks.read(assignment.source).cells if c.type == "code"}
+    for number, mutant in enumerate(mutants.load(assignment)):
+        handout = tmp_path / str(number)
+        for edit in mutant.edits:
+            if not edit.of_file:
+                assert edit.where in code, mutant.name
+                continue
+            for folder in (assignment.starter, assignment.solution):
+                if (folder / edit.where).is_file():
+                    (handout / edit.where).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(folder / edit.where, handout / edit.where)
+        mutant.edit_files(handout)
+        for id, source in code.items():
+            mutant.edit_cell(id, source)
 
 
 @pytest.mark.parametrize(("assignment", "mutant"), wrong_answers())

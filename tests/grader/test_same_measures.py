@@ -195,6 +195,8 @@ def in_the_judges_sandbox(models: Path) -> tuple[dict[str, Any], str]:
     return measured, log
 
 
+@pytest.mark.alone  # it compares times
+@pytest.mark.usefixtures("by_itself")
 def test_counts_and_service_times_are_the_same(models: Path, tmp_path: Path) -> None:
     found = {
         "on the student's machine": on_the_students_machine(models),
