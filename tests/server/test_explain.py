@@ -2400,6 +2400,8 @@ CALLS = {
                    where=AT_LINE.format(9)),
     "swapped": Call("model-exception", "gives pb_utils.Tensor something", "in this order",
                     inputs='[pb_utils.Tensor(x.as_numpy(), "x")]', where=AT_LINE.format(9)),
+    "refuses": Call("model-exception", "gives pb_utils.TritonError something", "give str(error)",
+                    look="pb_utils.TritonError(ValueError('too hot'))", where=AT_LINE.format(10)),
     "not_sent": Call("model-exception", "object has no attribute 'has_error'", "request.exec()",
                      send="inputs() and request", where=AT_LINE.format(10)),
     "fails": Call("model-exception", "bad_day, which {} calls, raised ValueError: too hot",

@@ -882,6 +882,7 @@ _CONSTRUCTORS = {
     "of tensors, not of arrays.",
     "InferenceRequest": 'Write InferenceRequest(model_name="…", requested_output_names=["…"], '
     "inputs=[pb_utils.Tensor(name, array)]): a list of names and a list of tensors.",
+    "TritonError": "Write pb_utils.TritonError(message): a text. Of an exception, give str(error).",
 }
 #: What Python says of a coroutine or a future that is taken for its result.
 NOT_AWAITED = (
