@@ -140,16 +140,10 @@ def logits(
     """Each of the three models gives 6,000 logits of the class eight, one per picture."""
     known = models.known(me, pth)
     models.of_pth(known, logits_pth)
-    for name, given, model in (
-        ("logits_fp32", logits_fp32, model_fp32),
-        ("logits_fp16", logits_fp16, model_fp16),
-    ):
-        served = facts.ask(server, model, known.pictures)
-        models.one_per_picture(name, given, served)
-        again = f"Ask {model} once more, after its last deploy, for the pictures in their order."
-        require.same_answer(
-            name, given, served[:, facts.EIGHT], tolerance=known.rounding, help=again
-        )
+    pairs = {"logits_fp32": (logits_fp32, model_fp32), "logits_fp16": (logits_fp16, model_fp16)}
+    served = {model: facts.ask(server, model, known.pictures) for _, model in pairs.values()}
+    for name, (given, model) in pairs.items():
+        models.of_served(name, given, model, served, known.rounding)
 
 
 @define(

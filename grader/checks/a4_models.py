@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,35 @@ def of_pth(known: Known, value: Any) -> Array:
         "cell of task 5 again, after the last change of `me` or of the file.",
     )
     return given
+
+
+def of_served(
+    name: str, value: Any, model: str, served: Mapping[str, Array], rounding: Tolerance
+) -> None:
+    """Fail unless one number per picture was handed over, the logit that a served model gives.
+
+    Args:
+        name: the parameter's name, for messages.
+        value: what was handed over.
+        model: whose logits they should be.
+        served: both logits of each picture, by the name of the model that the server asked.
+        rounding: how far equal logits may be apart.
+    """
+    given = one_per_picture(name, value, served[model])
+    of_each = {m: np.abs(given - both[:, facts.EIGHT]).max() for m, both in served.items()}
+    nearest = min(of_each, key=lambda m: of_each[m])
+    if of_each[model] > rounding.allowed >= of_each[nearest]:
+        raise Failure(
+            f"`{name}` holds the logits of {nearest}, and not those of {model}.",
+            help=f"Hand over what {model} answered.",
+        )
+    require.same_answer(
+        name,
+        given,
+        served[model][:, facts.EIGHT],
+        tolerance=rounding,
+        help=f"Ask {model} once more, after its last deploy, for the pictures in their order.",
+    )
 
 
 def one_per_picture(name: str, value: Any, logits: Array) -> Array:

@@ -244,6 +244,22 @@ MUTANTS = (
     Mutant(
         "logits: both from fp32",
         (Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp32), logits(fp32)"),),
+        {"a4.logits": "`logits_fp16` holds the logits of eights_fp32", **AFTER_BOTH},
+    ),
+    Mutant(
+        "logits: fp32 and fp16 swapped",
+        (Edit("a4.ask", "logits(fp32), logits(fp16)", "logits(fp16), logits(fp32)"),),
+        {"a4.logits": "`logits_fp32` holds the logits of eights_fp16", **AFTER_BOTH},
+    ),
+    Mutant(
+        "logits: fp16's with something added",
+        (
+            Edit(
+                "a4.ask",
+                "logits_fp32, logits_fp16 = logits(fp32), logits(fp16)",
+                "logits_fp32, logits_fp16 = logits(fp32), logits(fp16) + np.float32(0.01)",
+            ),
+        ),
         {"a4.logits": "The values in `logits_fp16` differ", **AFTER_BOTH},
     ),
     # -- threshold ---------------------------------------------------------------------------------
