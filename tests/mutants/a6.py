@@ -226,7 +226,7 @@ MUTANTS = (
             Edit(CHAT, "[answer.tokens[-1]] for", "[(answer.tokens or [0])[-1]] for"),
         ),
         {
-            "a6.greedy": "Does the loop go on with an answer that has ended?",
+            "a6.greedy": "does the loop take such an answer out?",
             **CHAT_WAITS,
             "a6.knobs": NOTHING,
         },
