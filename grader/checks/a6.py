@@ -45,11 +45,10 @@ _COMPLETE = "The config was complete: take it from a fresh copy."
         "prompt_positions plus 1, past is `present`, and the mask of the first step gets a column "
         "of ones on the right.",
     ),
-    read="Read on: model_repository/llama_tokenizer/1/model.py pads rows; lecture 2, notebook "
-    "12, has the tensors of llama_onnx.",
+    read="Read on: model_repository/llama_tokenizer/1/model.py pads rows.",
 )
 def step(server: Probe, me: str, model: str, first: Array, second: Array) -> None:
-    """You have asked the network for two tokens after two prompts, the second with the cache."""
+    """You have the network's scores for two prompts, and those after the first token of each."""
     loop.is_meant(model, facts.STEP)
     require.backend(server, model, "onnxruntime")
     loop.own_network(server, me, facts.own_prompts(me)[:4])
@@ -169,11 +168,10 @@ def stops(server: Probe, me: str, model: str) -> None:
     hints=(
         "What happens to the other requests of an execute when one row raises? Catch the error "
         "where one request is read.",
-        "read_parameters raises BadRequest with a message; so should Answer for its prompt, before "
-        "self.most is counted. execute turns each BadRequest into a response of its own.",
-        "In Answer: raise BadRequest if not self.prompt, and if len(self.prompt) >= context. In "
-        "execute: try self.read(request), except BadRequest as error: groups.append(str(error)); "
-        "later failure(message, pb_utils.TritonError.INVALID_ARG) for each group that is a str.",
+        "self.read raises BadRequest with a message. execute has a group for each request: a list "
+        "of answers, or the message as a text. Its last lines turn each of them into a response.",
+        "In execute: try: groups.append(self.read(request)); except BadRequest as error: "
+        "groups.append(str(error)).",
     ),
     read="Read on: lecture 2, notebook 02, on errors.",
 )

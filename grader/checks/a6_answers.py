@@ -31,8 +31,8 @@ _PADDING = (
 )
 _AFTER_AN_END = (
     "What comes before is right, so it goes wrong after another row has ended. When rows leave, "
-    "are answers, mask, positions and cache all indexed with the same rows? (`on` holds their "
-    "numbers: mask[on], not mask[: len(on)].)"
+    "are answers, mask, positions and cache all indexed with the numbers of the same rows, those "
+    "that go on?"
 )
 
 
@@ -66,6 +66,12 @@ def ask(
 
 #: The words with which a probe says that no answer came.
 LATE = "did not answer within"
+#: What to do where a model may loop without an end; {} is its name.
+LOOPS = (
+    "The loop of {} may never end: which line sets `reason`, and is it reached? A new deploy does "
+    "not stop such a loop. In a terminal, `workbook stop` and then `workbook serve --detach` end "
+    "it;"
+)
 #: In the message of a step that failed: it is about its arrays.
 _OF_ARRAYS = re.compile("position_ids|input_ids|attention_mask|past|shape")
 #: How a message of ONNX Runtime begins: one long line, of which so many characters at the end say
@@ -116,10 +122,8 @@ def explained(model: str, failure: Failure) -> Failure:
         )
     elif LATE in said:
         help = (
-            "Perhaps the machine was busy: run this cell again. If the answer is late again, the "
-            f"loop of {model} may never end: which line sets `reason`, and is it reached? "
-            "A new deploy does not stop such a loop. In a terminal, `workbook stop` and then "
-            "`workbook serve --detach` end it; then run the cells that deploy again."
+            "Perhaps the machine was busy: run this cell again. If the answer is late again: "
+            f"{LOOPS.format(model)} then run the cells that deploy again."
         )
     elif _CHOICE.search(said):
         help = f"{_CHOICE_TAKES} Then deploy {model} again."
@@ -353,7 +357,8 @@ def right_end(
     if answer.text != facts.tokenizer().decode(answer.tokens):
         raise Failure(
             f"text_output of {which} is not the text of its token_ids.",
-            help="tokenizer.decode(tokens) makes the text; the end of text is no part of it.",
+            help="tokenizer.decode(tokens) makes the text, of all tokens together, not of each by "
+            "itself; the end of text is no part of it.",
         )
 
 

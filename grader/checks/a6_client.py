@@ -14,29 +14,72 @@ import numpy as np
 from tritonclient import grpc
 from tritonclient.utils import InferenceServerException
 
+from workbook.common.errors import WorkbookError
 from workbook.server import connect
 from workbook.server.explain import explain
 
 from . import a6_facts as facts
 from . import requests as form
+from .a6_answers import LOOPS
 from .probe import Array
 
 #: So many tokens the answers to the eight clients of `tokens_per_second` have.
 LENGTHS = (16, 96, 24, 64, 16, 80, 32, 48)
+#: So many seconds an answer, or the next piece of one, may take.
+_PATIENCE = 60.0
 
 
 def infer(model: str, inputs: dict[str, Array], outputs: Sequence[str]) -> list[Array]:
     """Send one request to a model that answers once; returns its outputs, in this order.
 
     Raises:
-        WorkbookError: the server refuses the request; with the server's message.
+        WorkbookError: the server refuses the request, with the server's message; the model answers
+            with a stream, or does not answer; the arrays of a step do not fit together.
     """
+    if model in (facts.STREAM, facts.VLLM):
+        raise WorkbookError(
+            f"{model} answers with a stream.",
+            todo=f"stream({model}, prompt) asks it, for one prompt at a time.",
+        )
+    if model == facts.STEP:
+        _require_width(inputs)
     with connect() as server, server.grpc_client() as client:
         try:
-            answer = client.infer(model, form.tensors(inputs), outputs=form.wanted(outputs))
+            answer = client.infer(
+                model,
+                form.tensors(inputs),
+                outputs=form.wanted(outputs),
+                client_timeout=_PATIENCE,
+            )
         except InferenceServerException as error:
+            if error.status() == "StatusCode.DEADLINE_EXCEEDED":
+                raise _late(model) from None
             raise explain(error, server, model) from None
         return [answer.as_numpy(name) for name in outputs]
+
+
+def _require_width(inputs: dict[str, Array]) -> None:
+    """Fail unless the mask of a step has a column for each of the cache and for each new token.
+
+    The network adds the mask to its scores, so a mask of one column would be taken for all.
+    """
+    shapes = [np.shape(inputs.get(name, ())) for name in ("input_ids", "attention_mask", "past")]
+    ids, mask, past = shapes
+    if (len(ids), len(mask), len(past)) == (2, 2, 5) and mask[1] != past[3] + ids[1]:
+        raise WorkbookError(
+            f"attention_mask has {mask[1]} column(s). past has {past[3]}, and input_ids {ids[1]}, "
+            f"so the mask should have {past[3] + ids[1]}.",
+            where=f"the request to {facts.STEP}",
+            todo="The mask has first a column for each one of past, the empty one too, then one "
+            "for each new token.",
+        )
+
+
+def _late(model: str) -> WorkbookError:
+    return WorkbookError(
+        f"{model} did not answer within {_PATIENCE:.0f} s.",
+        todo=f"{LOOPS.format(model)} then run the cells that deploy again.",
+    )
 
 
 def texts(model: str, prompts: Sequence[str], **wanted: Any) -> list[str]:
@@ -59,8 +102,15 @@ def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]
     """The pieces of one answer as they come, each with the seconds since the request was sent.
 
     Raises:
-        WorkbookError: the model refuses the request; with its message.
+        WorkbookError: the model refuses the request, with its message; it answers once, or the next
+            piece does not come.
     """
+    if model == facts.CHAT:
+        raise WorkbookError(
+            f"{model} answers once, with the whole text.",
+            todo=f"texts({model}, [prompt]) asks it. stream is for {facts.STREAM} and "
+            f"{facts.VLLM}.",
+        )
     inputs = facts.single(prompt, **wanted)
     if model == facts.VLLM:  # unlike ours it sends pieces only where it is asked to
         inputs |= {"stream": np.array([True]), "exclude_input_in_output": np.array([True])}
@@ -71,7 +121,10 @@ def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]
         client.async_stream_infer(model, form.tensors(inputs), enable_empty_final_response=True)
         is_last = False
         while not is_last:
-            when, result, error = came.get(timeout=60)
+            try:
+                when, result, error = came.get(timeout=_PATIENCE)
+            except queue.Empty:
+                raise _late(model) from None
             if error is not None:
                 raise explain(_as_raised(model, error), server, model)
             response = result.get_response()
@@ -111,7 +164,10 @@ def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> f
                 _send(connection, model, prompt, count, done)
             made = 0
             for _ in asked:
-                count, error = done.get(timeout=120)
+                try:
+                    count, error = done.get(timeout=2 * _PATIENCE)
+                except queue.Empty:
+                    raise _late(model) from None
                 if error is not None:
                     raise explain(error, server, model)
                 made += count

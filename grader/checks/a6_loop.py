@@ -413,7 +413,8 @@ def _takes_limits(server: Probe, model: str) -> None:
                 f"{model} refuses the parameters {json.dumps(wanted)}. The server's message: "
                 f"{outcome.message[:300]}",
                 help="The table of parameters in the task has the ranges; both ends belong to "
-                "them.",
+                "them. max_tokens is no promise: where the context has less room, the answer is "
+                "shorter.",
                 unquoted=f"{model} refuses parameters that are in their ranges.",
             )
 

@@ -14,6 +14,9 @@ from .tolerance import Tolerance
 
 #: A stream that is over within this many seconds is too short to tell when its responses came.
 _SHORT = 0.1
+#: So many more streams are asked for where the first response came late: on a busy machine a stream
+#: can begin late. The responses of a model that collects them come late each time.
+_AGAIN = 3
 
 
 def streams(
@@ -87,7 +90,17 @@ def streams(
         _require_stop(model, found, stop, help)
     if expected is not None:
         _require_order(model, found, expected, tolerance, help)
-    _require_pace(model, stream, first_within)
+    if not _is_paced(stream, first_within):
+        again = (
+            server.streams(model, [inputs], outputs=[output], timeout=timeout)[0]
+            for _ in range(_AGAIN)
+        )
+        if not any(_is_paced(other, first_within) for other in again):
+            raise Failure(
+                f"The first response of {model} comes after {stream.times[0]:.2f} s, the last one "
+                f"after {stream.times[-1]:.2f} s: they are not sent one by one.",
+                help="Send each response as soon as it is there.",
+            )
     return found
 
 
@@ -197,15 +210,11 @@ def _require_order(
     )
 
 
-def _require_pace(model: str, stream: Stream, first_within: float) -> None:
+def _is_paced(stream: Stream, first_within: float) -> bool:
+    """Whether the first response came early, or the stream is too short to tell."""
     if len(stream.times) < 2 or stream.ended is None or stream.ended < _SHORT:
-        return
-    if stream.times[0] > first_within * stream.times[-1]:
-        raise Failure(
-            f"The first response of {model} comes after {stream.times[0]:.2f} s, the last one "
-            f"after {stream.times[-1]:.2f} s: they are not sent one by one.",
-            help="Send each response as soon as it is there.",
-        )
+        return True
+    return stream.times[0] <= first_within * stream.times[-1]
 
 
 def _done(server: Probe, model: str) -> int:

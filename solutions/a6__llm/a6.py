@@ -12,9 +12,10 @@
 #
 # **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
 # what a token and a stream of responses are (lecture 1, notebook 11; lecture 2, notebook 11);
-# indexing and masks in numpy. What a key-value cache is stands in task 1. Plan for 120 minutes, in
-# two sittings: 20 up to the end of task 1, 55 for task 2, 15 for task 3, 10 for task 4, 20 for task
-# 5. If BLS or streams are new to you, read these notebooks first.
+# coroutines (`async def` and `await`; the same notebook 02); indexing and masks in numpy. What a
+# key-value cache is stands in task 1. Plan for 120 minutes, in two sittings: 20 up to the end of
+# task 1, 55 for task 2, 15 for task 3, 10 for task 4, 20 for task 5. If BLS or streams are new to
+# you, read these notebooks first.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
@@ -26,9 +27,9 @@
 # **When a model does not do what you expect:** what it prints, and each exception, is in the
 # server's log. `print(connect().log_text()[-3000:])` shows the end of it.
 #
-# **When it does not answer at all,** its loop may never end. A new deploy does not stop such a
-# loop: the old version goes on calling `llama_step`. Enter `workbook stop` in a terminal, then
-# `workbook serve --detach` (a minute or two), and run the cells that deploy again.
+# **When it does not answer within a minute,** its loop may never end. A new deploy does not stop
+# such a loop: the old version goes on calling `llama_step`. Enter `workbook stop` in a terminal,
+# then `workbook serve --detach` (a minute or two), and run the cells that deploy again.
 #
 # **Marks.** For the marks the checks run again outside of this notebook, on prompts that you have
 # not seen. What is right is computed there from the network's weights. A person reads what you
@@ -84,7 +85,7 @@ print(ids, [tokenizer.decode([token], skip_special_tokens=False) for token in id
 # | `input_ids`, in | the new tokens, int64, (n, new) |
 # | `position_ids`, in | the position of each in its own text, from 0, int64, (n, new) |
 # | `attention_mask`, in | 1 for a token, 0 for padding, int64, (n, before + new) |
-# | `past`, in | keys and values of the tokens before, float32, (n, 8, 2, before, 64) |
+# | `past`, in | keys and values in 4 layers, with 2 heads: float32, (n, 8, 2, before, 64) |
 # | `logits`, out | a score for each of the 1024 tokens, after the last new one, float32 |
 # | `present`, out | `past` with the new tokens in it |
 #
@@ -108,7 +109,7 @@ print(ids, [tokenizer.decode([token], skip_special_tokens=False) for token in id
 # Two prompts have different lengths, and a table has one width. The next token follows the *last*
 # column, so the shorter row is padded on the **left**, with any token; the mask is 0 there. The
 # positions count a row's own tokens, from 0 at its first real token (what stands at the padding
-# does not matter). Only differences of positions matter, but each position must be below 256.
+# does not matter). Each position must be below 256.
 #
 # A cache cannot be empty: it begins as `np.zeros((n, *facts.EMPTY), np.float32)`, which is one
 # column. The mask hides it, too, so for the first step the mask is one column wider than
@@ -176,8 +177,9 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #
 # `models/chat` gets prompts with parameters, and answers with texts. It is a program of yours, in
 # two files: `1/model.py` has the batch and calls the network; `1/writing.py` has one answer, its
-# tokens and its text. Look at both before you begin; TODO marks what is missing, and the docstrings
-# say what each part must do. The config is complete.
+# tokens and its text. TODO marks what is missing: `write` and `ask` in the first, `class Answer` in
+# the second. Read these before you begin; the docstrings say what each part must do. The rest is
+# complete, and so is the config.
 #
 # The course has such a model, too: `model_repository/chat_bls`. You may read it and use what fits;
 # much of its `sampling.py` does. It differs in this: its network computes the positions itself, a
@@ -192,7 +194,7 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # | `text_output` | the answer's text |
 # | `token_ids` | its tokens; shorter rows are padded with -1 |
 # | `logprobs` | for each, the natural logarithm of its probability among all tokens (padding: 0) |
-# | `finish_reason` | `stop` or `length` |
+# | `finish_reason` | `stop`: end of text, or a stop text; `length`: no more tokens may come |
 #
 # | parameter | values | without it |
 # |---|---|---|
@@ -292,7 +294,7 @@ check("a6.sampling", me=me, model=drawing)
 # with `["list", "a li"]`, after "It is a l" only "It is " is shown. If the next token does not go
 # on with a stop text, or if the answer ends, the rest is shown after all. `settled` is written: it
 # leaves out what must be kept back. The check of this part sees whole answers only; `a6.stream`
-# tests what is kept back.
+# tests what is kept back of a stop text.
 
 # %% kind="solution" id="a6.stop"
 ### BEGIN SOLUTION
@@ -312,10 +314,8 @@ check("a6.stops", me=me, model=ending)
 # name that does not exist, a value outside of its range or of another type. If one row is bad, its
 # whole request is refused; other requests are answered.
 #
-# `null` and `true` are values of another type, and an empty stop text is bad, too. Whether `4.0` is
-# a whole number is up to you. `read_parameters` is written, and raises `BadRequest`; read it. TODO
-# (bad requests) marks what is missing: the prompt in `Answer`, and in `execute` the error of each
-# bad request.
+# All this is tested already: `read`, `read_parameters` and `Answer` raise `BadRequest`. What is
+# missing is in `execute`, at TODO (bad requests): the error of one request must not be that of all.
 
 # %% kind="solution" id="a6.careful"
 ### BEGIN SOLUTION
@@ -398,7 +398,7 @@ print(facts.lacking_vllm() or "vLLM is installed.")
 # - `config.pbtxt`: the backend, and an `instance_group` of `KIND_MODEL`. Tensors are filled in.
 # - `1/model.json`: the engine's arguments, as one JSON object. `model` is the path of the
 #   checkpoint's folder from the model repository, `dtype` "float32" as in ONNX, `max_num_seqs` 8,
-#   and `enforce_eager` true, without quotes: compiling would take minutes.
+#   and `enforce_eager` true, without quotes: compiling would take a minute or more.
 #
 # Deploy it; the engine takes a quarter of a minute to start, and up to two minutes where two cores
 # have other work, too. Then ask for the first 8 prompts at temperature 0 with `max_tokens` 24, and

@@ -1095,6 +1095,16 @@ CASES: dict[str, Case] = {
         "engine-arguments-broken", ('backend: "vllm"\n', {"1/model.json": '{"dtype": "auto"}'}),
         "1/model.json", 'Write {"model": "…"}', what='has no "model"',
     ),
+    "llm_python": case(
+        "engine-arguments-broken",
+        ('backend: "vllm"\n', {"1/model.json": '{"model": "x", "enforce_eager": True}'}),
+        "1/model.json", "true, false and null in small letters", what="is not JSON",
+    ),
+    "llm_no_backend": case(
+        "no-backend", ("instance_group [ { kind: KIND_MODEL } ]\n",
+                       {"1/model.json": '{"model": "m/1/checkpoint"}'}),
+        "config.pbtxt", 'Write backend: "vllm" into config.pbtxt', log_only=True,
+    ),
     "llm_batches": case(
         "engine-batches", ('backend: "vllm"\nmax_batch_size: 4\n', {"1/model.json": "{}"}),
         LINE.format(2, "max_batch_size"), "Write max_batch_size: 0",
@@ -1574,6 +1584,43 @@ def test_weights_that_an_engine_does_not_find(tmp_path: Path, said: str) -> None
     (tmp_path / "m/1/checkpoint").mkdir()
     error = load_error("m", f"unable to load model 'm', {said}", tmp_path / "m")
     assert error.todo.startswith('Write "m/1/checkpoint" as "model"')
+
+
+#: What an engine says of its arguments: the file's third line, what is said, where, what to do.
+REFUSED = {
+    "a number in quotes": (
+        '"max_num_seqs": "8"',
+        "'<' not supported between instances of 'int' and 'str'",
+        "The engine did not start: '<' not supported between instances of 'int' and 'str'.",
+        '"8" is a text there. Write 8 without quotes.',
+    ),
+    "a constant in quotes": (
+        '"enable_lora": "True"',
+        "unsupported value",
+        "The engine did not start: unsupported value.",
+        '"True" is a text there. Write true without quotes.',
+    ),
+    "a type that it does not know": (
+        '"dtype": "fp32"',
+        "2 validation errors for ModelConfig\ndtype.literal['auto','half','float32']\n  Input "
+        "should be 'auto', 'half' or 'float32' [type=literal_error, input_value='fp32', "
+        "input_type=str]\n"
+        "    For further information visit https://errors.pydantic.dev/2.14/v/literal_error",
+        "The engine does not take 'fp32' as dtype.",
+        "Input should be 'auto', 'half' or 'float32'.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_argument_that_an_engine_refuses(tmp_path: Path, name: str) -> None:
+    line, said, what, todo = REFUSED[name]
+    text = '{\n  "model": "m/1/checkpoint",\n  ' + line + "\n}\n"
+    write(tmp_path / "m", 'backend: "vllm"\n', {"1/model.json": text})
+    said = f"unable to load model 'm', vLLM's engine did not start: {said}"
+    error = load_error("m", said, tmp_path / "m")
+    assert (error.rule, error.where) == ("engine-refused", f"1/model.json, line 3: {line}")
+    assert (error.what, error.todo) == (f"m did not load. {what}", todo)
 
 
 OVERRIDES = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..pbtxt import Scalar
 from . import config_schema
 from .evidence import CONFIG, Evidence, at_field, show
+from .language_models import is_for_vllm
 from .rules import Advice, Catalogue, Said, listed, near
 
 CORE: Catalogue[Evidence] = Catalogue()
@@ -231,7 +232,7 @@ def no_backend(evidence: Evidence, said: Said) -> Advice:
     files = evidence.files()
     if (newer := pt2(evidence)) is not None:
         return newer
-    guess = backend_of(files)
+    guess = backend_of(files) or ("vllm" if is_for_vllm(evidence) else "")
     held = f"{evidence.version}/ holds {listed(files)}" if files else "there is no model file"
     has = evidence.config_bytes.strip()
     if stray and not has:

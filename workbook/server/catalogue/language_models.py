@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from .evidence import Evidence
 from .failed_requests import REQUESTS, Question
@@ -17,7 +18,8 @@ from .rules import Advice, Catalogue, Said, listed, near
 
 ENGINES: Catalogue[Evidence] = Catalogue()
 
-_FILE = "model.json"
+#: The file of engine arguments. One of more bytes is another model's file of this name.
+_FILE, _LARGE = "model.json", 100_000
 _STARTED = "engine did not start: "
 #: Engine arguments that people write, for those that are misspelt.
 _ARGUMENTS = (
@@ -71,7 +73,8 @@ ENGINES.row(
     "failed to read {path:word}: it is not JSON: {why:text}",
     what=f"{_FILE} is not JSON: {{why}}.",
     where=f"{{version}}/{_FILE}",
-    todo="Mend it there: names and texts in double quotes, no comma after the last entry.",
+    todo="Mend it there: names and texts in double quotes; true, false and null in small letters; "
+    "no comma after the last entry.",
 )
 ENGINES.row(
     "engine-arguments-broken",
@@ -163,7 +166,7 @@ def weights(evidence: Evidence, said: Said) -> Advice | None:
     repository, why = said.get("repository", ""), said.get("why", "")
     if not repository and _STARTED not in evidence.message:
         return None
-    place = said.get("place") or _argument(evidence, "model")
+    place = said.get("place") or str(_arguments(evidence).get("model", ""))
     beside = [f for f in evidence.files() if f != "__pycache__/"]
     why = why or ("and the hub cannot be reached" if "hub" in said else "")
     folders = [name.rstrip("/") for name in beside if name.endswith("/")]
@@ -190,13 +193,37 @@ def weights(evidence: Evidence, said: Said) -> Advice | None:
     )
 
 
-ENGINES.row(
-    "engine-refused",
-    "engine did not start: {why:text}",
-    what="The engine did not start: {why}.",
-    where=f"{{version}}/{_FILE}",
-    todo="Mend the argument that the message names; the log has the engine's own lines.",
+@ENGINES.rule("engine-refused", "engine did not start: {why:rest}")
+def refused(evidence: Evidence, said: Said) -> Advice:
+    """Mend the argument that the message names; the log has the engine's own lines."""
+    if invalid := _INVALID.search(evidence.message):
+        name, why, value = invalid.groups()
+        return Advice(
+            f"The engine does not take {value} as {name}.",
+            _at_argument(evidence, name),
+            f"{why}.",
+        )
+    why = said["why"].strip().rstrip(".")
+    for name, value in _arguments(evidence).items():
+        if isinstance(value, str) and _UNQUOTED.fullmatch(value):
+            return Advice(
+                f"The engine did not start: {why}.",
+                _at_argument(evidence, name),
+                f'"{value}" is a text there. Write {value.lower()} without quotes.',
+            )
+    return Advice(
+        f"The engine did not start: {why}.",
+        f"{evidence.version}/{_FILE}",
+        "Mend the argument that the message names; the log has the engine's own lines.",
+    )
+
+
+#: How pydantic says which argument it does not take, and why.
+_INVALID = re.compile(
+    r"validation errors? for \w+\s+(\w+)(?:\.\S+)?\s+([^\n]+?) \[type=\w+, input_value=(.+?), "
 )
+#: A number or a constant of JSON, where it stands in quotes.
+_UNQUOTED = re.compile(r"-?\d+(?:\.\d+)?|true|false|null", re.IGNORECASE)
 
 
 @ENGINES.rule(
@@ -229,13 +256,21 @@ ENGINES.row(
 )
 
 
-def _argument(evidence: Evidence, name: str) -> str:
-    """An engine argument as text; "" where the file does not have it, or cannot be read."""
+def _arguments(evidence: Evidence) -> dict[str, Any]:
+    """The engine's arguments; empty where the file cannot be read, or holds something else."""
+    path = evidence.folder / evidence.version / _FILE
     try:
-        text = (evidence.folder / evidence.version / _FILE).read_text("utf-8")
-        return str(json.loads(text).get(name, ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+        if path.stat().st_size > _LARGE:
+            return {}
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_for_vllm(evidence: Evidence) -> bool:
+    """Whether the version's folder has a file of engine arguments, with a "model"."""
+    return isinstance(_arguments(evidence).get("model"), str)
 
 
 def _at_argument(evidence: Evidence, name: str) -> str:
