@@ -129,14 +129,16 @@ def explained(model: str, failure: Failure) -> Failure:
         help = f"{_CHOICE_TAKES} Then deploy {model} again."
     elif frames:
         file, line, function = frames[0]  # the innermost one comes first
+        calling, place, _ = next((frame for frame in frames if frame[0] != file), frames[0])
         help = (
             f"Write this part: {file}, line {line}, in `{function}`. Then deploy {model} again."
             if "NotImplementedError" in said
             else f"`await` is missing: look at {file}, line {line}, in `{function}`. async_exec() "
             f"and coroutines give their result to await alone. Then deploy {model} again."
             if re.search(NOT_AWAITED, said)
-            else f"Look at {file}, line {line}, in `{function}`: there your files raise it. "
-            f"Correct it, and deploy {model} again."
+            else f"Look at {file}, line {line}, in `{function}`: there your files raise it"
+            + ("" if file == calling else f"; {calling}, line {place}, calls it")
+            + f". Correct it, and deploy {model} again."
         )
     else:
         return failure

@@ -141,7 +141,8 @@ def same_figures(me: str, draws: Draws, surprise: Any, variety: Any) -> None:
                 f"`{name}` is off by up to {off:.2g}, computed anew from `drawn`.",
                 help=f"It is {what} of a temperature's answers together. The padding of shorter "
                 "rows does not count. Are the answers to prompts[0], and the three lists in the "
-                "order in which `measure` returns them: answers, surprise, variety?",
+                "order in which `measure` returns them: answers, surprise, variety? And has `me` "
+                "changed since?",
             )
 
 

@@ -256,7 +256,8 @@ def frequencies(
             "likelier ones reach top_p without them.",
             help="Sort by probability, and keep the fewest of the likeliest that reach top_p. The "
             "probabilities are those at this temperature: are the scores divided by it before "
-            "softmax? (After softmax it is too late.) Or is the nucleus one token too long?",
+            "softmax? (After softmax it is too late.) Or is the nucleus one token too long, or "
+            "top_p not used at all?",
         )
     chances = np.exp(network.log_chances(scores, temperature))
     chances[~nucleus(scores, temperature, top_p)] = 0

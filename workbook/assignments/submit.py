@@ -241,7 +241,7 @@ def check_submission(
             _NOT_BEGUN,
             "It is a bonus: you lose no points by it."
             if _is_bonus(notebook, id)
-            else "It earns no points as it is.",
+            else "It earns no points as it is. Fill it in, save the notebook, and submit again.",
         )
         for id in open_tasks
     )
