@@ -75,7 +75,13 @@ class Answer:
         self.prompt = tokenizer.encode(prompt).ids
         self.end = settings["eos_token_id"]
         context = settings["max_position_embeddings"]
-        # TODO (bad requests): an empty prompt, and one that leaves no room for an answer.
+        if not self.prompt:
+            raise BadRequest("the prompt is empty")
+        if len(self.prompt) >= context:
+            raise BadRequest(
+                f"the prompt is too long: {len(self.prompt)} tokens, and {context} are the most, "
+                "the answer included"
+            )
         self.most = min(self.wanted["max_tokens"], context - len(self.prompt))
         self.random = np.random.default_rng(self.wanted["seed"])
         self.tokens, self.logprobs, self.text, self.reason = [], [], "", ""
