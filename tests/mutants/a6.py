@@ -246,12 +246,12 @@ MUTANTS = (
     wrong(
         "greedy: mask and cache of the first rows",
         (Edit(CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[: len(on)]"),),
-        {"a6.greedy": "all indexed with the same rows?", **CHAT_WAITS},
+        {"a6.greedy": "all indexed with the numbers of the same rows", **CHAT_WAITS},
     ),
     wrong(
         "greedy: the mask of the first rows",
         (Edit(CHAT, "mask[on], cache[on]", "mask[: len(on)], cache[on]"),),
-        {"a6.greedy": "all indexed with the same rows?", **CHAT_WAITS},
+        {"a6.greedy": "all indexed with the numbers of the same rows", **CHAT_WAITS},
     ),
     wrong(
         "greedy: the cache of rows that have left",
