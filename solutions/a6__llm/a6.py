@@ -12,10 +12,10 @@
 #
 # **What you should know.** A Python model with `execute`, and BLS (lecture 2, notebooks 02 and 12);
 # what a token and a stream of responses are (lecture 1, notebook 11; lecture 2, notebook 11);
-# coroutines, `async def` and `await` (Python's documentation, `Coroutines and tasks`); indexing and masks in numpy.
-# What a key-value cache is stands in task 1. Plan for 120 minutes, in two sittings: 20 up to the
-# end of task 1, 55 for task 2, 15 for task 3, 10 for task 4, 20 for task 5. If BLS or streams are
-# new to you, read these notebooks first.
+# coroutines, `async def` and `await` (Python's documentation, `Coroutines and tasks`); indexing and
+# masks in numpy. What a key-value cache is stands in task 1. Plan for 120 minutes, in two sittings:
+# 20 up to the end of task 1, 55 for task 2, 15 for task 3, 10 for task 4, 20 for task 5. If BLS or
+# streams are new to you, read these notebooks first.
 
 # %% [markdown]
 # **How it works.** You write in the cells that say *Your code here*, and in the files under
