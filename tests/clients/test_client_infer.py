@@ -251,11 +251,13 @@ def test_the_dynamic_batcher_joins_eight_requests_on_the_onnx_model(
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    wait_until(
-        lambda: server.statistics("line")[0]["inference_count"] == before["inference_count"] + 8
-    )
-    after = server.statistics("line")[0]
-    assert after["execution_count"] - before["execution_count"] == 1
+
+    def change(count: str) -> int:
+        return int(server.statistics("line")[0][count]) - int(before[count])
+
+    # The server counts the execution after its requests.
+    wait_until(lambda: change("inference_count") == 8 and change("execution_count"))
+    assert change("execution_count") == 1
 
 
 # -- what tensors may be -------------------------------------------------------------------------
