@@ -191,10 +191,10 @@ def refusals(server: Probe, model: str) -> None:
         "text_output of a response is what `add` returns, token_ids what is new since the last "
         "response, finish_reason is answer.reason: `piece` does that. Which arrays does llama_step "
         "get in each step, with one row?",
-        "`attend` is complete. write: before = len(answer.tokens); text = "
-        "answer.add(*answer.choose(scores[0])); sender.send(piece(text, answer, before)); then the "
-        "inputs of the next step, the mask one column wider in each. `add` must return only what "
-        "no later token can change.",
+        "`attend` is complete. write: token, logprob = answer.choose(scores[0]); before = "
+        "len(answer.tokens); text = answer.add(token, logprob); sender.send(piece(text, answer, "
+        "before)); then the inputs of the next step, the mask one column wider in each. `add` must "
+        "return only what no later token can change.",
     ),
     read="Read on: lecture 1, notebook 11; model_repository/llama_stream/1/model.py.",
 )

@@ -23,7 +23,7 @@ from . import requests as form
 from .a6_answers import LOOPS
 from .probe import Array
 
-#: So many tokens the answers to the eight clients of `tokens_per_second` have.
+#: So many tokens the answers to the eight clients of `tokens_per_second` may have.
 LENGTHS = (16, 96, 24, 64, 16, 80, 32, 48)
 #: So many seconds an answer, or the next piece of one, may take.
 _PATIENCE = 60.0
@@ -147,7 +147,7 @@ def _as_raised(model: str, error: Any) -> str:
 def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> float:
     """How many tokens a model makes per second, where so many clients ask it at once.
 
-    Their answers have 16 to 96 tokens, at temperature 1.
+    Their answers have at most 16 to 96 tokens, at temperature 1.
 
     Args:
         model: `chat`, `chat_stream` or `chat_vllm`.

@@ -36,19 +36,13 @@
 # write in words.
 
 # %% kind="given" id="a6.setup"
-import json
-import time
-
 import matplotlib.pyplot as plt
 import numpy as np
-import tritonclient.grpc as grpc
 
 from grader.checks import a6_facts as facts
 from grader.checks.a6_client import infer, stream, texts, tokens_per_second
 from grader.checks.notebook import check, deploy, hint
 from workbook.server import connect
-
-client = connect().grpc_client()
 
 # %% [markdown]
 # **Your network.** It is a small Llama with 0.9 million parameters, trained on Python's reference
@@ -57,8 +51,8 @@ client = connect().grpc_client()
 # leave it as it is.
 #
 # Half of the prompts are beginnings of sentences, the other half are questions. The network has
-# learned questions in this form: `<|user|>`, the title of a section, `</s>`, `<|assistant|>`. Each
-# of these marks is one token, and `</s>` is the end of text.
+# learned questions in this form: `<|user|>`, a new line, the title of a section, `</s>`, a new line,
+# `<|assistant|>`, a new line. Each of these marks is one token, and `</s>` is the end of text.
 
 # %%
 me = "self-study"
@@ -177,14 +171,14 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #
 # `models/chat` gets prompts with parameters, and answers with texts. It is a program of yours, in
 # two files: `1/model.py` has the batch and calls the network; `1/writing.py` has one answer, its
-# tokens and its text. TODO marks what is missing: `write` and `ask` in the first, `class Answer` in
-# the second. Read these before you begin; the docstrings say what each part must do. The rest is
-# complete, and so is the config.
+# tokens and its text. TODO marks what is missing. Before you begin, read `execute`, `write` and
+# `ask` in the first and `class Answer` in the second; the docstrings say what each part must do.
+# The rest is complete, and so is the config.
 #
 # The course has such a model, too: `model_repository/chat_bls`. You may read it and use what fits;
-# much of its `sampling.py` does. It differs in this: its network computes the positions itself, a
-# request has one prompt, and it gives the probability within the nucleus where `chat` gives the
-# logarithm of the probability among all tokens.
+# much of its `sampling.py` does. It differs above all in this: its network computes the positions
+# itself, a request has one prompt, and it gives the probability within the nucleus where `chat`
+# gives the logarithm of the probability among all tokens.
 
 # %% [markdown]
 # | tensor of `chat` | for one row |
@@ -220,8 +214,8 @@ check("a6.step", me=me, model=step, first=first, second=second)
 #
 # The task has four parts. Each has a cell that deploys `models/chat`, with a variable of its own.
 # All four variables hold the same name, "chat"; as long as one is `...`, the check of its part says
-# *not attempted*. The checks of the later parts and tasks wait until `a6.greedy` passes, at least
-# in part (`a6.knobs` waits for `a6.sampling`, `a6.clients` for `a6.stream`).
+# *not attempted*. The checks of the later parts, of task 3 and of task 5 wait until `a6.greedy`
+# earns points (`a6.knobs` waits for `a6.sampling`, too, and `a6.clients` for `a6.stream`).
 
 # %% [markdown]
 # ### The likeliest tokens (20 points)
@@ -265,8 +259,8 @@ check("a6.greedy", me=me, model=chat)
 # from it, one after the other. The same prompt with the same seed gets the same tokens, alone or
 # among others. Without a seed every draw is a new one.
 #
-# (In a sum of float32 probabilities, the last digits depend on the order: `scores` and `logs` in
-# `choose` are float64.)
+# (Stay with float64, which `scores` and `logs` in `choose` have: the last digits of a sum in
+# float32 depend on the order.)
 
 # %% kind="solution" id="a6.draw"
 ### BEGIN SOLUTION
@@ -308,14 +302,12 @@ check("a6.stops", me=me, model=ending)
 # %% [markdown]
 # ### Bad requests (5 points)
 #
-# Each is refused by itself, with a message that contains the name of what is wrong (the parameter's
-# name, or "prompt", "context", "UTF-8", "JSON", "object"): an empty prompt, one that
-# leaves no room in the context, bytes that are not UTF-8, parameters that are no JSON object, a
-# name that does not exist, a value outside of its range or of another type. If one row is bad, its
-# whole request is refused; other requests are answered.
-#
-# All this is tested already: `read`, `read_parameters` and `Answer` raise `BadRequest`. What is
-# missing is in `execute`, at TODO (bad requests): the error of one request must not be that of all.
+# An empty prompt, one that leaves no room in the context, bytes that are not UTF-8, parameters that
+# are no JSON object, a name that does not exist, a value outside of its range or of another type:
+# `read`, `read_parameters` and `Answer` find each of these, and raise `BadRequest` with a message
+# that says what is wrong. What is missing is in `execute`, at TODO (bad requests): a bad request is
+# refused by itself, with this message, and the others are answered. If one row is bad, its whole
+# request is refused.
 
 # %% kind="solution" id="a6.careful"
 ### BEGIN SOLUTION
@@ -352,7 +344,7 @@ check("a6.refusals", model=careful)
 # - A client that leaves ends the work on its answer, within a step or two.
 # - Each step computes the new token only, as in `chat`.
 # - An error is sent as a response, and then the end: `attend` does both already. After the end
-#   nothing can be sent: a second one raises an error, which only the server's log shows.
+#   nothing can be sent: sending a second end raises an error, which only the server's log shows.
 #
 # `writing.py` is the one of `chat`: edit `models/chat/1/writing.py` only. A model's folder must be
 # complete by itself, so the next cell copies the file into `chat_stream` before it deploys.
@@ -386,7 +378,7 @@ check("a6.clients", me=me, model=chat_stream)
 #
 # vLLM has a loop of its own, with *continuous batching*: at each token it decides anew who is in
 # the batch. It is an optional package (`make vllm` in the course's folder, some minutes). Without
-# it leave the two cells of this task as they are: its two checks say *not attempted*, and you get
+# it leave your two cells of this task as they are: its two checks say *not attempted*, and you get
 # 90 points at most. If your class works without vLLM, your instructor says what counts.
 
 # %% kind="given" id="a6.lacking"
@@ -397,7 +389,8 @@ print(facts.lacking_vllm() or "vLLM is installed.")
 #
 # - `config.pbtxt`: the backend, and an `instance_group` of `KIND_MODEL`. Tensors are filled in.
 # - `1/model.json`: the engine's arguments, as one JSON object. `model` is the path of the
-#   checkpoint's folder from the model repository, `dtype` "float32" as in ONNX, `max_num_seqs` 8,
+#   checkpoint's folder as seen from the model repository (as in `model_repository/llama_vllm`; here
+#   it begins with `chat_vllm/`), `dtype` "float32" as in ONNX, `max_num_seqs` 8,
 #   and `enforce_eager` true, without quotes: compiling would take a minute or more.
 #
 # Deploy it; the engine takes a quarter of a minute to start, and up to two minutes where two cores
@@ -424,7 +417,7 @@ check("a6.vllm", me=me, vllm=chat_vllm, of_vllm=of_vllm)
 
 # %% [markdown]
 # How fast are the three? `tokens_per_second(model, prompts, clients=8)` asks with eight clients at
-# once, whose answers have 16 to 96 tokens. Guess first: which of `chat`, `chat_stream` and
+# once, with `max_tokens` from 16 to 96. Guess first: which of `chat`, `chat_stream` and
 # `chat_vllm` makes the most tokens per second, on so small a network? And how many times more does
 # vLLM make for eight clients than for one?
 #
