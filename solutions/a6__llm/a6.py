@@ -51,8 +51,8 @@ from workbook.server import connect
 # leave it as it is.
 #
 # Half of the prompts are beginnings of sentences, the other half are questions. The network has
-# learned questions in this form: `<|user|>`, a new line, the title of a section, `</s>`, a new line,
-# `<|assistant|>`, a new line. Each of these marks is one token, and `</s>` is the end of text.
+# learned questions in this form: `<|user|>`, a new line, the title of a section, `</s>`, a new
+# line, `<|assistant|>`, a new line. Each of these marks is one token; `</s>` is the end of text.
 
 # %%
 me = "self-study"
