@@ -30,6 +30,25 @@ _ARGUMENTS = (
 )
 
 
+def _driver() -> tuple[subprocess.Popen[str], str]:
+    """A chromedriver and its port. It ends where its port is taken in IPv6: then another one."""
+    said = ""
+    for _ in range(5):
+        driver = subprocess.Popen(
+            ["chromedriver", "--port=0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            if found := re.search(r"started successfully on port (\d+)", line):
+                return driver, found[1]
+            said += line
+        driver.wait()
+    raise AssertionError(f"chromedriver ended before it listened: {said}")
+
+
 class Browser:
     """A window with one page.
 
@@ -40,19 +59,7 @@ class Browser:
     """
 
     def __init__(self, profile: Path, *, size: tuple[int, int] = (1280, 800)) -> None:
-        self._driver = subprocess.Popen(
-            ["chromedriver", "--port=0"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert self._driver.stdout is not None
-        port = ""
-        while not port:
-            line = self._driver.stdout.readline()
-            assert line, "chromedriver ended before it listened"
-            found = re.search(r"started successfully on port (\d+)", line)
-            port = found[1] if found else ""
+        self._driver, port = _driver()
         self._http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300)
         arguments = [*_ARGUMENTS, f"--user-data-dir={profile}", "--window-size={},{}".format(*size)]
         options = {"browserName": "chrome", "goog:chromeOptions": {"args": arguments}}
