@@ -66,11 +66,15 @@ def ask(
 
 #: The words with which a probe says that no answer came.
 LATE = "did not answer within"
-#: What to do where a model may loop without an end; {} is its name.
+#: What ends a loop without an end.
+RESTART = (
+    "In a terminal, `workbook stop` and then `workbook serve --detach` end it; then run the cells "
+    "that deploy again."
+)
+#: What to do where a model may have such a loop; {} is its name.
 LOOPS = (
     "The loop of {} may never end: which line sets `reason`, and is it reached? A new deploy does "
-    "not stop such a loop. In a terminal, `workbook stop` and then `workbook serve --detach` end "
-    "it;"
+    f"not stop such a loop. {RESTART}"
 )
 #: In the message of a step that failed: it is about its arrays.
 _OF_ARRAYS = re.compile("position_ids|input_ids|attention_mask|past|shape")
@@ -123,7 +127,7 @@ def explained(model: str, failure: Failure) -> Failure:
     elif LATE in said:
         help = (
             "Perhaps the machine was busy: run this cell again. If the answer is late again: "
-            f"{LOOPS.format(model)} then run the cells that deploy again."
+            f"{LOOPS.format(model)}"
         )
     elif _CHOICE.search(said):
         help = f"{_CHOICE_TAKES} Then deploy {model} again."

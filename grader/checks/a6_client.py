@@ -63,8 +63,8 @@ def _require_width(inputs: dict[str, Array]) -> None:
 
     The network adds the mask to its scores, so a mask of one column would be taken for all.
     """
-    shapes = [np.shape(inputs.get(name, ())) for name in ("input_ids", "attention_mask", "past")]
-    ids, mask, past = shapes
+    names = "input_ids", "attention_mask", "past"
+    ids, mask, past = (np.shape(inputs.get(name, ())) for name in names)
     if (len(ids), len(mask), len(past)) == (2, 2, 5) and mask[1] != past[3] + ids[1]:
         raise WorkbookError(
             f"attention_mask has {mask[1]} column(s). past has {past[3]}, and input_ids {ids[1]}, "
@@ -78,7 +78,7 @@ def _require_width(inputs: dict[str, Array]) -> None:
 def _late(model: str) -> WorkbookError:
     return WorkbookError(
         f"{model} did not answer within {_PATIENCE:.0f} s.",
-        todo=f"{LOOPS.format(model)} then run the cells that deploy again.",
+        todo=LOOPS.format(model),
     )
 
 

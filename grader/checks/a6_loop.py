@@ -101,8 +101,7 @@ def is_idle(server: Probe) -> None:
         f"{facts.STEP} took {(now - first).executions} steps while this check asked for nothing: "
         "another model or notebook calls it, so the check cannot count the steps of your model.",
         help="If no other notebook asks: an earlier version of your model still runs, because its "
-        "loop does not end, and a new deploy does not stop it. In a terminal, `workbook stop` and "
-        "then `workbook serve --detach` end it; then run the cells that deploy again.",
+        f"loop does not end, and a new deploy does not stop it. {answers_of.RESTART}",
         unquoted=f"{facts.STEP} is called while the check asks for nothing.",
     )
 

@@ -85,8 +85,8 @@ def _joined(model: str, stream: Stream, most: int) -> Written:
         raise Failure(
             f"The stream of {model} does not end: {len(stream.parts)} responses came within "
             f"{_TIMEOUT:.0f} s, and none said that it was the last one.",
-            help=f"{_FINAL} If it does so: {answers_of.LOOPS.format(model)} then run the cells "
-            "that deploy again. Or the machine was busy: run this cell again.",
+            help=f"{_FINAL} If it does so: {answers_of.LOOPS.format(model)} Or the machine was "
+            "busy: run this cell again.",
         )
     if not stream.parts:
         raise Failure(f"The stream of {model} is empty.", help="Send each piece as a response.")
