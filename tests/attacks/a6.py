@@ -69,6 +69,7 @@ def answers_from_a_table(folder: Path) -> None:
     _cell(
         folder,
         "a6.loop",
+        "import json\n\n"
         "known = [tokenizer.encode(prompt).ids for prompt in prompts]\n"
         'json.dump(known, open("models/chat/1/known.json", "w"))\n'
         'chat = deploy("models/chat").name',

@@ -173,7 +173,7 @@ def secret_batches(server: Probe, me: str, model: str) -> None:
     sizes = [*server.rng.permutation([1, 2, 3, 4, 6, 7, 9]).tolist()]
     mixed_sizes(server, model, texts, sizes, classes)
     network = reference(server, model)
-    one_call(server, model, texts, classes, elsewhere=lambda text: network([text]))
+    one_call(server, model, texts, classes, alone=lambda text: network([text]))
 
 
 @hidden("a1.refusals")
