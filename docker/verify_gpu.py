@@ -30,6 +30,7 @@ sys.path.insert(0, str(HOME))
 
 TABLE = HOME / "docker" / "gpu" / "VERIFIED.md"
 NO_GPU = "no GPU here"
+NOT_ASKED = "not asked for in this run"
 #: Seconds for one row; building vLLM's engine, or an assignment's mutants, takes minutes.
 LIMIT = 1800
 PACKAGES = (
@@ -200,9 +201,82 @@ def python_model() -> str:
 def metrics() -> str:
     with serving("square") as server:
         found = sorted(set(re.findall(r"^(nv_gpu_\w+)", server.metrics(), re.MULTILINE)))
+        said = re.findall(
+            r"^[EWI]\d.*\] (.*(?:DCGM|GPU metrics).*)$", server.log_text(), re.MULTILINE
+        )
     if on_gpu() and not found:
-        raise AssertionError("the server shows no metric of the GPU")
+        why = "; ".join(line.strip('"') for line in said) or "its log does not say why"
+        raise AssertionError(f"the server shows no metric of the GPU: {why}")
     return f"{len(found)} metrics of the GPU"
+
+
+#: A Python model that takes its input where it lies, and leaves its answer there.
+STAYING_MODEL = """
+import torch
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "INPUT")
+            pb_utils.Logger.log_info(f"the input lies on the {'CPU' if x.is_cpu() else 'GPU'}")
+            y = torch.from_dlpack(x.to_dlpack()) ** 2
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack("OUTPUT", y)]))
+        return answers
+"""
+STAYING = 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value: { string_value: "no" } }'
+
+
+def cuda_shared_memory(source: str, more: str = "", log: str = "") -> Callable[[], str]:
+    """A client and a Python model pass tensors through the GPU's memory.
+
+    Args:
+        source: the model's file.
+        more: lines to add to its config.
+        log: a text that the server's log then holds.
+    """
+
+    def check() -> str:
+        import numpy as np
+
+        def change(folder: Path) -> None:
+            (folder / "1" / "model.py").write_text(source, "utf-8")
+
+        x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        with serving("square", more=more, change=change) as server:
+            if not on_gpu():
+                return agree(ask(server, "square", {"INPUT": x}, "OUTPUT"), x * x)
+            seen = agree(_through_the_gpu(server, x), x * x)
+            log_has(server, log)
+        return seen
+
+    return check
+
+
+def _through_the_gpu(server: Any, x: Any) -> Any:
+    """Ask `square` for x's squares, with regions of the GPU's memory for both."""
+    from tritonclient import http
+    from tritonclient.utils import cuda_shared_memory as cuda
+
+    with server.http_client() as client:
+        regions = {}
+        for name in ("given", "answer"):
+            regions[name] = cuda.create_shared_memory_region(name, x.nbytes, 0)
+            handle = cuda.get_raw_handle(regions[name])
+            client.register_cuda_shared_memory(name, handle, 0, x.nbytes)
+        cuda.set_shared_memory_region(regions["given"], [x])
+        tensor = http.InferInput("INPUT", list(x.shape), "FP32")
+        tensor.set_shared_memory("given", x.nbytes)
+        output = http.InferRequestedOutput("OUTPUT")
+        output.set_shared_memory("answer", x.nbytes)
+        client.infer("square", [tensor], outputs=[output])
+        found = cuda.get_contents_as_numpy(regions["answer"], x.dtype, x.shape)
+        client.unregister_cuda_shared_memory()
+        for region in regions.values():
+            cuda.destroy_shared_memory_region(region)
+    return found
 
 
 def torchscript() -> str:
@@ -251,7 +325,51 @@ def onnx(version: str, precision: str) -> Callable[[], str]:
     return check
 
 
+def throughput(server: Any, model: str, tensor: str, batch: int, version: str = "") -> float:
+    """Images per second of four clients, each with `batch` images in a request."""
+    from workbook import measure
+
+    table = measure.perf(
+        server,
+        model,
+        concurrency=4,
+        batch_size=batch,
+        version=version,
+        input_data={tensor: images()[0]},
+    )
+    return float(table["throughput"].iloc[0])
+
+
+def torch_throughput() -> str:
+    """How much faster the digit classifier answers on the GPU than on one core of the CPU."""
+    batches = (1, 64)
+    rates = []
+    for where in dict.fromkeys((kind(), "KIND_CPU")):
+        os.environ[KIND] = where
+        with serving("digits_torch") as server:
+            rates.append([throughput(server, "digits_torch", "INPUT__0", n) for n in batches])
+    return "; ".join(
+        f"{n} in a request: {gpu:.0f} images/s, ×{gpu / cpu:.2f} of the CPU's"
+        for n, gpu, cpu in zip(batches, rates[0], rates[-1], strict=True)
+    )
+
+
+def onnx_throughput() -> str:
+    """How much faster fp16 is than fp32, with the same digit classifier."""
+    with serving("digits_onnx") as server:
+        log_has(server, "CUDAExecutionProvider")
+        seen = []
+        for n in (1, 64):
+            fp32, fp16 = (throughput(server, "digits_onnx", "image", n, v) for v in ("1", "2"))
+            seen.append(f"{n} in a request: {fp32:.0f} images/s, fp16 ×{fp16 / fp32:.2f}")
+    return "; ".join(seen)
+
+
 def onnx_tensorrt() -> str:
+    from workbook.zoo import engines
+
+    if on_gpu() and engines.lacking():
+        raise NotRun(engines.lacking())
     accelerator = '{ name: "tensorrt" parameters { key: "precision_mode" value: "FP32" } }'
     entries = f"gpu_execution_accelerator : [ {accelerator} ]"
     more = f"optimization {{ execution_accelerators {{ {entries} }} }}"
@@ -462,10 +580,17 @@ def rows() -> list[Row]:
     found = [
         Row("Python model, two KIND_GPU instances", python_model),
         Row("metrics of the GPU", metrics),
+        Row("CUDA shared memory: client and Python model", cuda_shared_memory(DEVICE_MODEL)),
+        Row(
+            "CUDA shared memory: the Python model takes the input from the GPU",
+            cuda_shared_memory(STAYING_MODEL, STAYING, "the input lies on the GPU"),
+        ),
         Row("pytorch stand-in on CUDA (TorchScript)", torchscript),
         Row("torch.compile on CUDA", torch_compile),
         Row("onnxruntime stand-in on CUDA, fp32", onnx("1", "fp32")),
         Row("onnxruntime stand-in on CUDA, fp16", onnx("2", "fp16")),
+        Row("throughput on the GPU over the CPU: digits_torch", torch_throughput),
+        Row("throughput of fp16 over fp32 on CUDA: digits_onnx", onnx_throughput),
         Row("onnxruntime stand-in with the TensorRT accelerator", onnx_tensorrt),
         Row("TensorRT plans by trtexec: fp32, fp16, int8", plans("trtexec")),
         Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),
@@ -499,7 +624,7 @@ def missing(row: Row, gpu: str, address: str, trial: bool) -> str:
     return ""
 
 
-def run(row: Row, environment: dict[str, str]) -> tuple[str, str]:
+def run(row: Row, environment: dict[str, str], limit: int = LIMIT) -> tuple[str, str]:
     """Run a row in a process of its own; its verdict and what was seen."""
     command = [sys.executable, __file__, "--row", row.name]
     try:
@@ -508,11 +633,11 @@ def run(row: Row, environment: dict[str, str]) -> tuple[str, str]:
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=limit,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "**no**", f"it did not end within {LIMIT} s"
+        return "**no**", f"it did not end within {limit} s"
     lines = [line for line in done.stdout.splitlines() if line.startswith("VERDICT ")]
     if not lines:
         last = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
@@ -580,9 +705,18 @@ def main(
     address: Annotated[
         str, typer.Option("--container", help="The address of NVIDIA's container, running.")
     ] = "",
-    only: Annotated[str, typer.Option(help="Rows whose name holds this text.")] = "",
+    only: Annotated[
+        list[str] | None, typer.Option(help="Rows whose name holds this text; may be repeated.")
+    ] = None,
     trial: Annotated[bool, typer.Option(help="On the CPU; writes no file.")] = False,
-    output: Annotated[Path, typer.Option(help="Where the table goes.")] = TABLE,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the table of all rows goes. By default docker/gpu/VERIFIED.md; with --only "
+            "no file is written without this option."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Seconds for one row.")] = LIMIT,
     row: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Check what a laptop cannot show, and write the table."""
@@ -592,20 +726,27 @@ def main(
         return
     gpu = device()
     environment = {CONTAINER: address, KIND: "KIND_CPU" if trial else "KIND_GPU"}
+    for text in only or ():
+        if not any(text in entry.name for entry in known):
+            print(f"No row's name holds {text!r}.", file=sys.stderr)
+            raise typer.Exit(2)
+    target = output or (None if only else TABLE)
+    if trial:
+        target = None
     results = []
-    wanted = [entry for entry in known if only in entry.name]
-    if not wanted:
-        print(f"No row's name holds {only!r}.", file=sys.stderr)
-        raise typer.Exit(2)
-    for entry in wanted:
+    for entry in known:
+        if only and not any(text in entry.name for text in only):
+            if target is not None:  # a table in a file has all rows
+                results.append((entry, "not run", missing(entry, gpu, address, trial) or NOT_ASKED))
+            continue
         reason = missing(entry, gpu, address, trial)
-        verdict, seen = ("not run", reason) if reason else run(entry, environment)
+        verdict, seen = ("not run", reason) if reason else run(entry, environment, limit)
         print(f"{verdict:8} {entry.name}: {seen}", file=sys.stderr, flush=True)
         results.append((entry, verdict, seen))
     shown = table(results, gpu, address)
     print(shown)
-    if not trial and not only:
-        output.write_text(shown, "utf-8")
+    if target is not None:
+        target.write_text(shown, "utf-8")
     raise typer.Exit(any(verdict == "**no**" for _, verdict, _ in results))
 
 

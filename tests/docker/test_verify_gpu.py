@@ -76,6 +76,20 @@ def test_without_a_gpu_every_row_says_so(tmp_path: Path) -> None:
     assert wanted <= set(rows)
 
 
+def test_rows_that_were_not_asked_for_are_in_a_file_too(tmp_path: Path) -> None:
+    output = tmp_path / "table.md"
+    done = verify("--only", "container: square", "--only", "redis", "--output", str(output))
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[1].strip() for line in done.stderr.splitlines()] == [
+        "square",
+        "the redis cache",
+    ]
+    found = cells(output.read_text())
+    assert len(found) > len(MODELS)
+    assert {verdict for verdict, _ in found.values()} == {"not run"}
+    assert verify("--only", "no such row").returncode == 2
+
+
 def test_the_rows_code_runs_on_the_cpu(tmp_path: Path) -> None:
     output = tmp_path / "table.md"
     done = verify("--trial", "--only", "Python model", "--output", str(output))
