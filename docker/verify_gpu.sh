@@ -5,6 +5,7 @@
 #   docker/verify_gpu.sh                                        # this environment's own server
 #   docker/verify_gpu.sh --container http://localhost:8000      # and NVIDIA's container, running
 #   docker/verify_gpu.sh --only CUDA --only vLLM --output docker/gpu/VERIFIED.md    # some rows
+#   docker/verify_gpu.sh --only lecture --jobs 4 --keep notebooks    # four lectures at a time
 #
 # Exit status: 0, every row that could run here passed; 1, a row failed; 2, it could not begin.
 set -euo pipefail

@@ -11,8 +11,10 @@ import hashlib
 import linecache
 import os
 import pickle
+import pickletools
 import re
 import shutil
+import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ import pytest
 from grader.authoring import submissions
 from grader.authoring.mutants import Mutant
 from grader.checks import own
-from grader.checks.define import evaluate, load
+from grader.checks.define import Check, evaluate, load
 from grader.checks.probe import Probe
 from grader.checks.results import CheckResult
 from workbook import notebooks
@@ -125,6 +127,7 @@ class Run:
         models: those of the test's server.
         mutant: a change of the notebook.
         me: the student's id, in place of the one that the notebook comes with.
+        until: the run ends with the cell of this id; with "" at the notebook's end.
 
     Attributes:
         handed: what each check was given, by its id.
@@ -138,6 +141,7 @@ class Run:
         models: Models,
         mutant: Mutant | None = None,
         me: str = own.DEFAULT,
+        until: str = "",
     ) -> None:
         self.handed: dict[str, dict[str, Any]] = {}
         self.stops: list[str] = []
@@ -166,6 +170,8 @@ class Run:
             except Exception as error:
                 self.stops.append(str(error))
             space |= {"check": check, "deploy": once}
+            if cell.id and cell.id == until:
+                break
         models.keep(self)
 
     def restore(self, models: Models) -> None:
@@ -193,7 +199,12 @@ class Judge:
         self._passed: dict[tuple[str, int, bytes], tuple[_Seen, CheckResult]] = {}
 
     def __call__(
-        self, assignment: Assignment, handed: Mapping[str, dict[str, Any]], *, number: int = 7
+        self,
+        assignment: Assignment,
+        handed: Mapping[str, dict[str, Any]],
+        *,
+        number: int = 7,
+        only: Collection[str] = (),
     ) -> dict[str, CheckResult]:
         """The result of each check, by its id.
 
@@ -201,10 +212,15 @@ class Judge:
             assignment: whose checks, with their hidden variants.
             handed: what each check was given, by its id.
             number: begins the secret random numbers.
+            only: judge these checks, and those that they need; by default all.
         """
+        checks = load(assignment.short, variants=True)
+        if only:
+            wanted = with_needs(only, checks)
+            checks = {id: check for id, check in checks.items() if id in wanted}
         models = _Models(self._probe.server.repository)
         earned: dict[str, CheckResult] = {}
-        for check in load(assignment.short, variants=True).values():
+        for check in checks.values():
             values = handed.get(check.id)
             key = check.id, number, _bytes(values)
             seen, result = self._passed.get(key, ({}, None))
@@ -224,6 +240,16 @@ class Judge:
     def close(self) -> None:
         """Close the connection to the server."""
         self._probe.close()
+
+
+def with_needs(ids: Collection[str], checks: Mapping[str, Check]) -> set[str]:
+    """The checks of these ids, those that they need, those that these need, and so on."""
+    found, waiting = set[str](), {*ids}
+    while waiting:
+        id = waiting.pop()
+        found.add(id)
+        waiting |= {*checks[id].needs} - found
+    return found
 
 
 def _bytes(values: object) -> bytes:
@@ -280,7 +306,31 @@ def _text(folder: Path) -> str:
 
 
 def _digest(folder: Path) -> str:
+    """The same for folders that the server would serve alike."""
     total = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+        if path.parent.name != "__pycache__":
+            total.update(path.relative_to(folder).as_posix().encode() + b"\0" + _content(path))
     return total.hexdigest()[:8]
+
+
+#: In a TorchScript file, the numbers by which a process tells classes of the same name.
+_MANGLED = re.compile(rb"[./]?___torch_mangle_\d+")
+
+
+def _content(path: Path) -> bytes:
+    """A file's bytes; of a TorchScript file, what is the same whenever it is written anew."""
+    if path.suffix != ".pt" or not zipfile.is_zipfile(path):
+        return path.read_bytes()
+    total = hashlib.sha256()
+    with zipfile.ZipFile(path) as archive:
+        names = {_MANGLED.sub(b"", name.encode()): name for name in archive.namelist()}
+        for name in sorted(names):
+            if name.endswith((b".debug_pkl", b"serialization_id")):  # lines of the source; a digest
+                continue
+            content = archive.read(names[name])
+            if name.endswith(b".pkl"):  # before each text stands its length
+                said = [(code.name, arg) for code, arg, _ in pickletools.genops(content)]
+                content = repr(said).encode()
+            total.update(name + b"\0" + _MANGLED.sub(b"", content))
+    return total.digest()

@@ -92,7 +92,7 @@ def test_rows_that_were_not_asked_for_are_in_a_file_too(tmp_path: Path) -> None:
 
 def test_the_rows_code_runs_on_the_cpu(tmp_path: Path) -> None:
     output = tmp_path / "table.md"
-    done = verify("--trial", "--only", "Python model", "--output", str(output))
+    done = verify("--trial", "--only", "Python model, two", "--output", str(output))
     assert done.returncode == 0, done.stdout + done.stderr
     ((verdict, seen),) = cells(done.stdout).values()
     assert verdict == "yes"
@@ -109,9 +109,25 @@ def test_a_failing_row_says_why_and_the_rest_goes_on() -> None:
     assert cells(done.stdout) == {
         "container: running_sum": ("**no**", f"AssertionError: no server answers at {nobody}")
     }
-    done = verify("--container", nobody, "--only", "container: digits")
+    done = verify("--container", nobody, "--only", "container: digits", "--jobs", "3")
     assert done.returncode == 1
-    assert len(cells(done.stdout)) == len([m for m in (*MODELS, *ENGINES) if "digits" in m])
+    digits = [f"container: {m}" for m in (*MODELS, *ENGINES) if "digits" in m]
+    assert list(cells(done.stdout)) == digits  # in the table's order, whichever ended first
+
+
+def test_a_lecture_that_fails_says_which_cells_do(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "1_chapter" / "01__failing.py"
+    source.parent.mkdir()
+    source.write_text("# %%\nx = 1\n# %%\nassert x == 2, 'x is one'\n# %%\nx / 0\n# %%\nx + 1\n")
+    monkeypatch.setenv(module.KEEP, str(tmp_path / "kept"))
+    with pytest.raises(AssertionError) as failed:
+        module.lecture(source)()
+    assert str(failed.value) == "cell 2 of 4: AssertionError: x is one (and after it: 3)"
+    kept = (tmp_path / "kept/1_chapter/01__failing.ipynb").read_text("utf-8")
+    assert "ZeroDivisionError" in kept
+    assert '"text/plain": [\n       "2"' in kept  # the last cell's
 
 
 def test_a_row_whose_process_dies_is_told(module: ModuleType) -> None:

@@ -2,14 +2,14 @@
 fails the checks that it should, with the messages that it should.
 
 An assignment contributes tests/mutants/aN.py. The tests of one assignment alone: `-k a2__forest`.
-There are many mutants, and each takes seconds. `make test` tries those that are right and the first
-two that fail each check; `make mutants` tries the others.
+There are hundreds of mutants. Each is judged by the checks that it must fail, and by those that
+these need. That a mutant passes all others is tried with those that are right and with the first
+that fails each check; `make mutants` tries it with all.
 With several workers, each assignment's tests run on one of them (tests/scheduling.py).
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import functools
 import shutil
@@ -29,31 +29,49 @@ from grader.authoring.gaps import gaps
 from grader.checks import reported
 from grader.checks.define import evaluate, load
 from grader.checks.probe import Probe
-from tests.assignment_runs import Judge, Models, Run, as_the_students, solution_files
+from tests.assignment_runs import (
+    Judge,
+    Models,
+    Run,
+    as_the_students,
+    solution_files,
+    with_needs,
+)
 from workbook import assignments, notebooks
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
 ALL = assignments.find()
-#: How many mutants that fail a check `make test` tries.
-TRIED = 2
 
 
 def wrong_answers() -> list[Any]:
-    """Each mutant of each assignment; a single test that fails, for one without a file."""
+    """Each mutant of each assignment, with the checks that judge it: "its own" or "all".
+
+    An assignment without a file has a single test that fails.
+    """
     found = []
+
+    def add(
+        assignment: Assignment, mutant: mutants.Mutant | None, judged: str, *marks: Any
+    ) -> None:
+        name = f"{assignment.name}: {mutant.name if mutant else 'no mutants'}"
+        id = name if judged == "its own" else f"{name}, by {judged}"
+        found.append(pytest.param(assignment, mutant, judged, id=id, marks=marks))
+
     for assignment in ALL:
-        tried: dict[str, int] = collections.Counter()
+        tried = set[str]()
         try:
             for mutant in mutants.load(assignment):
-                name = f"{assignment.name}: {mutant.name}"
-                first = next(iter(mutant.fails), "")  # the others wait for it, as a rule
-                tried[first] += 1
-                marks = [pytest.mark.long] if first and tried[first] > TRIED else []
-                found.append(pytest.param(assignment, mutant, id=name, marks=marks))
+                first = next(iter(mutant.fails), "")
+                if first and first in tried:
+                    add(assignment, mutant, "its own")
+                    add(assignment, mutant, "all", pytest.mark.long)
+                else:
+                    add(assignment, mutant, "all")
+                tried.add(first)
         except WorkbookError:
-            found.append(pytest.param(assignment, None, id=f"{assignment.name}: no mutants"))
+            add(assignment, None, "all")
     return found
 
 
@@ -188,29 +206,39 @@ def test_every_mutant_can_be_made(assignment: Assignment, tmp_path: Path) -> Non
             mutant.edit_cell(id, source)
 
 
-@pytest.mark.parametrize(("assignment", "mutant"), wrong_answers())
+@pytest.mark.parametrize(("assignment", "mutant", "judged"), wrong_answers())
 def test_mutant(
     assignment: Assignment,
     mutant: mutants.Mutant,
+    judged: str,
     models: Models,
     judge: Judge,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A mutant loses exactly the checks that it should, and is told why."""
+    """A mutant loses the checks that it should, with the right words; by all, it loses no more."""
     assert mutant, f"{mutants.path(assignment)} is missing or wrong"
+    fails, last = {**mutant.fails}, ""
+    if judged == "its own":
+        checks = load(assignment.short)
+        needs = {id: with_needs([id], checks) - {id} for id in fails}
+        fails = {id: fails[id] for id in fails if not needs[id] & {*mutant.fails}}  # others wait
+        if not mutant.stops:  # else the cell that raises may come later
+            cells = [cell.id for cell in notebooks.read(assignment.source).cells]
+            ends = (*fails, *(edit.where for edit in mutant.edits if not edit.of_file))
+            last = max(ends, key=cells.index)
     handout = solution_files(assignment, tmp_path / "work")
     mutant.edit_files(handout)
     monkeypatch.chdir(handout)
-    run = Run(assignment, models, mutant)
+    run = Run(assignment, models, mutant, until=last)
     assert bool(run.stops) == bool(mutant.stops), run.stops
     assert mutant.stops in "\n".join(run.stops)
-    results = judge(assignment, run.handed)
+    results = judge(assignment, run.handed, only=fails if judged == "its own" else ())
     said = {
         id: f"{r.status}: {r.rationale} → {r.help}" for id, r in results.items() if r.credit < 1
     }
-    assert set(said) == set(mutant.fails), said
-    for id, words in mutant.fails.items():
+    assert set(said) == set(fails), said
+    for id, words in fails.items():
         assert words in said[id], said[id]
         assert results[id].status != "error", said[id]
 

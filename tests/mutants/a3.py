@@ -223,7 +223,8 @@ MUTANTS = (
         "reader: the id changed afterwards",
         (
             Edit("a3.ask", '"OUTPUT__0")', '"OUTPUT__0")\nme = "anna"'),
-            Edit("a3.policy", "rows = {", 'me = "self-study"\nrows = {'),
+            # The check finds it out by the letters, which are deployed later.
+            Edit("a3.letters_model", "letters = deploy(", 'me = "self-study"\nletters = deploy('),
         ),
         {"a3.reader": "What is deployed was made for another id", **READER_WAITS},
     ),
