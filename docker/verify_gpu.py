@@ -367,6 +367,37 @@ def onnx_throughput() -> str:
     return "; ".join(seen)
 
 
+def changing_batches() -> str:
+    """What a new batch size costs on CUDA, by cuDNN's ways to choose an algorithm."""
+    import statistics
+    import time
+
+    import numpy as np
+    import onnxruntime
+
+    from workbook import zoo
+
+    if not on_gpu():
+        raise NotRun(NO_GPU)
+    onnxruntime.preload_dlls()
+    pictures = {size: np.zeros((size, 1, 8, 8), np.float32) for size in (1, 2, 3, 4)}
+    seen = []
+    for search in ("EXHAUSTIVE", "HEURISTIC"):
+        cuda = ("CUDAExecutionProvider", {"cudnn_conv_algo_search": search})
+        session = onnxruntime.InferenceSession(zoo.checkpoint("digits_onnx"), providers=[cuda])
+
+        def milliseconds(size: int, session: Any = session) -> float:
+            began = time.perf_counter()
+            session.run(None, {"image": pictures[size]})
+            return 1000 * (time.perf_counter() - began)
+
+        same = [milliseconds(4) for _ in range(20)]
+        turns = [milliseconds(size) for _ in range(20) for size in pictures]
+        medians = statistics.median(same), statistics.median(turns)
+        seen.append("{}: {:.2g} ms, in turns {:.2g}".format(search.lower(), *medians))
+    return "batches of 4; of 1 to 4 in turns: " + "; ".join(seen)
+
+
 def onnx_tensorrt() -> str:
     from workbook.zoo import engines
 
@@ -635,6 +666,7 @@ def rows() -> list[Row]:
         Row("onnxruntime stand-in on CUDA, fp16", onnx("2", "fp16")),
         Row("throughput on the GPU over the CPU: digits_torch", torch_throughput),
         Row("throughput of fp16 over fp32 on CUDA: digits_onnx", onnx_throughput),
+        Row("batch sizes that change on CUDA: digits_onnx", changing_batches),
         Row("onnxruntime stand-in with the TensorRT accelerator", onnx_tensorrt),
         Row("TensorRT plans by trtexec: fp32, fp16, int8", plans("trtexec")),
         Row("TensorRT plans by the Python API: fp32, fp16, int8", plans("python")),

@@ -317,7 +317,7 @@ formats.table()
 # %% [markdown]
 # The last table grows with each notebook: pictures per second, 1 and 8 requests under way, and in-process; a logit's largest difference from PyTorch's. Its `memory` is higher, since it is measured after 200 answers. `repeated: no` means: disturbed.
 #
-# `KIND_GPU` is refused without a GPU. With one, the code moves its network there, by `args["model_instance_kind"]` and `args["model_instance_device_id"]` (not verified).
+# `KIND_GPU` is refused without a GPU. With one, the code moves its network there, by `args["model_instance_kind"]` and `args["model_instance_device_id"]` (verified).
 #
 # ## Five mistakes
 

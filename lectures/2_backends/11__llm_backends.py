@@ -152,7 +152,7 @@ tries = {
     "a comma too many": setup.comma,
     "an older name": setup.argument("disable_log_requests", True),
     "too long a context": setup.argument("max_model_len", 4096),
-    "a GPU that is not there": mistakes.config("KIND_MODEL", "KIND_GPU"),
+    "a GPU that is not there": mistakes.config("KIND_MODEL", "KIND_GPU gpus: [ 99 ]"),
 }
 broken = mistakes.provoke(lab, "narrow", tries)
 broken

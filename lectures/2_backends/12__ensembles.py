@@ -109,14 +109,14 @@ ensemble_scheduling { step [
 write(models / "ensemble_model/config.pbtxt", ensemble)
 
 # %% [markdown]
-# In the maps above, `key` is a tensor's name in the step's model, `value` its name in the ensemble.
+# In these maps, `key` is a tensor's name in the step's model, `value` its name in the ensemble.
 #
-# > **Erratum.** The page's own files differ in four places: a map without its value, a GPU for the tokenizer, an input called "TEXT" in the program and "prompt" in the config, and no padding. Each is put back, one by one:
+# > **Erratum.** The page's files differ in four places: a map has no value; the tokenizer wants a GPU (below number 99, which no machine has); an input is "TEXT" in the program and "prompt" in the config; nothing is padded:
 
 # %%
 lab.load("tokenizer"), lab.load("model"), lab.load("ensemble_model")
 value = {"a map without its value": mistakes.config(' value: "output_0" }', " }")}
-device = {"the tokenizer on the GPU": mistakes.config("KIND_CPU", "KIND_GPU")}
+device = {"a GPU that is not there": mistakes.config("KIND_CPU", "KIND_GPU gpus: [ 99 ]")}
 faults = {**mistakes.provoke(lab, "ensemble_model", value).refused}
 faults |= mistakes.provoke(lab, "tokenizer", device).refused
 for fault, error in faults.items():

@@ -13,7 +13,7 @@ File names, parameters, validation and messages follow triton-inference-server/o
   runs on the default CPU provider, and the log says so.
 
 KIND_GPU puts the session on the instance's device through the CUDA provider, or TensorRT's where
-the config asks for it; not verified on a GPU.
+the config asks for it. Verified on a GPU with CUDA (docker/gpu/VERIFIED.md), not with TensorRT.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Threads. The real backend leaves torch's default, every core, for each instance.
 instance gets an equal share of the cores unless INTRA_OP_THREAD_COUNT says otherwise; the log
 shows what torch reports back.
 
-KIND_GPU puts the model and its inputs on the instance's device. Not verified on a GPU.
+KIND_GPU puts the model and its inputs on the instance's device (docker/gpu/VERIFIED.md).
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ input [ { name: "input_ids" data_type: TYPE_INT32 dims: [128] },
 output [ { name: "output" data_type: TYPE_FP32 dims: [1] } ]
 dynamic_batching { }
 version_policy: { latest {num_versions: 1}}
+instance_group [ { kind: KIND_CPU } ]
 """
 #: Tokens of one request of `rank`, and words that it knows.
 TOKENS, WORDS = 128, 1000

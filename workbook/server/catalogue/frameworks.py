@@ -509,7 +509,7 @@ def gpu_operators(evidence: Evidence, said: Said) -> Advice:
     """Build the pipeline with device_id=None and device="cpu", and serialize it again."""
     operators = said["operators"].partition(". ")[0]
     return Advice(
-        f"The DALI pipeline has operators for a GPU, and this server has none: {operators}.",
+        f"The DALI pipeline has operators for a GPU, and this instance has none: {operators}.",
         f"{evidence.version}/",
         'Write device_id=None in pipeline_def and device="cpu" in every operator, and serialize '
         "it again.",
@@ -526,7 +526,7 @@ FRAMEWORKS.row(
 FRAMEWORKS.row(
     "needs-gpu",
     "TensorRT backend supports only GPU device",
-    what="TensorRT needs an NVIDIA GPU, and this server has none.",
+    what="TensorRT needs an NVIDIA GPU, and this instance has none.",
     where=at_field("backend", "platform"),
     todo='Serve the ONNX model itself here (platform: "onnxruntime_onnx" or backend: "openvino"); '
     "build the engine on the GPU that shall run it.",
@@ -535,7 +535,7 @@ FRAMEWORKS.row(
     "needs-gpu",
     "unable to load model '{model}', TensorRT-LLM runs on NVIDIA GPUs only",
     "TensorRT-LLM runs on NVIDIA GPUs only",
-    what="TensorRT-LLM needs an NVIDIA GPU, and this server has none.",
+    what="TensorRT-LLM needs an NVIDIA GPU, and this instance has none.",
     where=at_field("backend", "platform"),
     todo='Serve the language model with backend: "vllm" or "python" here.',
 )
