@@ -362,7 +362,7 @@ def together(
 
 
 def _side_by_side(server: Probe, model: str, long: tuple[str, int]) -> None:
-    wanted = {"temperature": 1.0, "top_p": 0.95, "seed": long[1], "max_tokens": 200}
+    wanted = {"temperature": 1.0, "top_p": 0.95, "seed": long[1], "max_tokens": _LONG}
     answers = pieces(server, model, [(long[0], wanted)] * _CLIENTS)
     *others, late = sorted(stream.times for _, stream in answers)
     of_others = [time for times in others for time in times]
