@@ -27,7 +27,7 @@ _CHAT = {
 
 #: Where the deployed models lie, as a notebook finds them.
 _HOME = """
-import os, pathlib, shutil
+import json, os, pathlib, shutil
 home = pathlib.Path(os.environ["TRITON_REPOSITORY"])
 """
 
