@@ -117,12 +117,13 @@ def lines(ended: Ended) -> list[str]:
 
 #: A gigabyte of page tables: each read of an untouched page needs a table of its own.
 PAGE_TABLES = """
-import mmap
+import mmap, time
 size = 1 << 39
 pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | 0x4000, prot=mmap.PROT_READ)
 pages.madvise(15)  # no huge pages
 for place in range(0, size, 2 << 20):
     pages[place]
+time.sleep(5)  # on a busy machine the supervisor looks late
 print("done")
 """
 #: Sockets that nobody reads from, in several processes: the kernel keeps what was sent.
