@@ -17,7 +17,7 @@ import numpy as np
 from grader.checks import a1_answers as answers_of
 from grader.checks import a1_facts as facts
 from grader.checks import python_style, require, values
-from grader.checks.a1_batches import mixed_sizes, network_alone, one_call
+from grader.checks.a1_batches import mixed_sizes, one_call
 from grader.checks.a1_examples import compare_examples, read_examples
 from grader.checks.a1_refusals import BAD, allowed_lengths, crowd, refuses_each, same_status
 from grader.checks.a1_unsure import compare_counts, read_counts
@@ -150,13 +150,11 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
 def batches(server: Probe, me: str, model: str) -> None:
     """Requests of several sizes share one call of the network, and each gets its own answers."""
     texts, _ = facts.own_texts(me)
-    folder = answers_of.checkpoint(server, model)
-    classes = answers_of.labels(folder)
+    classes = answers_of.labels(answers_of.checkpoint(server, model))
     answers_of.is_own(classes, me)
     mixed_sizes(server, model, texts, facts.SIZES, classes)
-    with network_alone(folder) as alone:
-        share = one_call(server, model, texts, classes, alone)
-    note(f"A text in a batch of {facts.ROWS} took {share:.0%} of the time of a call for one text.")
+    share = one_call(server, model, texts, classes)
+    note(f"A text in a batch of {facts.ROWS} took {share:.0%} of the time of a text alone.")
 
 
 @define(

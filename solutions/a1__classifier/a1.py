@@ -198,10 +198,9 @@ if np.ndim(table) == 2 and len(table) == len(texts):
 # may hold a single text, the next eight.
 #
 # The check sends eight requests of different sizes at once. Then it reads from the server's
-# statistics how long a text takes in your model in a batch of 32. It loads your checkpoint in this
-# notebook, too, and times a call of the network for a single text. So it finds a call for each text
-# or request. It cannot tell one call from a few; whoever reads your code in task 7 can. Before you
-# run it: how much faster will a text be in the batch?
+# statistics how long an execution takes in your model: for a text alone, and per text in a batch of
+# 32. So it finds a call for each text or request. It cannot tell one call from a few; whoever reads
+# your code in task 7 can. Before you run it: how much faster will a text be in the batch?
 #
 # From here on each task changes the same `model.py` and deploys it again. The name that `deploy`
 # returns is always `"classifier"`. Each task keeps it in a variable of its own, so that its check

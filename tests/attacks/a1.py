@@ -139,7 +139,7 @@ def refuses_everything(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost={"a1.batches"}, told="a batch saves nothing")
+@ATTACKS.add("solution", lost={"a1.batches"}, told="With one call of the network for all")
 def slow_when_alone(folder: Path) -> None:
     """A loop over the texts, hidden by a rest whenever a text comes alone."""
     edit(

@@ -161,7 +161,7 @@ MUTANTS = (
     Mutant(
         "batches: a call for each text",
         (Edit(MODEL, PREDICT, LOOP),),
-        {"a1.batches": "a batch saves nothing"},
+        {"a1.batches": "With one call of the network for all"},
     ),
     Mutant(
         "batches: a call for each request",
@@ -176,7 +176,7 @@ MUTANTS = (
             ),
             Edit(MODEL, "responses, start = [], 0", "responses = []"),
         ),
-        {"a1.batches": "a batch saves nothing"},
+        {"a1.batches": "With one call of the network for all"},
     ),
     predicts(
         "batches: one text per request",
@@ -339,7 +339,10 @@ MUTANTS = (
                 "        self.initialize(self.args)\n        readings = [read",
             ),
         ),
-        {"a1.code": "execute loads the checkpoint", "a1.batches": "a batch saves nothing"},
+        {
+            "a1.code": "execute loads the checkpoint",
+            "a1.batches": "With one call of the network for all",
+        },
     ),
     Mutant(
         "code: no docstrings, and imports that nothing uses",
