@@ -28,7 +28,7 @@ from .probe import Probe, Stream
 
 #: So many tokens a stream has at least where its pace is looked at. About a third of the answers at
 #: temperature 1 are that long, so a right model has none in so many tries once in 10^8 times.
-_LONG, _TRIES = 100, 48
+_LONG, _MOST, _TRIES = 100, 120, 48
 _TIMEOUT = 20.0
 #: So many clients ask at once. The others may have this share of their pieces before the last one
 #: has its first. Where clients wait for each other they have nearly all, also if some pieces are
@@ -213,7 +213,7 @@ def streams_greedy(server: Probe, me: str, model: str, prompts: Sequence[str]) -
 def comes_at_once(server: Probe, me: str, model: str, prompts: Sequence[str]) -> tuple[str, int]:
     """Fail unless a long answer comes piece by piece; returns its prompt and its seed."""
     for seed, prompt in enumerate(itertools.islice(itertools.cycle(prompts), _TRIES)):
-        wanted = {"temperature": 1.0, "top_p": 0.95, "seed": seed, "max_tokens": 200}
+        wanted = {"temperature": 1.0, "top_p": 0.95, "seed": seed, "max_tokens": _MOST}
         ((answer, _),) = pieces(server, model, [(prompt, wanted)])
         which = "an answer of the stream"
         sampling.in_nucleus(me, prompt, answer, 1.0, 0.95, which)
@@ -224,7 +224,8 @@ def comes_at_once(server: Probe, me: str, model: str, prompts: Sequence[str]) ->
             return prompt, seed
     raise Failure(
         f"{_TRIES} answers of {model} at temperature 1 all have fewer than {_LONG} tokens.",
-        help="max_tokens was 200. Only the end of text, a stop text or a full context ends sooner.",
+        help=f"max_tokens was {_MOST}. Only the end of text, a stop text or a full context ends an "
+        "answer sooner.",
     )
 
 
@@ -383,7 +384,7 @@ def leaves(server: Probe, model: str, long: tuple[str, int]) -> None:
     """
     loop.is_idle(server)
     prompt, seed = long
-    inputs = facts.single(prompt, temperature=1.0, top_p=0.95, seed=seed, max_tokens=200)
+    inputs = facts.single(prompt, temperature=1.0, top_p=0.95, seed=seed, max_tokens=_MOST)
     _in_time(lambda: _ends_early(server, model, inputs))
     ((again, _),) = pieces(server, model, [("A list", {"max_tokens": 3})])
     if not again.tokens:
