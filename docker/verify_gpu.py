@@ -343,7 +343,7 @@ def throughput(server: Any, model: str, tensor: str, batch: int, version: str = 
 
 
 def torch_throughput() -> str:
-    """How much faster the digit classifier answers on the GPU than on one core of the CPU."""
+    """How much faster the digit classifier answers on the GPU than on the CPU."""
     batches = (1, 64)
     rates = []
     for where in dict.fromkeys((kind(), "KIND_CPU")):
@@ -807,28 +807,28 @@ def main(
         run_here(next(entry for entry in known if entry.name == row))
         return
     gpu = device()
-    environment = {CONTAINER: address, KIND: "KIND_CPU" if trial else "KIND_GPU"}
-    environment[KEEP] = str(keep.resolve()) if keep else ""
+    environment = {
+        CONTAINER: address,
+        KIND: "KIND_CPU" if trial else "KIND_GPU",
+        KEEP: str(keep.resolve()) if keep else "",
+    }
     for text in only or ():
         if not any(text in entry.name for entry in known):
             print(f"No row's name holds {text!r}.", file=sys.stderr)
             raise typer.Exit(2)
-    target = output or (None if only else TABLE)
-    if trial:
-        target = None
+    asked = [entry for entry in known if not only or any(text in entry.name for text in only)]
+    target = None if trial else output or (None if only else TABLE)
 
     def result(entry: Row) -> tuple[Row, str, str]:
         reason = missing(entry, gpu, address, trial)
-        if only and not any(text in entry.name for text in only):
+        if entry not in asked:
             return entry, "not run", reason or NOT_ASKED
         verdict, seen = ("not run", reason) if reason else run(entry, environment, limit)
         print(f"{verdict:8} {entry.name}: {seen}", file=sys.stderr, flush=True)
         return entry, verdict, seen
 
-    if target is None:  # a table in a file has all rows
-        known = [entry for entry in known if not only or any(text in entry.name for text in only)]
-    with ThreadPoolExecutor(jobs) as pool:
-        results = list(pool.map(result, known))
+    with ThreadPoolExecutor(jobs) as pool:  # a table in a file has all rows
+        results = list(pool.map(result, asked if target is None else known))
     shown = table(results, gpu, address)
     print(shown)
     if target is not None:

@@ -15,7 +15,7 @@ import pickletools
 import re
 import shutil
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -244,11 +244,16 @@ class Judge:
 
 def with_needs(ids: Collection[str], checks: Mapping[str, Check]) -> set[str]:
     """The checks of these ids, those that they need, those that these need, and so on."""
-    found, waiting = set[str](), {*ids}
+    return _reached(ids, lambda id: checks[id].needs)
+
+
+def _reached(names: Collection[str], leads_to: Callable[[str], Collection[str]]) -> set[str]:
+    """These names, those that they lead to, those that these lead to, and so on."""
+    found, waiting = set[str](), {*names}
     while waiting:
-        id = waiting.pop()
-        found.add(id)
-        waiting |= {*checks[id].needs} - found
+        name = waiting.pop()
+        found.add(name)
+        waiting |= {*leads_to(name)} - found
     return found
 
 
@@ -291,11 +296,7 @@ class _Models:
 
     def seen(self, asked: Collection[str]) -> _Seen:
         """The digests of the models that were asked, and of all that these name."""
-        found, waiting = set[str](), {*asked}
-        while waiting:
-            name = waiting.pop()
-            found.add(name)
-            waiting |= self._names.get(name, set()) - found
+        found = _reached(asked, lambda name: self._names.get(name, set()))
         return {name: self._digests.get(name) for name in found}
 
 

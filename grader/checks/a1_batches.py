@@ -29,7 +29,7 @@ _SHARE = 1.0
 #: At most this share of an execution on the server with one text, where that takes so many seconds
 #: or more. In a shorter one the network's call is the smaller part: for the course's checkpoint,
 #: which takes 2 ms, the share is 0.12 or less by one call, 0.21 to 0.27 by a call for each text.
-_SERVED, _LONG, _SHORT = 0.4, 0.004, 0.16
+_SHARE_SERVED, _MANY_SECONDS, _SHARE_SERVED_QUICKLY = 0.4, 0.004, 0.16
 _CHARACTERS = 40
 #: How often requests are sent together before it counts that none was batched: on a busy machine
 #: they may come one after the other.
@@ -125,19 +125,21 @@ def one_call(
     short = [text[:_CHARACTERS] for text in texts]
     ask(server, model, short, classes)
     server.counts(model)  # when it returns, all that was sent before is counted
-    single, batched = [], []
+    single, batched, most = [], [], _SHARE
     deadline = time.monotonic() + _SECONDS
     for number in range(_MOST_ROUNDS):
         if alone is None:
             single.append(_seconds(server, model, [[short[number % len(short)]]]))
+            most = _SHARE_SERVED if min(single) >= _MANY_SECONDS else _SHARE_SERVED_QUICKLY
         else:
             single += _times(alone, short, _CALLS)
         batched.append(_seconds(server, model, [[text] for text in short]))
-        if alone is not None and number + 1 >= _ROUNDS and min(batched) <= _SHARE * min(single):
+        if number + 1 < _ROUNDS:
+            continue
+        if alone is not None and min(batched) <= most * min(single):
             single += _times(alone, short, _LAST_CALLS)
-        served = _SHORT if min(single) < _LONG else _SERVED
-        share, most = min(batched) / max(min(single), 1e-9), served if alone is None else _SHARE
-        if number + 1 >= _ROUNDS and (share <= most or time.monotonic() > deadline):
+        share = min(batched) / max(min(single), 1e-9)
+        if share <= most or time.monotonic() > deadline:
             break
     if not share <= most:
         raise Failure(

@@ -27,7 +27,8 @@ from .failure import Failure
 from .probe import Probe, Stream
 
 #: So many tokens a stream has at least where its pace is looked at. About a third of the answers at
-#: temperature 1 are that long, so a right model has none in so many tries once in 10^8 times.
+#: temperature 1 are that long, so a right model has none in so many tries once in 10^8 times. More
+#: than `_MOST` tokens are not asked for: the check is to answer in two seconds.
 _LONG, _MOST, _TRIES = 100, 120, 48
 _TIMEOUT = 20.0
 #: So many clients ask at once. The others may have this share of their pieces before the last one

@@ -208,7 +208,7 @@ claim(
 # %% [markdown]
 # ## Mixed precision in one line?
 #
-# The config of document 003, for a ranking model; ours has random weights. The document recommends `auto_mixed_precision` on cards from V100 and T4 on: "about 2 times" as fast as TensorRT. The two accelerators could not be combined.
+# The config of document 003, for a ranking model; `instance_group` and the random weights are ours. The document recommends `auto_mixed_precision` on cards from V100 and T4 on: "about 2 times" as fast as TensorRT. The two accelerators could not be combined.
 
 # %%
 setup.rank(models, "shansou_rank")

@@ -189,7 +189,7 @@ def test_solution_of_any_student(
 
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_every_mutant_can_be_made(assignment: Assignment, tmp_path: Path) -> None:
-    """Its edits fit the solution's files and cells; also those of mutants that are rarely tried."""
+    """Its edits fit the solution's files and cells: told in a second, before it is ever run."""
     code = {c.id: c.source for c in notebooks.read(assignment.source).cells if c.type == "code"}
     for number, mutant in enumerate(mutants.load(assignment)):
         handout = tmp_path / str(number)
