@@ -14,6 +14,7 @@ import pickle
 import pickletools
 import re
 import shutil
+import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -29,7 +30,11 @@ from grader.checks.probe import Probe
 from grader.checks.results import CheckResult
 from workbook import notebooks
 from workbook.assignments import Assignment
+from workbook.common.errors import ServerError
 from workbook.server import Deployment, Triton, deploy, undeploy
+
+#: So many seconds a model may take to unload. One whose loop has no end takes for ever.
+_UNLOADED = 30.0
 
 
 class Models:
@@ -39,7 +44,8 @@ class Models:
     may ask another one.
 
     Args:
-        server: its repository holds nothing else.
+        server: its repository holds nothing else. A wrong model may never unload; then the server
+            is started anew.
     """
 
     def __init__(self, server: Triton) -> None:
@@ -91,8 +97,20 @@ class Models:
             if "ensemble_scheduling" in text and f'"{name}"' in text and config.parent.name != name:
                 self._remove(config.parent.name)
         if (self.server.repository / name).is_dir():
-            undeploy(name, server=self.server)
+            try:
+                undeploy(name, server=self.server, timeout=_UNLOADED)
+            except ServerError as error:  # of one wrong answer; the others need a server
+                self._start_anew(error)
         self._digests.pop(name, None)
+
+    def _start_anew(self, why: ServerError) -> None:
+        """Start the server again without a model, on the same ports, and say so."""
+        warnings.warn(f"The test's server was started anew. {why}", stacklevel=2)
+        self.server.stop()
+        for path in self.server.repository.iterdir():
+            shutil.rmtree(path)
+        self._digests.clear()
+        self.server.start()
 
 
 def solution_files(assignment: Assignment, handout: Path) -> Path:

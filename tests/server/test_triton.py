@@ -161,6 +161,8 @@ def test_before_the_start_and_after_the_end_nothing_is_asked(tmp_path: Path) -> 
             server.start()
             assert server.live()
             server.stop()
+    with server:  # it can be started again
+        assert server.live()
 
 
 def test_a_request_that_goes_on_is_named_while_the_model_unloads(tmp_path: Path) -> None:

@@ -91,14 +91,17 @@ class Server:
         self.repository = Path(repository).resolve() if repository else paths.repository()
         self.control = control
         self.log = log
+        self._http = self._http_client()
+
+    def _http_client(self) -> httpx.Client:
         # Triton waits for idle connections before it exits, so none is kept.
         limits = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.Client(
+        return httpx.Client(
             base_url=self.url,
             timeout=30.0,
             trust_env=False,
             limits=limits,
-            verify=parts.scheme == "https",  # else it would read all certificates: 50 ms
+            verify=self.url.startswith("https:"),  # else it would read all certificates: 50 ms
         )
 
     # -- asking ---------------------------------------------------------------------------------

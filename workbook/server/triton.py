@@ -151,6 +151,8 @@ class Triton(Server):
         """
         if self._guard is not None:
             return self
+        if self._http.is_closed:  # it was stopped
+            self._http = self._http_client()
         place = assemble.find(plain=self._settings.plain)
         self._prepare_repository()
         self._guard = self._start_guard(place, detach, remember and not self._settings.plain)

@@ -1,0 +1,61 @@
+"""What the tests of assignments rely on: a wrong answer does not take their server away."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tritonclient import grpc
+
+from tests import assignment_runs
+from tests.assignment_runs import Models
+from workbook.server import Triton
+
+#: Answers each request once, and never says that this was all.
+ENDLESS = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        self.senders = [request.get_response_sender() for request in requests]
+        for request, sender in zip(requests, self.senders):
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("y", x)]))
+"""
+CONFIG = """
+backend: "python"
+input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] }
+model_transaction_policy { decoupled: true }
+"""
+
+
+def test_a_model_that_never_unloads(
+    server: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is started anew without it, at the same ports, and that is said."""
+    monkeypatch.setattr(assignment_runs, "_UNLOADED", 1.0)
+    folder = tmp_path / "endless"
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "model.py").write_text(ENDLESS)
+    (folder / "config.pbtxt").write_text(CONFIG)
+    models, pid = Models(server), server.pid
+    models.deploy(folder, again=False)
+    answered = threading.Event()
+    client = grpc.InferenceServerClient(server.grpc_url)
+    try:
+        x = grpc.InferInput("x", [1], "FP32").set_data_from_numpy(np.zeros(1, np.float32))
+        client.start_stream(lambda result, error: answered.set())
+        client.async_stream_infer("endless", [x])
+        assert answered.wait(30)
+        with pytest.warns(UserWarning, match="started anew. endless did not unload within 1 s"):
+            models.clear()
+    finally:
+        client.stop_stream(cancel_requests=True)
+        client.close()
+    assert server.pid != pid
+    assert server.live()
+    assert server.index() == []
+    assert models.deploy(folder, again=False).versions == (1,)
