@@ -30,7 +30,7 @@ from grader.checks.probe import Probe
 from grader.checks.results import CheckResult
 from workbook import notebooks
 from workbook.assignments import Assignment
-from workbook.common.errors import ServerError
+from workbook.common.errors import ServerError, WorkbookError
 from workbook.server import Deployment, Triton, deploy, undeploy
 
 #: So many seconds a model may take to unload. One whose loop has no end takes for ever.
@@ -60,18 +60,23 @@ class Models:
 
         Args:
             folder: the model's folder.
-            again: this run has deployed it before. Otherwise the model is taken away first, so that
-                a folder which the server refuses leaves none.
+            again: this run has deployed it before. Otherwise a folder which the server refuses
+                leaves no model, not even that of a former run.
 
         Raises:
             WorkbookError: the server refuses it.
         """
         name, digest = folder.name, _digest(folder)
         if self._digests.get(name) != digest:
-            if not again:
-                self._remove(name)
             self._digests.pop(name, None)
-            self._deployments[name] = deploy(folder, server=self.server)
+            if not again:
+                self._remove_ensembles(name)
+            try:
+                self._deployments[name] = deploy(folder, server=self.server)
+            except WorkbookError:
+                if not again:
+                    self._remove(name)
+                raise
             self._digests[name] = digest
         return self._deployments[name]
 
@@ -92,16 +97,20 @@ class Models:
 
     def _remove(self, name: str) -> None:
         """Take away a model, and before it the ensembles that have it as a step."""
-        for config in sorted(self.server.repository.glob("*/config.pbtxt")):
-            text = config.read_text("utf-8")
-            if "ensemble_scheduling" in text and f'"{name}"' in text and config.parent.name != name:
-                self._remove(config.parent.name)
+        self._remove_ensembles(name)
         if (self.server.repository / name).is_dir():
             try:
                 undeploy(name, server=self.server, timeout=_UNLOADED)
             except ServerError as error:  # of one wrong answer; the others need a server
                 self._start_anew(error)
         self._digests.pop(name, None)
+
+    def _remove_ensembles(self, name: str) -> None:
+        """Take away the ensembles that have a model as a step."""
+        for config in sorted(self.server.repository.glob("*/config.pbtxt")):
+            text = config.read_text("utf-8")
+            if "ensemble_scheduling" in text and f'"{name}"' in text and config.parent.name != name:
+                self._remove(config.parent.name)
 
     def _start_anew(self, why: ServerError) -> None:
         """Start the server again without a model, on the same ports, and say so."""

@@ -26,6 +26,7 @@ _PRELOADED = tuple(
         "load_calls.c",
         "huge_inputs.c",
         "answers_together.c",
+        "crash.c",
         "failed_models.cc",
         "revive.cc",
     )
