@@ -90,6 +90,7 @@ class Models:
 
     def clear(self) -> None:
         """Take away all models, also those that a notebook in a kernel has deployed."""
+        self.revive()
         for path in sorted(self.server.repository.iterdir()):
             if not path.name.startswith("."):
                 self._remove(path.name)
@@ -112,13 +113,19 @@ class Models:
             if "ensemble_scheduling" in text and f'"{name}"' in text and config.parent.name != name:
                 self._remove(config.parent.name)
 
-    def _start_anew(self, why: ServerError) -> None:
+    def revive(self) -> None:
+        """Start the server again where it has ended."""
+        if not self.server.live():
+            self._start_anew("It had ended.")
+
+    def _start_anew(self, why: object) -> None:
         """Start the server again without a model, on the same ports, and say so."""
         warnings.warn(f"The test's server was started anew. {why}", stacklevel=2)
         self.server.stop()
         for path in self.server.repository.iterdir():
             shutil.rmtree(path)
         self._digests.clear()
+        self.run = None
         self.server.start()
 
 
@@ -173,6 +180,7 @@ class Run:
         self.handed: dict[str, dict[str, Any]] = {}
         self.stops: list[str] = []
         self.folders: list[Path] = []
+        models.revive()
         space: dict[str, Any] = {}
 
         def check(id: str, **values: Any) -> None:
@@ -203,6 +211,7 @@ class Run:
 
     def restore(self, models: Models) -> None:
         """Deploy this run's models again, where another run has taken their place."""
+        models.revive()
         if models.run is not self:
             for folder in self.folders:
                 models.deploy(folder, again=False)

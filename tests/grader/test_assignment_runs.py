@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from tritonclient import grpc
 
@@ -32,15 +33,20 @@ model_transaction_policy { decoupled: true }
 """
 
 
+def endless(folder: Path) -> Path:
+    """Write the model."""
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "model.py").write_text(ENDLESS)
+    (folder / "config.pbtxt").write_text(CONFIG)
+    return folder
+
+
 def test_a_model_that_never_unloads(
     server: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server is started anew without it, at the same ports, and that is said."""
     monkeypatch.setattr(assignment_runs, "_UNLOADED", 1.0)
-    folder = tmp_path / "endless"
-    (folder / "1").mkdir(parents=True)
-    (folder / "1" / "model.py").write_text(ENDLESS)
-    (folder / "config.pbtxt").write_text(CONFIG)
+    folder = endless(tmp_path / "endless")
     models, pid = Models(server), server.pid
     models.deploy(folder, again=False)
     answered = threading.Event()
@@ -59,3 +65,18 @@ def test_a_model_that_never_unloads(
     assert server.live()
     assert server.index() == []
     assert models.deploy(folder, again=False).versions == (1,)
+
+
+def test_a_server_that_has_ended(server: Triton, tmp_path: Path) -> None:
+    """It is started anew, and models that were deployed are deployed again."""
+    folder = endless(tmp_path / "ended")
+    models = Models(server)
+    models.deploy(folder, again=False)
+    process = psutil.Process(server.pid)
+    process.kill()
+    process.wait(10)
+    with pytest.warns(UserWarning, match="started anew. It had ended"):
+        models.revive()
+    assert server.index() == []
+    assert models.deploy(folder, again=False).versions == (1,)
+    assert server.ready("ended")
