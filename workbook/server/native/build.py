@@ -29,6 +29,7 @@ _PRELOADED = tuple(
         "crash.c",
         "failed_models.cc",
         "revive.cc",
+        "shared_metrics.cc",
     )
 )
 #: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
