@@ -115,7 +115,8 @@ def shared_server(sources: Sequence[Path]) -> Iterator[dict[str, str]]:
     """
     repository = paths.root() / "model_repository"
     code = "\n".join(cell.source for source in sources for cell in read(source).cells)
-    named = {name for name in all_models.names(repository) if re.search(rf"\b{name}\b", code)}
+    offered = {*zoo.repository.MODELS, *all_models.names(repository)}  # the former are built here
+    named = {name for name in offered if re.search(rf"\b{name}\b", code)}
     with Triton(repository) as server:
         for name in sorted(named):  # an ensemble needs its parts
             config = (repository / name / "config.pbtxt").read_text("utf-8")
