@@ -59,7 +59,10 @@ class Server:
             `which_repository.check` does that.
         control: its model control mode, where it is known.
         log: its log file, where that is on this machine.
+        pid: its process, where this object has started it.
     """
+
+    pid: int | None = None
 
     def __init__(
         self,

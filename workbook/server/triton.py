@@ -118,7 +118,7 @@ class Triton(Server):
                 where=str(self.repository),
                 todo="Give --repository a folder that holds one folder per model.",
             )
-        self.pid: int | None = None
+        self.pid = None
         self._settings = tritonserver_command.Settings(
             repository=self.repository,
             control=control,
@@ -307,10 +307,11 @@ class Triton(Server):
                 raise self._failure("The server ended before it was ready.")
             with contextlib.suppress(OSError, ValueError):
                 pid = int(pidfile.read_text())
-            # Another server may answer there: it took the ports after they had been chosen.
-            if pid is not None and ports.listens(pid, self._settings.ports.values()):
+            # Another server may answer there: it took the ports after they had been chosen. Whose
+            # they are is asked last: where there are thousands of connections, it takes a while.
+            if pid is not None:
                 self.pid = pid
-                if self.live():
+                if self.live() and ports.listens(pid, self._settings.ports.values()):
                     return pid
             if (size := self.log_size()) != read:
                 read = size

@@ -84,10 +84,10 @@ def _of_process(server: Server) -> list[Path]:
     parts = urlsplit(server.url)
     if parts.hostname not in _LOCAL or parts.port is None:
         return []
-    process = ports.holder(parts.port)
-    if process is None:
-        return []
     with contextlib.suppress(psutil.Error, OSError):
+        process = psutil.Process(server.pid) if server.pid else ports.holder(parts.port)
+        if process is None:
+            return []
         # In a container the same path means another folder.
         theirs, ours = Path(f"/proc/{process.pid}/ns/mnt"), Path("/proc/self/ns/mnt")
         if theirs.readlink() != ours.readlink():
