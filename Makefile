@@ -74,7 +74,7 @@ test: setup $(VLLM_STAMP) $(HUB_STAMP) $(COMPILED) ## set up with vLLM, then eve
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=30 -m "not alone and not last and not long" || \
+	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=30 --numprocesses=4 -m "not alone and not last and not long" || \
 		$(call again,not alone and not last and not long)
 	$(BIN)/pytest --durations=10 -m alone --numprocesses=2 || $(call again,alone)
 	$(BIN)/pytest -m last --numprocesses=0
