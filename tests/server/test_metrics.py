@@ -191,7 +191,8 @@ FINALIZE = """
 def test_a_model_with_metrics_is_loaded_again(tmp_path: Path) -> None:
     """The old instance removes its metrics, and the new one goes on with the same ones.
 
-    In a bare server the new instance's are gone as well, and it writes to freed memory.
+    In a bare server the new instance's are gone as well, and it writes to freed memory. Another
+    description makes no other metric.
     """
     folder = write(tmp_path, "m0")
     program = folder / "1" / "model.py"
@@ -202,7 +203,7 @@ def test_a_model_with_metrics_is_loaded_again(tmp_path: Path) -> None:
             assert ask(server, "m0", [1.0, 2.0])
             assert values(server.metrics(), "rows_seen") == {'of="m0"': 2.0 * (number + 1)}
             assert values(server.metrics(), "last_value") == {'of="m0"': 2.0}
-            program.write_text(f"{CUSTOM}{FINALIZE}# {number}\n")
+            program.write_text(CUSTOM.replace("Rows.", f"Rows, {number}.") + FINALIZE)
             server.load("m0")
             ended = Path(f"{program}.ended")
             until(ended.exists, "the old instance has ended")

@@ -130,7 +130,7 @@ Error TRITONSERVER_MetricFamilyNew(
     static const auto real =
         next<decltype(TRITONSERVER_MetricFamilyNew)>("TRITONSERVER_MetricFamilyNew");
     const std::lock_guard<std::mutex> lock(changes);
-    const std::string key = std::to_string(kind) + '\0' + name + '\0' + description;
+    const std::string key = std::to_string(kind) + '\0' + name; /* the first description stays */
     return families.get(family, key, [&] { return real(family, kind, name, description); });
 }
 
