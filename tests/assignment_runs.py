@@ -96,6 +96,11 @@ class Models:
                 self._remove(path.name)
         self.run = None
 
+    def revive(self) -> None:
+        """Start the server again where it has ended."""
+        if not self.server.live():
+            self._start_anew("It had ended.")
+
     def _remove(self, name: str) -> None:
         """Take away a model, and before it the ensembles that have it as a step."""
         self._remove_ensembles(name)
@@ -112,11 +117,6 @@ class Models:
             text = config.read_text("utf-8")
             if "ensemble_scheduling" in text and f'"{name}"' in text and config.parent.name != name:
                 self._remove(config.parent.name)
-
-    def revive(self) -> None:
-        """Start the server again where it has ended."""
-        if not self.server.live():
-            self._start_anew("It had ended.")
 
     def _start_anew(self, why: object) -> None:
         """Start the server again without a model, on the same ports, and say so."""

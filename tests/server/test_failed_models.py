@@ -20,15 +20,14 @@ import numpy as np
 import psutil
 import pytest
 import tritonclient.grpc as client
+from compiled import needs_compiler
 from tritonclient.utils import InferenceServerException
 
 from workbook.common.errors import LoadError
 from workbook.server import Triton
 from workbook.server.assemble import find
 
-pytestmark = pytest.mark.skipif(
-    find().preload is None, reason="there is no C++ compiler: install g++, as `make doctor` says"
-)
+pytestmark = needs_compiler
 
 IO = (
     'input [{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }] '

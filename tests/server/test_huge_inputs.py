@@ -12,14 +12,12 @@ import grpc
 import httpx
 import numpy as np
 import pytest
+from compiled import needs_compiler
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from workbook.server import Triton
-from workbook.server.assemble import find
 
-pytestmark = pytest.mark.skipif(
-    find().preload is None, reason="there is no C++ compiler: install g++, as `make doctor` says"
-)
+pytestmark = needs_compiler
 
 CONFIG = """
 backend: "python" max_batch_size: 8

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from compiled import needs_compiler
 from fault_models import ask, until, write
 from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
-from workbook.server.assemble import find
 
 #: Families of a server without a GPU, with the type that each declares.
 FAMILIES = {
@@ -185,9 +185,7 @@ FINALIZE = """
 """
 
 
-@pytest.mark.skipif(
-    find().preload is None, reason="there is no C++ compiler: install g++, as `make doctor` says"
-)
+@needs_compiler
 def test_a_model_with_metrics_is_loaded_again(tmp_path: Path) -> None:
     """The old instance removes its metrics, and the new one goes on with the same ones.
 

@@ -17,14 +17,12 @@ import numpy as np
 import psutil
 import pytest
 import tritonclient.grpc as client
+from compiled import needs_compiler
 from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton, endings
-from workbook.server.assemble import find
 
-pytestmark = pytest.mark.skipif(
-    find().preload is None, reason="there is no C++ compiler: install g++, as `make doctor` says"
-)
+pytestmark = needs_compiler
 
 IO = (
     'backend: "python" input [{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }] '

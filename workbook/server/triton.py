@@ -118,7 +118,6 @@ class Triton(Server):
                 where=str(self.repository),
                 todo="Give --repository a folder that holds one folder per model.",
             )
-        self.pid = None
         self._settings = tritonserver_command.Settings(
             repository=self.repository,
             control=control,

@@ -32,6 +32,7 @@ _PRELOADED = tuple(
         "shared_metrics.cc",
     )
 )
+_HEADER = _FOLDER / "next.h"  # included by those in C++
 #: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
 _THEIRS = "libtriton_python_backend.so"
 
@@ -41,7 +42,7 @@ def fingerprint() -> str:
 
     It holds their sources, the compiler's path and the path of ONNX Runtime's library.
     """
-    sources = (*_PRELOADED, _FASTPATH, *_PROGRAMS, _START_STUB)
+    sources = (*_PRELOADED, _HEADER, _FASTPATH, *_PROGRAMS, _START_STUB)
     made_by = [f"{_compiler(source)} {source.read_text('utf-8')}" for source in sources]
     return "\0".join([*made_by, str(_onnxruntime())])
 

@@ -53,6 +53,8 @@
 #include <ctime>
 #include <exception>
 
+#include "next.h"
+
 /* autocomplete.c: the stub for auto-completion that this thread has started, or 0. */
 extern "C" int completing_child();
 
@@ -150,13 +152,6 @@ bool goes_on(int error) {
 bool is_of_python_backend(void *code) {
     Dl_info found;
     return dladdr(code, &found) != 0 && strstr(found.dli_fname, "libtriton_python") != nullptr;
-}
-
-/* The function of this name that this library stands in front of. */
-template <typename Function>
-Function next(const char *name, const char *version = nullptr) {
-    void *found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
-    return reinterpret_cast<Function>(found);
 }
 
 }  // namespace

@@ -46,6 +46,8 @@
 #include <utility>
 #include <vector>
 
+#include "next.h"
+
 using Error = struct TRITONSERVER_Error;
 using Clock = std::chrono::steady_clock;
 
@@ -114,13 +116,6 @@ std::atomic<size_t> open_count{0};
    where a request cannot be executed. */
 thread_local std::vector<std::pair<void *, void *>> with_factory;
 thread_local std::vector<void *> answered;
-
-/* The function of this name that this library stands in front of. */
-template <typename Function>
-Function next(const char *name) {
-    return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
-}
-#define REAL(name) static const auto real = next<decltype(&name)>(#name)
 
 void log(int level, const std::string &words) {
     if (Error *error = TRITONSERVER_LogMessage(level, __FILE__, __LINE__, words.c_str()))

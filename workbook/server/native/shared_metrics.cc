@@ -11,12 +11,12 @@
    delete it do so for the last of them. Labels are given to the server as objects of its own; their
    texts are noted where they are made (TRITONSERVER_ParameterNew). */
 
-#include <dlfcn.h>
-
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
+
+#include "next.h"
 
 struct TRITONSERVER_Error;
 
@@ -25,12 +25,6 @@ namespace {
 using Error = TRITONSERVER_Error *;
 
 constexpr int STRING = 0; /* TRITONSERVER_PARAMETER_STRING */
-
-/* The function of this name that this library stands in front of. */
-template <typename Function>
-Function *next(const char *name) {
-    return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
-}
 
 std::mutex changes; /* of all that follows */
 std::map<const void *, std::string> labels; /* the text of each string parameter that lives */
@@ -106,7 +100,7 @@ std::string key_of(const void *family, const void *const *given, uint64_t count)
 extern "C" {
 
 void *TRITONSERVER_ParameterNew(const char *name, int type, const void *value) {
-    static const auto real = next<decltype(TRITONSERVER_ParameterNew)>("TRITONSERVER_ParameterNew");
+    REAL(TRITONSERVER_ParameterNew);
     void *parameter = real(name, type, value);
     if (parameter != nullptr && type == STRING) {
         const std::lock_guard<std::mutex> lock(changes);
@@ -116,8 +110,7 @@ void *TRITONSERVER_ParameterNew(const char *name, int type, const void *value) {
 }
 
 void TRITONSERVER_ParameterDelete(void *parameter) {
-    static const auto real =
-        next<decltype(TRITONSERVER_ParameterDelete)>("TRITONSERVER_ParameterDelete");
+    REAL(TRITONSERVER_ParameterDelete);
     {
         const std::lock_guard<std::mutex> lock(changes);
         labels.erase(parameter);
@@ -127,16 +120,14 @@ void TRITONSERVER_ParameterDelete(void *parameter) {
 
 Error TRITONSERVER_MetricFamilyNew(
     void **family, int kind, const char *name, const char *description) {
-    static const auto real =
-        next<decltype(TRITONSERVER_MetricFamilyNew)>("TRITONSERVER_MetricFamilyNew");
+    REAL(TRITONSERVER_MetricFamilyNew);
     const std::lock_guard<std::mutex> lock(changes);
     const std::string key = std::to_string(kind) + '\0' + name; /* the first description stays */
     return families.get(family, key, [&] { return real(family, kind, name, description); });
 }
 
 Error TRITONSERVER_MetricFamilyDelete(void *family) {
-    static const auto real =
-        next<decltype(TRITONSERVER_MetricFamilyDelete)>("TRITONSERVER_MetricFamilyDelete");
+    REAL(TRITONSERVER_MetricFamilyDelete);
     const std::lock_guard<std::mutex> lock(changes);
     return families.is_last(family) ? real(family) : nullptr;
 }
@@ -144,8 +135,7 @@ Error TRITONSERVER_MetricFamilyDelete(void *family) {
 /* TRITONSERVER_MetricNew calls it, too. */
 Error TRITONSERVER_MetricNewWithArgs(
     void **metric, void *family, const void **given, uint64_t count, const void *more) {
-    static const auto real =
-        next<decltype(TRITONSERVER_MetricNewWithArgs)>("TRITONSERVER_MetricNewWithArgs");
+    REAL(TRITONSERVER_MetricNewWithArgs);
     const std::lock_guard<std::mutex> lock(changes);
     const auto make = [&] { return real(metric, family, given, count, more); };
     const std::string key = key_of(family, given, count);
@@ -153,7 +143,7 @@ Error TRITONSERVER_MetricNewWithArgs(
 }
 
 Error TRITONSERVER_MetricDelete(void *metric) {
-    static const auto real = next<decltype(TRITONSERVER_MetricDelete)>("TRITONSERVER_MetricDelete");
+    REAL(TRITONSERVER_MetricDelete);
     const std::lock_guard<std::mutex> lock(changes);
     return metrics.is_last(metric) ? real(metric) : nullptr;
 }
