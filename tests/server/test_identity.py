@@ -5,6 +5,7 @@ Two checkouts, each with a repository of its own; the server of the one is in th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,13 +106,12 @@ def test_a_server_is_known_by(seen_by: str, theirs: Triton, ours: Path, tmp_path
 def test_what_a_killed_look_has_left_is_removed(
     theirs: Triton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-
     monkeypatch.setattr(ports, "holder", lambda port: None)
     left = theirs.repository / f"{which_repository.MARKER}of-a-killed-process"
     left.mkdir()
     os.utime(left, (0, 0))
-    assert which_repository.repository(theirs) == theirs.repository
+    server = Server(theirs.url, repository=theirs.repository)
+    assert which_repository.repository(server) == theirs.repository
     assert not left.exists()
 
 
