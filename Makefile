@@ -74,12 +74,12 @@ test: setup $(VLLM_STAMP) $(HUB_STAMP) $(COMPILED) ## set up with vLLM, then eve
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=30 --numprocesses=4 -m "not alone and not last and not long" || \
+	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=30 --numprocesses=5 -m "not alone and not last and not long" || \
 		$(call again,not alone and not last and not long)
 	$(BIN)/pytest --durations=10 -m alone --numprocesses=2 || $(call again,alone)
 	$(BIN)/pytest -m last --numprocesses=0
 
-# Thousands of tests drive real servers, on two cores with three workers. OpenMP's threads would wait
+# Thousands of tests drive real servers, on two cores with five workers. OpenMP's threads would wait
 # for each other there, busily: one each is faster. Now and then a test is late all the same. What
 # failed is tried once more with nothing beside it, up to the first that fails again.
 # pytest exits with 1 where tests failed; any other status stands.
