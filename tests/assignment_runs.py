@@ -28,7 +28,7 @@ from grader.checks import own
 from grader.checks.define import Check, evaluate, load
 from grader.checks.probe import Probe
 from grader.checks.results import CheckResult
-from workbook import notebooks
+from tests import sources
 from workbook.assignments import Assignment
 from workbook.common.errors import ServerError, WorkbookError
 from workbook.server import Deployment, Triton, deploy, undeploy
@@ -193,7 +193,7 @@ class Run:
                 self.folders.append(path)
             return found
 
-        for cell in notebooks.read(assignment.source).cells:
+        for cell in sources.source(assignment.source).cells:
             if cell.type != "code" or (not cell.kind and "plt." in cell.source):
                 continue
             source = mutant.edit_cell(cell.id, cell.source) if mutant else cell.source
@@ -230,7 +230,7 @@ class Judge:
     """
 
     def __init__(self, server: Triton) -> None:
-        self._probe = _Noting(server)
+        self._server = server
         #: (check's id, seed, its values) → what it looked at, and its result.
         self._passed: dict[tuple[str, int, bytes], tuple[_Seen, CheckResult]] = {}
 
@@ -254,7 +254,7 @@ class Judge:
         if only:
             wanted = with_needs(only, checks)
             checks = {id: check for id, check in checks.items() if id in wanted}
-        models = _Models(self._probe.server.repository)
+        models = _Models(self._server.repository)
         earned: dict[str, CheckResult] = {}
         for check in checks.values():
             values = handed.get(check.id)
@@ -265,17 +265,13 @@ class Judge:
                 or any(earned[need].credit == 0 for need in check.needs)
                 or seen != models.seen(seen)
             ):
-                self._probe.seed(number)
-                self._probe.asked.clear()
-                result = evaluate(check, lambda: self._probe, values, earned)
+                with contextlib.closing(_Noting(self._server)) as probe:
+                    probe.seed(number)
+                    result = evaluate(check, lambda: probe, values, earned)
                 if result.status == "passed":
-                    self._passed[key] = models.seen(self._probe.asked), result
+                    self._passed[key] = models.seen(probe.asked), result
             earned[check.id] = result
         return earned
-
-    def close(self) -> None:
-        """Close the connection to the server."""
-        self._probe.close()
 
 
 def with_needs(ids: Collection[str], checks: Mapping[str, Check]) -> set[str]:
@@ -313,7 +309,7 @@ class _Noting(Probe):
         self.asked: set[str] = set()
 
     def require(self, model: str) -> None:
-        """Every method that asks a model calls this first."""
+        """Every method that is first asked for a model calls this."""
         if isinstance(model, str):
             self.asked.add(model)
         super().require(model)

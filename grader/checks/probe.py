@@ -104,7 +104,10 @@ class Probe:
         self.rng = np.random.default_rng(number)
 
     def require(self, model: str) -> None:
-        """Raise `Failure` unless a model is ready. The other methods call this first.
+        """Raise `Failure` unless a model is ready.
+
+        The other methods call this when they are first asked for a model, and where the server
+        refuses a later question.
 
         Example::
 
@@ -143,12 +146,7 @@ class Probe:
         Raises:
             Failure: the model is not ready.
         """
-        self.require(model)
-        if not self._load:  # in a notebook the model may be deployed again, with another config
-            return self._ask(lambda: self.server.config(model))
-        if model not in self._configs:
-            self._configs[model] = self._ask(lambda: self.server.config(model))
-        return copy.deepcopy(self._configs[model])
+        return copy.deepcopy(self._config(model))
 
     def parameter(self, model: str, key: str) -> str | None:
         """The `string_value` of a parameter in the parsed configuration; None if there is none.
@@ -160,7 +158,7 @@ class Probe:
         Raises:
             Failure: the model is not ready.
         """
-        entry = self.config(model).get("parameters", {}).get(key, {})
+        entry = self._config(model).get("parameters", {}).get(key, {})
         return entry.get("string_value") if isinstance(entry, dict) else None
 
     def versions(self, model: str) -> tuple[int, ...]:
@@ -190,7 +188,7 @@ class Probe:
         Raises:
             Failure: the model is not ready.
         """
-        self.require(model)
+        self._config(model)
         counts = self._count(model)
         for _ in range(50):
             time.sleep(0.02)
@@ -200,7 +198,7 @@ class Probe:
         return counts
 
     def _count(self, model: str) -> Counts:
-        records = self._ask(lambda: self.server.statistics(model))
+        records = self._ask(lambda: self.server.statistics(model), model)
         return Counts(
             requests=sum(r["inference_stats"]["success"]["count"] for r in records),
             failures=sum(r["inference_stats"]["fail"]["count"] for r in records),
@@ -348,6 +346,8 @@ class Probe:
                 found[number] = form.read(model, result, names, {} if classes else declared)
             else:
                 found[number] = self._refusal(model, error, timeout)
+        if any(isinstance(outcome, Refusal) for outcome in found.values()):
+            self.require(model)  # otherwise it is refused because there is no such model any more
         return [found[number] for number in range(len(requests))]
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
@@ -406,8 +406,18 @@ class Probe:
     def _declared(self, model: str) -> dict[str, str]:
         return {
             str(output.get("name")): str(output.get("data_type", ""))
-            for output in self.config(model).get("output", ())
+            for output in self._config(model).get("output", ())
         }
+
+    def _config(self, model: str) -> dict[str, Any]:
+        """`config`, for those who change nothing in it.
+
+        No model is deployed anew while a check runs, and a probe is one check's or the judge's.
+        """
+        if not isinstance(model, str) or model not in self._configs:
+            self.require(model)
+            self._configs[model] = self._ask(lambda: self.server.config(model), model)
+        return self._configs[model]
 
     def _refusal(self, model: str, error: Any, timeout: float) -> Refusal:
         """The server's refusal; raises `Failure` if the error is not the server's answer."""
@@ -449,10 +459,13 @@ class Probe:
             self._client = self.server.grpc_client()
         return self._client
 
-    def _ask(self, question: Callable[[], T]) -> T:
+    def _ask(self, question: Callable[[], T], model: str = "") -> T:
+        """Ask the server a question; where it is about a model, say first that it is not ready."""
         try:
             return question()
         except WorkbookError as error:
+            if model:
+                self.require(model)
             unquoted = "The server did not answer a question about the model."
             raise Failure(error.what, help=error.todo, unquoted=unquoted) from None
 

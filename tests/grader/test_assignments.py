@@ -29,6 +29,7 @@ from grader.authoring.gaps import gaps
 from grader.checks import reported
 from grader.checks.define import evaluate, load
 from grader.checks.probe import Probe
+from tests import sources
 from tests.assignment_runs import (
     Judge,
     Models,
@@ -37,7 +38,7 @@ from tests.assignment_runs import (
     solution_files,
     with_needs,
 )
-from workbook import assignments, notebooks
+from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
@@ -81,7 +82,7 @@ def notebooks_find_the_server(server: Triton) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def probe(server: Triton) -> Iterator[Probe]:
     probe = Probe(server)
     yield probe
@@ -89,10 +90,8 @@ def probe(server: Triton) -> Iterator[Probe]:
 
 
 @pytest.fixture(scope="module")
-def judge(server: Triton) -> Iterator[Judge]:
-    judge = Judge(server)
-    yield judge
-    judge.close()
+def judge(server: Triton) -> Judge:
+    return Judge(server)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +189,7 @@ def test_solution_of_any_student(
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_every_mutant_can_be_made(assignment: Assignment, tmp_path: Path) -> None:
     """Its edits fit the solution's files and cells: told in a second, before it is ever run."""
-    code = {c.id: c.source for c in notebooks.read(assignment.source).cells if c.type == "code"}
+    code = {c.id: c.source for c in sources.source(assignment.source).cells if c.type == "code"}
     for number, mutant in enumerate(mutants.load(assignment)):
         handout = tmp_path / str(number)
         for edit in mutant.edits:
@@ -224,7 +223,7 @@ def test_mutant(
         needs = {id: with_needs([id], checks) - {id} for id in fails}
         fails = {id: fails[id] for id in fails if not needs[id] & {*mutant.fails}}  # others wait
         if not mutant.stops:  # else the cell that raises may come later
-            cells = [cell.id for cell in notebooks.read(assignment.source).cells]
+            cells = [cell.id for cell in sources.source(assignment.source).cells]
             ends = (*fails, *(edit.where for edit in mutant.edits if not edit.of_file))
             last = max(ends, key=cells.index)
     handout = solution_files(assignment, tmp_path / "work")

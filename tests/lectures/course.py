@@ -10,9 +10,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from workbook import notebooks
+from tests.sources import source
 from workbook.common import paths
-from workbook.notebooks import Cell, Source
+from workbook.notebooks import Cell
 
 HOME = paths.root() / "lectures"
 LECTURES = sorted(HOME.glob("**/[0-9][0-9]__*.py"))
@@ -20,10 +20,6 @@ TOPICS = [path for path in LECTURES if path.parent != HOME]
 
 each_lecture = pytest.mark.parametrize("path", LECTURES, ids=lambda path: path.stem)
 each_topic = pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.stem)
-
-
-def source(path: Path) -> Source:
-    return notebooks.read(path)
 
 
 def built(path: Path) -> Any:

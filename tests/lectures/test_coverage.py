@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lectures.course import HOME, TOPICS, codes, headings, proofs, source
+from tests.lectures.course import HOME, TOPICS, codes, headings, proofs
+from tests.sources import source
 
 ROW = re.compile(
     r"^\| ([^|]+) \| ([^|]+) \| \[([^\]]+)\]\(([^)#]+)\)"

@@ -244,13 +244,13 @@ def test_a_laboratory_refuses_what_the_server_refuses(
 
 
 def test_the_syllabus_lists_what_there_is() -> None:
-    entries = syllabus.entries()
+    entries, table = syllabus.entries(), syllabus.table().data
     for entry in entries:
         assert (paths.root() / "lectures" / entry.link).exists(), entry.link
         assert entry.minutes > 0
-        assert f"]({entry.link})" in syllabus.table().data
+        assert f"]({entry.link})" in table
     own = [e.minutes for e in entries if e.folder == "1_architecture"]
-    assert f"**{sum(own):g}**" in syllabus.table().data
+    assert f"**{sum(own):g}**" in table
 
 
 def test_what_is_not_there_yet_is_said_to_come(
@@ -267,8 +267,9 @@ def test_what_is_not_there_yet_is_said_to_come(
 
 
 def test_each_route_fits_into_its_hours() -> None:
+    entries = syllabus.entries()
     for hours, names in syllabus.ROUTES.items():
-        way = [e for e in syllabus.entries() if e.name in names or e.folder in names]
+        way = [e for e in entries if e.name in names or e.folder in names]
         assert 0 < sum(e.minutes for e in way) <= 60 * hours
 
 

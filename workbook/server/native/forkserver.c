@@ -187,7 +187,11 @@ static int in_place_of_main(int argc, char **argv, char **environment) {
     }
     show(argv, argc, arguments, count);
     python_is_started = 1;
-    return stub_main(count, arguments, environment);
+    int status = stub_main(count, arguments, environment);
+    /* Not exit(): destructors of torch and others would run, and change, and so copy, memory that is
+       shared with the fork server. Python has ended already, with its own exit functions. */
+    fflush(NULL);
+    _exit(status);
 }
 
 int Py_IsInitialized(void) {
