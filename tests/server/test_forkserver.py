@@ -111,13 +111,33 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_stub_is_a_copy_of_the_fork_server(server: Triton) -> None:
     told = tell(server, "simple")
-    assert program(told["parent"]) == "triton_python_backend_forkserver"
+    assert program(told["parent"]) == SERVER
     command = psutil.Process(told["pid"]).cmdline()
     assert Path(command[0]).name == "triton_python_backend_stub"
     assert command[1].endswith("simple/1/model.py")
     assert command[-2:] == ["simple_0_0", "DEFAULT"]
     assert psutil.Process(told["pid"]).name() == "triton_python_backend_stub"
     assert not {"torch", "transformers", "onnxruntime"} & set(told["modules"])
+
+
+LEAVES = """import atexit
+import ctypes
+atexit.register(print, "left by Python")
+ctypes.CDLL(None).printf(b"left by C\\n")"""
+
+
+@pytest.mark.parametrize("package", ["numpy", "torch"])
+def test_a_copy_that_ends_leaves_nothing_unwritten(server: Triton, package: str) -> None:
+    """It ends without the destructors of its libraries, but Python's exit functions run."""
+    name, mark = f"leaves_{package}", server.log_size()
+    make(server.repository, name, imports=f"import {package}\n{LEAVES}")
+    server.load(name)
+    copy = psutil.Process(tell(server, name)["pid"])
+    assert program(copy.ppid()) == SERVER
+    server.unload(name)
+    assert wait_until(lambda: not copy.is_running())
+    assert server.log_text(mark).count("left by Python") >= 1
+    assert server.log_text(mark).count("left by C") >= 1
 
 
 def test_a_shell_that_exports_its_prompt_changes_nothing(tmp_path: Path) -> None:
@@ -127,7 +147,7 @@ def test_a_shell_that_exports_its_prompt_changes_nothing(tmp_path: Path) -> None
     with Triton(tmp_path, environment=prompts) as server:
         server.load("simple")
         told = tell(server, "simple")
-        assert program(told["parent"]) == "triton_python_backend_forkserver"
+        assert program(told["parent"]) == SERVER
 
 
 def test_a_plain_stub_sees_the_same(server: Triton) -> None:
