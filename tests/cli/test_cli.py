@@ -24,6 +24,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.server.compiled import share
 from workbook.server import Server, all_models
 
 MODEL = """
@@ -114,7 +115,7 @@ def start(home: Path, default_port: int) -> Start:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A checkout with one model."""
-    home = tmp_path / "home"
+    home = share(tmp_path / "home")
     make_model(home / "model_repository" / "double")
     return home
 
@@ -220,7 +221,7 @@ def test_the_server_of_another_checkout_is_neither_used_nor_changed(
     run: Run, home: Path, tmp_path: Path
 ) -> None:
     """It listens on the default ports, and has a model of the same name as this checkout."""
-    other = tmp_path / "other"
+    other = share(tmp_path / "other")
     make_model(other / "model_repository" / "double")
     assert run("serve", "--detach", at=other).returncode == 0
     state = json.loads(run("status", "--json", at=other).stdout)
