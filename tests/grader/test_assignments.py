@@ -82,13 +82,6 @@ def notebooks_find_the_server(server: Triton) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def probe(server: Triton) -> Iterator[Probe]:
-    probe = Probe(server)
-    yield probe
-    probe.close()
-
-
 @pytest.fixture(scope="module")
 def judge(server: Triton) -> Judge:
     return Judge(server)
@@ -299,18 +292,19 @@ ODD_VALUES = ["text", [], [[]], {}, -1, 1e400, [None], "9" * 5000, True, [[1]]]
 @pytest.mark.parametrize("value", ODD_VALUES, ids=_short)
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_odd_values(
-    assignment: Assignment, value: Any, probe: Probe, solved: Callable[[Assignment], Run]
+    assignment: Assignment, value: Any, server: Triton, solved: Callable[[Assignment], Run]
 ) -> None:
     """Whatever a student hands over instead of an answer fails the check, with a message."""
     handed = solved(assignment).handed
-    for check in load(assignment.short, variants=True).values():
-        for name in check.parameters:
-            if _says_the_same(value, handed[check.id][name]):
-                continue
-            probe.seed(1)
-            result = evaluate(check, lambda: probe, {**handed[check.id], name: value}, {})
-            assert (result.status, result.credit) == ("failed", 0), (check.id, name, result)
-            assert result.rationale
+    with contextlib.closing(Probe(server)) as probe:
+        for check in load(assignment.short, variants=True).values():
+            for name in check.parameters:
+                if _says_the_same(value, handed[check.id][name]):
+                    continue
+                probe.seed(1)
+                result = evaluate(check, lambda: probe, {**handed[check.id], name: value}, {})
+                assert (result.status, result.credit) == ("failed", 0), (check.id, name, result)
+                assert result.rationale
 
 
 def _says_the_same(odd: Any, right: Any) -> bool:
@@ -350,15 +344,16 @@ def _shape(value: Any) -> tuple[int, ...]:
 def test_no_value_breaks_a_check(
     assignment: Assignment,
     data: st.DataObject,
-    probe: Probe,
+    server: Triton,
     solved: Callable[[Assignment], Run],
 ) -> None:
     """A check that breaks blames the instructor, so no value of a student's may do it."""
     handed = solved(assignment).handed
     values = [value for given in handed.values() for value in given.values()]
     shapes = sorted({_shape(value) for value in values if not isinstance(value, str | dict)})
-    for check in load(assignment.short, variants=True).values():
-        name = data.draw(st.sampled_from(check.parameters))
-        probe.seed(1)
-        changed = {**handed[check.id], name: data.draw(odd(shapes))}
-        assert evaluate(check, lambda: probe, changed, {}).status != "error"
+    with contextlib.closing(Probe(server)) as probe:
+        for check in load(assignment.short, variants=True).values():
+            name = data.draw(st.sampled_from(check.parameters))
+            probe.seed(1)
+            changed = {**handed[check.id], name: data.draw(odd(shapes))}
+            assert evaluate(check, lambda: probe, changed, {}).status != "error"
