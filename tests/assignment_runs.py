@@ -193,7 +193,7 @@ class Run:
                 self.folders.append(path)
             return found
 
-        for cell in sources.source(assignment.source).cells:
+        for cell in sources.read(assignment.source).cells:
             if cell.type != "code" or (not cell.kind and "plt." in cell.source):
                 continue
             source = mutant.edit_cell(cell.id, cell.source) if mutant else cell.source

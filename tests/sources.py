@@ -10,6 +10,6 @@ from workbook.notebooks import Source
 
 
 @functools.cache
-def source(path: Path) -> Source:
+def read(path: Path) -> Source:
     """A source in this checkout. No test changes it."""
     return notebooks.read(path)

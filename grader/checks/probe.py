@@ -347,7 +347,7 @@ class Probe:
             else:
                 found[number] = self._refusal(model, error, timeout)
         if any(isinstance(outcome, Refusal) for outcome in found.values()):
-            self.require(model)  # otherwise it is refused because there is no such model any more
+            self.require(model)  # a model that has gone is said to have gone
         return [found[number] for number in range(len(requests))]
 
     def refusal(self, model: str, inputs: Inputs, *, timeout: float = 20.0) -> str:
@@ -393,7 +393,7 @@ class Probe:
         Raises:
             Failure: the model is not ready, or a response cannot be read.
         """
-        return streams(
+        found = streams(
             self.server.grpc_client,
             model,
             requests,
@@ -402,6 +402,9 @@ class Probe:
             leave_after=leave_after,
             timeout=timeout,
         )
+        if any(stream.refused is not None for stream in found):
+            self.require(model)  # as in `outcomes`
+        return found
 
     def _declared(self, model: str) -> dict[str, str]:
         return {

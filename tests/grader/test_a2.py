@@ -14,8 +14,9 @@ from grader.authoring import mutants
 from grader.checks import a2_facts, deploying, own
 from grader.checks.failure import Failure
 from grader.checks.hidden import a2 as secret
+from tests import sources
 from tests.assignment_runs import as_the_students, solution_files
-from workbook import assignments, notebooks
+from workbook import assignments
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
@@ -80,7 +81,7 @@ PARTS = [..., None, "text", [], [[1], [1, 2]], np.float32([0.5]), np.zeros(114),
 @pytest.mark.parametrize("value", PARTS, ids=repr)
 def test_plots_of_part_answers(value: Any) -> None:
     """The cells that show what was found run whatever is there, and whatever is still to come."""
-    source = notebooks.read(ASSIGNMENT.source)
+    source = sources.read(ASSIGNMENT.source)
     space: dict[str, Any] = {}
     for cell in source.cells:
         if cell.id in ("a2.setup", "a2.client", "a2.grid") or cell.source.startswith("me = "):

@@ -20,8 +20,9 @@ from grader.checks.failure import Failure
 from grader.checks.hidden import a3 as secret
 from grader.checks.probe import Refusal
 from grader.checks.tolerance import UNIT
+from tests import sources
 from tests.assignment_runs import as_the_students
-from workbook import assignments, notebooks
+from workbook import assignments
 from workbook.server import Triton
 
 ASSIGNMENT = assignments.named("a3")
@@ -111,7 +112,7 @@ PARTS = [..., None, "text", [], [[1], [1, 2]], np.float32([0.5]), np.zeros(120),
 @pytest.mark.parametrize("value", PARTS, ids=repr)
 def test_cells_that_show(value: Any) -> None:
     """The given cells that show what was found run whatever is there."""
-    source = notebooks.read(ASSIGNMENT.source)
+    source = sources.read(ASSIGNMENT.source)
     me = own.DEFAULT
     space: dict[str, Any] = {"me": me, "texts": facts.own_texts(me), "ask": None}
     exec("import numpy as np, torch\nfrom grader.checks import a3_facts as facts", space)
@@ -152,7 +153,7 @@ def test_ask_together_says_what_came_back(found: Any, words: str) -> None:
         def as_numpy(self, name: str) -> Any:
             return found
 
-    (cell,) = (c for c in notebooks.read(ASSIGNMENT.source).cells if c.id == "a3.together")
+    (cell,) = (c for c in sources.read(ASSIGNMENT.source).cells if c.id == "a3.together")
     texts = facts.own_texts(own.DEFAULT)
     space: dict[str, Any] = {"facts": facts, "texts": texts, "np": np, "queue": queue}
     space |= {"client": Client(), "tensors_of": dict, "as_text": list}

@@ -24,8 +24,9 @@ from grader.checks.a4_network import Network
 from grader.checks.failure import Failure
 from grader.checks.probe import Probe
 from grader.checks.tolerance import Tolerance
+from tests import sources
 from tests.assignment_runs import as_the_students
-from workbook import assignments, notebooks
+from workbook import assignments
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 from workbook.zoo import nets
@@ -323,7 +324,7 @@ PARTS: list[Any] = [
 @pytest.mark.parametrize("value", PARTS, ids=repr)
 def test_plots_of_part_answers(value: Any) -> None:
     """The cells that show what was found run whatever is there, and whatever is still to come."""
-    cells = notebooks.read(ASSIGNMENT.source).cells
+    cells = sources.read(ASSIGNMENT.source).cells
     space: dict[str, Any] = {}
     for cell in cells:
         given = ("a4.setup", "a4.numbers", "a4.rounded", "a4.network")
@@ -350,7 +351,7 @@ def test_plots_of_part_answers(value: Any) -> None:
 
 def test_all_thresholds() -> None:
     """Also of a tensor with a gradient, and of a list; equal scores have no threshold between."""
-    (cell,) = (c for c in notebooks.read(ASSIGNMENT.source).cells if c.id == "a4.try")
+    (cell,) = (c for c in sources.read(ASSIGNMENT.source).cells if c.id == "a4.try")
     space: dict[str, Any] = {"np": np, "torch": torch, "logits_fp16": ...}
     space["logits_fp32"] = [3.0, 1.0, 2.0, 1.0]
     space["logits_pth"] = torch.tensor([3.0, 1.0, 2.0, 1.0], requires_grad=True)

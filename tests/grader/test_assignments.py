@@ -182,7 +182,7 @@ def test_solution_of_any_student(
 @pytest.mark.parametrize("assignment", ALL, ids=lambda a: a.name)
 def test_every_mutant_can_be_made(assignment: Assignment, tmp_path: Path) -> None:
     """Its edits fit the solution's files and cells: told in a second, before it is ever run."""
-    code = {c.id: c.source for c in sources.source(assignment.source).cells if c.type == "code"}
+    code = {c.id: c.source for c in sources.read(assignment.source).cells if c.type == "code"}
     for number, mutant in enumerate(mutants.load(assignment)):
         handout = tmp_path / str(number)
         for edit in mutant.edits:
@@ -216,7 +216,7 @@ def test_mutant(
         needs = {id: with_needs([id], checks) - {id} for id in fails}
         fails = {id: fails[id] for id in fails if not needs[id] & {*mutant.fails}}  # others wait
         if not mutant.stops:  # else the cell that raises may come later
-            cells = [cell.id for cell in sources.source(assignment.source).cells]
+            cells = [cell.id for cell in sources.read(assignment.source).cells]
             ends = (*fails, *(edit.where for edit in mutant.edits if not edit.of_file))
             last = max(ends, key=cells.index)
     handout = solution_files(assignment, tmp_path / "work")

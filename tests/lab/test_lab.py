@@ -21,6 +21,7 @@ import nbformat
 import pytest
 from browser import Browser
 
+from tests import sources
 from workbook import assignments, notebooks
 from workbook.common import paths
 from workbook.lab.reader_copy import update
@@ -97,7 +98,7 @@ def test_every_link_and_image_of_a_lecture_is_in_the_copy(path: Path, tmp_path: 
         shutil.copytree(paths.root() / name, tmp_path / name)
     update(tmp_path)
     copy = tmp_path / "work" / path.relative_to(paths.root())
-    text = "\n".join(c.source for c in notebooks.read(path).cells if c.type == "markdown")
+    text = "\n".join(c.source for c in sources.read(path).cells if c.type == "markdown")
     for pair in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", text):
         target = "".join(pair).partition("#")[0]
         if target and "://" not in target:
@@ -274,7 +275,7 @@ def solutions(source: Path) -> dict[str, str]:
         cell.id: "\n".join(
             line for line in cell.source.splitlines() if not line.lstrip().startswith("###")
         )
-        for cell in notebooks.read(source).cells
+        for cell in sources.read(source).cells
         if cell.kind == "solution"
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.sources import source
+from tests import sources
 from workbook.common import paths
 from workbook.notebooks import Cell
 
@@ -27,11 +27,11 @@ def built(path: Path) -> Any:
 
 
 def texts(path: Path) -> list[Cell]:
-    return [cell for cell in source(path).cells if cell.type == "markdown"]
+    return [cell for cell in sources.read(path).cells if cell.type == "markdown"]
 
 
 def codes(path: Path) -> list[Cell]:
-    return [cell for cell in source(path).cells if cell.type == "code"]
+    return [cell for cell in sources.read(path).cells if cell.type == "code"]
 
 
 def parsed(cell: Cell) -> ast.Module:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import sources
 from tests.lectures.course import HOME, TOPICS, codes, headings, proofs
-from tests.sources import source
 
 ROW = re.compile(
     r"^\| ([^|]+) \| ([^|]+) \| \[([^\]]+)\]\(([^)#]+)\)"
@@ -50,7 +50,7 @@ def cells_of(path: Path, heading: str) -> list[str]:
     """The cells of a section, as `type\\ntext`, from its heading to the next one."""
     found: list[str] = []
     inside = False
-    for cell in source(path).cells:
+    for cell in sources.read(path).cells:
         parts = [cell.source]
         if cell.type == "markdown":
             parts = re.split(r"(?m)^(?=#+ )", cell.source)

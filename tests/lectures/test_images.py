@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.colors import to_hex
 
-from workbook import notebooks
+from tests import sources
 from workbook.common import paths
 from workbook.measure import style
 
@@ -28,7 +28,7 @@ def test_a_diagram_is_what_its_source_draws(name: str) -> None:
 
 def test_each_notebook_of_lecture_1_shows_the_parts_that_it_studies() -> None:
     shown = {
-        path.stem.split("__")[1]: "\n".join(cell.source for cell in notebooks.read(path).cells)
+        path.stem.split("__")[1]: "\n".join(cell.source for cell in sources.read(path).cells)
         for path in (paths.root() / "lectures" / "1_architecture").glob("*__*.py")
     }
     for topic in set(DRAW["STUDIED"]) & set(shown):

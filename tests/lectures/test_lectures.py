@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import sources
 from tests.lectures.course import (
     LECTURES,
     TOPICS,
@@ -22,7 +23,6 @@ from tests.lectures.course import (
     headings,
     keys,
     parsed,
-    source,
     texts,
 )
 from workbook.cli import app
@@ -50,7 +50,7 @@ def test_a_notebook_keeps_the_limits(path: Path) -> None:
     assert counts.longest_code <= 12
     assert counts.longest_text <= 60
     assert counts.harness <= 0.15, f"{counts.harness_lines} of {counts.lines} lines are harness"
-    assert 12 <= source(path).header["minutes"] <= 25
+    assert 12 <= sources.read(path).header["minutes"] <= 25
 
 
 @each_lecture
@@ -249,7 +249,7 @@ def test_claims_say_what_to_try(path: Path) -> None:
 def test_the_start_sums_the_minutes(folder: Path) -> None:
     own = [path for path in TOPICS if path.parent == folder]
     table = syllabus.table().data
-    total = sum(float(source(path).header["minutes"]) for path in own)
+    total = sum(float(sources.read(path).header["minutes"]) for path in own)
     assert f"| **{syllabus.heading(folder.name)}** | **{total:g}** |" in table
     for path in own:
         assert f"{folder.name}/{path.stem}.ipynb" in table

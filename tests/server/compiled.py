@@ -23,5 +23,5 @@ def share(home: Path) -> Path:
         The other checkout's folder.
     """
     target = home / ".workbook" / "server" / _OURS.backends.name
-    shutil.copytree(_OURS.backends, target, dirs_exist_ok=True)
+    shutil.copytree(_OURS.backends, target)
     return home

@@ -129,11 +129,12 @@ ctypes.CDLL(None).printf(b"left by C\\n")"""
 @pytest.mark.parametrize("package", ["numpy", "torch"])
 def test_a_copy_that_ends_leaves_nothing_unwritten(server: Triton, package: str) -> None:
     """It ends without the destructors of its libraries, but Python's exit functions run."""
-    name, mark = f"leaves_{package}", server.log_size()
+    name = f"leaves_{package}"
     make(server.repository, name, imports=f"import {package}\n{LEAVES}")
     server.load(name)
     copy = psutil.Process(tell(server, name)["pid"])
     assert program(copy.ppid()) == SERVER
+    mark = server.log_size()  # the copy that was asked for the config has ended
     server.unload(name)
     assert wait_until(lambda: not copy.is_running())
     assert server.log_text(mark).count("left by Python") >= 1
