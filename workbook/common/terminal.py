@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 from collections.abc import Mapping
 
@@ -17,8 +18,8 @@ from .interrupts import INTERRUPTED
 def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
     """Run a command line and exit; errors are printed without a traceback.
 
-    Exit status: 0, or the one of the command's `typer.Exit`; 1: a WorkbookError, printed on `err`;
-    2: an unknown command or option; 130: stopped by Ctrl-C.
+    Exit status: 0, or the one of the command's `typer.Exit`; 1: a WorkbookError, or a file that the
+    system refuses, printed on `err`; 2: an unknown command or option; 130: stopped by Ctrl-C.
 
     Args:
         app: the commands.
@@ -38,11 +39,40 @@ def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
     except (KeyboardInterrupt, typer.Abort):
         err.print(kept)
         sys.exit(INTERRUPTED)
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise
+        complain(err, refused_file(error))
+        sys.exit(1)
     except Exception as error:
         if hasattr(error, "show"):  # an unknown option or a missing argument
             error.show()
             sys.exit(2)
         raise
+
+
+#: What to do where the system refuses a file, by the error's number.
+_REFUSED = {
+    errno.EACCES: "Run this as the user who owns the folder, or make that user yourself: "
+    "`sudo chown -R $USER FOLDER`. The grader's own folder can be elsewhere: GRADER_WORK=FOLDER.",
+    errno.EROFS: "The disk is mounted read-only. Use a copy of the course on another one.",
+    errno.ENOSPC: "The disk is full: `df -h` shows it. Make room, then run this again.",
+    errno.EDQUOT: "Your share of the disk is used up: `quota -s` shows it. Make room, then go on.",
+}
+_REFUSED[errno.EPERM] = _REFUSED[errno.EACCES]
+
+
+def refused_file(error: OSError) -> WorkbookError:
+    """The error for people, of a file or folder that the system refuses to open or to write.
+
+    Args:
+        error: its number is that of a permission, a read-only disk, or a full one.
+    """
+    return WorkbookError(
+        f"The system refuses a file: {error.strerror}.",
+        where=str(error.filename or ""),
+        todo=_REFUSED[error.errno or errno.EACCES],
+    )
 
 
 def complain(err: Console, error: WorkbookError) -> None:
