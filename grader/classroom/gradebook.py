@@ -308,7 +308,10 @@ def name_students(classroom: Classroom) -> None:
     known = roster.read(classroom)
     if known is None or not classroom.gradebook.exists():
         return
-    wanted = {id: (s.first_name, s.last_name, s.email) for id, s in known.students.items()}
+    wanted = {
+        id: tuple(map(_without_tags, (student.first_name, student.last_name, student.email)))
+        for id, student in known.students.items()
+    }
     try:
         with contextlib.closing(_read_only(classroom)) as database:
             rows = database.execute("SELECT id, first_name, last_name, email FROM student")
@@ -329,6 +332,12 @@ def name_students(classroom: Classroom) -> None:
             where=str(classroom.gradebook),
             todo="Close what else has the gradebook open, and run this again.",
         ) from None
+
+
+def _without_tags(text: str) -> str:
+    """A name in which a browser finds no tag. Students choose their names in Moodle and Canvas
+    themselves, and formgrader puts them into its pages without escaping them."""
+    return text.translate(str.maketrans({"<": "(", ">": ")"}))
 
 
 def _read_only(classroom: Classroom) -> sqlite3.Connection:
