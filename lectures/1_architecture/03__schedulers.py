@@ -19,7 +19,7 @@
 # | stateful | remembers earlier requests | sequence batcher: direct or oldest | [sequences](04__sequences.ipynb) |
 # | an ensemble | is a graph of other models | ensemble scheduler | this one |
 #
-# Source: [models and schedulers](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/architecture.md#models-and-schedulers).
+# Source: [models and schedulers](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_execution.md#models-and-schedulers).
 
 # %% [markdown]
 # ## A model that takes 20 ms

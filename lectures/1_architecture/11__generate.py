@@ -181,7 +181,7 @@ claim(
 )
 
 # %% [markdown]
-# NVIDIA's [front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) is in the containers with vLLM or TensorRT-LLM; Triton runs inside it. Weights and tokenizers may come from Hugging Face. Not run here:
+# NVIDIA's [front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) is in the containers with vLLM or TensorRT-LLM [since 24.12](../2_backends/14__images.ipynb#Your-release-has); Triton runs inside it. Weights and tokenizers may come from Hugging Face. Not run here:
 #
 # ```console
 # $ cd /opt/tritonserver/python/openai

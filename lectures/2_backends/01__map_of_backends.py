@@ -150,7 +150,7 @@ claim(
 which
 
 # %% [markdown]
-# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. So look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
+# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. [14](14__images.ipynb#Your-release-has) has a table. Look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
 #
 # ## Five mistakes
 #

@@ -173,12 +173,12 @@ claim(
 #
 # ```bash
 # export PYTHONNOUSERSITE=True
-# conda create -yn model_env python=3.11 numpy conda-pack  # the version of the server's stub
+# conda create -yn model_env python=3.10 numpy conda-pack  # the stub of NVIDIA's 24.10
 # conda run -n model_env pip install -r requirements.txt
 # conda run -n model_env conda-pack -o models/python_model/conda_env.tar.gz
 # ```
 #
-# We have not run these lines: this course was built without conda.
+# The version is the stub's: 3.12 in NVIDIA's [newer releases](14__images.ipynb#Your-release-has); here, this notebook's Python. We have not run these lines: this course was built without conda.
 #
 # ## Situation 2: another Python
 #

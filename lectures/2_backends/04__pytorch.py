@@ -131,11 +131,11 @@ claim(
 print("torch.jit.trace had warned:", warning, sep="\n")
 
 # %% [markdown]
-# Trace what has no branches; script the rest. Read the warning of `trace`. Compare both with PyTorch on many inputs.
+# Trace what has no branches; script the rest. A trace also keeps the *device* of its example: for several GPUs, upstream [recommends scripting](https://github.com/triton-inference-server/pytorch_backend#important-notes). Read the warning of `trace`. Compare both with PyTorch on many inputs.
 #
 # ## Served
 #
-# TorchScript stores no shapes, so the server fills in nothing. Each format of this lecture gets one thread, so that the table compares them. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend):
+# TorchScript stores no shapes, so the server fills in nothing. Each format of this lecture gets one thread, so that the table compares them. In NVIDIA's backend `INTRA_OP_THREAD_COUNT` is set for the [whole server process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc), here for this model. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend):
 
 # %%
 config = """
@@ -211,11 +211,11 @@ claim(
 named
 
 # %% [markdown]
-# Argument names count if all fit, numbers if all have one, else the order. NVIDIA's backend does not check the numbers (`libtorch.cc`).
+# Argument names count if all fit, numbers if all have one, else the order. NVIDIA's backend does not check the numbers. It falls back to the order with a warning where a name has `__` and no number, else silently (`GetNamingConvention` in `libtorch.cc`).
 #
 # ## A GPT with three inputs
 #
-# Document 003 serves a GPT: three inputs of any length, 13,088 words. Its config with a tiny model of ours: as printed, on the CPU, with what the document has in comments:
+# Document 003 serves a GPT: three inputs of any length, 13,088 words. Its config with a tiny model of ours: as printed, on the CPU, with what the document has in comments, and without its `dynamic_batching`. Then four rows in one request:
 
 # %%
 gpt = setup.TinyGPT().eval()
@@ -223,13 +223,14 @@ torch.jit.script(gpt).save(models / "ibuddha_chitchat/1/model.pt")
 steps = {
     "on the CPU": documented.on_cpu,
     "with NVFUSER": setup.with_nvfuser,
+    "without a batcher": documented.put("dynamic_batching {\n}\n", ""),
 }
 chitchat = documented.mend(lab, "ibuddha_chitchat", setup.CHITCHAT, steps)
 print(setup.CHITCHAT)
 chitchat
 
 # %%
-inputs = setup.sentence(tokens=9)
+inputs = [np.repeat(x, 4, axis=0) for x in setup.sentence(tokens=9)]
 tensors = [grpc.InferInput(f"INPUT__{n}", x.shape, "INT64") for n, x in enumerate(inputs)]
 _ = [t.set_data_from_numpy(x) for t, x in zip(tensors, inputs, strict=True)]
 with grpc.InferenceServerClient(lab.grpc_url) as client:
@@ -237,19 +238,19 @@ with grpc.InferenceServerClient(lab.grpc_url) as client:
 with torch.inference_mode():
     expected = gpt(*map(torch.from_numpy, inputs)).numpy()
 claim(
-    words.shape == (*inputs[0].shape, 13088) and np.abs(words - expected).max() < 1e-4,
-    f"The answer has the shape {list(words.shape)}: 13,088 logits per word.",
+    words.shape == (4, 9, 13088) and np.abs(words - expected).max() < 1e-4,
+    f"Without a batcher, a request of 4 rows is served: {list(words.shape)}, 13,088 logits per word.",
     "Run the cell before this one again.",
     id="pytorch.gpt",
 )
 print([line for line in lab.log_text().splitlines() if "NVFUSER" in line][-1])
 
 # %% [markdown]
-# > **Erratum.** The output's dims are `[ -1, 13088 ]`, one row per word. The server answers without that, too; but clients read dims, and ensembles compare them. `ENABLE_NVFUSER` has no effect any more. `gpus: [ 0, 1 ]` puts an instance on each.
+# > **Errata.** `max_batch_size` also counts without `dynamic_batching`: it bounds each request. Too large, it can fill a GPU: 64 rows of 510 tokens have an output of 1.7 GB (64 × 510 × 13,088 × 4 bytes; not run). The output's dims are `[ -1, 13088 ]`, one row per word: clients read them. `ENABLE_NVFUSER` has no effect any more. `gpus: [ 0, 1 ]` puts an instance on each.
 #
 # ## torch.compile
 #
-# Release 24.10 has a second [runtime](https://github.com/triton-inference-server/pytorch_backend), in Python: `model.py` holds a module, `model.pt` its state dict. The config says
+# Release 24.10 has a second [runtime](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental), in Python (the guide dropped it after 25.09): `model.py` holds a module, `model.pt` its state dict. The config says
 #
 # ```protobuf
 # backend: "pytorch"
@@ -312,7 +313,7 @@ times.round(1)
 #
 # ## torch.export
 #
-# It replaces TorchScript. Release 24.10 cannot serve its files. The backend's main branch serves AOTInductor's `model.pt2` ([asked for](https://github.com/triton-inference-server/server/issues/8414)), as [platform](https://github.com/triton-inference-server/core/blob/main/src/constants.h) `torch_aoti`. Both, and three mistakes:
+# It replaces TorchScript. Release 24.10 cannot serve its files. [Since 26.03](14__images.ipynb#Your-release-has) the containers serve AOTInductor's `model.pt2`, as platform `torch_aoti`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), without batches above 1, without sequence batching. Both, and three mistakes:
 
 # %%
 free = ({0: torch.export.Dim("batch")},)
@@ -354,7 +355,7 @@ task("pytorch.scaled", server=lab, models=models)
 # ## What to remember
 #
 # - The file is TorchScript, `model.pt`. Script what has branches: a trace keeps the example's way.
-# - Inputs go by argument names if all fit, else by `__0`, `__1` if all have one, else by order. Nothing warns you.
+# - Inputs go by argument names if all fit, else by `__0`, `__1` if all have one, else by order, mostly without a warning.
 # - What is compiled at the first request needs a warm-up.
 
 # %% [markdown]

@@ -321,7 +321,7 @@ claim(
 made
 
 # %% [markdown]
-# With `KIND_GPU`, cuDNN searches an algorithm anew when the batch size changes: on an H100, 23 ms per batch of digits, not 0.1; 4.8 with [`cudnn_conv_algo_search`](https://github.com/triton-inference-server/onnxruntime_backend#model-config-options) "1". TensorRT is not verified.
+# With `KIND_GPU`, cuDNN searches an algorithm anew when the batch size changes: on an H100, 23 ms per batch of digits, not 0.1; 4.8 with `cudnn_conv_algo_search` "1". As a parameter it is [deprecated](https://github.com/triton-inference-server/onnxruntime_backend#deprecated-parameters), in favour of the accelerator `cuda`; but the [source](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) sets the default again where the parameter is missing. TensorRT is not verified.
 #
 # ## Your turn
 #

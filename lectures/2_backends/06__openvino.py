@@ -8,7 +8,7 @@
 #
 # **Question.** The server has no GPU. OpenVINO is made for processors by Intel and runs on others, too. Does it answer faster than ONNX Runtime on the same cores, and what does it change?
 #
-# In Triton it serves on [CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices).
+# Upstream's README means [Intel's CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices). Newer releases have `TARGET_DEVICE`, for Intel's GPUs and NPUs with drivers of their own.
 
 # %%
 import numpy as np
@@ -110,7 +110,7 @@ claim(
 )
 
 # %% [markdown]
-# A processor with bfloat16 instructions gets bf16 by default. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)). It has no parameter for fp32: on such a processor you cannot get fp32 back.
+# A processor with bfloat16 instructions gets bf16 by default. Triton's backend can ask for bf16 ([`HINT_BF16`](https://github.com/triton-inference-server/openvino_backend#parameters)). It has no parameter for fp32. Layers that model.xml marks as [`precise`](https://github.com/openvinotoolkit/openvino/blob/master/src/common/transformations/include/transformations/rt_info/disable_fp16_compression.hpp) stay in fp32: marked in this network, the convolutions' difference fell from 0.096 to 0.018, not to fp32's 4e-6.
 #
 # ## The platform
 #

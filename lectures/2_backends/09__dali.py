@@ -34,13 +34,16 @@ lab = laboratory(models, only=[])
 # `external_source` takes the client's bytes. `crop_mirror_normalize` subtracts `mean`, divides by `std`, and puts the colours first (`CHW`).
 
 # %%
+try:
+    SIZE_X, SIZE_Y, SCALE, OUTPUT_DIR = 224, 224, 1.0  # as printed
+except ValueError as error:
+    print(error)
 SIZE_X, SIZE_Y, SCALE, MEAN, STD = 224, 224, 1.0, [127.5] * 3, [127.5] * 3
 
 
 @pipeline_def(batch_size=16, num_threads=4)
 def TritonLoadingPipeline():
-    img_files = fn.external_source(name="DALI_INPUT_0")
-    orig_images = fn.decoders.image(img_files, device="cpu")
+    orig_images = fn.decoders.image(fn.external_source(name="DALI_INPUT_0"), device="cpu")
     resized_images = fn.resize(orig_images, resize_x=SIZE_X, resize_y=SIZE_Y, device="gpu")
     look = {"mean": MEAN, "std": STD, "scale": SCALE, "output_layout": "CHW", "dtype": types.FLOAT}
     return fn.crop_mirror_normalize(resized_images, device="gpu", **look)
@@ -49,7 +52,7 @@ def TritonLoadingPipeline():
 print(setup.refusal(lambda: TritonLoadingPipeline(device_id=0)))
 
 # %% [markdown]
-# > **Erratum.** In today's DALI a GPU step takes no CPU tensor. Move it: `orig_images.gpu()`, or the decoder with `device="mixed"`, which takes bytes on the CPU and leaves pixels on the GPU.
+# > **Errata.** The printed program cannot start: four names get three values, and `os`, which names the file at its end, is not imported. In the DALI of this laptop (2.4) a GPU step takes no CPU tensor. Move it: `orig_images.gpu()`, or the decoder with `device="mixed"`, which takes bytes on the CPU and leaves pixels on the GPU.
 #
 # ## From CPU to GPU, and back?
 #
@@ -235,7 +238,7 @@ claim(
 setup.plot(pixels_of, logits_of)
 
 # %% [markdown]
-# The figure shows a picture whose verdict changed, and the distance from Pillow's pixels. Document 000 warns: on a GPU DALI computes with NVIDIA's primitives (NPP), and results differ (not verified here). Count verdicts, not grey levels.
+# The figure shows a picture whose verdict changed, and the distance from Pillow's pixels. Document 000 warns: on a GPU DALI computes with NVIDIA's primitives (NPP), and results differ (not verified here). That is the document's word: `fn.resize` has [kernels of DALI's own](https://github.com/NVIDIA/DALI/tree/main/dali/kernels/imgproc/resample). Count verdicts, not grey levels.
 #
 # ## The cure
 #

@@ -33,15 +33,28 @@ for ready in lab.index(ready_only=True):
 # | `vllm-python-py3` | the server with vLLM and Python |
 # | `trtllm-python-py3` | the server with TensorRT-LLM and Python |
 
+# %% [markdown]
+# ## Your release has
+#
+# Where a notebook says "today", "since" or "until", it means these two tables. "not found": no source that we could read names it. The last column leads to the source.
+
 # %%
 version = lab.metadata()["version"]
 print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
-images.releases().T
+images.linked(images.contents())
 
 # %% [markdown]
-# The table is from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
+# Most figures are from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. For TensorRT in `py3`, look into the [support matrix](https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html). PyTorch: the backend takes its libraries from NVIDIA's container of that month. This laptop has newer ones.
 #
-# Document 000 takes `23.10-py3`, and warns that not every release has every backend. TensorFlow is gone since 25.03. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
+# What came, and what went:
+
+# %%
+images.linked(images.changes())
+
+# %% [markdown]
+# The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
+#
+# Document 000 takes `23.10-py3`, and warns that not every release has every backend. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
 
 # %% [markdown]
 # To run one (not run here):
@@ -62,7 +75,7 @@ for kind in ("vLLM", "TensorRT-LLM"):
 images.plot_sizes()
 
 # %% [markdown]
-# From 25.03 to 25.04 the image with vLLM shrank from 22 to 10 GB, less than half. (For 26.08, NVIDIA names no size with TensorRT-LLM.) Look the size up before an upgrade.
+# From 25.03 to 25.04 the image with vLLM shrank from 22 to 10 GB, less than half. (For 26.08, the matrix has no image with TensorRT-LLM.) Look the size up before an upgrade.
 #
 # ## What takes the space
 #

@@ -1,40 +1,30 @@
 """For 14__images: what NVIDIA's releases contain, what takes the disk here, a small repository.
 
-images.releases()                       # one row per release, from NVIDIA's matrix
+images.contents(), images.changes()     # versions per release, and what changed when
+images.releases()                       # the sizes of two images, one row per release
 images.frameworks()                     # MB on this disk, per framework
 models = images.repository(folder("images"))
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import shutil
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from pandas.io.formats.style import Styler
 
 from ... import measure, zoo
 from ...common import paths
 from ...measure import style
 
-#: NVIDIA's matrix, read in November 2026: release → ONNX Runtime, vLLM, and the size in GB of the
-#: images with vLLM and with TensorRT-LLM (NVIDIA names none of the latter for 26.08).
-#: https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md
-_MATRIX = {
-    "24.04": ("1.17.3", "0.4.0", 17.0, 34.0),
-    "24.07": ("1.18.1", "0.5.0", 19.0, 23.0),
-    "24.10": ("1.19.2", "0.5.5", 21.0, 23.3),
-    "25.01": ("1.20.1", "0.6.3", 23.0, 30.0),
-    "25.03": ("1.21.0", "0.7.3", 22.0, 28.0),
-    "25.04": ("1.21.0", "0.8.1", 10.0, 17.0),
-    "25.07": ("1.22.0", "0.9.0", 10.0, 18.3),
-    "25.10": ("1.23.1", "0.10.2", 8.34, 16.21),
-    "26.01": ("1.23.2", "0.13.0", 8.79, 16.17),
-    "26.04": ("1.24.4", "0.19.0", 9.09, 14.22),
-    "26.07": ("1.27.0", "0.24.0", 10.28, 14.20),
-    "26.08": ("1.28.0", "0.27.1", 10.65, None),
-}
+#: Where a value is open: no source that we could read names it.
+NOT_FOUND = "not found"
 #: Framework → the distributions whose files it is.
 _FRAMEWORKS = {
     "PyTorch": ("torch",),
@@ -60,10 +50,40 @@ ensemble_scheduling { step [ {
 """
 
 
+def contents() -> pd.DataFrame:
+    """What NVIDIA's images hold: one row per part, one column per release, and the source.
+
+    `lectures/releases.json` has the figures. A figure without a source stays open: `NOT_FOUND`.
+    """
+    stored = _stored()
+    shown: list[str] = stored["shown"]
+    rows = {
+        name: {release: part["values"].get(release, NOT_FOUND) for release in shown}
+        | {"source": part["source"].format(release=shown[-1])}
+        for name, part in stored["parts"].items()
+    }
+    return pd.DataFrame(rows).T
+
+
+def changes() -> pd.DataFrame:
+    """What came, changed or went in which release: `release`, `what`, `source`."""
+    return pd.DataFrame(_stored()["changes"])
+
+
+def linked(table: pd.DataFrame) -> Styler:
+    """A table with the addresses in its column `source` as links."""
+
+    def link(address: str) -> str:
+        return f'<a href="{address}">{address.rstrip("/").rpartition("/")[2]}</a>'
+
+    style = table.style.format(link, subset=["source"])
+    return style.set_properties(**{"text-align": "left"})  # type: ignore[arg-type]
+
+
 def releases() -> pd.DataFrame:
-    """What NVIDIA's images hold, one row per release: versions, and sizes in GB."""
-    columns = ["ONNX Runtime", "vLLM", "with vLLM, GB", "with TensorRT-LLM, GB"]
-    return pd.DataFrame.from_dict(_MATRIX, orient="index", columns=columns)
+    """The sizes of the images for language models in GB, one row per release."""
+    columns = {f"with {kind}, GB": part["values"] for kind, part in _stored()["sizes"].items()}
+    return pd.DataFrame(columns).sort_index()
 
 
 def plot_sizes() -> style.Picture:
@@ -122,6 +142,12 @@ def newer(home: Path, version: int) -> None:
         model = onnx.load(file)
         model.ir_version = version
         onnx.save(model, file)
+
+
+@functools.cache
+def _stored() -> Any:
+    """What lectures/releases.json says of NVIDIA's releases."""
+    return json.loads((paths.root() / "lectures" / "releases.json").read_text("utf-8"))
 
 
 def _size(distribution: str) -> int:

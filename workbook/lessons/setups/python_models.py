@@ -57,36 +57,96 @@ instance_group [{ kind: KIND_CPU }]
 dynamic_batching {
 }
 """
-#: Its program without the loop, which assignment a6 builds: types from the config, one question.
+#: Its program: the document's loop in its steps, written shorter. One token per question to the GPT,
+#: drawn from the likeliest 70 %, until a special token or 64 tokens.
 _CHITCHAT = """\
 import json
 
+import numpy as np
+import torch
 import triton_python_backend_utils as pb_utils
+from torch.utils.dlpack import from_dlpack
+
+SPECIAL, MOST, TEMPERATURE, TOP_P = (0, 1, 2, 13086, 13087), 64, 0.7, 0.7
 
 
 class TritonPythonModel:
     def initialize(self, args):
         config = json.loads(args["model_config"])
-        output = pb_utils.get_output_config_by_name(config, "OUTPUT__0")
-        self.type = pb_utils.triton_string_to_numpy(output["data_type"])
+        outputs = [pb_utils.get_output_config_by_name(config, f"OUTPUT__{i}") for i in (0, 1)]
+        self.types = [pb_utils.triton_string_to_numpy(each["data_type"]) for each in outputs]
 
     def execute(self, requests):
-        return [self.ask(request) for request in requests]
+        return [self.answer(request) for request in requests]
 
-    def ask(self, request):
-        ask = pb_utils.InferenceRequest(
-            model_name="ibuddha_chitchat",
-            requested_output_names=["OUTPUT__0"],
-            inputs=request.inputs(),
-        )
-        answer = ask.exec()
+    def answer(self, request):
+        inputs = [pb_utils.get_input_tensor_by_name(request, f"INPUT__{i}") for i in range(3)]
+        ids, likely = [], []
+        while len(ids) < MOST:
+            chances = self.chances(inputs)
+            token = torch.multinomial(chances, 1).item()
+            while not ids and token in SPECIAL:  # the first one has to be a word
+                token = torch.multinomial(chances, 1).item()
+            if token in SPECIAL:
+                break
+            ids.append(token)
+            likely.append(chances[token].item())
+            inputs = [longer(x, n) for x, n in zip(inputs, (token, 1, token))]
+        tensors = [np.array(x, kind) for x, kind in zip((ids, likely), self.types)]
+        made = [pb_utils.Tensor(f"OUTPUT__{i}", tensor) for i, tensor in enumerate(tensors)]
+        return pb_utils.InferenceResponse(made)
+
+    def chances(self, inputs):
+        given = {"model_name": "ibuddha_chitchat", "requested_output_names": ["OUTPUT__0"]}
+        answer = pb_utils.InferenceRequest(inputs=inputs, **given).exec()
         if answer.has_error():
             raise pb_utils.TritonModelException(answer.error().message())
-        logits = pb_utils.get_output_tensor_by_name(answer, "OUTPUT__0").as_numpy()
-        best = logits.argmax(1)[:, None].astype(self.type)
-        likely = logits.max(1)[:, None]
-        outputs = [pb_utils.Tensor("OUTPUT__0", best), pb_utils.Tensor("OUTPUT__1", likely)]
-        return pb_utils.InferenceResponse(outputs)
+        output = pb_utils.get_output_tensor_by_name(answer, "OUTPUT__0")
+        logits = from_dlpack(output.to_dlpack())[0, :] / TEMPERATURE
+        ordered, places = torch.sort(logits, descending=True)
+        beyond = torch.cumsum(torch.softmax(ordered, -1), -1) > TOP_P
+        beyond[..., 1:] = beyond[..., :-1].clone()
+        beyond[..., 0] = False
+        logits[places[beyond]] = -float("inf")
+        return torch.softmax(logits, -1)
+
+
+def longer(tensor, number):
+    ids = torch.from_numpy(tensor.as_numpy())
+    joined = torch.cat((ids, torch.LongTensor([[number]])), 1)
+    return pb_utils.Tensor(tensor.name(), joined.numpy())
+"""
+#: A model in the GPT's place: random logits, for each place or for the last one.
+_GPT = """\
+import json
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        output = json.loads(args["model_config"])["output"][0]
+        self.every = len(output["dims"]) == 2
+
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        rows, places = pb_utils.get_input_tensor_by_name(request, "INPUT__0").as_numpy().shape
+        shape = (rows, places, 13088) if self.every else (rows, 13088)
+        logits = np.random.default_rng(places).normal(size=shape).astype("f4")
+        logits[..., 2] += 5 * (places > 8)  # the end becomes likelier
+        return pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT__0", logits)])
+"""
+_GPT_CONFIG = """\
+backend: "python"
+max_batch_size: 64
+input [ {{ name: "INPUT__0" data_type: TYPE_INT64 dims: [ -1 ] }} ]
+input [ {{ name: "INPUT__1" data_type: TYPE_INT64 dims: [ -1 ] }} ]
+input [ {{ name: "INPUT__2" data_type: TYPE_INT64 dims: [ -1 ] }} ]
+output [ {{ name: "OUTPUT__0" data_type: TYPE_FP32 dims: {dims} }} ]
+instance_group [ {{ kind: KIND_CPU }} ]
 """
 CONFIG = """\
 backend: "python"
@@ -381,14 +441,32 @@ def handed_over(server: Triton, requests: int = 8) -> tuple[list[str], Array]:
     return [word.decode() for word in found["memory"]], found["kept"]
 
 
-def chat(server: Triton) -> str:
-    """What document 003's model answers where the model that it asks is missing."""
-    ids = {f"INPUT__{i}": np.ones((1, 4), np.int64) for i in range(3)}
+def chat(server: Triton) -> dict[str, str]:
+    """Document 003's loop in four cases: its answer, or the reason why there is none.
+
+    Args:
+        server: of `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
+            missing, then gives logits as the document's config says, then as its text says.
+    """
+    said = {"the GPT is missing": _chatted(server)}
+    for name, dims in {"last place": "[ 13088 ]", "all places": "[ -1, 13088 ]"}.items():
+        _put(server.repository, "ibuddha_chitchat", _GPT_CONFIG.format(dims=dims), _GPT)
+        server.load("ibuddha_chitchat")
+        said[f"logits of the {name}"] = _chatted(server)
+        if name == "last place":
+            said["two rows"] = _chatted(server, rows=2)
+    server.unload("ibuddha_chitchat")
+    return said
+
+
+def _chatted(server: Server, rows: int = 1) -> str:
+    """The shape of the chat's answer to a question of four tokens, or the model's own words."""
+    ids = {f"INPUT__{i}": np.ones((rows, 4), np.int64) for i in range(3)}
     try:
-        infer(server, "ibuddha_chitchat_bls", **ids)
+        shape = list(infer(server, "ibuddha_chitchat_bls", **ids)["OUTPUT__0"].shape)
     except RequestError as error:
-        return error.message.splitlines()[0].rpartition("TritonModelException: ")[2]
-    return ""
+        return error.message.splitlines()[0].partition("message: ")[2] or error.message
+    return f"an answer of shape {shape}"
 
 
 def seconds(server: Server, model: str, **tensors: Array) -> float:
