@@ -178,7 +178,7 @@ claim(
 # conda run -n model_env conda-pack -o models/python_model/conda_env.tar.gz
 # ```
 #
-# The version is the stub's: 3.12 in NVIDIA's [newer releases](14__images.ipynb#Your-release-has); here, this notebook's Python. We have not run these lines: this course was built without conda.
+# In [newer releases](14__images.ipynb#Your-release-has) the stub is 3.12's. Not run: we had no conda.
 #
 # ## Situation 2: another Python
 #

@@ -131,11 +131,11 @@ claim(
 print("torch.jit.trace had warned:", warning, sep="\n")
 
 # %% [markdown]
-# Trace what has no branches; script the rest. A trace also keeps the *device* of its example: for several GPUs, upstream [recommends scripting](https://github.com/triton-inference-server/pytorch_backend#important-notes). Read the warning of `trace`. Compare both with PyTorch on many inputs.
+# Trace what has no branches; script the rest. A trace also keeps its example's device: for several GPUs, [script](https://github.com/triton-inference-server/pytorch_backend#important-notes). Read the warning of `trace`. Compare both with PyTorch.
 #
 # ## Served
 #
-# TorchScript stores no shapes, so the server fills in nothing. Each format of this lecture gets one thread, so that the table compares them. In NVIDIA's backend `INTRA_OP_THREAD_COUNT` is set for the [whole server process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc), here for this model. Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend):
+# TorchScript stores no shapes, so the server fills in nothing. Each format gets one thread here; NVIDIA's backend sets `INTRA_OP_THREAD_COUNT` for its [whole process](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/src/libtorch.cc). Names follow [conventions](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#special-conventions-for-pytorch-backend):
 
 # %%
 config = """
@@ -211,11 +211,11 @@ claim(
 named
 
 # %% [markdown]
-# Argument names count if all fit, numbers if all have one, else the order. NVIDIA's backend does not check the numbers. It falls back to the order with a warning where a name has `__` and no number, else silently (`GetNamingConvention` in `libtorch.cc`).
+# Argument names count if all fit, numbers if all have one, else the order. NVIDIA's backend checks no numbers; it warns only of a name with `__` and no number (`libtorch.cc`).
 #
 # ## A GPT with three inputs
 #
-# Document 003 serves a GPT: three inputs of any length, 13,088 words. Its config with a tiny model of ours: as printed, on the CPU, with what the document has in comments, and without its `dynamic_batching`. Then four rows in one request:
+# Document 003's config, with a tiny GPT of ours: on the CPU, with its comments, without `dynamic_batching`. Then four rows in one request:
 
 # %%
 gpt = setup.TinyGPT().eval()
@@ -246,11 +246,17 @@ claim(
 print([line for line in lab.log_text().splitlines() if "NVFUSER" in line][-1])
 
 # %% [markdown]
-# > **Errata.** `max_batch_size` also counts without `dynamic_batching`: it bounds each request. Too large, it can fill a GPU: 64 rows of 510 tokens have an output of 1.7 GB (64 × 510 × 13,088 × 4 bytes; not run). The output's dims are `[ -1, 13088 ]`, one row per word: clients read them. `ENABLE_NVFUSER` has no effect any more. `gpus: [ 0, 1 ]` puts an instance on each.
+# > **Errata.** `max_batch_size` counts without `dynamic_batching`, too: it bounds requests. The output's dims are `[ -1, 13088 ]`. `ENABLE_NVFUSER` has no effect any more. `gpus: [ 0, 1 ]` puts an instance on each.
+#
+# <details><summary>Can `max_batch_size` be too large?</summary>
+#
+# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes: 1.7 GB, beside what the layers need. Document 003 has seen a GPU's memory run out, and Triton end (not run here). Raise it while you measure the memory.
+#
+# </details>
 #
 # ## torch.compile
 #
-# Release 24.10 has a second [runtime](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental), in Python (the guide dropped it after 25.09): `model.py` holds a module, `model.pt` its state dict. The config says
+# Release 24.10 has a second [runtime](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental), in Python (in the guide until 25.09): `model.py` holds a module, `model.pt` its state dict. The config says
 #
 # ```protobuf
 # backend: "pytorch"
@@ -313,7 +319,7 @@ times.round(1)
 #
 # ## torch.export
 #
-# It replaces TorchScript. Release 24.10 cannot serve its files. [Since 26.03](14__images.ipynb#Your-release-has) the containers serve AOTInductor's `model.pt2`, as platform `torch_aoti`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), without batches above 1, without sequence batching. Both, and three mistakes:
+# It replaces TorchScript. 24.10 lacks it. [Since 26.03](14__images.ipynb#Your-release-has) there is platform `torch_aoti` for AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences. Both, and three mistakes:
 
 # %%
 free = ({0: torch.export.Dim("batch")},)

@@ -321,7 +321,13 @@ claim(
 made
 
 # %% [markdown]
-# With `KIND_GPU`, cuDNN searches an algorithm anew when the batch size changes: on an H100, 23 ms per batch of digits, not 0.1; 4.8 with `cudnn_conv_algo_search` "1". As a parameter it is [deprecated](https://github.com/triton-inference-server/onnxruntime_backend#deprecated-parameters), in favour of the accelerator `cuda`; but the [source](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) sets the default again where the parameter is missing. TensorRT is not verified.
+# With `KIND_GPU`, cuDNN searches anew for another batch size: on an H100, 23 ms per batch, not 0.1; 4.8 with `cudnn_conv_algo_search` "1", which is [deprecated](https://github.com/triton-inference-server/onnxruntime_backend#deprecated-parameters) as a parameter.
+#
+# <details><summary>And now?</summary>
+#
+# An accelerator named `cuda`, with this parameter. But the [source](https://github.com/triton-inference-server/onnxruntime_backend/blob/r24.10/src/onnxruntime.cc) of 24.10 reads the old form last, and without it sets the default, `EXHAUSTIVE`, again. So measure. TensorRT is not verified.
+#
+# </details>
 #
 # ## Your turn
 #

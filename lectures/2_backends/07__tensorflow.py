@@ -325,7 +325,7 @@ task("tensorflow.chances", server=lab, models=models)
 # ## What to remember
 #
 # - A SavedModel brings names, types and shapes in its signature; a frozen graph brings nodes, and nothing is filled in.
-# - From 25.03 on the container has no TensorFlow: convert to ONNX or OpenVINO.
+# - From 25.03 on ([table](14__images.ipynb#Your-release-has)) the container has no TensorFlow: convert to ONNX or OpenVINO.
 # - After each conversion, check it: the same inputs, the logits, the verdicts.
 
 # %% [markdown]

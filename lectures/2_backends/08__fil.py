@@ -198,7 +198,7 @@ print("scikit-learn's forest, with a probability for each of the two classes:", 
 # %% [markdown]
 # ## Which pixels decide?
 #
-# A second output, `treeshap_output`, splits the sum of the leaves into a share for each pixel, and a bias (*SHAP values*). NVIDIA's FIL computes it on a GPU, and on the CPU since 23.04, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md); so does the stand-in here.
+# A second output, `treeshap_output`, splits the sum of the leaves into a share for each pixel, and a bias (*SHAP values*). FIL computes it on a GPU and, as an [experiment](https://github.com/triton-inference-server/fil_backend/blob/main/docs/explainability.md) since 23.04, on the CPU.
 #
 # In the figure (surest 8, least sure 8, likeliest other digit), violet pixels speak for an 8, orange ones against it.
 

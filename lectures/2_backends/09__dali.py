@@ -52,11 +52,11 @@ def TritonLoadingPipeline():
 print(setup.refusal(lambda: TritonLoadingPipeline(device_id=0)))
 
 # %% [markdown]
-# > **Errata.** The printed program cannot start: four names get three values, and `os`, which names the file at its end, is not imported. In the DALI of this laptop (2.4) a GPU step takes no CPU tensor. Move it: `orig_images.gpu()`, or the decoder with `device="mixed"`, which takes bytes on the CPU and leaves pixels on the GPU.
+# > **Errata.** The printed program cannot start: four names get three values, and `os` is not imported. In DALI 2.4, a GPU step takes no CPU tensor: move it with `.gpu()`, or decode with `device="mixed"`, from CPU to GPU.
 #
 # ## From CPU to GPU, and back?
 #
-# The slide's rule: CPU → GPU works, GPU → CPU does not. Six routes are *serialized* (written as a file), which needs no GPU:
+# The slide: CPU → GPU works, GPU → CPU not. Six routes are *serialized* (as a file):
 
 
 # %%
@@ -238,7 +238,7 @@ claim(
 setup.plot(pixels_of, logits_of)
 
 # %% [markdown]
-# The figure shows a picture whose verdict changed, and the distance from Pillow's pixels. Document 000 warns: on a GPU DALI computes with NVIDIA's primitives (NPP), and results differ (not verified here). That is the document's word: `fn.resize` has [kernels of DALI's own](https://github.com/NVIDIA/DALI/tree/main/dali/kernels/imgproc/resample). Count verdicts, not grey levels.
+# The figure: a picture whose verdict changed, and the distance from Pillow's pixels. Document 000 warns of NVIDIA's primitives (NPP) on a GPU (not verified). NPP is its word: `fn.resize` has [kernels of its own](https://github.com/NVIDIA/DALI/tree/main/dali/kernels/imgproc/resample). Count verdicts.
 #
 # ## The cure
 #

@@ -85,20 +85,21 @@ claim(
 # %% [markdown]
 # ## A command line
 #
-# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is the command of document 002, slides about acceleration, option by option:
+# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is the command of document 002, slides about acceleration, option by option. Document 000's has three: `--onnx`, `--saveEngine`, `--fp16`.
 
 # %%
-options = setup.explain(setup.COMMAND)
+options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.COMMAND_000)
 options
 
 # %% [markdown]
-# > **Errata.** TensorRT 11 has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. (`--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.) In older versions, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, but its answers mean nothing.
+# > **Errata.** TensorRT 11 ([your release's](14__images.ipynb#Your-release-has)) has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. (`--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.) In older versions, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, but its answers mean nothing.
 
 # %%
-gone = list(options.index[options["in TensorRT 11"] == "gone"])
+gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shorter)]
+known = "?" not in set(options["for"])
 claim(
-    gone == ["--int8", "--best"] and "?" not in set(options["for"]),
-    f"Of its {len(options)} options, TensorRT 11 has lost {' and '.join(gone)}.",
+    gone == ["--int8 --best", "--fp16"] and known,
+    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of document 000's three, {gone[1]}.",
     "Run the cells of this section again.",
     id="tensorrt.options",
 )

@@ -33,7 +33,13 @@ print(setup.engine())
 #
 # ## A config from a slide
 #
-# Document 000's config for vLLM:
+# Document 000 first saves tokenizer and weights (not run: it downloads them), then has a config:
+#
+# ```python
+# name, folder = "facebook/opt-125m", "./vllm_model"
+# AutoTokenizer.from_pretrained(name).save_pretrained(folder)
+# AutoModelForCausalLM.from_pretrained(name).save_pretrained(folder)
+# ```
 
 # %%
 print(llm_documents.VLLM)
@@ -58,7 +64,7 @@ load_s = time.perf_counter() - began
 mended
 
 # %% [markdown]
-# > **Errata.** Engine arguments are in `1/model.json`. Tensors have [names of the backend's own](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), and it fills them in. The engine makes the batches. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`: it puts the engine's counts on the metrics port. vLLM runs on CPUs, too.
+# > **Errata.** Engine arguments are in `1/model.json`; `model` is a folder or the hub's name. Tensors have [names of the backend's own](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py), and it fills them in. The engine makes the batches. The backend reads other parameters, such as `REPORT_CUSTOM_METRICS`: the engine's counts on the metrics port. vLLM runs on CPUs.
 #
 # What a config needs (`KIND_MODEL`: the engine chooses its devices):
 #
@@ -87,11 +93,11 @@ claim(
 )
 
 # %% [markdown]
-# Only `text_input` is needed. `infer` cannot ask a decoupled model; `generate` (without `stream`), `generate_stream` and gRPC's stream can ([generate](../1_architecture/11__generate.ipynb)). `generate` returns the prompt, too, unless `exclude_input_in_output` is true.
+# Only `text_input` is needed. `return_finish_reason` and counts came [in 24.12](14__images.ipynb#Your-release-has). `infer` cannot ask a decoupled model; `generate` (without `stream`), `generate_stream` and gRPC's stream can ([generate](../1_architecture/11__generate.ipynb)). `generate` returns the prompt unless `exclude_input_in_output` is true.
 #
 # ## Sampling, and streams
 #
-# `sampling_parameters` is a text with JSON. Its names are those of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/). Temperature 0 takes the likeliest token; a `seed` repeats a draw, `stop` ends the answer.
+# `sampling_parameters` is JSON, with the names of vLLM's [SamplingParams](https://docs.vllm.ai/en/v0.32.0/api/vllm/sampling_params/). Temperature 0 takes the likeliest token; a `seed` repeats a draw, `stop` ends the answer.
 
 # %%
 prompt, drawn = "A class definition", {"max_tokens": 16, "temperature": 0.8, "top_p": 0.9}
@@ -233,17 +239,17 @@ claim(
 llm_measured.counts(lab, "vllm_model").round(3)
 
 # %% [markdown]
-# On a GPU (not verified), leave `dtype` and `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory, by default 92 % (vLLM 0.32): two models need smaller shares. A model too large for one GPU takes `tensor_parallel_size`.
+# On a GPU (not verified), leave `dtype`, `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory, by default 92 % (vLLM 0.32): two models need smaller shares. A model too large for one GPU takes `tensor_parallel_size`.
 #
 # <details><summary>Adapters, chats, cancelling, and the memory of keys and values</summary>
 #
-# The [backend](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) reads LoRA adapters from `multi_lora.json`, and ends a request whose client closes its stream. Clients apply the chat template, or NVIDIA's [OpenAI front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) does. Keys and values of Llama 2 7B in fp16 take 0.5 MB per token (2 × 32 layers × 4,096 numbers × 2 bytes), of up to [`max_num_seqs`](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) requests.
+# The [backend](https://github.com/triton-inference-server/vllm_backend/blob/main/src/model.py) reads LoRA adapters from `multi_lora.json`, and ends a request whose client closes its stream. Clients apply the chat template, or (from 24.12 on) NVIDIA's [OpenAI front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) does. Keys and values of Llama 2 7B in fp16 take 0.5 MB per token (2 × 32 layers × 4,096 numbers × 2 bytes), of up to [`max_num_seqs`](https://docs.vllm.ai/en/v0.32.0/configuration/engine_args/) requests.
 #
 # </details>
 #
 # ## TensorRT-LLM
 #
-# Document 000 builds an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
+# Document 000 downloads a model and builds an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
 
 # %%
 options = llm_documents.build()
@@ -260,11 +266,11 @@ claim(
     "Run this cell again.",
     id="llm.engine",
 )
-print(llm_documents.BUILD, llm_documents.TRTLLM, sep="\n\n")
+print(llm_documents.DOWNLOAD, llm_documents.BUILD, llm_documents.TRTLLM, sep="\n\n")
 display(engine, options)
 
 # %% [markdown]
-# > **Errata.** Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and this `1/model.yaml`. Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.
+# > **Errata.** `transformers-cli download` filled a cache (now `transformers download`); the folder comes from `hf download facebook/opt-125m --local-dir facebook_opt-125m`. Engines took two commands, `convert_checkpoint.py` and `trtllm-build`. TensorRT-LLM [1.3 has neither](https://nvidia.github.io/TensorRT-LLM/legacy/tensorrt-backend-removal.html): it reads Hugging Face weights. [NVIDIA's folder](https://github.com/NVIDIA/TensorRT-LLM/tree/main/triton_backend/all_models/llmapi) has `backend: "python"`, `1/model.py` and this `1/model.yaml`. Containers of 26.07 have [1.2](https://docs.nvidia.com/deeplearning/triton-inference-server/archives/triton-inference-server-2730/user-guide/docs/getting_started/llm.html), with both ways. Not verified on a GPU.
 #
 # ```yaml
 # model: facebook/opt-125m

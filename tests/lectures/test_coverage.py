@@ -3,8 +3,10 @@
 Rows of `lectures/coverage/<lecture>.md`: where in the source document | item | section | depth |
 proof. The depth is one of
 
-- run: a claim or a task of this notebook proves it; the proof is its id. That it ran is tested
-  where the lectures run (test_lectures_run.py: no claim and no task of a notebook is passed over);
+- run: a claim or a task in this section proves it; the proof is its id. That it ran is tested
+  where the lectures run (test_lectures_run.py: no claim and no task of a notebook is passed over).
+  It ran on a CPU: an item that wants a GPU is none of these;
+- run with vLLM: the same, where vLLM is installed; else another engine answers in its place;
 - shown: the section has code or a picture of it;
 - mentioned: the section speaks of it.
 """
@@ -21,7 +23,7 @@ from tests.lectures.course import HOME, TOPICS, codes, headings, proofs
 
 ROW = re.compile(
     r"^\| ([^|]+) \| ([^|]+) \| \[([^\]]+)\]\(([^)#]+)\)"
-    r" \| (run|shown|mentioned) \| (?:`([^`]+)`|–) \|$"
+    r" \| (run|run with vLLM|shown|mentioned) \| (?:`([^`]+)`|–) \|$"
 )
 TABLES = sorted((HOME / "coverage").glob("*.md"))
 
@@ -72,11 +74,16 @@ def test_a_row_names_a_section_and_its_proof(table: Path, row: tuple[str, ...]) 
     _, item, heading, notebook, depth, proof = row
     path = (table.parent / notebook).resolve().with_suffix(".py")
     assert heading in headings(path), f"{path.stem} has no heading {heading!r}"
-    assert bool(proof) == (depth == "run"), item
-    if depth == "run":
+    cells = cells_of(path, heading)
+    assert bool(proof) == depth.startswith("run"), item
+    if proof:
         assert proof in proofs(path), f"{path.stem} has no claim and no task {proof!r}"
+        made = [f'id="{proof}"', f'task("{proof}"']
+        assert any(call in cell for call in made for cell in cells), (
+            f"{proof} is not in {heading!r}"
+        )
+        assert "GPU" not in item, "nothing of the lectures was run on a GPU"
     if depth == "shown":
-        cells = cells_of(path, heading)
         assert any(cell.startswith("code") or "![" in cell or "```" in cell for cell in cells), item
 
 
@@ -84,6 +91,14 @@ def test_a_proof_is_not_used_for_everything() -> None:
     """One claim proves three items at most."""
     used = [row[5] for _, row in rows() if row[5]]
     assert not [proof for proof in set(used) if used.count(proof) > 3]
+
+
+def test_what_needs_vllm_says_so() -> None:
+    """Without vLLM, these claims hold for another engine."""
+    for _, (_, item, _, notebook, depth, proof) in rows():
+        of_vllm = "11__llm_backends" in notebook and proof != "llm.engine"
+        if proof and (of_vllm or "vLLM" in item):
+            assert depth == "run with vLLM", item
 
 
 def test_every_notebook_with_code_proves_something() -> None:

@@ -103,6 +103,8 @@ triton_config:
   max_batch_size: 0
   decoupled: False
 """
+#: Document 000's command before that: it fills a cache, and makes no folder.
+DOWNLOAD = "transformers-cli download facebook/opt-125m"
 #: Document 000's command that builds an engine.
 BUILD = """\
 trtllm-build

@@ -116,6 +116,8 @@ def longer(tensor, number):
     joined = torch.cat((ids, torch.LongTensor([[number]])), 1)
     return pb_utils.Tensor(tensor.name(), joined.numpy())
 """
+#: How a case begins in which the loop answered.
+_ANSWERED = "an answer of shape "
 #: A model in the GPT's place: random logits, for each place or for the last one.
 _GPT = """\
 import json
@@ -441,22 +443,30 @@ def handed_over(server: Triton, requests: int = 8) -> tuple[list[str], Array]:
     return [word.decode() for word in found["memory"]], found["kept"]
 
 
-def chat(server: Triton) -> dict[str, str]:
-    """Document 003's loop in four cases: its answer, or the reason why there is none.
+def chat(server: Triton) -> tuple[dict[str, str], int]:
+    """Document 003's loop in four cases.
 
     Args:
         server: of `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
             missing, then gives logits as the document's config says, then as its text says.
+
+    Returns:
+        The answer's shape or the model's own words, by case; and how many cases failed.
     """
-    said = {"the GPT is missing": _chatted(server)}
-    for name, dims in {"last place": "[ 13088 ]", "all places": "[ -1, 13088 ]"}.items():
-        _put(server.repository, "ibuddha_chitchat", _GPT_CONFIG.format(dims=dims), _GPT)
-        server.load("ibuddha_chitchat")
-        said[f"logits of the {name}"] = _chatted(server)
-        if name == "last place":
-            said["two rows"] = _chatted(server, rows=2)
+    said = {"no GPT": _chatted(server)}
+    _gpt(server, "[ 13088 ]")
+    said["logits of the last place"] = _chatted(server)
+    said["the same, two rows"] = _chatted(server, rows=2)
+    _gpt(server, "[ -1, 13088 ]")
+    said["logits of all places"] = _chatted(server)
     server.unload("ibuddha_chitchat")
-    return said
+    return said, sum(not words.startswith(_ANSWERED) for words in said.values())
+
+
+def _gpt(server: Triton, dims: str) -> None:
+    """Load a model in the GPT's place, whose output has these dims."""
+    _put(server.repository, "ibuddha_chitchat", _GPT_CONFIG.format(dims=dims), _GPT)
+    server.load("ibuddha_chitchat")
 
 
 def _chatted(server: Server, rows: int = 1) -> str:
@@ -466,7 +476,7 @@ def _chatted(server: Server, rows: int = 1) -> str:
         shape = list(infer(server, "ibuddha_chitchat_bls", **ids)["OUTPUT__0"].shape)
     except RequestError as error:
         return error.message.splitlines()[0].partition("message: ")[2] or error.message
-    return f"an answer of shape {shape}"
+    return f"{_ANSWERED}{shape}"
 
 
 def seconds(server: Server, model: str, **tensors: Array) -> float:

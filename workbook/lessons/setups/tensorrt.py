@@ -43,6 +43,9 @@ COMMAND = """\
 --exportTimes=/models/trtprofile/times.json
 --separateProfileRun"""
 
+#: The command of document 000.
+COMMAND_000 = "trtexec --onnx=model.onnx --saveEngine=model.plan --fp16"
+
 #: Option → what it is for, and what it does.
 OPTIONS = {
     "--onnx": ("build", "the network to build from"),
