@@ -125,7 +125,7 @@ claim(
 )
 
 # %% [markdown]
-# > **Erratum.** Upstream's guide said that a reload in mode explicit loses no availability. Since January 2026 (26.02) it says to [unload first](https://github.com/triton-inference-server/server/pull/8562), without a reason. Here, on 24.10, a reload lost no request, and unloading first did. If you must, take the server out of the load balancer before.
+# > **Erratum.** Upstream's guide said that a reload in mode explicit loses no availability. Since January 2026 ([26.02](../2_backends/14__images.ipynb#Your-release-has)) it says to [unload first](https://github.com/triton-inference-server/server/pull/8562), without a reason. Here, on 24.10, a reload lost no request, and unloading first did. If you must, take the server out of the load balancer before.
 #
 # The first answers of version 2 are slow (*warm-up*, below).
 

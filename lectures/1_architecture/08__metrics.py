@@ -275,7 +275,7 @@ claim(
 recent.round(1).to_frame("ms")
 
 # %% [markdown]
-# Quantiles of several servers cannot be combined into one. The buckets of a [histogram](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can be added up; 24.11 and later have one, for the first response of decoupled models.
+# Quantiles of several servers cannot be combined into one. The buckets of a [histogram](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can be added up; [24.11](../2_backends/14__images.ipynb#Your-release-has) and later have one, for the first response of decoupled models.
 #
 # ## Prometheus
 #

@@ -193,7 +193,7 @@ print("scikit-learn's forest, with a probability for each of the two classes:", 
 # %% [markdown]
 # An output with dims `[ 1 ]` loses that dimension: 360 numbers. With ten classes, and in the forest, the class with the highest score wins; a threshold must be given, and has no effect.
 #
-# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. From 25.09 on, `output_class` is also called `is_classifier`.
+# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. [From 25.09 on](14__images.ipynb#Your-release-has), `output_class` is also called `is_classifier`.
 
 # %% [markdown]
 # ## Which pixels decide?

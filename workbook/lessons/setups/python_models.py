@@ -57,7 +57,7 @@ instance_group [{ kind: KIND_CPU }]
 dynamic_batching {
 }
 """
-#: Its program: the document's loop in its steps, written shorter. One token per question to the GPT,
+#: Its program: the document's loop, written shorter. One token per question to the GPT,
 #: drawn from the likeliest 70 %, until a special token or 64 tokens.
 _CHITCHAT = """\
 import json
