@@ -3,8 +3,8 @@
 The real backend has two runtimes, and the config chooses:
 
 - By default libtorch serves a TorchScript `model.pt` (torchscript.py).
-- `runtime: "model.py"` (since 24.01; in upstream's guide until 25.09) serves the module that the user's
-  own `model.py` defines, through torch.compile (compiled.py).
+- `runtime: "model.py"` (since 24.01; in upstream's guide until 25.09) serves the `torch.nn.Module`
+  that the user's own `model.py` defines, through torch.compile (compiled.py).
 
 Here the server sets `runtime` for both. They differ in `default_model_filename`: the core sets it
 to `model.pt` unless the user wrote `runtime: "model.py"`, and then leaves it empty.

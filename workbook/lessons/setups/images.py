@@ -77,7 +77,7 @@ def linked(table: pd.DataFrame) -> Styler:
         return f'<a href="{address}">{address.rstrip("/").rpartition("/")[2]}</a>'
 
     style = table.style.format(link, subset=["source"])
-    return style.set_properties(**{"text-align": "left"})  # type: ignore[arg-type]
+    return style.set_properties(**{"text-align": "left"})
 
 
 def releases() -> pd.DataFrame:
