@@ -8,7 +8,7 @@
 #
 # **Question.** The server has no GPU. OpenVINO is made for processors by Intel and runs on others, too. Does it answer faster than ONNX Runtime on the same cores, and what does it change?
 #
-# Upstream's README means [Intel's CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices). Newer releases have `TARGET_DEVICE`, for Intel's GPUs and NPUs with drivers of their own.
+# Upstream's README means [Intel's CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices). [From 25.10 on](14__images.ipynb#Your-release-has), `TARGET_DEVICE` also chooses Intel's GPU or NPU, in an image with their drivers.
 
 # %%
 import numpy as np
