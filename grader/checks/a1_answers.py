@@ -161,7 +161,7 @@ def answered(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array
         f"{what}{f'{known.what} ' * is_known}The server's message: {said(outcome)}"
         f"{own_line(outcome)}",
         help=known.todo if is_known else "Mend model.py, and deploy the folder again.",
-        unquoted=what.strip(),
+        safe="A request to your model failed.",
     )
 
 

@@ -376,7 +376,7 @@ def decided(server: Probe, model: str, known: Known, pictures: Array, limit: flo
         raise Failure(
             f"{what} These logits go from {scores[wrong].min():.5g} to {scores[wrong].max():.5g}.",
             help="Which number does the file compare with? In fp16 a threshold is rounded, too.",
-            unquoted=what,
+            safe="Verdicts of your model do not follow from the logits that it answers.",
         )
     return verdicts
 
