@@ -251,6 +251,14 @@ MUTANTS = (
         ),
         {"a2.forest": "'python'", **WAITING},
     ),
+    Mutant(
+        "forest: trees of one leaf, so that every row gets the same answer",
+        (
+            Edit("a2.train", "**RECIPE)", "**{**RECIPE, 'min_child_weight': 1e9})"),
+            Edit("a2.verdict", "**RECIPE_LIGHTGBM)", "**RECIPE_LIGHTGBM, min_child_samples=10**6)"),
+        ),
+        {},
+    ),
     # -- labels ------------------------------------------------------------------------------------
     Mutant(
         "labels: in the other order",

@@ -56,6 +56,13 @@ MUTANTS = (
         "with torch.no_grad():\n    first = EightsCNN().features[0]",
         {"a4.weights": "if it gets brightness", **AFTER_WEIGHTS},
     ),
+    one(
+        "weights: those of the last layer are 0",
+        "a4.fold",
+        "with torch.no_grad():",
+        "with torch.no_grad():\n    list(net.parameters())[-2].zero_()",
+        {"a4.weights": "answers the same to every picture", **AFTER_WEIGHTS},
+    ),
     Mutant(
         "weights: the bias forgotten",
         (Edit("a4.fold", "first.bias -= ", "0 * "),),

@@ -162,6 +162,7 @@ def secret_answers(server: Probe, me: str, model: str) -> None:
     for count in (1, 7, facts.ROWS):
         texts = secret_texts(server, count, languages)
         if count == facts.ROWS:
+            answers_of.tells_apart(network(texts), "The checkpoint")
             texts[3] = " ".join(texts)[:300]  # more than the network reads
         require.close(
             answers_of.ask(server, model, texts, classes).table,
