@@ -61,7 +61,13 @@ MUTANTS = (
         "a4.fold",
         "with torch.no_grad():",
         "with torch.no_grad():\n    list(net.parameters())[-2].zero_()",
-        {"a4.weights": "answers the same to every picture", **AFTER_WEIGHTS},
+        {
+            **AFTER_WEIGHTS,
+            **dict.fromkeys(("a4.threshold", "a4.changed", "a4.figures", "a4.closest"), NOTHING),
+            "a4.weights": "answers the same to every picture",
+            "a4.production": NOTHING,
+        },
+        stops="argmax of an empty sequence",
     ),
     Mutant(
         "weights: the bias forgotten",
