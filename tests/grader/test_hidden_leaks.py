@@ -38,8 +38,12 @@ WITHOUT_VLLM = Mutant(
         Edit("a6.measure", "", "rates = ..."),
     ),
 )
-#: How the models repeat what they are asked.
-WAYS = ("error", "exception", "shape", "value", "dtype", "number", "time")
+#: How the models repeat what they are asked: every way where a check takes a moment.
+WAYS = {
+    "a1": ("error", "exception", "shape", "value", "dtype", "time"),
+    "a3": ("error", "value"),
+    "a6": ("error", "number"),
+}
 #: What every repeated text begins with.
 MARK = "told-to-the-student"
 
@@ -142,8 +146,9 @@ def hostile(
     models.clear()
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("short", PROGRAMS)
+@pytest.mark.parametrize(
+    ("short", "way"), [(short, way) for short, ways in WAYS.items() for way in ways]
+)
 def test_a_hidden_variant_tells_students_nothing_of_an_answer(
     short: str, way: str, server: Triton, hostile: Callable[[str, str], Run]
 ) -> None:
