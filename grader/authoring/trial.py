@@ -313,7 +313,8 @@ def told(check: CheckResult) -> str:
 
 
 def _said(check: CheckResult) -> str:
-    return f"{check.id} {told(check)}"[:_SHOWN]
+    said = f"{check.status}: {check.found}" if check.found else told(check)
+    return f"{check.id} {said}"[:_SHOWN]
 
 
 def _constant(check: CheckResult) -> str:
