@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -11,10 +12,12 @@ import numpy as np
 from . import a1_facts as facts
 from .a1_answers import answered, ask, column, read, tolerance
 from .failure import Failure
-from .probe import Probe
+from .probe import Array, Probe
 
 #: Calls a network so often, each time for one of some texts, and returns the seconds of each call.
 Alone = Callable[[Sequence[str], int], list[float]]
+#: Returns the probabilities of each class for some texts.
+Truth = Callable[[Sequence[str]], Array]
 
 #: How often the times of a batch and of a single text are taken; the shortest of each counts. A
 #: busy machine needs more rounds until one of each is undisturbed: so many, in so many seconds.
@@ -100,6 +103,7 @@ def one_call(
     texts: Sequence[str],
     classes: Sequence[str],
     alone: Alone | None = None,
+    truth: Truth | None = None,
 ) -> float:
     """Fail unless the network is called once for a whole batch.
 
@@ -115,39 +119,55 @@ def one_call(
         classes: the labels of the checkpoint.
         alone: calls the same network for one text, on this machine. Its time counts in place of
             the server's, so that a model cannot rest when a text comes alone.
+        truth: the probabilities that the same network gives; by default what the model answers to
+            the texts in one request.
 
     Returns:
         The time of a text in a batch, as a share of the time of a text alone.
 
     Raises:
-        Failure: a text in a batch takes nearly as long as one alone.
+        Failure: a text in a batch takes nearly as long as one alone, or gets a wrong answer.
     """
     short = [text[:_CHARACTERS] for text in texts]
     ask(server, model, short, classes)
     server.counts(model)  # when it returns, all that was sent before is counted
-    single, batched, most = [], [], _SHARE
+    single: list[float] = []
+    batched: list[_Timed] = []
+    most = _SHARE
     deadline = time.monotonic() + _SECONDS
     for number in range(_MOST_ROUNDS):
+        # No text is asked for twice: a model may keep its answers.
+        fresh = [f"{number} {text}"[:_CHARACTERS] for text in short]
         if alone is None:
-            single.append(_seconds(server, model, [[short[number % len(short)]]]))
+            text = f"({number}) {short[number % len(short)]}"[:_CHARACTERS]
+            single.append(_timed(server, model, [text], classes).seconds)
             most = _SHARE_SERVED if min(single) >= _MANY_SECONDS else _SHARE_SERVED_QUICKLY
         else:
-            single += alone(short, _CALLS)
-        batched.append(_seconds(server, model, [[text] for text in short]))
+            single += alone(fresh, _CALLS)
+        batched.append(_timed(server, model, fresh, classes))
         if number + 1 < _ROUNDS:
             continue
-        if alone is not None and min(batched) <= most * min(single):
+        best = min(batched, key=lambda one: one.seconds)
+        if alone is not None and best.seconds <= most * min(single):
             single += alone(short, _LAST_CALLS)
-        share = min(batched) / max(min(single), 1e-9)
+        share = best.seconds / max(min(single), 1e-9)
         if share <= most or time.monotonic() > deadline:
             break
     if not share <= most:
         raise Failure(
-            f"{len(short)} texts at once took {1000 * min(batched):.3g} ms per text, and a text "
+            f"{len(short)} texts at once took {1000 * best.seconds:.3g} ms per text, and a text "
             f"alone {1000 * min(single):.3g} ms. With one call of the network for all, it is at "
             f"most {most:.0%} of that.",
             help="Collect the texts of all requests in one list first. After this loop, call "
             "tokenizer and network for the whole list.",
+        )
+    # What was fast must be right: a model could answer anything to a request like those above.
+    right = ask(server, model, best.texts, classes).table if truth is None else truth(best.texts)
+    if not np.abs(best.table - right).max() <= tolerance().allowed:
+        raise Failure(
+            f"{len(short)} texts were sent at once, each in a request of its own. Some of them got "
+            "other answers than at another time.",
+            help="The same text gets the same answer, whatever is beside it.",
         )
     return share
 
@@ -166,11 +186,24 @@ def times(network: Callable[[str], object], texts: Sequence[str], calls: int) ->
     return taken
 
 
-def _seconds(server: Probe, model: str, requests: Sequence[Sequence[str]]) -> float:
-    """The time in `execute` per text, for requests that are sent at once."""
-    sent = sum(map(len, requests))
+@dataclasses.dataclass(frozen=True)
+class _Timed:
+    """Texts, what the model has answered, and the time in `execute` per text."""
+
+    texts: list[str]
+    table: Array
+    seconds: float
+
+
+def _timed(server: Probe, model: str, texts: list[str], classes: Sequence[str]) -> _Timed:
+    """Send texts at once, each in a request of its own, and read how long they took.
+
+    All outputs are asked for: a model sees which ones a request wants.
+    """
+    sent = len(texts)
     before = _spent(server, model)
-    server.together(model, [column(texts) for texts in requests], outputs=[facts.LABEL])
+    requests = [column([text]) for text in texts]
+    outcomes = server.outcomes(model, requests, outputs=[*facts.OUTPUTS])
     deadline = time.monotonic() + 5
     while True:  # the server counts an execution a moment after it has answered
         after = _spent(server, model)
@@ -186,7 +219,9 @@ def _seconds(server: Probe, model: str, requests: Sequence[Sequence[str]]) -> fl
             help="Nobody else may send requests to the model meanwhile, nor may the model itself.",
         )
     nanoseconds = sum(spent - before.get(size, (0, 0))[1] for size, (_, spent) in after.items())
-    return nanoseconds / 1e9 / sent
+    answers = [read(model, answered(model, outcome), 1, classes) for outcome in outcomes]
+    table = np.concatenate([answer.table for answer in answers])
+    return _Timed(texts, table, nanoseconds / 1e9 / sent)
 
 
 def _spent(server: Probe, model: str) -> dict[int, tuple[int, int]]:

@@ -108,7 +108,7 @@ def greedy(server: Probe, me: str, model: str) -> None:
     loop.one_table(server, me, model, prompts[:8], [24, 4, 40, 12, 5, 30, 8, 20])
     loop.fills_context(server, me, model, prompts[:2])
     loop.share_steps(server, me, model, prompts[8:], 16)
-    loop.uses_cache(server, model, prompts, partial(loop.write, server, model))
+    loop.uses_cache(server, me, model, prompts, partial(loop.write, server, model))
 
 
 @define(
@@ -211,7 +211,7 @@ def stream(server: Probe, me: str, model: str) -> None:
         streamed.comes_at_once(server, me, model, prompts)
         streamed.stops(server, me, model, prompts[:6])
         streamed.refuses(server, model, bad, "a top_p of 7")
-        loop.uses_cache(server, model, prompts, partial(streamed.write, server, model))
+        loop.uses_cache(server, me, model, prompts, partial(streamed.write, server, model))
 
 
 @define(

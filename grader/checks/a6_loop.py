@@ -252,13 +252,15 @@ def fills_context(server: Probe, me: str, model: str, prompts: Sequence[str]) ->
         answers_of.greedy(me, prompt, answer, 40, which, _first_end(found, row))
 
 
-def write(server: Probe, model: str, prompt: str) -> None:
+def write(server: Probe, model: str, prompt: str) -> Written:
     """Ask `chat` for the likeliest tokens that follow on a long prompt."""
-    answers_of.ask(server, model, [prompt], [{"temperature": 0, "max_tokens": STEPS}])
+    wanted = [{"temperature": 0, "max_tokens": STEPS}]
+    (answer,) = answers_of.ask(server, model, [prompt], wanted)
+    return answer
 
 
 def uses_cache(
-    server: Probe, model: str, prompts: Sequence[str], answer: Callable[[str], None]
+    server: Probe, me: str, model: str, prompts: Sequence[str], answer: Callable[[str], Written]
 ) -> None:
     """Fail unless a step computes only the new token: seen from the time that llama_step takes.
 
@@ -267,6 +269,7 @@ def uses_cache(
 
     Args:
         server: the check's probe.
+        me: the student's id.
         model: the model's name.
         prompts: of which long ones are made, one for each try: an answer may end by itself.
         answer: asks the model for an answer of `STEPS` tokens at most.
@@ -277,11 +280,21 @@ def uses_cache(
         text = prompt
         while len(facts.tokenizer().encode(text).ids) < _LONG:
             text += " " + prompt
-        ask_whole = partial(server.infer, facts.STEP, first_step([text]), outputs=["logits"])
+        inputs = first_step([text])
+
+        def ask_whole(inputs: dict[str, Array] = inputs) -> int:
+            server.infer(facts.STEP, inputs, outputs=["logits"])
+            return 1
+
+        def steps(text: str = text) -> int:
+            written = answer(text)  # a wrong answer may be had without these steps
+            answers_of.greedy(me, text, written, STEPS, "the answer to a long prompt")
+            return answers_of.steps_of(written)
+
         for _ in range(_OFTEN):
             long = _mean_step(server, ask_whole)
             longs += [long] if long is not None and long > _MEASURABLE else []
-        short = _mean_step(server, partial(answer, text), _LEAST)
+        short = _mean_step(server, steps, _LEAST)
         shorts += [short] if short is not None else []
         if not longs or len(shorts) < _ENOUGH:
             continue
@@ -299,14 +312,20 @@ def uses_cache(
         )
 
 
-def _mean_step(server: Probe, work: Callable[[], object], least: int = 1) -> float | None:
-    """The mean seconds of a step of llama_step during some work; None if there were too few."""
+def _mean_step(server: Probe, work: Callable[[], int], least: int = 1) -> float | None:
+    """The mean seconds of a step of llama_step during some work; None if there were too few.
+
+    `work` returns how many steps it needs. Those that were computed beyond that add their time, and
+    do not count: else short ones that nobody needs would make the mean smaller.
+    """
     count, spent = _computed(server)
-    work()
+    needed = work()
+    if needed < least:
+        return None
     for _ in range(20):  # the server counts a request a moment after it has answered
         more, took = _computed(server)
         if more - count >= least:
-            return (took - spent) / (more - count)
+            return (took - spent) / min(more - count, needed)
         time.sleep(0.05)
     return None
 

@@ -281,9 +281,11 @@ def _begun(whole: Written, number: int) -> list[str]:
     return [whole.text[-3:] + "§"]
 
 
-def write(server: Probe, model: str, prompt: str) -> None:
+def write(server: Probe, model: str, prompt: str) -> Written:
     """Ask for the likeliest tokens that follow on a long prompt."""
-    pieces(server, model, [(prompt, {"temperature": 0, "max_tokens": loop.STEPS})])
+    wanted = {"temperature": 0, "max_tokens": loop.STEPS}
+    ((answer, _),) = pieces(server, model, [(prompt, wanted)])
+    return answer
 
 
 def refuses(server: Probe, model: str, bad: Mapping[str, Any], what: str) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -76,7 +77,7 @@ class Settings:
 def key(work: Path, assignment: str, settings: Settings) -> str:
     """The hash of everything that a result depends on, as 64 hexadecimal digits.
 
-    These are: the submission's files, the released notebook, the settings, and the files of the
+    These are: the submission's files and folders, the released notebook, the settings, and the files of the
     course that decide this assignment's marks (course_files.py): its checks, the vocabulary that
     they use, the grading core and the pinned packages. So a new assignment, a plot or a page gives
     no result another key.
@@ -306,10 +307,20 @@ def _protection() -> str:
 
 
 def _files(folder: Path) -> Iterable[tuple[str, str]]:
-    """The regular files of a submission: relative name and hash, in order of their names."""
-    for path in assignments.files(folder):
-        if path.is_file() and not path.is_symlink():
-            yield path.relative_to(folder).as_posix(), _hash(path)
+    """What a submission consists of: relative name and hash, in order of the names.
+
+    Folders count, too: Triton takes an empty one in a model's folder for a version. And so does
+    whether a file may be executed. Both reach the sandbox, so both can decide a result.
+    """
+    for path in assignments.files(folder, folders=True):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            continue
+        if path.is_dir():
+            yield name, "folder"
+        elif path.is_file():
+            run = " may run" if path.stat().st_mode & stat.S_IXUSR else ""
+            yield name, f"{_hash(path)}{run}"
 
 
 def _begins(path: Path, start: bytes) -> bool:

@@ -1,5 +1,9 @@
 """The cgroup of a sandbox, if this account may make one: the kernel limits processes and memory.
 
+It also shares the processor fairly there: two sandboxes get the same time, however many processes
+each of them has. Otherwise 200 busy processes of one submission would take the time of another one
+that is graded beside it, until that one's limits are over.
+
 Only in such a group does the kernel count all memory that a sandbox causes: of its processes, of
 its folders in memory, and of the kernel itself (page tables, socket buffers, pipes, locks). It also
 limits the number of processes however fast they are made. limits.py says what remains without one.
@@ -30,9 +34,13 @@ from typing import Literal
 
 from . import systemd
 
-Controller = Literal["pids", "memory"]
+Controller = Literal["pids", "memory", "cpu"]
 
-_CONTROLLERS: tuple[Controller, ...] = ("pids", "memory")
+_LIMITING: tuple[Controller, ...] = ("pids", "memory")
+#: It needs no setting: groups that lie side by side have the same weight. Where it is missing, the
+#: others count all the same.
+_SHARING: Controller = "cpu"
+_CONTROLLERS = (*_LIMITING, _SHARING)
 _PREFIX = "workbook-sandbox-"
 _MOUNT = Path("/sys/fs/cgroup")
 #: Where a sandbox that makes others sees its own group.
@@ -173,12 +181,18 @@ def make(processes: int, memory_bytes: int, *, nesting: bool = False) -> Group |
                 return None
         else:
             made[controller] = folder
-    return Group(made, unified=parents.unified, nesting=nesting) if made else None
+    if made.keys() <= {_SHARING}:  # nothing is limited: the supervisor has to count
+        for folder in made.values():
+            _removed(folder)
+        return None
+    return Group(made, unified=parents.unified, nesting=nesting)
 
 
 def _limit(
     folder: Path, controller: Controller, processes: int, memory_bytes: int, *, unified: bool
 ) -> None:
+    if controller == "cpu":
+        return
     if controller == "pids":
         (folder / "pids.max").write_text(f"{processes}\n")
     elif unified:
@@ -209,7 +223,7 @@ def _parents() -> _Parents | None:
     if folders:
         return _Parents(folders, unified=False)
     own = _own_unified()
-    return None if own is None else _Parents(dict.fromkeys(_CONTROLLERS, own), unified=True)
+    return None if own is None else _Parents(dict.fromkeys(_LIMITING, own), unified=True)
 
 
 _lock = threading.Lock()
@@ -225,7 +239,7 @@ def _own_unified() -> Path | None:
         if folder.name == _LEAF and _limits_below(folder.parent):
             return folder.parent  # this process or its parent has been here before
         if not (folder / "cgroup.type").exists():  # the machine's root group may have processes
-            return folder if _limits_below(folder) or _enabled(folder) else None
+            return folder if _enabled(folder) else None
         if os.getpid() in _asked:
             return None
         _asked.add(os.getpid())
@@ -250,15 +264,16 @@ def _prepare(folder: Path) -> None:
 
 
 def _enabled(folder: Path) -> bool:
-    with contextlib.suppress(OSError):
-        wanted = " ".join(f"+{name}" for name in _CONTROLLERS)
-        (folder / "cgroup.subtree_control").write_text(wanted)
+    for names in (_LIMITING, (_SHARING,)):  # a line that names one that is missing has no effect
+        with contextlib.suppress(OSError):
+            wanted = " ".join(f"+{name}" for name in names)
+            (folder / "cgroup.subtree_control").write_text(wanted)
     return _limits_below(folder)
 
 
 def _limits_below(folder: Path) -> bool:
     try:
-        return set(_CONTROLLERS) <= set((folder / "cgroup.subtree_control").read_text().split())
+        return set(_LIMITING) <= set((folder / "cgroup.subtree_control").read_text().split())
     except OSError:
         return False
 

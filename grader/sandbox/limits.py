@@ -12,6 +12,10 @@ sockets, and of TCP what the whole machine allows), shared memory that no proces
 moment, file locks, and what is used and given back within 0.1 s. `sandbox.protection()` says which
 of the two it is.
 
+Without a group with the controller `cpu`, the processor is shared by the number of processes: a
+submission that starts hundreds of busy ones slows those beside it down, as long as its own limits
+let it. Where such a class is to be graded, grade it as root or in a container, or with one worker.
+
 With or without a group, two submissions that run at the same time can measure each other's load
 (processor, page cache, /proc/stat), and so could signal each other slowly.
 """

@@ -270,7 +270,7 @@ def secret_batches(server: Probe, me: str, model: str) -> None:
     sizes = [*server.rng.permutation([1, 2, 3, 4, 6, 7, 9]).tolist()]
     mixed_sizes(server, model, texts, sizes, classes)
     network = reference(server, model)
-    one_call(server, model, texts, classes, alone=network.seconds)
+    one_call(server, model, texts, classes, alone=network.seconds, truth=network)
 
 
 @hidden(
