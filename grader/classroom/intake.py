@@ -116,7 +116,7 @@ def take(
             todo="Make the folder and put one zip or folder per student into it.",
         )
     whose = owners.Owners(classroom, assignments)
-    run = _Run(classroom, assignments, assumed)
+    run = _Run(classroom, assignments, assumed, whose)
     for path in classroom.submitted.glob(f"{_TAKING}*"):  # of a run that was killed
         shutil.rmtree(path, ignore_errors=True)
     stated, faults = worksheet.handed_in(inbox, deadlines.timezone(classroom))
@@ -170,11 +170,17 @@ class _Run:
         classroom: where submissions are copied to.
         assignments: those that may have been handed in.
         assumed: the assignment of what cannot be read, where nothing else says it.
+        whose: finds the students.
     """
 
     def __init__(
-        self, classroom: Classroom, assignments: Sequence[Assignment], assumed: Assignment | None
+        self,
+        classroom: Classroom,
+        assignments: Sequence[Assignment],
+        assumed: Assignment | None,
+        whose: owners.Owners,
     ) -> None:
+        self._whose = whose
         self.reports: list[Reported] = []
         self._classroom = classroom
         self._assignments = assignments
@@ -208,10 +214,41 @@ class _Run:
                     for arrival, look in looks
                     if name in look.folders
                 ]
-                if good:
+                if good := self._of_one(student, good):
                     for arrival, _ in good:
                         self._siblings.setdefault(arrival.download, Counter())[name] += 1
                     self._choose(student, assignment, good, Path(scratch))
+
+    def _of_one(
+        self, student: str, good: list[tuple[Arrival, _Look]]
+    ) -> list[tuple[Arrival, _Look]]:
+        """Without what may be of somebody else, who has this student's name in the same system.
+
+        In many systems everybody chooses the name that is shown. Two numbers in one download are
+        two people. Where the class list does not say which number is the student's, nobody's work
+        is taken: else the later one would take the other one's place.
+        """
+        numbers: dict[tuple[str, str], set[str]] = {}
+        for arrival, _ in good:
+            if arrival.system in ("canvas", "moodle"):
+                numbers.setdefault((arrival.system, arrival.download), set()).add(arrival.number)
+        kept = []
+        for arrival, look in good:
+            several = numbers.get((arrival.system, arrival.download), set())
+            known = several & self._whose.numbers(student, arrival.system)
+            if len(several) < 2 or known == {arrival.number}:
+                kept.append((arrival, look))
+                continue
+            listed = ", ".join(sorted(several)[:5])
+            self.reports.append(
+                owners.not_graded(
+                    arrival,
+                    f"{len(several)} people there have the name of {student}: {listed} in "
+                    f"{arrival.system}. Find out who each is. Name {student}'s by the id, such as "
+                    f"{student}.zip, or write the number into the class list.",
+                )
+            )
+        return kept
 
     def refuse(self) -> None:
         """Write down what cannot be read, once it is clear of which assignment it is."""

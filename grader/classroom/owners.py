@@ -36,6 +36,10 @@ class Owners:
         """Whether a name is that of a student in the class list."""
         return bool(self._whose(Arrival(path=Path(), source="", name=name)))
 
+    def numbers(self, student: str, system: str) -> set[str]:
+        """The numbers that a system gives to a student, as far as the class list says them."""
+        return set() if self._roster is None else self._roster.numbers(student, system)
+
     def students(self, come: Iterable[Arrival]) -> tuple[dict[str, list[Arrival]], list[Reported]]:
         """The arrivals of each student, by nbgrader's id; and what is nobody's."""
         found: dict[str, list[Arrival]] = {}

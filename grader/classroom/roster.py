@@ -109,6 +109,14 @@ class Roster:
                 return found
         return self._moodle.get(number, []) if system == "moodle" else []
 
+    def numbers(self, id: str, system: str) -> set[str]:
+        """The numbers that a system gives to a student, as far as the list says them.
+
+        Example: `roster.numbers("anna", "canvas") == {"4711"}`.
+        """
+        index = {"canvas": self._canvas, "moodle": self._moodle}.get(system, {})
+        return {number for number, found in index.items() if any(one.id == id for one in found)}
+
     def without(self, present: Iterable[str]) -> list[Student]:
         """The students who are not among these ids: those without a submission.
 

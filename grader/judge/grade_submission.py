@@ -77,10 +77,10 @@ class Settings:
 def key(work: Path, assignment: str, settings: Settings) -> str:
     """The hash of everything that a result depends on, as 64 hexadecimal digits.
 
-    These are: the submission's files and folders, the released notebook, the settings, and the files of the
-    course that decide this assignment's marks (course_files.py): its checks, the vocabulary that
-    they use, the grading core and the pinned packages. So a new assignment, a plot or a page gives
-    no result another key.
+    These are: the submission's files and folders, the released notebook, the settings, and the
+    files of the course that decide this assignment's marks (course_files.py): its checks, the
+    vocabulary that they use, the grading core and the pinned packages. So a new assignment, a plot
+    or a page gives no result another key.
 
     Args:
         work: the submission's folder.
