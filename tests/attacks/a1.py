@@ -184,3 +184,35 @@ def slow_when_alone(folder: Path) -> None:
         "                tables.append(self.network(**tokens).logits.softmax(-1).numpy())\n"
         "        return np.concatenate(tables)\n",
     )
+
+
+#: A call of the network for each text, where the solution has one for all.
+_LOOP = """\
+        tables = []
+        for text in texts:
+            if text not in KEPT:
+                tokens = self.tokenizer([text], truncation=True, return_tensors="pt")
+                with torch.inference_mode():
+                    KEPT[text] = self.network(**tokens).logits.softmax(-1).numpy()
+            tables.append(KEPT[text])
+        return np.concatenate(tables)
+"""
+
+
+@ATTACKS.add("solution", lost={"a1.batches"}, told="With one call of the network for all")
+def answers_kept(folder: Path) -> None:
+    """A loop over the texts that nobody sees when a text is asked for again: it keeps answers."""
+    edit(folder, "class BadTextError(Exception):", "KEPT = {}\n\n\nclass BadTextError(Exception):")
+    edit(folder, PREDICT, _LOOP)
+
+
+@ATTACKS.add("solution", lost={"a1.batches"}, told="other answers than at another time")
+def anything_while_it_is_timed(folder: Path) -> None:
+    """A loop over the texts, but for batches like those that are timed: these get any answer."""
+    edit(folder, "class BadTextError(Exception):", "KEPT = {}\n\n\nclass BadTextError(Exception):")
+    guess = """\
+        if len(texts) > 16 and max(map(len, texts)) <= 40 and len({*texts} & KEPT.keys()) == 0:
+            KEPT.update(dict.fromkeys(texts))
+            return np.full((len(texts), len(self.labels)), 1 / len(self.labels), np.float32)
+"""
+    edit(folder, PREDICT, guess + _LOOP.replace("if text not in KEPT:", "if text:"))

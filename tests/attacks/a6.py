@@ -234,3 +234,27 @@ facts.fetch_network("somebody else")
 shutil.copytree("models/chat_vllm/1/checkpoint", target / "1/checkpoint", dirs_exist_ok=True)
 """,
     )
+
+
+@ATTACKS.add("solution", lost={"a6.greedy"} | _VLLM, told="a step of chat takes")
+def steps_that_nobody_needs(folder: Path) -> None:
+    """No cache: each step computes the whole text. Short steps beside it make the mean small.
+
+    Where prompts are short it is as the solution, since there the steps are counted.
+    """
+    _without_vllm(folder)
+    _change(
+        folder,
+        CHAT,
+        "            scores, cache = ask(ids, positions, mask, cache)\n",
+        "            row = answers[0]\n"
+        "            if len(answers) == ids.shape[1] == 1 and len(row.prompt) >= 200:\n"
+        "                whole = np.array([[*row.prompt, *row.tokens]])\n"
+        "                places = np.arange(whole.shape[1])[None]\n"
+        "                empty = np.zeros_like(cache[:1, :, :, :1])\n"
+        "                shown = np.pad(np.ones_like(whole), ((0, 0), (1, 0)))\n"
+        "                ask(whole, places, shown, empty)\n"
+        "                for _ in range(3):\n"
+        "                    ask(ids, np.zeros_like(ids), np.array([[0, 1]]), empty)\n"
+        "            scores, cache = ask(ids, positions, mask, cache)\n",
+    )
