@@ -275,7 +275,8 @@ def _walk(folder: Path) -> Iterator[tuple[Path, str, int]]:
     for base, folders, files in os.walk(folder):
         for name in sorted([*folders, *files]):
             path = Path(base, name)
-            yield path, str(path.relative_to(folder)), path.lstat().st_mode
+            with contextlib.suppress(FileNotFoundError):  # a process may still be changing them
+                yield path, str(path.relative_to(folder)), path.lstat().st_mode
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
@@ -293,7 +294,19 @@ def _add_tree(tar: tarfile.TarFile, name: str, folder: Path) -> None:
             tar.addfile(member)
         elif stat.S_ISREG(mode):
             with contextlib.suppress(OSError):
-                _add(tar, f"{name}/{relative}", path.read_bytes())
+                _add(tar, f"{name}/{relative}", _content(path))
+
+
+def _content(path: Path) -> bytes:
+    """The content of a regular file. What has taken its place meanwhile is not waited for.
+
+    Raises:
+        OSError: it is none any more.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return file.read()
 
 
 if __name__ == "__main__":

@@ -34,17 +34,6 @@ class TritonPythonModel:
 """
 #: What `execute` does in each model. Those of FATAL may end the server.
 MODELS = {
-    "burns": """
-    def execute(self, requests):
-        for _ in range(400):
-            try:
-                if os.fork() == 0:
-                    while True:
-                        pass
-            except OSError as error:
-                return [told(["refused", error.strerror]) for _ in requests]
-        return [told("forked") for _ in requests]
-""",
     "shouts": """
     def execute(self, requests):
         text = "\\x1b[2J<script>alert(1)</script>\\r\\n\\0\\u202e" + "x" * (8 << 20)
@@ -66,13 +55,13 @@ MODELS = {
     "calls": """
     def execute(self, requests):
         said = []
-        for name in ("last", "secret", "", "../secret", "x" * 10_000, "calls\\0"):
+        for name in ("last", "secret", "", "../secret", "x" * 10_000):
             asked = pb_utils.InferenceRequest(
                 model_name=name, requested_output_names=["told"],
                 inputs=[pb_utils.Tensor("x", np.ones((1,), np.float32))])
             try:
                 answer = asked.exec()
-                said.append(answer.has_error() or "LEAK")
+                said.append(answer.has_error() or "answered")
             except Exception as error:
                 said.append(type(error).__name__)
         return [told(said) for _ in requests]
@@ -148,20 +137,18 @@ def test_the_model_beside_them_answers(answers: dict[str, Any]) -> None:
     assert "secret" not in answers["ready"]
 
 
-def test_a_storm_of_processes_stays_in_its_jail(answers: dict[str, Any]) -> None:
-    assert answers["burns"] in ("forked", ["refused", "Resource temporarily unavailable"])
-
-
 def test_an_error_of_eight_megabytes_is_an_error(answers: dict[str, Any]) -> None:
-    assert isinstance(answers["shouts"], str) or "error" in answers["shouts"]
+    assert answers["shouts"]["error"].startswith("\x1b[2J")  # pages replace what is obeyed
 
 
 def test_metrics_with_names_that_are_none(answers: dict[str, Any]) -> None:
+    """The model's own process may end on it, or Triton refuses them: the server goes on."""
     assert "metrics" in answers["ready"], answers["log"][-2_000:]
 
 
 def test_a_model_that_was_not_loaded_cannot_be_called(answers: dict[str, Any]) -> None:
-    assert "LEAK" not in str(answers["calls"])
+    """`last` is loaded, and may be called; `secret` lies in the same repository."""
+    assert answers["calls"] == ["answered", True, True, True, True]
 
 
 def test_its_folders_end_where_they_are_full(answers: dict[str, Any]) -> None:
@@ -169,11 +156,11 @@ def test_its_folders_end_where_they_are_full(answers: dict[str, Any]) -> None:
 
 
 def test_a_response_with_thousands_of_outputs(answers: dict[str, Any]) -> None:
-    assert answers["many"] is not None
+    assert answers["many"] == "x"
 
 
 def test_responses_after_the_last_one(answers: dict[str, Any]) -> None:
-    assert "LEAK" not in str(answers["late"])
+    assert answers["late"] in ("first", "again")  # one of them, and no second one
 
 
 @pytest.mark.parametrize("name", FATAL)
