@@ -42,6 +42,10 @@ class ServerError(WorkbookError):
     """The server could not be found, assembled, started, reached or stopped."""
 
 
+class StillLoading(ServerError):
+    """A model was not ready in time. The server goes on loading it."""
+
+
 class RepositoryError(WorkbookError):
     """A model folder, a name or a path is not allowed in the repository."""
 

@@ -53,7 +53,7 @@ def names(folder: Path) -> list[str]:
         raise RepositoryError("The model repository is not a folder.", where=str(folder))
     models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
     models = [p for p in models if model_folder.versions(p) and not zoo.repository.lacking(p)]
-    return [p.name for p in sorted(models, key=_is_ensemble)]
+    return [p.name for p in sorted(models, key=is_ensemble)]
 
 
 def ensure(*models: str) -> Server:
@@ -115,7 +115,7 @@ def load_all(
     """
     errors: dict[str, WorkbookError] = {}
     wanted = sorted(models, key=_turn)
-    ensembles = [name for name in wanted if _is_ensemble(server.repository / name)]
+    ensembles = [name for name in wanted if is_ensemble(server.repository / name)]
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         for group in ([name for name in wanted if name not in ensembles], ensembles):
@@ -164,16 +164,19 @@ def _status(server: Server) -> Iterator[ModelStatus]:
         yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
 
 
-def load(server: Server, name: str) -> WorkbookError | None:
+def load(server: Server, name: str, timeout: float = 300.0) -> WorkbookError | None:
     """Load one model; returns the error where it does not load.
 
-    if (error := all_models.load(server, "digits_onnx")) is not None:
-        print(error)
+        if (error := all_models.load(server, "digits_onnx")) is not None:
+            print(error)
+
+    Args:
+        timeout: seconds to wait for it.
     """
     try:
         model_folder.check_inside(server.repository, name)
         model_folder.precompile(server.repository / name)
-        server.load(name)
+        server.load(name, timeout=timeout)
     except WorkbookError as error:
         return error
     return None
@@ -184,7 +187,8 @@ def _turn(name: str) -> int:
     return first.index(name) if name in first else len(first)
 
 
-def _is_ensemble(folder: Path) -> bool:
+def is_ensemble(folder: Path) -> bool:
+    """Whether a model's folder has the config of an ensemble."""
     try:
         text = (folder / "config.pbtxt").read_text(encoding="utf-8", errors="replace")
     except OSError:
