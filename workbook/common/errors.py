@@ -83,4 +83,10 @@ class LoadError(Refusal):
 
 
 class RequestError(Refusal):
-    """The server or the client library refused a request, or the connection failed."""
+    """The server or the client library refused a request, or the connection failed.
+
+    Attributes:
+        status: the HTTP status of the server's answer, where it is known.
+    """
+
+    status: int | None = None

@@ -23,7 +23,7 @@ import httpx
 
 from .. import zoo
 from ..common.errors import RequestError, ServerError, WorkbookError
-from ..server import Server
+from ..server import Server, restart
 from . import tokenizer
 from .tokenizer import Turn
 
@@ -64,9 +64,16 @@ def check(server: Server, model: str) -> dict[str, Any]:
     """The configuration of a language model that is ready.
 
     Raises:
+        ServerError: the model is being loaded.
         WorkbookError: the server has no such model, it is not ready, or it is no language model.
     """
     known = language_models(server)
+    if model not in known and _is_coming(server, model):
+        raise ServerError(
+            f"{model} is still loading.",
+            where=server.url,
+            todo="Ask again when `workbook status` shows that it is READY.",
+        )
     if not known:
         check_any(server)
     if model not in known:
@@ -143,7 +150,7 @@ def stream(
     try:
         with httpx.stream("POST", url, json=body, timeout=None, trust_env=False) as answer:
             for line in answer.iter_lines():
-                yield from _pieces(model, line)
+                yield from _pieces(model, line, answer.status_code)
     except httpx.HTTPError as error:
         raise _unreachable(server, error) from None
 
@@ -162,7 +169,7 @@ async def astream(
             client.stream("POST", url, json=body) as answer,
         ):
             async for line in answer.aiter_lines():
-                for piece in _pieces(model, line):
+                for piece in _pieces(model, line, answer.status_code):
                     yield piece
     except httpx.HTTPError as error:
         raise _unreachable(server, error) from None
@@ -192,7 +199,7 @@ def _request(
     }
 
 
-def _pieces(model: str, line: str) -> Iterator[dict[str, Any]]:
+def _pieces(model: str, line: str, status: int) -> Iterator[dict[str, Any]]:
     """The JSON in a line of the stream, if there is one.
 
     Raises:
@@ -204,7 +211,9 @@ def _pieces(model: str, line: str) -> Iterator[dict[str, Any]]:
     found = cast(dict[str, Any], json.loads(text))
     if "error" in found:
         message = str(found["error"])
-        raise RequestError(f"{model} did not answer.", model=model, message=message)
+        refusal = RequestError(f"{model} did not answer.", model=model, message=message)
+        refusal.status = status
+        raise refusal
     yield found
 
 
@@ -214,6 +223,14 @@ def _unreachable(server: Server, error: httpx.HTTPError) -> ServerError:
         where=server.url,
         todo="`workbook status` says whether it runs; its log says why it ended.",
     )
+
+
+def _is_coming(server: Server, model: str) -> bool:
+    """Whether a model is being loaded, or will be, since the server was started again."""
+    if any(m.get("state") == "LOADING" for m in server.index() if m["name"] == model):
+        return True
+    progress = restart.progress(server)
+    return progress is not None and model in progress.waiting
 
 
 def _is_built(folder: Path) -> bool:

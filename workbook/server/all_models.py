@@ -15,6 +15,7 @@ from .deploy import is_stand_in
 from .find_server import connect
 from .which_repository import MARKER
 
+LOAD_TIMEOUT = 300.0  # seconds for one model
 AT_ONCE = 3  # loads at the same time, of which some wait for packages that others import
 
 
@@ -164,19 +165,19 @@ def _status(server: Server) -> Iterator[ModelStatus]:
         yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
 
 
-def load(server: Server, name: str, timeout: float = 300.0) -> WorkbookError | None:
+def load(server: Server, name: str, timeout: float | None = None) -> WorkbookError | None:
     """Load one model; returns the error where it does not load.
 
         if (error := all_models.load(server, "digits_onnx")) is not None:
             print(error)
 
     Args:
-        timeout: seconds to wait for it.
+        timeout: seconds to wait for it; by default LOAD_TIMEOUT.
     """
     try:
         model_folder.check_inside(server.repository, name)
         model_folder.precompile(server.repository / name)
-        server.load(name, timeout=timeout)
+        server.load(name, timeout=LOAD_TIMEOUT if timeout is None else timeout)
     except WorkbookError as error:
         return error
     return None

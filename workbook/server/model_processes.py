@@ -85,6 +85,25 @@ def older(server: Server, index: Sequence[Mapping[str, Any]]) -> list[ModelProce
     return [p for p in found if p.pid not in serving and p.model not in loading]
 
 
+def sentences(server: Server) -> list[str]:
+    """A sentence for each model of which processes of older copies are left."""
+    index = server.index()
+    ready = {entry["name"] for entry in index if entry.get("state") == "READY"}
+    left: dict[str, list[str]] = {}
+    for process in older(server, index):
+        left.setdefault(process.model, []).append(str(process.pid))
+    return [
+        (
+            f"An older copy of {model} is still there: process {', '.join(pids)}. It goes when its "
+            f"requests have been answered. If they never are, `kill -9 {' '.join(pids)}` ends it."
+            if model in ready
+            else f"{model} is unloading: process {', '.join(pids)}. It goes when its requests have "
+            f"been answered. If they never are, `workbook undeploy {model} --now` ends it."
+        )
+        for model, pids in left.items()
+    ]
+
+
 def end(server: Server, model: str, timeout: float = 60.0) -> list[ModelProcess]:
     """End the processes of a model that is unloading, so that it is unloaded at once.
 

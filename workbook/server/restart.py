@@ -1,10 +1,10 @@
 """A server that its guard has started again: load the models that it had, and say how far that is.
 
 The guard (guard.py) starts `python -m workbook.server.restart ORDERS.json` beside such a server.
-With the model control mode "explicit" the server has started without models and answers at once. This process
-loads its models behind, in the order in which they were ready before; ensembles come last. A model
-that is ready meanwhile, or that was unloaded meanwhile, is left alone. A model that had been loaded
-with a config in the request comes back with the config of its folder.
+With the model control mode "explicit" the server has started without models and answers at once.
+This process loads its models behind, in the order in which they were ready before; ensembles come
+last. A model that is ready meanwhile, or that was unloaded meanwhile, is left alone. A model that
+had been loaded with a config in the request comes back with the config of its folder.
 
 In the file `loading` of the run folder stand the models that are being loaded: "+NAME" is a
 begin, "-NAME" an end. If the server ends meanwhile, the next process reads there which models were
@@ -53,11 +53,12 @@ class Progress:
     loaded: int
     waiting: tuple[str, ...]
 
+    def models(self) -> str:
+        """A sentence on its models."""
+        return f"{self.loaded} of {self.loaded + len(self.waiting)} models are loaded."
+
     def __str__(self) -> str:
-        return (
-            f"The server has ended ({self.why}) and is being started again: {self.loaded} of "
-            f"{self.loaded + len(self.waiting)} models are loaded."
-        )
+        return f"The server has ended ({self.why}) and is being started again: {self.models()}"
 
 
 def progress(server: Server) -> Progress | None:

@@ -12,11 +12,10 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
-from ...common.errors import RequestError, WorkbookError
+from ...common.errors import WorkbookError
 from ...server import Server
 from .. import chat, tokenizer
-from . import logprobs
-from .errors import described
+from . import errors, logprobs
 from .fields import Chat, Question
 
 #: What the status of an answer is whose client has left (nginx has made it up).
@@ -162,8 +161,7 @@ class Answer:
                     yield self._chunk({**self._choice(number, None, found, at), **content})
                 following = await anext(pieces, None)
         except WorkbookError as error:
-            message = error.message if isinstance(error, RequestError) else error.what
-            yield _event({"error": described(message)})
+            yield _event({"error": errors.of(error)})
             return
         options = self._question.stream_options
         if options is not None and options.include_usage:
