@@ -190,7 +190,8 @@ def _request(
 ) -> tuple[str, dict[str, Any]]:
     """The address and the body of a request that is answered piece by piece."""
     inputs = {entry["name"] for entry in check(server, model)["input"]}
-    extras = ["stream", "return_finish_reason", "return_num_output_tokens"]
+    counts = ("return_num_input_tokens", "return_num_output_tokens")
+    extras = ["stream", "return_finish_reason", *counts]
     extras += [LOGPROBS] if "logprobs" in parameters else []
     return f"{server.url}/v2/models/{quote(model, safe='')}/generate_stream", {
         "text_input": text,

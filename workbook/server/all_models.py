@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from .. import zoo
 from ..common.errors import RepositoryError, ServerError, WorkbookError
-from . import model_folder
+from . import endings, model_folder
 from .connection import Server
 from .deploy import is_stand_in
 from .find_server import connect
@@ -30,7 +30,8 @@ class ModelStatus:
         versions: state by version number, for the versions that the server has touched.
         backend: as the server's configuration names it; empty where it is not loaded.
         stand_in: whether one of this course's stand-ins serves it; None where it is not loaded.
-        reason: the server's message why it is unavailable; empty where it is available.
+        reason: the server's message why it is unavailable, or why it does not use a changed config
+            (control mode poll); else empty.
     """
 
     name: str
@@ -139,17 +140,21 @@ def status(server: Server) -> list[ModelStatus]:
 
 def _status(server: Server) -> Iterator[ModelStatus]:
     coming = zoo.building(server.repository)
+    refused = endings.refused_configs(server.log_text()) if server.control == "poll" else {}
     entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}
     for entry in server.index():
         if not entry["name"].startswith((".", MARKER)):
             entries.setdefault(entry["name"], []).append(entry)
-    for name, versions in sorted(entries.items()):
+    for name, listed in sorted(entries.items()):
+        versions = [v for v in listed if not _is_gone(server, name, v)]
         states = {
             int(v["version"]): v.get("state", "")
             for v in versions
             if v.get("version", "").isdecimal()
         }
         reasons = [v["reason"] for v in versions if v.get("reason") not in (None, "", "unloaded")]
+        if name in refused and (server.repository / name).is_dir():
+            reasons.append(f"The changed config is not used: {refused[name]}")
         backend, stand_in = "", None
         if "READY" in states.values():
             config = server.config(name)
@@ -163,6 +168,18 @@ def _status(server: Server) -> Iterator[ModelStatus]:
             if state == "not loaded":
                 state = coming.get(name, state)
         yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
+
+
+def _is_gone(server: Server, name: str, entry: Mapping[str, str]) -> bool:
+    """Whether a version in the index has failed, and has no folder any more.
+
+    The index keeps such a version as long as the model has others. It is known of servers of this
+    checkout only.
+    """
+    folder = server.repository / name
+    has_failed = entry.get("state") == "UNAVAILABLE" and entry.get("version", "").isdecimal()
+    ours = server.log is not None and folder.is_dir()
+    return has_failed and ours and not (folder / entry["version"]).is_dir()
 
 
 def load(server: Server, name: str, timeout: float | None = None) -> WorkbookError | None:

@@ -1,4 +1,5 @@
-"""What a server's log says of processes that have ended by themselves: its own, and its models'."""
+"""What a server's log says that no endpoint does: which processes have ended by themselves, the
+server's own and its models', and which configs a server in poll mode refuses."""
 
 from __future__ import annotations
 
@@ -18,6 +19,13 @@ _MODEL = re.compile(
 _UNLOADED = re.compile(r"Model '(.+?)' is unloaded: (.+)\"$", re.MULTILINE)
 _SERVER = re.compile(rf"^{ENDED}(?P<how>.+?), at (?P<at>\S+)\. It is started again", re.MULTILINE)
 _NOT_AGAIN = re.compile(rf"^{NOT_AGAIN}(.+?): (.+)$", re.MULTILINE)
+#: A poll that refuses a folder, after the line of the parser; or the begin of a load.
+_POLLED = re.compile(
+    r"(?:Error parsing text-format inference\.ModelConfig: (?P<parsed>.+)\n)?"
+    r".*\"(?:Poll failed for model directory '(?P<refused>.+?)': (?P<why>.+)"
+    r"|loading: (?P<loading>.+?):\d+)\"$",
+    re.MULTILINE,
+)
 _LOADED = re.compile(r"\bsuccessfully loaded '(.+?)'\"?$", re.MULTILINE)
 
 
@@ -55,6 +63,18 @@ def started_again(log: str) -> str | None:
 def loaded(log: str) -> set[str]:
     """The models that the server has loaded since it was started the last time."""
     return set(_LOADED.findall(log, max(log.rfind(f"\n{ENDED}"), 0)))
+
+
+def refused_configs(log: str) -> dict[str, str]:
+    """By model why the server has refused its folder at the last poll (control mode poll)."""
+    found: dict[str, str] = {}
+    for match in _POLLED.finditer(log):
+        if (model := match["refused"]) is not None:
+            parsed = match["parsed"]
+            found[model] = f"config.pbtxt, {parsed}" if parsed else match["why"]
+        else:
+            found.pop(match["loading"], None)
+    return found
 
 
 def _counted(ends: Iterable[tuple[str, str]]) -> list[str]:
