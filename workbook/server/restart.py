@@ -69,9 +69,11 @@ def progress(server: Server) -> Progress | None:
     log = server.log_text()
     why = endings.started_again(log)
     live = _listens(server)
-    if why is None or (live and not run_folders.is_locked(Path(orders["loading"]))):
+    explicit = EXPLICIT in orders["argv"]
+    behind = explicit and run_folders.is_locked(Path(orders["loading"]))
+    if why is None or (live and not behind):
         return None
-    if EXPLICIT in orders["argv"]:
+    if explicit:
         names = models(orders)
         with contextlib.suppress(ServerError):
             waiting = all_models.missing(server, names) if live else names
