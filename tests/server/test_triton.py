@@ -182,6 +182,7 @@ def test_a_request_that_goes_on_is_named_while_the_model_unloads(tmp_path: Path)
         assert "0 have ended, 1 wait in its queue" in sentence
         assert sentence in caught.value.what
         assert "workbook stop" in caught.value.todo
+        assert "`workbook undeploy square --now`" in caught.value.todo
 
 
 def test_control_modes(tmp_path: Path) -> None:

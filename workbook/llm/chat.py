@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -31,6 +33,20 @@ from .tokenizer import Turn
 MAX_TOKENS = 256
 #: The input of vLLM's backend that asks for the tokens' log probabilities.
 LOGPROBS = "return_logprobs"
+#: Errors that are no fault of the request: the model will be back or has room later, or it failed.
+_FAULTS = (
+    (
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        re.compile(
+            r"Exceeds maximum queue size|timeout expired|is not healthy|the process of model|"
+            r"The process of model|unhealthy|is not ready"
+        ),
+    ),
+    (
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        re.compile(r"Failed to process the request\(s\)|ended with an error|Traceback"),
+    ),
+)
 
 
 def language_models(server: Server) -> list[str]:
@@ -213,9 +229,22 @@ def _pieces(model: str, line: str, status: int) -> Iterator[dict[str, Any]]:
     if "error" in found:
         message = str(found["error"])
         refusal = RequestError(f"{model} did not answer.", model=model, message=message)
-        refusal.status = status
+        refusal.status = _status(status, message)
         raise refusal
     yield found
+
+
+def _status(status: int, message: str) -> int:
+    """The HTTP status of an error, which is the server's or the client's fault.
+
+    Triton 24.10's generate endpoints answer 400 for every error of a response: they read its code
+    when they have deleted it (`InferResponseComplete` and `AddErrorJson`,
+    https://github.com/triton-inference-server/server/blob/r24.10/src/http_server.cc#L4186-L4194).
+    So what the server itself says is known by its words.
+    """
+    if status != HTTPStatus.BAD_REQUEST:
+        return status
+    return next((code for code, words in _FAULTS if words.search(message)), status)
 
 
 def _unreachable(server: Server, error: httpx.HTTPError) -> ServerError:

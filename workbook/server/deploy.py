@@ -154,6 +154,10 @@ def undeploy(
     target = home / name
     with model_folder.locked(home, name) as staging:
         held = model_folder.versions(target)
+        if now and not target.exists() and model_processes.find(server, name):
+            # It was undeployed, and older copies of it are left: no endpoint knows them.
+            _tell_ended(name, model_processes.end(server, name, timeout), told)
+            return
         if target.is_symlink() or not target.is_dir() or (version and version not in held):
             raise RepositoryError(
                 f"The repository holds no model {name}" + (f" {version}." if version else "."),

@@ -48,8 +48,12 @@ class ModelProcess:
     started: float
 
 
-def find(server: Server) -> list[ModelProcess]:
-    """The processes of all Python models of a server, the oldest first; none if it is not ours."""
+def find(server: Server, model: str | None = None) -> list[ModelProcess]:
+    """The processes of a server's Python models, or of one, the oldest first.
+
+    Returns:
+        None of them where this checkout has not started the server.
+    """
     pid, found = _pid(server), []
     if pid is None:
         return []
@@ -61,9 +65,9 @@ def find(server: Server) -> list[ModelProcess]:
                 is_stub = process.name().startswith("triton_python_b")
                 if is_stub and Path(program).name == "triton_python_backend_stub":
                     folder = Path(file).parent  # of a version
-                    model = folder.parent.name
-                    place = (model, folder.name, rest[-2], process.pid)
-                    found.append(ModelProcess(*place, process.create_time()))
+                    place = (folder.parent.name, folder.name, rest[-2], process.pid)
+                    if model in (None, folder.parent.name):
+                        found.append(ModelProcess(*place, process.create_time()))
     return sorted(found, key=lambda each: (each.started, each.pid))
 
 
@@ -119,7 +123,7 @@ def end(server: Server, model: str, timeout: float = 60.0) -> list[ModelProcess]
     killed: dict[int, ModelProcess] = {}
     now = changed = time.monotonic()
     deadline, before = now + timeout, -1
-    while now < deadline and (left := [p for p in find(server) if p.model == model]):
+    while now < deadline and (left := find(server, model)):
         if len(left) != before:
             before, changed = len(left), now
         elif now - changed > GRACE:
@@ -137,7 +141,7 @@ def end_streaming(server: Server, model: str) -> list[ModelProcess]:
     The server then ends the streams that wait for them (native/revive.cc). Of a model that is
     unloading already it does not, and Triton would wait for them without end.
     """
-    found = [process for process in find(server) if process.model == model]
+    found = find(server, model)
     for process in found:
         _kill(process.pid)
     if found:
