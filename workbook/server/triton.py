@@ -28,7 +28,7 @@ import psutil
 
 from ..common import paths
 from ..common.errors import ServerError
-from . import assemble, model_folder, ports, run_folders, tritonserver_command
+from . import assemble, endings, model_folder, ports, run_folders, tritonserver_command
 from .connection import Control, Server
 from .explain import dangerous_folder, start_error
 from .guard import ENDED
@@ -204,8 +204,15 @@ class Triton(Server):
         self.stop()
 
     def _check_running(self) -> None:
-        if self.pid is not None and not psutil.pid_exists(self.pid):
+        ended = self.pid is None or not psutil.pid_exists(self.pid)
+        if ended and self._run is not None:
             self.pid = self._started_again()
+        if self.pid is None and (why := endings.started_again(self.log_text())) is not None:
+            raise ServerError(
+                f"The server has ended ({why}) and is being started again.",
+                where=self.url,
+                todo="Try again in a few seconds.",
+            )
         if self.pid is None:
             raise ServerError(
                 f"This server is not running.{self._how_it_ended()}",
@@ -217,7 +224,7 @@ class Triton(Server):
     def _started_again(self) -> int | None:
         """The number of the process in which the guard has started the server again, or None."""
         assert self._run is not None
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):  # it is being started, or has ended
             pid = int((self._run / run_folders.PIDFILE).read_text(encoding="utf-8"))
             return pid if psutil.pid_exists(pid) else None
         return None
@@ -263,6 +270,9 @@ class Triton(Server):
             "cwd": str(cwd),
             "env": variables,
             "loaded": loaded,
+            "loading": str(self._run / run_folders.LOADING),
+            "repository": str(self.repository),
+            "url": self.url,
             "log": str(self.log),
             "pidfile": str(self._run / run_folders.PIDFILE),
             "shm_prefix": prefix,
