@@ -9,10 +9,11 @@ from pathlib import Path
 
 from .. import zoo
 from ..common.errors import RepositoryError, ServerError, WorkbookError
-from . import model_folder
+from . import model_folder, model_warnings
 from .connection import Server
 from .deploy import is_stand_in
 from .find_server import connect
+from .model_warnings import ModelWarning
 from .which_repository import MARKER
 
 AT_ONCE = 3  # loads at the same time, of which some wait for packages that others import
@@ -30,6 +31,7 @@ class ModelStatus:
         backend: as the server's configuration names it; empty where it is not loaded.
         stand_in: whether one of this course's stand-ins serves it; None where it is not loaded.
         reason: the server's message why it is unavailable; empty where it is available.
+        warnings: what is wrong with it, though it is served (model_warnings.py).
     """
 
     name: str
@@ -38,6 +40,7 @@ class ModelStatus:
     backend: str
     stand_in: bool | None
     reason: str
+    warnings: tuple[ModelWarning, ...] = ()
 
 
 def names(folder: Path) -> list[str]:
@@ -138,6 +141,8 @@ def status(server: Server) -> list[ModelStatus]:
 
 def _status(server: Server) -> Iterator[ModelStatus]:
     coming = zoo.building(server.repository)
+    said = model_warnings.of_log(server.log_text())
+    core = str(server.metadata().get("version", ""))
     entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}
     for entry in server.index():
         if not entry["name"].startswith((".", MARKER)):
@@ -149,11 +154,12 @@ def _status(server: Server) -> Iterator[ModelStatus]:
             if v.get("version", "").isdecimal()
         }
         reasons = [v["reason"] for v in versions if v.get("reason") not in (None, "", "unloaded")]
-        backend, stand_in = "", None
+        backend, stand_in, warnings = "", None, list[ModelWarning]()
         if "READY" in states.values():
             config = server.config(name)
             backend = str(config.get("backend") or config.get("platform") or "")
             stand_in = is_stand_in(config)
+            warnings = model_warnings.of_config(config, core) + [w for w in said if w.model == name]
             state = "READY"
         else:
             state = next((v["state"] for v in versions if v.get("state")), "not loaded")
@@ -161,7 +167,8 @@ def _status(server: Server) -> Iterator[ModelStatus]:
                 state = "not loaded"
             if state == "not loaded":
                 state = coming.get(name, state)
-        yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
+        why = "; ".join(reasons)
+        yield ModelStatus(name, state, states, backend, stand_in, why, tuple(warnings))
 
 
 def load(server: Server, name: str) -> WorkbookError | None:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
+from . import model_warnings
 from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
 from .catalogue.evidence import CONFIG
-from .catalogue.rules import listed
+from .catalogue.rules import Advice, listed
 from .config_without_log import diagnose
 
 _POLL_FAILED = "failed to poll from model repository"
@@ -30,6 +31,8 @@ _STAND_IN = re.compile(
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
+#: Entries on what `execute` returned as a whole: a warning in the log names the line.
+_WITH_LINE = ("number-of-responses", "not-a-response", "not-a-list")
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
 _PARSER = re.compile(
     r"^\[libprotobuf ERROR [^\]]*\] (Error parsing text-format inference\.ModelConfig: .*)$"
@@ -114,6 +117,8 @@ def explain(
     if found is None:
         return RequestError("The request failed.", model=model, message=message, todo="See below.")
     rule, advice = found
+    if rule in _WITH_LINE:
+        advice = _with_line(advice, question)
     return RequestError(
         advice.what,
         model=model,
@@ -122,6 +127,15 @@ def explain(
         where=advice.where,
         todo=advice.todo,
     )
+
+
+def _with_line(advice: Advice, question: Question) -> Advice:
+    """What the server's log says of the answer that Triton's stub has refused, if it says it."""
+    if question.server is None:
+        return advice
+    said = model_warnings.of_log(question.server.log_text())
+    found = [w for w in said if w.model == question.model and w.what.startswith("execute ")]
+    return Advice(found[-1].what, found[-1].where, found[-1].todo) if found else advice
 
 
 def start_error(log: str) -> ServerError | None:

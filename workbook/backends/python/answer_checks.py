@@ -419,7 +419,7 @@ class Model:
             self._check_shape(name, array.shape, where, request)
         if len(names) != len(set(names)):
             self.warn("twice", self._twice, names, where)
-        if request is not None:
+        if request is not None and self.outputs.keys() >= set(names):  # else it may be misnamed
             for name in request.requested_output_names():
                 if name not in names:
                     self.warn(f"missing {name}", self._lacking, name, where)

@@ -57,6 +57,9 @@ class AskedServer(Protocol):
     def index(self) -> list[dict[str, Any]]:
         """The repository index."""
 
+    def log_text(self) -> str:
+        """The server's log; empty where it cannot be read."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Question:
