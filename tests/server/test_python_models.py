@@ -566,6 +566,26 @@ def test_a_request_that_a_decoupled_model_gives_up_gets_an_error(tmp_path: Path)
             server.unload(name, timeout=20)
 
 
+def test_a_request_that_is_scheduled_again_is_not_given_up(tmp_path: Path) -> None:
+    body = "    rounds = 0\n\n" + SENDS_ONE.replace(
+        "InferenceResponse([y]), FINAL)\n",
+        "InferenceResponse([y]))\n"
+        "            self.rounds += 1\n"
+        "            if self.rounds < 3:\n"
+        "                request.set_release_flags("
+        "pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)\n"
+        "            else:\n"
+        "                sender.send(flags=FINAL)\n",
+    )
+    again = "sequence_batching { iterative_sequence: true }\n"
+    write(tmp_path, "again", DECOUPLED + again, body)
+    with Triton(tmp_path, models=["again"]) as server:
+        *answers, last = streamed(server, "again")
+        assert [answer.as_numpy("y").tolist() for answer in answers] == 3 * [[[2, 4]]]
+        assert not list(last.get_response().outputs)
+        assert model_warnings.of(server, "again") == []
+
+
 def test_warnings_are_in_deploy_and_status_and_begin_anew(tmp_path: Path) -> None:
     warmup = (
         'model_warmup [ { name: "once" batch_size: 1 inputs { key: "x" value '

@@ -711,9 +711,13 @@ def _watch_requests(model: Model) -> None:
         return sender
 
     @functools.wraps(release)
-    def set_release_flags(self: Any, *args: Any, **named: Any) -> Any:
+    def set_release_flags(self: Any, flags: int) -> None:
+        release(self, flags)
         model.call.settled.add(id(self))
-        return release(self, *args, **named)
+        if flags == pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE:
+            sender = senders.get(id(get(self)))
+            if sender is not None:  # the request comes again
+                sender.is_over = True
 
     request.get_response_sender = get_response_sender
     request.set_release_flags = set_release_flags
