@@ -31,8 +31,13 @@ _STAND_IN = re.compile(
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
-#: Entries on what `execute` returned as a whole: a warning in the log names the line.
-_WITH_LINE = ("number-of-responses", "not-a-response", "not-a-list")
+#: Entries on what `execute` returned as a whole, with words of the warning in the log, which names
+#: the line.
+_WITH_LINE = {
+    "number-of-responses": "execute got ",
+    "not-a-response": " in place of a response.",
+    "not-a-list": ", not a list.",
+}
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
 _PARSER = re.compile(
     r"^\[libprotobuf ERROR [^\]]*\] (Error parsing text-format inference\.ModelConfig: .*)$"
@@ -118,7 +123,7 @@ def explain(
         return RequestError("The request failed.", model=model, message=message, todo="See below.")
     rule, advice = found
     if rule in _WITH_LINE:
-        advice = _with_line(advice, question)
+        advice = _with_line(advice, question, _WITH_LINE[rule])
     return RequestError(
         advice.what,
         model=model,
@@ -129,13 +134,14 @@ def explain(
     )
 
 
-def _with_line(advice: Advice, question: Question) -> Advice:
-    """What the server's log says of the answer that Triton's stub has refused, if it says it."""
+def _with_line(advice: Advice, question: Question, words: str) -> Advice:
+    """An advice with the place and the remedy of the log's warning, if there is one."""
     if question.server is None:
         return advice
-    said = model_warnings.of_log(question.server.log_text())
-    found = [w for w in said if w.model == question.model and w.what.startswith("execute ")]
-    return Advice(found[-1].what, found[-1].where, found[-1].todo) if found else advice
+    for warning in model_warnings.of_log(question.server.log_text()):
+        if warning.model == question.model and words in warning.what:
+            return Advice(advice.what, warning.where, warning.todo)
+    return advice
 
 
 def start_error(log: str) -> ServerError | None:

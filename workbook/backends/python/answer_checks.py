@@ -239,7 +239,8 @@ class Model:
             if call.over or self._is_strict:
                 return self._fail_all(lambda: self.failure(wrong, stub.InferenceResponse([])),
                                       requests, call)  # fmt: skip
-            self.warn("what execute returns", lambda: wrong)
+            kind = "list" if not isinstance(answer, list) else len(answer) == len(requests)
+            self.warn(f"returned {kind}", lambda: wrong)
             call.leave_to_stub()
             return answer
         answers = dict(zip(map(id, requests), answer or (), strict=False))
