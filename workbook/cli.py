@@ -35,6 +35,7 @@ from .server import (
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
 from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
+from .server.model_warnings import ModelWarning
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -81,6 +82,10 @@ def serve(
         str, typer.Option(help="Listen here. Whoever reaches the ports can load code.")
     ] = "127.0.0.1",
     cache_mib: Annotated[int, typer.Option(min=0, help="Response cache; 0: none.")] = 64,
+    strict: Annotated[
+        bool,
+        typer.Option(help="Refuse answers of Python models that do not fit the config."),
+    ] = False,
     plain: Annotated[
         bool,
         typer.Option(help="The wheel's server and the stand-ins alone: see native/README.md."),
@@ -114,6 +119,7 @@ def serve(
         metrics=metrics_port,
         address=address,
         cache=cache_mib << 20,
+        strict=strict,
         plain=plain,
         options=option or (),
     )
@@ -167,6 +173,9 @@ def status(
         for sentence in model_processes.sentences(server):
             out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
     out.print(_table(models))
+    for model in models:
+        for warning in model.warnings:
+            _say_warning(warning)
 
 
 @app.command()
@@ -216,7 +225,9 @@ def deploy(
     """Copy a model folder into the shared repository, load it, and wait until it is ready."""
     with connect() as server, out.status(f"Deploying {escape(name or folder.name)} …"):
         done = deploy_model(folder, name=name, version=version, server=server)
-    out.print(f"[green]✓[/] {escape(str(done))}")
+    out.print(f"[green]✓[/] {escape(str(dataclasses.replace(done, warnings=())))}")
+    for warning in done.warnings:
+        _say_warning(warning)
 
 
 @app.command()
@@ -551,6 +562,10 @@ def _announce(server: Server, how: str) -> None:
     known = which_repository.repository(server)
     shown = "not known: TRITON_REPOSITORY can name it" if known is None else str(known)
     out.print(f"  repository   {escape(shown)}", soft_wrap=True)
+
+
+def _say_warning(warning: ModelWarning) -> None:
+    out.print(f"[yellow]![/] {escape(str(warning))}", soft_wrap=True)
 
 
 def _say_line(sentence: str) -> None:

@@ -48,6 +48,12 @@ input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+#: What the config of a sloppy model says, and a warm-up, which its load answers.
+SLOPPY = '"y" data_type: TYPE_FP64'
+WARMUP = """
+model_warmup [ { name: "once" batch_size: 1
+  inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 2 ] zero_data: true } } } ]
+"""
 WORKBOOK = """
 import os
 import sys
@@ -176,6 +182,7 @@ def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
         "backend": "python",
         "stand_in": False,
         "reason": "",
+        "warnings": [],
     }
 
     again = run("serve", "--detach", *FREE_PORTS)
@@ -192,6 +199,21 @@ def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
     gone = run("undeploy", "mine")
     assert gone.returncode == 1
     assert "to do:" in gone.stderr
+
+    sloppy = make_model(
+        home / "sloppy", CONFIG.replace('"y" data_type: TYPE_FP32', SLOPPY) + WARMUP
+    )
+    where = '1/model.py, line 8: return [pb_utils.InferenceResponse([pb_utils.Tensor("y", x * 2)])'
+    for words in (["deploy", str(sloppy)], ["status"]):
+        shown = run(*words).stdout
+        assert '! sloppy: The output "y" is float32, and the config says TYPE_FP64.' in shown
+        assert f"where: {where}" in shown
+        assert "to do: Write array.astype(np.float64) there" in shown
+    models = {m["name"]: m for m in json.loads(run("status", "--json").stdout)["models"]}
+    (warning,) = models["sloppy"]["warnings"]
+    assert warning["where"].startswith(where)
+    assert models["double"]["warnings"] == []
+    assert run("undeploy", "sloppy").returncode == 0
 
     (source / "config.pbtxt").write_text(CONFIG + "\nmax_batchsize: 4\n")
     refused = run("deploy", str(source))

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from .. import zoo
 from ..common.errors import RepositoryError, ServerError, WorkbookError
-from . import endings, model_folder
+from . import endings, model_folder, model_warnings
 from .connection import Server
 from .deploy import is_stand_in
 from .find_server import connect
+from .model_warnings import ModelWarning
 from .which_repository import MARKER
 
 LOAD_TIMEOUT = 300.0  # seconds for one model
@@ -32,6 +33,7 @@ class ModelStatus:
         stand_in: whether one of this course's stand-ins serves it; None where it is not loaded.
         reason: the server's message why it is unavailable, or why it does not use a changed config
             (control mode poll); else empty.
+        warnings: what is wrong with it, though it is served (model_warnings.py).
     """
 
     name: str
@@ -40,6 +42,7 @@ class ModelStatus:
     backend: str
     stand_in: bool | None
     reason: str
+    warnings: tuple[ModelWarning, ...] = ()
 
 
 def names(folder: Path) -> list[str]:
@@ -140,7 +143,10 @@ def status(server: Server) -> list[ModelStatus]:
 
 def _status(server: Server) -> Iterator[ModelStatus]:
     coming = zoo.building(server.repository)
-    refused = endings.refused_configs(server.log_text()) if server.control == "poll" else {}
+    log = server.log_text()
+    refused = endings.refused_configs(log) if server.control == "poll" else {}
+    said = model_warnings.of_log(log)
+    core = str(server.metadata().get("version", ""))
     entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}
     for entry in server.index():
         if not entry["name"].startswith((".", MARKER)):
@@ -155,11 +161,12 @@ def _status(server: Server) -> Iterator[ModelStatus]:
         reasons = [v["reason"] for v in versions if v.get("reason") not in (None, "", "unloaded")]
         if name in refused and (server.repository / name).is_dir():
             reasons.append(f"The changed config is not used: {refused[name]}")
-        backend, stand_in = "", None
+        backend, stand_in, warnings = "", None, list[ModelWarning]()
         if "READY" in states.values():
             config = server.config(name)
             backend = str(config.get("backend") or config.get("platform") or "")
             stand_in = is_stand_in(config)
+            warnings = model_warnings.of_config(config, core) + [w for w in said if w.model == name]
             state = "READY"
         else:
             state = next((v["state"] for v in versions if v.get("state")), "not loaded")
@@ -167,7 +174,8 @@ def _status(server: Server) -> Iterator[ModelStatus]:
                 state = "not loaded"
             if state == "not loaded":
                 state = coming.get(name, state)
-        yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
+        why = "; ".join(reasons)
+        yield ModelStatus(name, state, states, backend, stand_in, why, tuple(warnings))
 
 
 def _is_gone(server: Server, name: str, entry: Mapping[str, str]) -> bool:

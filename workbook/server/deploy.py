@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..common.errors import LoadError, RepositoryError, ServerError, StillLoading
-from . import model_folder, model_processes, which_repository
+from . import model_folder, model_processes, model_warnings, which_repository
 from .connection import Server
 from .explain import load_error
 from .find_server import connect
+from .model_warnings import ModelWarning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Deployment:
         backend: as the server's configuration names it.
         stand_in: whether a CPU stand-in of this course serves it, and not the real backend.
         seconds: from the call until it was ready.
+        warnings: what is wrong with it, though it is served; e.g. what its warm-ups have shown.
     """
 
     name: str
@@ -33,14 +35,16 @@ class Deployment:
     backend: str
     stand_in: bool
     seconds: float
+    warnings: tuple[ModelWarning, ...] = ()
 
     def __str__(self) -> str:
         which = ", ".join(map(str, self.versions))
         kind = " (stand-in)" if self.stand_in else ""
         verb = "is" if len(self.versions) == 1 else "are"
-        return (
+        ready = (
             f"{self.name} {which} {verb} ready on {self.backend}{kind}, after {self.seconds:.1f} s"
         )
+        return "\n".join([ready, *(f"Warning: {warning}" for warning in self.warnings)])
 
 
 def deploy(
@@ -335,6 +339,7 @@ def _deployment(server: Server, name: str, began: float) -> Deployment:
         backend=str(config.get("backend") or config.get("platform")),
         stand_in=is_stand_in(config),
         seconds=time.monotonic() - began,
+        warnings=tuple(model_warnings.of(server, name, config)),
     )
 
 

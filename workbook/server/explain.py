@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
+from . import model_warnings
 from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
 from .catalogue.evidence import CONFIG
-from .catalogue.rules import listed
+from .catalogue.rules import Advice, listed
 from .config_without_log import diagnose
 
 _POLL_FAILED = "failed to poll from model repository"
@@ -30,6 +31,13 @@ _STAND_IN = re.compile(
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
+#: Entries on what `execute` returned as a whole, with words of the warning in the log, which names
+#: the line.
+_WITH_LINE = {
+    "number-of-responses": "execute got ",
+    "not-a-response": " in place of a response.",
+    "not-a-list": ", not a list.",
+}
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
 _PARSER = re.compile(
     r"^\[libprotobuf ERROR [^\]]*\] (Error parsing text-format inference\.ModelConfig: .*)$"
@@ -114,6 +122,8 @@ def explain(
     if found is None:
         return RequestError("The request failed.", model=model, message=message, todo="See below.")
     rule, advice = found
+    if rule in _WITH_LINE:
+        advice = _with_line(advice, question, _WITH_LINE[rule])
     return RequestError(
         advice.what,
         model=model,
@@ -122,6 +132,16 @@ def explain(
         where=advice.where,
         todo=advice.todo,
     )
+
+
+def _with_line(advice: Advice, question: Question, words: str) -> Advice:
+    """An advice with the place and the remedy of the log's warning, if there is one."""
+    if question.server is None:
+        return advice
+    for warning in model_warnings.of_log(question.server.log_text()):
+        if warning.model == question.model and words in warning.what:
+            return Advice(advice.what, warning.where, warning.todo)
+    return advice
 
 
 def start_error(log: str) -> ServerError | None:

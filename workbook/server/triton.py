@@ -28,7 +28,15 @@ import psutil
 
 from ..common import paths
 from ..common.errors import ServerError
-from . import assemble, endings, model_folder, ports, run_folders, tritonserver_command
+from . import (
+    assemble,
+    endings,
+    model_folder,
+    notebook_warnings,
+    ports,
+    run_folders,
+    tritonserver_command,
+)
 from .connection import Control, Server
 from .explain import dangerous_folder, start_error
 from .guard import ENDED
@@ -64,9 +72,11 @@ class Triton(Server):
         tls: PEM files for gRPC over TLS: `cert` and `key`, and `root` for mutual TLS.
         options: any other tritonserver options, as a list of words.
         environment: variables for the server and its models, added to this process's own.
+        strict: refuse answers of Python models that do not fit the config, which are served
+            otherwise, with a warning (`backends/python/answer_checks.py`).
         plain: run the wheel's server without what this course adds: no compiled helpers, no
-            variables for speed (both: `native/README.md`), and no checks of what Python models
-            answer (`backends/python/answer_checks.py`).
+            variables for speed (both: `native/README.md`), and nothing looks at what Python
+            models answer (`backends/python/answer_checks.py`).
         jail: run the process of each model instance in a sandbox of its own
             (`native/jail.py`); a file with a seccomp filter for it. For the grader, whose server
             runs in a sandbox itself; outside of one it does not work. Models cannot load or unload
@@ -99,6 +109,7 @@ class Triton(Server):
         tls: Mapping[str, Path | str] | None = None,
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        strict: bool = False,
         plain: bool = False,
         jail: Path | None = None,
         start_timeout: float = 120.0,
@@ -130,7 +141,10 @@ class Triton(Server):
             rate_limit=rate_limit,
             tls=tls,
             options=tuple(options),
-            environment=dict(environment or {}),
+            environment={
+                **(environment or {}),
+                **({tritonserver_command.STRICT_VARIABLE: "1"} if strict else {}),
+            },
             plain=plain,
             jail=jail,
         )
@@ -163,6 +177,7 @@ class Triton(Server):
             raise
         if remember:
             self._remember()
+        notebook_warnings.watch(self)
         return self
 
     def stop(self) -> None:

@@ -57,6 +57,9 @@ class AskedServer(Protocol):
     def index(self) -> list[dict[str, Any]]:
         """The repository index."""
 
+    def log_text(self) -> str:
+        """The server's log; empty where it cannot be read."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Question:
@@ -645,7 +648,7 @@ REQUESTS.row(
     "number-of-responses",
     "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
     "InferenceRequest(s) size is:{requests:int}, and InferenceResponse(s) size is:{responses:int}",
-    what="execute got {requests} requests and returned {responses} responses.",
+    what="execute got {requests} request(s) and returned {responses} response(s).",
     where="model.py, execute",
     todo="Return one InferenceResponse for each request, in their order: the batcher may hand over "
     "several at once.",
