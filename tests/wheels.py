@@ -37,5 +37,6 @@ def unpack(
     if done.returncode:
         pytest.skip(f"needs a package index that has {requirement}: {done.stderr.strip()}")
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        wheel.extractall(target or folder)
+        files = [name for name in wheel.namelist() if "/include/" not in name]  # C++ headers
+        wheel.extractall(target or folder, files)
     return target or folder

@@ -2301,7 +2301,7 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
         "",
         lambda server: (
             "failed to split the output tensor 'y' in responses: expected batch size of "
-            "atleast 2 in model output, got 1"
+            "at least 2 in model output, got 1"
         ),
         "max_batch_size: 0",
     ),
