@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,11 @@ def save_xgboost(model: Any, target: Path | str) -> None:
     path.write_text(json.dumps(saved))
 
 
-def _trees(learner: dict[str, Any]) -> dict[str, Any]:
-    """The section of a saved model that holds its trees; `dart` and `gblinear` have others."""
-    trees: dict[str, Any] = learner["gradient_booster"].get("gbtree", learner["gradient_booster"])
-    return trees.get("model", {})
+def _trees(learner: Mapping[str, Any]) -> dict[str, Any]:
+    """The section of a saved model that holds its trees; `dart` has it one level below."""
+    booster = learner["gradient_booster"]
+    trees: dict[str, Any] = booster.get("gbtree", booster)["model"]
+    return trees
 
 
 def _older_ubjson(content: bytes, score: str) -> bytes:

@@ -122,8 +122,8 @@ def bounded_dims(evidence: Evidence, said: Said) -> Advice | None:
     todo = "Export the model without the bounds: no number lies between them."
     if len(numbers) == len(bounds):
         todo = (
-            f"Write a number between the bounds ({listed(numbers)}), e.g. dims: [ {dims} ]; answers "
-            "keep the size that the model gives them. Or export the model without the bounds."
+            f"Write a number between the bounds ({listed(numbers)}), e.g. dims: [ {dims} ]; "
+            "answers keep the size that the model gives them. Or export the model without the bounds."
         )
     return Advice(
         f'{kind} "{name}" of the model has a dimension with bounds: {limits}. OpenVINO\'s backend '
