@@ -83,8 +83,8 @@ CHOICES = {
 }
 #: What XGBoost writes since 3.1, and how it looks in JSON or in UBJSON.
 NEWER = {
-    'a section "cats"': rb'"cats"\s*:|L\0{7}\x04cats\{',
-    'base_score as a list, "[…]"': rb'"base_score"\s*:\s*"\[|L\0{7}\x0abase_scoreSL\0{7}.\[',
+    "a section cats": rb'"cats"\s*:|L\0{7}\x04cats\{',
+    "base_score as a list": rb'"base_score"\s*:\s*"\[|L\0{7}\x0abase_scoreSL\0{7}.\[',
 }
 
 

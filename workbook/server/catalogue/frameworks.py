@@ -123,7 +123,8 @@ def bounded_dims(evidence: Evidence, said: Said) -> Advice | None:
     if len(numbers) == len(bounds):
         todo = (
             f"Write a number between the bounds ({listed(numbers)}), e.g. dims: [ {dims} ]; "
-            "answers keep the size that the model gives them. Or export the model without the bounds."
+            "answers keep the size that the model gives them. Or export the model without the "
+            "bounds."
         )
     return Advice(
         f'{kind} "{name}" of the model has a dimension with bounds: {limits}. OpenVINO\'s backend '
