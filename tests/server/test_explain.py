@@ -109,6 +109,30 @@ def torch_file(file: str, head: str = 'platform: "pytorch_libtorch"\n') -> tuple
     return f"{head}max_batch_size: 8\n{IO}", {file: ""}
 
 
+def openvino_bounded(dims: str) -> tuple[str, Files]:
+    """A model that finds the places in x that are not 0 (see `weights`)."""
+    config = f"""backend: "openvino"
+max_batch_size: 0
+input [ {{ name: "x" data_type: TYPE_FP32 dims: [ 1, 8 ] }} ]
+output [ {{ name: "y" data_type: TYPE_INT64 dims: [ {dims} ] }} ]
+"""
+    return config, {"1/model.xml": ""}
+
+
+def openvino_option(key: str, value: str) -> tuple[str, Files]:
+    """A good model (see `weights`) with one parameter."""
+    parameter = f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}\n'
+    config = 'backend: "openvino"\nmax_batch_size: 0\n' + IO.replace("[ 4 ]", "[ -1, 4 ]")
+    return config + parameter, {"1/model.xml": ""}
+
+
+def saved_model(more: str = "", output: str = "y") -> tuple[str, Files]:
+    """A SavedModel with two signatures: x → y, and `predict`, x → z (see `weights`)."""
+    config = 'platform: "tensorflow_savedmodel"\nmax_batch_size: 8\n'
+    config += IO.replace('"y"', f'"{output}"') + more
+    return config, {"1/model.savedmodel/saved_model.pb": ""}
+
+
 IN, OUT = IO.splitlines(keepends=True)
 FIL_IO = IO.replace('"x"', '"input__0"').replace('"y"', '"output__0"')
 ORT = 'platform: "onnxruntime_onnx"\nmax_batch_size: 8\ninstance_group [ { count: 1 } ]\n'
@@ -1361,6 +1385,61 @@ CASES: dict[str, Case] = {
         ('backend: "openvino"\nmax_batch_size: 8\n' + IO, {"1/model.xml": ""}),
         "1/", "Copy model.bin", what="OpenVINO's weights are missing",
     ),
+    "openvino_auto": case(
+        "tensor-dims", ('backend: "openvino"\n', {"1/model.xml": ""}),
+        "config.pbtxt", 'Write input [ { name: "x" data_type: TYPE_… dims: [ -1, 4 ] } ]',
+        what="completes it with -1 for every dimension where one of them is variable",
+    ),
+    "openvino_bounded": case(
+        "bounded-dims", openvino_bounded("2, 8"),
+        LINE.format(4, "output[0].dims"), "(dimension 1 may be 1 to 7), e.g. dims: [ 2, 7 ]",
+        what='output "y" of the model has a dimension with bounds: dimension 1 is 0 to 8.',
+    ),
+    "openvino_bounded_open": case(
+        "bounded-dims", openvino_bounded("2, -1"),
+        LINE.format(4, "output[0].dims"), "Or export the model without the bounds.",
+        what="takes neither -1 nor a bound for it",
+    ),
+    "openvino_cut": case(
+        "openvino-error",
+        (
+            'backend: "openvino"\nmax_batch_size: 8\n' + IO,
+            {"1/model.xml": '<?xml version="1.0"?><net name="a" version="11"><lay'},
+        ),
+        "1/model.xml", "openvino.Core().read_model",
+        what="OpenVINO cannot read 1/model.xml: Error parsing start element tag at offset",
+    ),
+    "openvino_empty": case(
+        "openvino-error", ('backend: "openvino"\nmax_batch_size: 8\n' + IO, {"1/model.xml": ""}),
+        "1/model.xml", "openvino.Core().read_model", what="1/model.xml is empty",
+    ),
+    "openvino_option": case(
+        "openvino-error", openvino_option("COMPILATION_NUM_THREADS", "1"),
+        LINE.format(5, "parameters"), "Take COMPILATION_NUM_THREADS out",
+        what="Unsupported property COMPILATION_NUM_THREADS by CPU plugin",
+    ),
+    "openvino_device": case(
+        "openvino-error", openvino_option("TARGET_DEVICE", "TOASTER"),
+        LINE.format(5, "parameters"), 'Write string_value: "CPU"', what="TOASTER",
+    ),
+    "signature_unknown": case(
+        "unknown-signature",
+        saved_model('parameters { key: "TF_SIGNATURE_DEF" value: { string_value: "train" } }\n'),
+        LINE.format(5, "parameters"), "Write one of predict or serving_default.",
+        what='The SavedModel has no signature "train"; it has predict and serving_default.',
+    ),
+    "signature_other": case(
+        "other-signature", saved_model(output="z"),
+        LINE.format(4, "output[0].name"),
+        'Write parameters { key: "TF_SIGNATURE_DEF" value: { string_value: "predict" } }.',
+        what='has no output "z"; the signature "predict" of the same file has it',
+    ),
+    "signature_field": case(
+        "parameter-as-field", saved_model('signature_def: "predict"\n'),
+        LINE.format(5, "signature_def"),
+        'Write parameters { key: "TF_SIGNATURE_DEF" value: { string_value: "predict" } }',
+        what="an option of the TensorFlow backend, TF_SIGNATURE_DEF",
+    ),
     "torch_bare": case(
         "no-forward",
         ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO, {"1/model.pt": ""}),
@@ -1490,6 +1569,12 @@ def weights(repository: Path) -> None:
     module = openvino.convert_model(torch.nn.Linear(4, 4), example_input=torch.ones(1, 4))
     openvino.save_model(module, repository / "openvino_bare/1/model.xml")
     (repository / "openvino_bare/1/model.bin").unlink()
+    for name in ("openvino_auto", "openvino_option", "openvino_device"):
+        openvino.save_model(openvino_relu(), repository / name / "1/model.xml")
+    for name in ("openvino_bounded", "openvino_bounded_open"):
+        openvino.save_model(openvino_positions(), repository / name / "1/model.xml")
+    for name in ("signature_unknown", "signature_other", "signature_field"):
+        (repository / name / "1/model.savedmodel/saved_model.pb").write_bytes(two_signatures())
     torch.save(torch.nn.Linear(4, 4).state_dict(), repository / "torch_saved/1/model.pt")
     program = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(1, 4),))
     torch.export.save(program, repository / "torch_pt2/1/model.pt2")
@@ -1508,6 +1593,47 @@ def weights(repository: Path) -> None:
     model = treelite.sklearn.import_model(trees)
     for name in (name for name in CASES if "1/checkpoint.tl" in CASES[name].files):
         model.serialize(repository / name / "1" / "checkpoint.tl")
+
+
+def openvino_relu() -> Any:
+    """y = relu(x), [-1, 4]."""
+    import openvino
+    from openvino import opset13
+
+    x = opset13.parameter([-1, 4], np.float32, name="x")
+    x.output(0).set_names({"x"})
+    y = opset13.relu(x)
+    y.output(0).set_names({"y"})
+    return openvino.Model([y], [x], "relu")
+
+
+def openvino_positions() -> Any:
+    """The places in x, [1, 8], that are not 0: two rows, with at most eight columns."""
+    import openvino
+    from openvino import opset13
+
+    x = opset13.parameter([1, 8], np.float32, name="x")
+    x.output(0).set_names({"x"})
+    y = opset13.non_zero(x, "i64")
+    y.output(0).set_names({"y"})
+    return openvino.Model([y], [x], "positions")
+
+
+def two_signatures() -> bytes:
+    """A SavedModel's description. Signatures are compared before anything is computed."""
+    from tensorflow.core.framework.types_pb2 import DT_FLOAT
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    saved = SavedModel(saved_model_schema_version=1)
+    meta = saved.meta_graphs.add()
+    meta.meta_info_def.tags.append("serve")
+    for name, output in (("serving_default", "y"), ("predict", "z")):
+        signature = meta.signature_def[name]
+        for tensors, key in ((signature.inputs, "x"), (signature.outputs, output)):
+            tensors[key].name, tensors[key].dtype = f"{name}_{key}:0", DT_FLOAT
+            for size in (-1, 4):
+                tensors[key].tensor_shape.dim.add().size = size
+    return bytes(saved.SerializeToString())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -2301,7 +2427,7 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
         "",
         lambda server: (
             "failed to split the output tensor 'y' in responses: expected batch size of "
-            "atleast 2 in model output, got 1"
+            "at least 2 in model output, got 1"
         ),
         "max_batch_size: 0",
     ),

@@ -144,6 +144,34 @@ def list_without_brackets(evidence: Evidence, said: Said) -> Advice | None:
     )
 
 
+#: Fields that Triton never had, and the parameter of a backend that is meant.
+_PARAMETERS = {
+    "signature_def": "TF_SIGNATURE_DEF",
+    "tf_signature_def": "TF_SIGNATURE_DEF",
+    "graph_tag": "TF_GRAPH_TAG",
+    "tf_graph_tag": "TF_GRAPH_TAG",
+}
+
+
+@TEXT.rule(
+    "parameter-as-field",
+    '{line:int}:{column:int}: Message type "inference.ModelConfig" has no field named "{field}"',
+)
+def parameter_as_field(evidence: Evidence, said: Said) -> Advice | None:
+    """Write a backend's own option as a parameter."""
+    name = said["field"]
+    key = _PARAMETERS.get(name.lower())
+    if key is None:
+        return None
+    field = evidence.config.before(evidence.place(said), name)
+    text = field.value.text if field and isinstance(field.value, Scalar) else "…"
+    return Advice(
+        f"{name} is no field of a config; it is an option of the TensorFlow backend, {key}.",
+        show(field) if field else evidence.at_position(said),
+        f'Write parameters {{ key: "{key}" value: {{ string_value: "{text}" }} }} in its place.',
+    )
+
+
 @TEXT.rule(
     "misspelt-field",
     '{line:int}:{column:int}: Message type "inference.{type:word}" has no field named "{field}"',

@@ -956,7 +956,7 @@ def _passed_on(question: Question, evidence: Evidence | None, words: str, where:
 
 REQUESTS.row(
     "rows-do-not-match",
-    "failed to split the output tensor '{output}' in responses: expected batch size of atleast "
+    "failed to split the output tensor '{output}' in responses: expected batch size of at least "
     "{wanted:int} in model output, got {given:int}",
     what='The output "{output}" has {given} rows for a batch of {wanted}.',
     where="max_batch_size in config.pbtxt",

@@ -100,6 +100,41 @@ def fixed_batch(evidence: Evidence, said: Said) -> Advice:
 
 
 @FRAMEWORKS.rule(
+    "bounded-dims",
+    "tensor '{name}': the model expects {n:int} dimensions (shape [{model:dims}]) but the model "
+    "configuration specifies {m:int} dimensions ({how:rest} [{config:dims}]); {bounds:rest}",
+)
+def bounded_dims(evidence: Evidence, said: Said) -> Advice | None:
+    """Write a number between the bounds, or export the model without them."""
+    bounds = re.findall(r"dimension (\d+) has the bounds (\d+)\.\.(\d+)", said["bounds"])
+    shape = [d.strip() for d in said["model"].split(",")]
+    numbers = []
+    for place, least, most in bounds:
+        if int(most) - int(least) > 1:
+            numbers.append(f"dimension {place} may be {int(least) + 1} to {int(most) - 1}")
+            shape[int(place)] = str(int(most) - 1)
+    if not bounds:
+        return None
+    name, kind = said["name"], _kind(evidence, said["name"])
+    batched = evidence.value("max_batch_size", "0") not in ("0", "")
+    dims = ", ".join(shape[1:] if batched else shape)
+    limits = listed(f"dimension {place} is {least} to {most}" for place, least, most in bounds)
+    todo = "Export the model without the bounds: no number lies between them."
+    if len(numbers) == len(bounds):
+        todo = (
+            f"Write a number between the bounds ({listed(numbers)}), e.g. dims: [ {dims} ]; "
+            "answers keep the size that the model gives them. Or export the model without the "
+            "bounds."
+        )
+    return Advice(
+        f'{kind} "{name}" of the model has a dimension with bounds: {limits}. OpenVINO\'s backend '
+        "takes neither -1 nor a bound for it.",
+        evidence.at_tensor(kind, name, "dims"),
+        todo,
+    )
+
+
+@FRAMEWORKS.rule(
     "tensor-dims",
     "tensor '{name}': the model expects {n:int} dimensions (shape [{model:rest}]) but the model "
     "configuration specifies {m:int} dimensions ({how:rest} [{config:rest}])",
@@ -142,6 +177,17 @@ def tensor_dims(evidence: Evidence, said: Said) -> Advice:
             f"Write {wanted} dims (the batch is not among them).",
         )
     shape = [d.strip() for d in said["model"].partition("]")[0].split(",") if d.strip()]
+    if not written and evidence.value("backend") == "openvino":
+        whole = [*(["-1"] if batched else []), *(shape[1:] if batched else shape)]
+        return Advice(
+            f'config.pbtxt has no {kind} "{name}". OpenVINO\'s backend completes it with -1 for '
+            "every dimension where one of them is variable, and then refuses that: "
+            f"the model has [ {', '.join(whole)} ].",
+            "config.pbtxt",
+            f'Write {kind} [ {{ name: "{name}" data_type: TYPE_… dims: '
+            f"[ {', '.join(shape[1:] if batched else shape)} ] }} ], and the other tensors too. "
+            "Or export the model without variable dimensions.",
+        )
     right = shape[1:] if batched and "dims [" not in evidence.message else shape
     where = evidence.at_tensor(kind, name, "dims")
     if shape == ["-1"] and (not right or len(written) > 1 or written == ["1"]):
@@ -188,6 +234,44 @@ def _one_number_a_row(
         + (" (with dims: [ 1 ])." if batched and written != ["1"] else ".")
         + " Or the config: write "
         + ("dims: [ 1 ] reshape { shape: [ ] }." if batched else "dims: [ -1 ]."),
+    )
+
+
+@FRAMEWORKS.rule(
+    "other-signature",
+    "unexpected inference {kind:word} '{name}', allowed {kinds:word} are: {allowed:rest} "
+    "('{same:word}' is in the signature '{signature}')",
+)
+def other_signature(evidence: Evidence, said: Said) -> Advice:
+    """Choose the signature with TF_SIGNATURE_DEF."""
+    return Advice(
+        f'The signature that is served has no {said["kind"]} "{said["name"]}"; the signature '
+        f'"{said["signature"]}" of the same file has it.',
+        evidence.at_tensor(said["kind"], said["name"], "name"),
+        f'Write parameters {{ key: "TF_SIGNATURE_DEF" value: {{ string_value: '
+        f'"{said["signature"]}" }} }}.',
+    )
+
+
+@FRAMEWORKS.rule(
+    "unknown-signature",
+    "unable to load model '{model}', expected '{name}' signature{words:rest}",
+)
+def unknown_signature(evidence: Evidence, said: Said) -> Advice:
+    """Name a signature that the SavedModel has."""
+    names = said["words"].partition("the file has ")[2].rstrip('";. ').split(", ")
+    there = [name for name in names if name]
+    meant = near(said["name"], there) or (there[0] if len(there) == 1 else "")
+    todo = "List them: saved_model_cli show --dir DIR --tag_set serve."
+    if meant:
+        todo = f'Write string_value: "{meant}".'
+    elif there:
+        todo = f"Write one of {listed(there, 'or')}."
+    return Advice(
+        f'The SavedModel has no signature "{said["name"]}"'
+        + (f"; it has {listed(there)}." if there else "."),
+        evidence.at_parameter("TF_SIGNATURE_DEF"),
+        todo,
     )
 
 
@@ -693,10 +777,47 @@ FRAMEWORKS.row(
 )
 
 
+@FRAMEWORKS.rule("openvino-error", "openvino error in {doing} : {words:rest}")
+def openvino_error(evidence: Evidence, said: Said) -> Advice:
+    """Read OpenVINO's last sentence; the lines before it say where in OpenVINO it arose."""
+    start = evidence.message.index(said["words"])
+    lines = evidence.message[start:].partition("\n\n")[0].splitlines()
+    arose = re.compile(r"^(Exception from |Check '.* failed at )\S+:\d+:$|^\s*$")
+    reasons = [line.strip(' ;"') for line in lines if not arose.match(line)]
+    reason = reasons[-1] if reasons else said["words"].strip(' ;:"')
+    doing = said["doing"].strip()
+    if doing == "reading model":
+        file = evidence.value("default_model_filename", "model.xml")
+        path = evidence.folder / evidence.version / file
+        empty = path.is_file() and path.stat().st_size == 0
+        return Advice(
+            f"{evidence.version}/{file} is empty."
+            if empty
+            else f"OpenVINO cannot read {evidence.version}/{file}: {reason}",
+            f"{evidence.version}/{file}",
+            "Open it with openvino.Core().read_model. Where that fails too, write it again with "
+            "openvino.save_model, of a version that is not newer than the server's.",
+        )
+    keys = [section.text("key") for _, section in evidence.sections("parameters")]
+    found = next((key for key in keys if key in reason), "")
+    device = "" if found or "TARGET_DEVICE" not in keys else "TARGET_DEVICE"
+    todo = "Look for what it names in the config, then in the model's file."
+    if found:
+        todo = f"Take {found} out, or give it a value that OpenVINO takes."
+    elif device:
+        todo = 'Write string_value: "CPU", or take TARGET_DEVICE out, where that device is missing.'
+    return Advice(
+        f"OpenVINO refuses it ({doing}): {reason}",
+        evidence.at_parameter(found or device)
+        if found or device
+        else evidence.at("backend", "platform"),
+        todo,
+    )
+
+
 @FRAMEWORKS.rule(
     "broken-weights",
     "onnx runtime error {code:int}: {words:rest}",
-    "openvino error in reading model : {words:rest}",
     "failed to load model '{model}': {words:rest}",
     "failed to load model: {words:rest}",
     "Model failed to load into Treelite {words:rest}",
