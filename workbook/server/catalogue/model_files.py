@@ -11,9 +11,9 @@ import contextlib
 import re
 from collections.abc import Callable
 
-from ..pbtxt import Message, Scalar
+from ..pbtxt import Scalar
 from .config_values import PLATFORMS, backend_of, pt2
-from .evidence import CONFIG, Evidence, at_parameter, show
+from .evidence import CONFIG, Evidence, at_parameter, show, string_value
 from .repositories import how_to_add
 from .rules import Advice, Catalogue, Said, fill, listed, near
 
@@ -133,7 +133,7 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
     files = [f for f in evidence.files() if not f.startswith("__pycache__")]
     if evidence.value("backend") == "fil" and len(files) == 1:
         meant = _FIL_TYPES.get(files[0].rpartition(".")[2], "")
-        if meant and meant != _parameter(evidence, "model_type"):
+        if meant and meant != evidence.parameter("model_type"):
             return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
         if not meant and (advice := _written_as(evidence, f"{version}/{name}", files[0])):
             return advice
@@ -178,7 +178,7 @@ _FIL_TYPES = {
 
 
 def _other_model_type(evidence: Evidence, wanted: str, file: str, meant: str) -> Advice:
-    given = _parameter(evidence, "model_type")
+    given = evidence.parameter("model_type")
     misspelt = evidence.parameter_like("model_type")
     what = f'model_type is "{given}"' if given else "The config names no model_type"
     return Advice(
@@ -202,7 +202,7 @@ def _written_as(evidence: Evidence, wanted: str, file: str) -> Advice | None:
     if start[:1] != b"{":
         return None
     kind = "json" if start[1:].lstrip()[:1] in (b'"', b"}") else "ubj"
-    given = _parameter(evidence, "model_type")
+    given = evidence.parameter("model_type")
     if given == f"xgboost_{kind}":
         return None
     return Advice(
@@ -302,9 +302,9 @@ def _bad_parameter(wanted: str) -> Callable[[Evidence, Said], Advice]:
         value = said.get("value", "").rstrip("';. ")
         key = said.get("key", "")
         if "value" not in said:
-            value = next((_string_value(s) for s in entries if s.text("key") == key), "")
+            value = next((string_value(s) for s in entries if s.text("key") == key), "")
         elif not key:
-            same = (s.text("key") for s in entries if _string_value(s).lower() == value.lower())
+            same = (s.text("key") for s in entries if string_value(s).lower() == value.lower())
             key = next(same, "model_type" if "treelite" in wanted else "")
         right = wanted or _TYPES.get(said["type"], _NAMED)
         return Advice(
@@ -318,15 +318,3 @@ def _bad_parameter(wanted: str) -> Callable[[Evidence, Said], Advice]:
 
 for _words, _wanted in _VALUES:
     FILES.rule("bad-parameter", _words)(_bad_parameter(_wanted))
-
-
-def _parameter(evidence: Evidence, key: str) -> str:
-    sections = [s for _, s in evidence.sections("parameters") if s.text("key") == key]
-    return _string_value(sections[0]) if sections else ""
-
-
-def _string_value(section: object) -> str:
-    if not isinstance(section, Message):
-        return ""
-    inner = [f.value for f in section.all("value")]
-    return inner[0].text("string_value") if inner and isinstance(inner[0], Message) else ""
