@@ -27,7 +27,7 @@ _STARTS = (
     (b"\x93NUMPY", "npy"),
 )
 #: The ending of a file whose first bytes do not tell → its format.
-_ENDINGS = {
+ENDINGS = {
     ".keras": "keras",
     ".h5": "hdf5",
     ".hdf5": "hdf5",
@@ -120,6 +120,12 @@ _CONVERSIONS = {
     ("keras", "onnxruntime"): f'{_KERAS}.export("model.onnx", format="onnx")',
     ("keras", "openvino"): f'{_KERAS}.export("model.savedmodel"), then '
     'ov.save_model(ov.convert_model("model.savedmodel"), "model.xml")',
+    ("checkpoint", "tensorflow"): 'make the model in Python, model.load_weights("{file}"), then '
+    'model.export("model.savedmodel")',
+    ("weights", "tensorflow"): "make the model in Python, load the weights into it, then "
+    'model.export("model.savedmodel")',
+    ("graphdef", "tensorflow"): 'no conversion is needed: write platform: "tensorflow_graphdef", '
+    "and name it model.graphdef",
     ("pickle", "fil"): _SKLEARN,
     ("pickle", "onnxruntime"): 'skl2onnx.to_onnx(joblib.load("{file}"), rows), and write its '
     "SerializeToString() into model.onnx (for a model of scikit-learn)",
@@ -187,7 +193,9 @@ def written_as(path: Path) -> str:
     if path.is_dir():
         there = any((path / f"saved_model.{end}").is_file() for end in ("pb", "pbtxt"))
         return "savedmodel" if there else ""
-    return by_bytes(path) or _ENDINGS.get(path.suffix.lower(), "")
+    if path.suffix == ".index" or ".data-00000-of-" in path.name:
+        return "checkpoint"
+    return by_bytes(path) or ENDINGS.get(path.suffix.lower(), "")
 
 
 def by_bytes(path: Path) -> str:
@@ -244,6 +252,7 @@ def how_to_convert(written: str, backend: str, file: str) -> str:
     # Convert it: keras.models.load_model("model.keras").export("model.savedmodel").
     """
     if line := _CONVERSIONS.get((written, backend), ""):
+        file = _own_name(written, file)
         alone = " Weights alone are not enough: the file has no code." if written in _STATE else ""
         return f"Convert it: {line.format(file=file)}.{alone}"
     if written in _NO_WAY:
@@ -259,6 +268,13 @@ _AGAIN = (
     "Copy it again, and compare its size with the original's. If the original is no longer, "
     "export it again."
 )
+
+
+def _own_name(written: str, file: str) -> str:
+    """The name that a file needs for its framework: Keras reads `.keras` and `.h5` alone."""
+    own = {"keras": ".keras", "hdf5": ".h5", "tflite": ".tflite"}.get(written)
+    stem = file.rpartition(".")[0] or file
+    return file if own is None or ENDINGS.get(Path(file).suffix) == written else f"{stem}{own}"
 
 
 def damage(path: Path) -> tuple[str, str] | None:

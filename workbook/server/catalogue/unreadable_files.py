@@ -34,6 +34,8 @@ _WORDS = (
     "model {model:word} has an empty network{words:rest}",
     "Failed to load model file. The program looked in the following locations: {words:rest}",
     "is not this model's state dict: {words:rest}",
+    "unable to create TensorRT engine{words:rest}",
+    "failed to deserialize cuda engine{words:rest}",
 )
 #: The formats that FIL's values of model_type stand for.
 _FIL = ("xgboost", "xgboost_json", "xgboost_ubj", "lightgbm", "treelite_checkpoint")
@@ -103,6 +105,100 @@ def damaged_file(evidence: Evidence, said: Said) -> Advice | None:
             file = _inside(evidence, path)
             return Advice(f"{file} {why}.", file, todo)
     return None
+
+
+# -- forests ---------------------------------------------------------------------------------------
+
+
+@UNREADABLE.rule(
+    "not-a-forest",
+    "Model failed to load into Treelite with error: {words:rest}",
+    "Model failed to load into Treelite: {words:rest}",
+    "Multi-target model not supported",
+)
+def not_a_forest(evidence: Evidence, said: Said) -> Advice | None:
+    """Train what FIL serves: trees with constant leaves, numbers as features, one target."""
+    path = the_file(evidence)
+    if path is None:
+        return None
+    file, words = _inside(evidence, path), said.get("words", "")
+    if not words:
+        return Advice(
+            f"{file} has several targets, and FIL serves one.",
+            file,
+            "Save one model for each target, and ask them together in an ensemble.",
+        )
+    if "linear trees" in words:
+        return Advice(
+            f"{file} has linear functions in its leaves (linear_tree=True), and FIL reads "
+            "constants.",
+            file,
+            "Train without linear_tree, or serve the model in a Python model.",
+        )
+    if "categorical encoder" in words or '"cats" is not recognized' in words:
+        return Advice(
+            f"{file} was trained on columns of categories, and holds their names (XGBoost 3.1 and "
+            "later). FIL does not read these.",
+            file,
+            "Train on whole numbers in place of the categories (column.cat.codes), or with XGBoost "
+            "below 3.1; requests send the numbers.",
+        )
+    booster = _booster(path)
+    if booster == "gblinear":
+        return Advice(
+            f"{file} is a linear model (booster gblinear), and FIL serves trees.",
+            file,
+            'Train with booster="gbtree" (the default), or serve the model in a Python model.',
+        )
+    if booster in ("dump", "settings"):
+        other = "dump_model" if booster == "dump" else "save_config"
+        return Advice(
+            f"{file} is not a model: XGBoost's {other} wrote it.",
+            file,
+            'Save the model itself: booster.save_model("xgboost.json").',
+        )
+    if "different major Treelite version" in words:
+        return _other_treelite(path, file)
+    return None
+
+
+def _booster(path: Path) -> str:
+    """XGBoost's booster in a file; `dump` or `settings` for what is no model; "" where unknown."""
+    content = formats.head(path, 64 << 20)
+    if re.search(rb"name.{0,12}gblinear", content):
+        return "gblinear"
+    try:
+        written = json.loads(content)
+    except ValueError:
+        return ""
+    if isinstance(written, list):
+        return "dump"
+    booster = written.get("learner", {}).get("gradient_booster", {})
+    return "settings" if "model" not in booster and "gbtree_train_param" in booster else ""
+
+
+def _other_treelite(path: Path, file: str) -> Advice:
+    start = formats.head(path, 12)
+    version = [int.from_bytes(start[i : i + 4], "little") for i in (0, 4, 8)]
+    if max(version) > 99:
+        written = formats.by_bytes(path)
+        return Advice(
+            f"{file} is not a checkpoint of Treelite.",
+            file,
+            formats.how_to_convert(written, "fil", path.name)
+            if written
+            else 'Write one: treelite.sklearn.import_model(…).serialize("checkpoint.tl").',
+        )
+    return Advice(
+        f"{file} was written by Treelite {'.'.join(map(str, version))}, and the server's reads "
+        "checkpoints of its own major version (4) alone.",
+        file,
+        "Write the checkpoint again with Treelite 4, or save the model in the format of XGBoost or "
+        "LightGBM.",
+    )
+
+
+# -- another format --------------------------------------------------------------------------------
 
 
 @UNREADABLE.rule("other-format", *_WORDS)
@@ -269,97 +365,6 @@ def not_a_tensor(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-# -- forests ---------------------------------------------------------------------------------------
-
-
-@UNREADABLE.rule(
-    "not-a-forest",
-    "Model failed to load into Treelite with error: {words:rest}",
-    "Model failed to load into Treelite: {words:rest}",
-    "Multi-target model not supported",
-)
-def not_a_forest(evidence: Evidence, said: Said) -> Advice | None:
-    """Train what FIL serves: trees with constant leaves, numbers as features, one target."""
-    path = the_file(evidence)
-    if path is None:
-        return None
-    file, words = _inside(evidence, path), said.get("words", "")
-    if not words:
-        return Advice(
-            f"{file} has several targets, and FIL serves one.",
-            file,
-            "Save one model for each target, and ask them together in an ensemble.",
-        )
-    if "linear trees" in words:
-        return Advice(
-            f"{file} has linear functions in its leaves (linear_tree=True), and FIL reads "
-            "constants.",
-            file,
-            "Train without linear_tree, or serve the model in a Python model.",
-        )
-    if "categorical encoder" in words or '"cats" is not recognized' in words:
-        return Advice(
-            f"{file} was trained on columns of categories, and holds their names (XGBoost 3.1 and "
-            "later). FIL does not read these.",
-            file,
-            "Train on whole numbers in place of the categories (column.cat.codes), or with XGBoost "
-            "below 3.1; requests send the numbers.",
-        )
-    booster = _booster(path)
-    if booster == "gblinear":
-        return Advice(
-            f"{file} is a linear model (booster gblinear), and FIL serves trees.",
-            file,
-            'Train with booster="gbtree" (the default), or serve the model in a Python model.',
-        )
-    if booster in ("dump", "settings"):
-        other = "dump_model" if booster == "dump" else "save_config"
-        return Advice(
-            f"{file} is not a model: XGBoost's {other} wrote it.",
-            file,
-            'Save the model itself: booster.save_model("xgboost.json").',
-        )
-    if "different major Treelite version" in words:
-        return _other_treelite(path, file)
-    return None
-
-
-def _booster(path: Path) -> str:
-    """XGBoost's booster in a file; `dump` or `settings` for what is no model; "" where unknown."""
-    content = formats.head(path, 64 << 20)
-    if re.search(rb"name.{0,12}gblinear", content):
-        return "gblinear"
-    try:
-        written = json.loads(content)
-    except ValueError:
-        return ""
-    if isinstance(written, list):
-        return "dump"
-    booster = written.get("learner", {}).get("gradient_booster", {})
-    return "settings" if "model" not in booster and "gbtree_train_param" in booster else ""
-
-
-def _other_treelite(path: Path, file: str) -> Advice:
-    start = formats.head(path, 12)
-    version = [int.from_bytes(start[i : i + 4], "little") for i in (0, 4, 8)]
-    if max(version) > 99:
-        written = formats.by_bytes(path)
-        return Advice(
-            f"{file} is not a checkpoint of Treelite.",
-            file,
-            formats.how_to_convert(written, "fil", path.name)
-            if written
-            else 'Write one: treelite.sklearn.import_model(…).serialize("checkpoint.tl").',
-        )
-    return Advice(
-        f"{file} was written by Treelite {'.'.join(map(str, version))}, and the server's reads "
-        "checkpoints of its own major version (4) alone.",
-        file,
-        "Write the checkpoint again with Treelite 4, or save the model in the format of XGBoost or "
-        "LightGBM.",
-    )
-
-
 # -- TorchScript, OpenVINO, TensorFlow -------------------------------------------------------------
 
 
@@ -425,7 +430,7 @@ def old_ir(evidence: Evidence, said: Said) -> Advice | None:
     if path is None or found is None or int(found[1]) >= 10:
         return None
     return Advice(
-        f"{_inside(evidence, path)} has version {int(found[1])} of OpenVINO's format; this OpenVINO "
+        f"{_inside(evidence, path)} has version {int(found[1])} of OpenVINO's format; OpenVINO "
         "reads it from version 10 on.",
         _inside(evidence, path),
         'Convert the original model again: ov.save_model(ov.convert_model("model.onnx"), '
