@@ -78,7 +78,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         f"{model} did not load.",
         model=model,
         message=shown,
-        where=str(folder),
+        where=evidence.at_named(message) or str(folder),
         todo="The server's own message below says why.",
     )
 
@@ -112,7 +112,14 @@ def explain(
     found = REQUESTS.explain(question, question.message)
     message = _readable(message)
     if found is None:
-        return RequestError("The request failed.", model=model, message=message, todo="See below.")
+        first = message.partition("\n")[0].rstrip(". ")
+        return RequestError(
+            f"The request failed: {first}.",
+            model=model,
+            message=message,
+            todo="These are the server's own words. Look for what they name in the request, then "
+            "in the model's config.pbtxt.",
+        )
     rule, advice = found
     return RequestError(
         advice.what,

@@ -69,6 +69,14 @@ class Evidence:
                 return show(field)
         return CONFIG
 
+    def at_value(self, text: str, *names: str) -> str:
+        """The place of the last field with this value, of those names; else the file's name."""
+        for field in reversed(list(self.config.walk())):
+            same = isinstance(field.value, Scalar) and field.value.text == text
+            if same and (not names or field.name in names):
+                return show(field)
+        return CONFIG
+
     def at_position(self, said: dict[str, str]) -> str:
         """The place for the `line` and `column` that the server's message names."""
         place = self.place(said)

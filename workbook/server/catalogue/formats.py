@@ -172,6 +172,16 @@ _NO_WAY = {
     "tflite": "It cannot be turned back: export the model from which it was made. OpenVINO reads "
     "it: ov.convert_model.",
 }
+#: Formats that a backend of Triton reads as they are → the backend, and the usual name.
+_HOMES = {
+    "onnx": ("onnxruntime", "model.onnx"),
+    "torchscript": ("pytorch", "model.pt"),
+    "ir": ("openvino", "model.xml"),
+    "savedmodel": ("tensorflow", "model.savedmodel"),
+    "dali": ("dali", "model.dali"),
+    "lightgbm": ("fil", "model.txt"),
+    "treelite_checkpoint": ("fil", "checkpoint.tl"),
+}
 #: The bytes of a file that are looked at first.
 _HEAD = 4096
 
@@ -252,11 +262,14 @@ def how_to_convert(written: str, backend: str, file: str) -> str:
     # Convert it: keras.models.load_model("model.keras").export("model.savedmodel").
     """
     if line := _CONVERSIONS.get((written, backend), ""):
-        file = _own_name(written, file)
+        file = _own_name(written, re.sub(r"\.(index|data-\d+-of-\d+)$", "", file))
         alone = " Weights alone are not enough: the file has no code." if written in _STATE else ""
         return f"Convert it: {line.format(file=file)}.{alone}"
     if written in _NO_WAY:
         return _NO_WAY[written]
+    if written in _HOMES:
+        other, name = _HOMES[written]
+        return f'Serve it with backend: "{other}", under the name {name}.'
     return (
         f"The backend {backend} does not read this format: export the model anew in a format that "
         'it reads, or load the file in a Python model (backend: "python").'
@@ -401,3 +414,28 @@ def _varint(data: bytes) -> tuple[int | None, int]:
 
 def _varint_size(value: int) -> int:
     return max(1, (value.bit_length() + 6) // 7)
+
+
+def forward(path: Path) -> str:
+    """The arguments of a TorchScript file's forward(), e.g. `(a: Tensor, b: Tensor)`.
+
+    `()` where the file does not show them.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            code = {
+                name: archive.read(name).decode("utf-8", errors="replace")
+                for name in archive.namelist()
+                if re.search(r"/code/__torch__.*\.py$", name)
+            }
+            data = next((n for n in archive.namelist() if n.endswith("/data.pkl")), "")
+            top = archive.read(data)[:200] if data else b""
+    except (OSError, zipfile.BadZipFile):
+        return "()"
+    # data.pkl begins with the module's own class: c__torch__.place\nName
+    named = re.search(rb"c(__torch__[\w.]*)\n(\w+)", top)
+    module = named[1].decode().replace(".", "/") if named else "__torch__"
+    text = next((t for name, t in code.items() if name.endswith(f"/code/{module}.py")), "")
+    own = text.partition(f"class {named[2].decode()}(" if named else "class ")[2]
+    found = re.search(r"def forward\(self: [\w.]+,?\s*(.*?)\) ->", own, re.DOTALL)
+    return f"({' '.join(found[1].split())})" if found else "()"

@@ -307,9 +307,20 @@ FRAMEWORKS.row(
 def number_of_tensors(evidence: Evidence, said: Said) -> Advice:
     """List every input of the model."""
     provides = said["model"].removeprefix("at most ").rstrip("; ")
-    return Advice(
+    what = (
         f"The config has {said['config']} inputs ({listed(evidence.tensor_names('input'))}), the "
-        f"model has {provides}.",
+        f"model has {provides}."
+    )
+    if "pytorch" in evidence.value("backend") + evidence.value("platform"):
+        file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
+        return Advice(
+            what,
+            f"{evidence.at('input')}; {file}, forward{formats.forward(evidence.folder / file)}",
+            "Write one input for each argument of forward(), also for those with a default, by "
+            "their names or as NAME__0, NAME__1. Or write forward() with fewer arguments.",
+        )
+    return Advice(
+        what,
         evidence.at("input"),
         "List every input of the model once; leave input and output out altogether, and the "
         "server fills them in from the model.",
@@ -676,10 +687,10 @@ FRAMEWORKS.row(
 )
 
 
-@OTHERS.rule("core-refused", "failed to poll from model repository\n{reason:text}")
+@OTHERS.rule("core-refused", "failed to poll from model repository\n{reason:rest}")
 def core_refused(evidence: Evidence, said: Said) -> Advice | None:
     """Change what the reason names: the server's log has it."""
-    reason = said["reason"]
+    reason = said["reason"].strip().rstrip(".;")
     if not reason:
         return None
     return Advice(

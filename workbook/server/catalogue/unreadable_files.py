@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from pathlib import Path
 
 from . import formats
@@ -380,35 +379,10 @@ def torch_arguments(evidence: Evidence, said: Said) -> Advice:
     what = "several dicts" if "Multiple" in evidence.message else f"a {said['type']}"
     return Advice(
         f"forward() takes {what}; Triton gives it tensors (or one Dict[str, Tensor]).",
-        f"{file}, forward{forward(path) if path else '()'}",
+        f"{file}, forward{formats.forward(path) if path else '()'}",
         "Write forward() with tensors alone, e.g. forward(self, x: torch.Tensor). Make the rest "
         "attributes of the module, set in __init__, and save it again.",
     )
-
-
-def forward(path: Path) -> str:
-    """The arguments of a TorchScript file's forward(), e.g. `(a: Tensor, b: Tensor)`.
-
-    `()` where the file does not show them.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            code = {
-                name: archive.read(name).decode("utf-8", errors="replace")
-                for name in archive.namelist()
-                if re.search(r"/code/__torch__.*\.py$", name)
-            }
-            data = next((n for n in archive.namelist() if n.endswith("/data.pkl")), "")
-            top = archive.read(data)[:200] if data else b""
-    except (OSError, zipfile.BadZipFile):
-        return "()"
-    # data.pkl begins with the module's own class: c__torch__.place\nName
-    named = re.search(rb"c(__torch__[\w.]*)\n(\w+)", top)
-    module = named[1].decode().replace(".", "/") if named else "__torch__"
-    text = next((t for name, t in code.items() if name.endswith(f"/code/{module}.py")), "")
-    own = text.partition(f"class {named[2].decode()}(" if named else "class ")[2]
-    found = re.search(r"def forward\(self: [\w.]+,?\s*(.*?)\) ->", own, re.DOTALL)
-    return f"({' '.join(found[1].split())})" if found else "()"
 
 
 UNREADABLE.row(
