@@ -20,6 +20,8 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from onnx import TensorProto, helper
 from onnx_graphs import graph
+from test_explain_files import CASES as FILE_CASES
+from test_explain_files import OTHER_SERVERS
 from tritonclient.utils import InferenceServerException
 
 from workbook import lessons
@@ -560,6 +562,134 @@ CASES: dict[str, Case] = {
         "Take model_repository_agents out",
         log_only=True,
     ),
+    "preserve": case(
+        "preserve-ordering",
+        OK + "dynamic_batching { preserve_ordering: true\n priority_levels: 2 "
+        "default_priority_level: 1 }\n",
+        LINE.format(6, "dynamic_batching.priority_levels"),
+        "Take priority_levels and default_priority_level out",
+        log_only=True,
+    ),
+    "preserve_delay": case(
+        "preserve-ordering",
+        OK + "dynamic_batching { preserve_ordering: true\n default_queue_policy { timeout_action: "
+        "DELAY default_timeout_microseconds: 5 } }\n",
+        LINE.format(6, "dynamic_batching.default_queue_policy.timeout_action"),
+        "Write timeout_action: REJECT",
+        log_only=True,
+    ),
+    "sequence_cache": case(
+        "sequence-cache",
+        OK + "response_cache { enable: true }\nsequence_batching { }\n",
+        LINE.format(5, "response_cache"),
+        "Take response_cache out",
+        log_only=True,
+    ),
+    "slots": case(
+        "slot-utilization",
+        OK + "sequence_batching { direct { minimum_slot_utilization: 2 } }\n",
+        LINE.format(5, "sequence_batching.direct.minimum_slot_utilization"),
+        "minimum_slot_utilization: 0.5",
+        log_only=True,
+    ),
+    "control_name": case(
+        "control-without-name",
+        OK + "sequence_batching { control_input [ { control [ { kind: CONTROL_SEQUENCE_START "
+        "fp32_false_true: [ 0, 1 ] } ] } ] }\n",
+        LINE.format(5, "sequence_batching.control_input[0]"),
+        'Write name: "…"',
+        log_only=True,
+    ),
+    "control_id": case(
+        "control-values",
+        OK + 'sequence_batching { control_input [ { name: "C" control [ {\n kind: '
+        "CONTROL_SEQUENCE_CORRID fp32_false_true: [ 0, 1 ] } ] } ] }\n",
+        LINE.format(6, "sequence_batching.control_input[0].control[0].kind"),
+        "Take the pair of values out",
+        log_only=True,
+    ),
+    **{
+        f"state_{name}": case(
+            "sequence-state",
+            OK + 'sequence_batching { state [ { input_name: "i" output_name: "o" data_type: '
+            f"TYPE_FP32 dims: [ {dims} ]\n initial_state: {{ {text} }} }} ] }}\n",
+            LINE.format(6, "sequence_batching.state[0].initial_state"),
+            "the data_type and the dims of its state",
+            what=said,
+        )
+        for name, dims, text, said in (
+            ("type", 1, 'name: "s" data_type: TYPE_INT32 dims: 1 zero_data: true',
+             "does not match the state data type"),
+            ("name", 1, "data_type: TYPE_FP32 dims: 1 zero_data: true", "'name' must be set"),
+            ("dims", 1, 'name: "s" data_type: TYPE_FP32 dims: [ 1, 2 ] zero_data: true', "2 != 1"),
+            ("open", -1, 'name: "s" data_type: TYPE_FP32 dims: -1 zero_data: true',
+             "contains variable dimensions"),
+        )
+    },
+    "state_file": case(
+        "file-unreadable",
+        OK + 'sequence_batching { state [ { input_name: "i" output_name: "o" data_type: TYPE_FP32 '
+        'dims: 4\n initial_state: { name: "s" data_type: TYPE_FP32 dims: 4 data_file: "f" }'
+        " } ] }\n",
+        LINE.format(6, "sequence_batching.state[0].initial_state.data_file"),
+        "Put f there, as state_file/initial_state/f",
+    ),
+    **{
+        f"batch_{name}": case(
+            "batch-tensors", OK + text + "\n", LINE.format(5, field), todo, what=what
+        )
+        for name, text, field, what, todo in (
+            ("kind", 'batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "c" data_type: '
+             'TYPE_FP32 source_input: [ "x", "x" ] } ]', "batch_input[0].kind", "and 2 are named",
+             "with one input of the model"),
+            ("type", 'batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "c" data_type: '
+             'TYPE_INT64 source_input: "x" } ]', "batch_input[0].data_type", "of a batch_input is",
+             "TYPE_INT32 or TYPE_FP32"),
+            ("source", 'batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "c" data_type: '
+             'TYPE_FP32 source_input: "xx" } ]', "batch_input[0].source_input", 'no input "xx"',
+             'Write "x"'),
+            ("target", 'batch_output [ { target_name: "yy" kind: BATCH_SCATTER_WITH_INPUT_SHAPE '
+             'source_input: "x" } ]', "batch_output[0].target_name", 'no output "yy"', 'Write "y"'),
+            ("twice", 'batch_output [ { target_name: [ "y", "y" ] kind: '
+             'BATCH_SCATTER_WITH_INPUT_SHAPE source_input: "x" } ]',
+             "batch_output[0].target_name", "is given twice", "Name each target once"),
+        )
+    },
+    "strategy": case(
+        "batch-strategy",
+        OK + 'dynamic_batching { }\nparameters { key: "TRITON_BATCH_STRATEGY_PATH" value { '
+        'string_value: "/no/x.so" } }\n',
+        LINE.format(6, "parameters"),
+        "or take the parameter out",
+    ),
+    "shape_tensor": case(
+        "tensorrt-only", OK.replace("[ 4 ]", "[ 4 ] is_shape_tensor: true", 1),
+        LINE.format(3, "input[0].is_shape_tensor"), "Take is_shape_tensor out",
+    ),
+    "format_of_engines": case(
+        "tensorrt-only", OK.replace("[ 4 ]", "[ 4 ] is_non_linear_format_io: true", 1),
+        LINE.format(3, "input[0].is_non_linear_format_io"), "Take is_non_linear_format_io out",
+    ),
+    "profile": case(
+        "tensorrt-only", OK + 'instance_group [ { count: 1 profile: "0" } ]\n',
+        LINE.format(5, "instance_group[0].profile"), "Take profile out",
+    ),
+    "gpus_of_a_model": case(
+        "gpus-on-cpu", OK + "instance_group [ { kind: KIND_MODEL gpus: [ 0 ] } ]\n",
+        LINE.format(5, "instance_group[0].gpus"), "Take gpus out, or write kind: KIND_GPU",
+    ),
+    "reshape_zero": case(
+        "reshape-size", OK.replace("[ 4 ]", "[ 4 ] reshape { shape: [ 0 ] }", 1),
+        LINE.format(3, "input[0].reshape"), "sizes from 1 up",
+    ),
+    "reshape_open": case(
+        "reshape-size", OK.replace("[ 4 ]", "[ -1, -1 ] reshape { shape: [ -1 ] }", 1),
+        LINE.format(3, "input[0].reshape"), "one -1 in reshape for each -1 in dims",
+    ),
+    "newer_field": case(
+        "misspelt-field", OK + "model_metrics { }\n", LINE.format(5, "model_metrics"),
+        "this server does not: take it out",
+    ),
     "version_word": case("no-version", OK, "version_word/", "Rename v1/ to 1/",
                          files={"v1/model.py": CODE}),
     "version_none": case("no-version", OK, "version_none/", "Move model.py into the folder",
@@ -742,7 +872,26 @@ CASES: dict[str, Case] = {
         "input_data_file",
         "tofile()",
         files={**PYTHON, "warmup/r": "abc"},
+        what="The warm-up's file warmup/r has 3 bytes, its dims need 16.",
     ),
+    **{
+        f"warmup_{name}": case(
+            "warmup-strings",
+            (OK + 'model_warmup [ { name: "w" batch_size: 1 inputs { key: "x" value {\n'
+             f'data_type: TYPE_STRING dims: {dims} input_data_file: "raw" }} }} }} ]\n')
+            .replace("TYPE_FP32 dims: [ 4 ]", "TYPE_STRING dims: [ -1 ]"),
+            "warmup/raw (config.pbtxt, line 6, field model_warmup[0].inputs.value.input_data_file)",
+            "serialize_byte_tensor(array)",
+            files={**PYTHON, "warmup/raw": raw},
+            what=what,
+        )
+        for name, dims, raw, what in (
+            ("plain", 1, "abc", "each string has its length in front"),
+            ("text", 1, "a line of text", "each string has its length in front"),
+            ("less", 3, b"\1\0\0\0a", "It holds 1 string; dims: [ 3 ] wants 3."),
+            ("more", 1, b"\1\0\0\0a\1\0\0\0b", "It holds 2 strings; dims: [ 1 ] wants 1."),
+        )
+    },
     "environment": case(
         "no-environment",
         OK
@@ -958,6 +1107,20 @@ CASES: dict[str, Case] = {
         LINE.format(1, "instance_group"),
         "Take instance_group out",
         log_only=True,
+    ),
+    "e_optimization": case(
+        "ensemble-field",
+        ("optimization { graph { level: 1 } }\n" + ensemble()[0], ensemble()[1]),
+        LINE.format(1, "optimization"), "Take optimization out", log_only=True,
+    ),
+    "e_warmup": case(
+        "ensemble-field",
+        ('model_warmup [ { name: "w" batch_size: 1 } ]\n' + ensemble()[0], ensemble()[1]),
+        LINE.format(1, "model_warmup[0]"), "Take model_warmup out", log_only=True,
+    ),
+    "e_and_backend": case(
+        "ensemble-platform", ('backend: "python"\n' + ensemble()[0], ensemble()[1]),
+        LINE.format(1, "backend"), "Take the line backend out", log_only=True,
     ),
     "e_steps": case(
         "ensemble-step-incomplete",
@@ -1214,7 +1377,7 @@ CASES: dict[str, Case] = {
         LINE.format(1, "default_model_filename"), "net.onnx",
     ),
     "ort_junk": case(
-        "broken-weights", onnx_case(IO, b"version https://git-lfs"), "1/model.onnx", "git-LFS"
+        "damaged-file", onnx_case(IO, b"version https://git-lfs"), "1/model.onnx", "git lfs pull"
     ),
     "ort_types": case(
         "onnx-types-differ", onnx_case(IO, linear(takes=TensorProto.FLOAT16, added="c")), "1/",
@@ -1280,13 +1443,13 @@ CASES: dict[str, Case] = {
         files={"1/model.pt": ""},
     ),
     "torch_saved": case(
-        "no-torchscript",
+        "other-format",
         ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO, {"1/model.pt": ""}),
-        "1/model.pt", "torch.jit.script", what="1/model.pt is not TorchScript: torch.save wrote it",
+        "1/model.pt", "torch.jit.script", what="1/model.pt is a file of torch.save",
     ),
     "torch_exported": case(
-        "no-torchscript", torch_file("1/model.pt"), "1/model.pt",
-        "or export the module as ONNX", what="1/model.pt is not TorchScript: torch.export wrote it",
+        "other-format", torch_file("1/model.pt"), "1/model.pt",
+        "or export the module as ONNX", what="1/model.pt is a file of torch.export",
     ),
     "torch_pt2": case(
         "missing-file", torch_file("1/model.pt2"), "1/model.pt2",
@@ -1297,9 +1460,9 @@ CASES: dict[str, Case] = {
         "1/model.pt2", "or export the module as ONNX", what="1/model.pt2",
     ),
     "torch_pt2_named": case(
-        "no-torchscript",
+        "other-format",
         torch_file("1/model.pt2", 'backend: "pytorch"\ndefault_model_filename: "model.pt2"\n'),
-        "1/model.pt2", "or export the module as ONNX", what="1/model.pt2 is not TorchScript",
+        "1/model.pt2", "or export the module as ONNX", what="1/model.pt2 is a file of torch.export",
     ),
     "torch_pt2_bare": case(
         "no-backend", ("", {"1/model.pt2": ""}), "1/model.pt2",
@@ -1348,7 +1511,7 @@ CASES: dict[str, Case] = {
         what='gives the dims of input "x"',
     ),
     "dali_cut": case(
-        "broken-pipeline", dali(IO), "1/model.dali", "a copy may be cut off",
+        "broken-pipeline", dali(IO), "1/model.dali", "compare its size with",
         what="model.dali cannot be read as a serialized pipeline: it ends inside a field at byte",
     ),
     "dali_python": case(
@@ -1539,10 +1702,40 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
         assert "Poll failed for model directory" in blind.todo
     elif "failed to poll" in blind.message:
         assert (blind.rule, blind.where, blind.todo) == (error.rule, error.where, error.todo)
+    assert_fits(error, folder)
     # A misspelt name is never a package to install.
     assert "pip install" not in error.todo or "did you mean" not in error.todo.lower()
     # One bad model never stops the others.
     assert server.ready("good")
+
+
+#: Entries about what is not there: a file, or a folder of the model.
+ABSENT = {"missing-file", "no-version", "file-unreadable", "no-such-model"}
+
+
+def assert_fits(error: LoadError, folder: Path) -> None:
+    """The place that an explanation names is there, and holds something else than its advice."""
+    try:
+        text = (folder / "config.pbtxt").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    lines = text.splitlines()
+    named = re.search(r"config\.pbtxt, lines? (\d+)", error.where)
+    if named is None:
+        place = error.where.partition(",")[0].partition(":")[0].partition(";")[0].rstrip("/")
+        parts = (folder / place, folder.parent / place, folder.parent)
+        assert any(path.exists() for path in parts) or error.rule in ABSENT, str(error)
+        return
+    number = int(named[1])
+    assert 1 <= number <= len(lines) + 1, str(error)
+    if field := re.search(r"field ([\w.\[\]]+)", error.where):
+        last = re.sub(r"\[\d+\]", "", field[1]).rpartition(".")[2]
+        assert last in text, str(error)
+    here = " ".join(lines[number - 1].split())
+    for advice in re.findall(r"[Ww]rite ([a-z_]+: (?:\"[^\"]*\"|\[[^\]]*\]|[\w-]+))", error.todo):
+        # With something else in the same sentence, such as a line to take out, it may be there.
+        if advice in here and "…" not in advice:
+            assert error.rule in ("tensor-dims", "not-an-integer"), f"circular: {error}"
 
 
 def test_the_advice_for_one_value_a_row_works(server: Triton) -> None:
@@ -1914,6 +2107,7 @@ ENGINES = {
 def test_every_entry_is_tested() -> None:
     tested = {c.rule for c in CASES.values()} | set(OVERRIDES) | set(SAMPLES)
     tested |= {"no-such-model", "config-refused", "weights-not-built"}
+    tested |= {rule for rule, *_ in FILE_CASES.values()} | set(OTHER_SERVERS)
     assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
     assert {rule.id for rule in REQUESTS} == {
         *(rule for rule, *_ in ASKED), *(call.rule for call in CALLS.values()), *SAID, *PLAIN,

@@ -1261,7 +1261,7 @@ def bad_json(question: Question, said: Said) -> Advice:
         todo = 'Write {"inputs": [{"name": …, "shape": …, "datatype": "FP32", "data": […]}]}.'
     elif wrong := re.search(r"attempt to access JSON non-([\w-]+) as", words):
         field = said.get("field") or "data"
-        what = f"{field} holds something else than the server reads there"
+        what = f"{field} cannot be read: it holds something else than the server expects there"
         what += " (an input of BYTES takes strings alone)." if not said.get("field") else "."
         todo = _JSON.get(wrong[1].replace("number", "double"), f"Write {wrong[1]} there.")
         if field == "shape":

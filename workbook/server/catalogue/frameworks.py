@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 
 from . import formats
-from .config_values import AS_TORCHSCRIPT
 from .evidence import CONFIG, Evidence, at_field, at_input
 from .rules import Advice, Catalogue, Said, listed, near
 
@@ -611,21 +610,6 @@ FRAMEWORKS.row(
     where=at_input("optional"),
     todo="Take optional out.",
 )
-
-
-@FRAMEWORKS.rule(
-    "no-torchscript", "PytorchStreamReader failed locating file constants.pkl{words:rest}"
-)
-def no_torchscript(evidence: Evidence, said: Said) -> Advice:
-    """Save the module as TorchScript, or export it as ONNX."""
-    file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
-    if formats.written_as(evidence.folder / file) == "exported":
-        return Advice(f"{file} is not TorchScript: torch.export wrote it.", file, AS_TORCHSCRIPT)
-    return Advice(
-        f"{file} is not TorchScript: torch.save wrote it.",
-        file,
-        formats.how_to_convert("state dict", "pytorch", file.rpartition("/")[2]),
-    )
 
 
 FRAMEWORKS.row(

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from . import formats
-from .config_values import PLATFORMS
+from .config_values import AS_TORCHSCRIPT, PLATFORMS
 from .evidence import Evidence, at_field, at_parameter
 from .rules import Advice, Catalogue, Said, listed
 
@@ -226,10 +226,12 @@ def other_format(evidence: Evidence, said: Said) -> Advice | None:
         return None  # another value of model_type: the entry fil-format
     if written:
         return Advice(
-            f"{file} is {formats.NAMES[written]}, which the backend {named} does not read"
-            " under any name.",
+            f"{file} is {formats.NAMES[written]}. The backend {named} does not read it, under any "
+            "name.",
             file,
-            formats.how_to_convert(written, named, path.name),
+            AS_TORCHSCRIPT
+            if (written, named) == ("exported", "pytorch")
+            else formats.how_to_convert(written, named, path.name),
         )
     of, begins = _BEGINS.get(_type(evidence) if named == "fil" else named, ("", ""))
     start = formats.head(path, 16)
