@@ -28,7 +28,8 @@ from workbook import lessons
 from workbook.common.errors import LoadError, RequestError, ServerError
 from workbook.server import Triton
 from workbook.server.assemble import find
-from workbook.server.catalogue import LOADS, REQUESTS, STARTS
+from workbook.server.catalogue import LOADS, REQUESTS, STARTS, Evidence
+from workbook.server.catalogue.evidence import short
 from workbook.server.explain import (
     _first_version,
     dangerous_folder,
@@ -37,6 +38,7 @@ from workbook.server.explain import (
     start_error,
     table,
 )
+from workbook.server.pbtxt import Scalar
 from workbook.zoo.progress import published
 
 IO = """\
@@ -689,6 +691,7 @@ CASES: dict[str, Case] = {
     "newer_field": case(
         "misspelt-field", OK + "model_metrics { }\n", LINE.format(5, "model_metrics"),
         "this server does not: take it out",
+        log_only=True,
     ),
     "version_word": case("no-version", OK, "version_word/", "Rename v1/ to 1/",
                          files={"v1/model.py": CODE}),
@@ -1715,27 +1718,26 @@ ABSENT = {"missing-file", "no-version", "file-unreadable", "no-such-model"}
 
 def assert_fits(error: LoadError, folder: Path) -> None:
     """The place that an explanation names is there, and holds something else than its advice."""
-    try:
-        text = (folder / "config.pbtxt").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    lines = text.splitlines()
-    named = re.search(r"config\.pbtxt, lines? (\d+)", error.where)
+    named = re.search(
+        r"config\.pbtxt, lines? (\d+)(?: and \d+)?(?:, field ([\w.\[\]]+))?", error.where
+    )
     if named is None:
         place = error.where.partition(",")[0].partition(":")[0].partition(";")[0].rstrip("/")
         parts = (folder / place, folder.parent / place, folder.parent)
         assert any(path.exists() for path in parts) or error.rule in ABSENT, str(error)
         return
-    number = int(named[1])
-    assert 1 <= number <= len(lines) + 1, str(error)
-    if field := re.search(r"field ([\w.\[\]]+)", error.where):
-        last = re.sub(r"\[\d+\]", "", field[1]).rpartition(".")[2]
-        assert last in text, str(error)
-    here = " ".join(lines[number - 1].split())
-    for advice in re.findall(r"[Ww]rite ([a-z_]+: (?:\"[^\"]*\"|\[[^\]]*\]|[\w-]+))", error.todo):
-        # With something else in the same sentence, such as a line to take out, it may be there.
-        if advice in here and "…" not in advice:
-            assert error.rule in ("tensor-dims", "not-an-integer"), f"circular: {error}"
+    config = Evidence(error.model, folder, "").config
+    assert 1 <= int(named[1]) <= len(config.lines) + 1, str(error)
+    here = [field for field in config.walk() if named[2] in (field.path, short(field))]
+    assert here or not named[2] or error.rule in ("one-of-two", "field-twice"), str(error)
+    numbers = [field.value.raw for field in here if isinstance(field.value, Scalar)]
+    written = {f"{here[0].name}: {raw}" for raw in numbers} if here else set()
+    written |= {f"{here[0].name}: [ {', '.join(numbers)} ]"} if here else set()
+    if error.rule != "unclosed-string":  # a quote is missing, and is not a part of the value
+        for advice in re.findall(
+            r"[Ww]rite ([a-z_]+: (?:\"[^\"]*\"|\[[^\]]*\]|[\w-]+))", error.todo
+        ):
+            assert advice not in written, f"circular: {error}"
 
 
 def test_the_advice_for_one_value_a_row_works(server: Triton) -> None:
@@ -2104,13 +2106,22 @@ ENGINES = {
 }
 
 
+#: Refused requests with a test of their own below.
+FRONT_ELSEWHERE = {
+    "torch-output",
+    "ensemble-deadlock",
+    "not-an-array",
+    "string-elements",
+}
+
+
 def test_every_entry_is_tested() -> None:
     tested = {c.rule for c in CASES.values()} | set(OVERRIDES) | set(SAMPLES)
     tested |= {"no-such-model", "config-refused", "weights-not-built"}
     tested |= {rule for rule, *_ in FILE_CASES.values()} | set(OTHER_SERVERS)
     assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
     assert {rule.id for rule in REQUESTS} == {
-        *(rule for rule, *_ in ASKED), *(call.rule for call in CALLS.values()), *SAID, *PLAIN,
+        *(rule for rule, *_ in (*ASKED, *FRONT)), *FRONT_ELSEWHERE, *(call.rule for call in CALLS.values()), *SAID, *PLAIN,
         *ENGINES,
     }  # fmt: skip
     assert {rule.id for rule in STARTS} == set(START)
@@ -2233,6 +2244,11 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
     late = "class TritonPythonModel:\n    def execute(self, requests):\n        import pandsa\n"
     write(server.repository / "imports", OK, {"1/model.py": late})
     write(server.repository / "gather", ORT, {"1/model.onnx": table_of_three()})
+    types = {"words": "TYPE_STRING", "halves": "TYPE_FP16", "brains": "TYPE_BF16"}
+    for name, kind in types.items():
+        config = OK.replace("TYPE_FP32", kind)
+        one = config.replace("[ 4 ]", "[ 1 ]") if name == "words" else config
+        write(server.repository / name, one, PYTHON)
     with ThreadPoolExecutor(16) as pool:
         models = (
             "two",
@@ -2244,6 +2260,7 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
             "gather",
             "imports",
             *mortal,
+            *types,
         )
         assert len(list(pool.map(server.load, models))) == len(models)
     return server
@@ -2290,6 +2307,12 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("client-shape", "good", {"shape": [4]}, "InferInput(name, array.shape, type)"),
     ("input-size", "good", {"inputs": {"x": ROW[:0]}}, "at least one row"),
     ("batch-too-large", "good", {"inputs": {"x": np.ones((9, 4), np.float32)}}, "Send 8 rows"),
+    (
+        "sequence-batch",
+        "sequence",
+        {"inputs": {"x": np.ones((2, 4), np.float32)}, "sequence_id": 5},
+        "Send one row in each request",
+    ),
     ("rows-differ", "pair", {"inputs": {"x": ROW, "w": np.ones((2, 4), np.float32)}}, "of pair"),
     ("unknown-model", "goood", {}, "Ask good"),
     ("unknown-model", "misspelt", {}, 'server.load("misspelt")'),
@@ -2349,6 +2372,12 @@ def post(server: Triton, path: str, body: Any) -> str:
     kind = {"content": body} if isinstance(body, bytes) else {"json": body}
     answer = httpx.post(f"{server.url}/v2/models/{path}", **kind, timeout=10)
     return str(answer.json()["error"])
+
+
+def got(server: Triton, path: str) -> str:
+    import httpx
+
+    return str(httpx.get(f"{server.url}/v2/models/{path}", timeout=10).json()["error"])
 
 
 def posted(path: str, body: Any) -> Callable[[Triton], str]:
@@ -2459,6 +2488,7 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
     "invalid-data-type": ("good", posted("good/infer", tensor(datatype="TYPE_FP32")), "Write FP32"),
     "huge-input": ("good", posted("good/infer", tensor(shape=[1, 2**62])), "Send the shape"),
     "generate-parameter": ("good", posted("good/generate", {"X": [1, 2]}), 'Write "x"'),
+    "wrong-method": ("good", lambda server: got(server, "good/infer"), "Send a POST"),
     "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
     "output-data-type": ("torch_type", other_type, "Write data_type: TYPE_FP32"),
     "framework-refused": ("gather", framework, "could not compute"),
@@ -2519,6 +2549,145 @@ def test_bad_json_says_what_is_lacking(loaded: Triton) -> None:
         ({"input": []}, "lacks inputs"),
     ):
         assert said in str(explain(post(loaded, "good/infer", body)))
+
+
+TEXT = {"datatype": "BYTES", "shape": [1, 1], "data": ["a"]}
+RAW = {"Inference-Header-Content-Length": "9999"}
+BODY = tensor()["inputs"]
+#: rule, path, body, headers, what must be said.
+FRONT: list[tuple[str, str, Any, dict[str, str], str]] = [
+    ("bad-json", "words/infer", tensor(**{**TEXT, "data": [3]}), {}, "Write text, in quotes"),
+    ("bad-json", "words/generate", {"x": 3}, {}, "Write text, in quotes"),
+    ("bad-json", "good/infer", tensor(data=[1, None, 3, 4]), {}, "there is no null"),
+    ("bad-json", "good/infer", tensor(shape=[-1, 4]), {}, "-1 is for config.pbtxt"),
+    ("bad-json", "good/infer", {"inputs": {}}, {}, "a list in square brackets"),
+    ("bad-json", "good/infer", {**tensor(), "id": 3}, {}, "Write text, in quotes"),
+    ("not-in-json", "halves/infer", tensor(datatype="FP16"), {}, "JSON cannot carry FP16"),
+    ("not-in-json", "brains/infer", tensor(datatype="BF16"), {}, '"x" is BF16'),
+    ("no-data", "good/infer", tensor(data=None), {}, "no field is set"),
+    ("no-data", "good/infer", tensor(parameters={"binary_data_size": 16}), {}, "one place"),
+    ("input-twice", "good/infer", {"inputs": BODY * 2}, {}, 'the input "x" twice'),
+    ("no-shape", "good/infer", tensor(shape=[], data=[1]), {}, "array.reshape(1, …)"),
+    ("binary-request", "good/infer", b"", {}, "without JSON"),
+    ("binary-request", "good/infer", tensor(), RAW, "Inference-Header-Content-Length is 9999"),
+    ("reserved-parameter", "good/infer", {**tensor(), "parameters": {"triton_a": 1}}, {},
+     "another name"),
+    ("sequence-id-too-long", "sequence/infer",
+     {**tensor(), "parameters": {"sequence_id": "a" * 200, "sequence_start": True}}, {},
+     "longer than 128 characters"),
+    ("generate-shape", "good/generate", {"x": [1, 2]}, {}, "FP32, dims [ 4 ]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "path", "body", "headers", "said"), FRONT)
+def test_requests_that_the_front_end_refuses(
+    loaded: Triton, rule: str, path: str, body: Any, headers: dict[str, str], said: str
+) -> None:
+    import httpx
+
+    kind = {"content": body} if isinstance(body, bytes) else {"json": body}
+    answer = httpx.post(f"{loaded.url}/v2/models/{path}", **kind, headers=headers, timeout=10)
+    error = explain(answer.json()["error"], loaded, path.partition("/")[0])
+    assert error.rule == rule, str(error)  # type: ignore[attr-defined]
+    assert said in str(error), str(error)
+    assert error.where
+    assert "See below" not in str(error)
+
+
+#: What forward() returns → rule, where, what to do.
+RETURNS = {
+    "{'y': x}": ("torch-output", "1/model.pt, forward(x: Tensor)", "return tuple(out)"),
+    "[x, x]": ("torch-output", "1/model.pt, forward(x: Tensor)", "return tuple(out)"),
+    "x.sum()": ("torch-output", "1/model.pt, forward(x: Tensor)", "x.reshape(1)"),
+    "(x,)": ("torch-output", "field output[1].name", "Take this output out"),
+}
+
+
+@pytest.mark.parametrize("returned", RETURNS)
+def test_outputs_of_a_module_that_are_no_tensors(
+    loaded: Triton, tmp_path: Path, returned: str
+) -> None:
+    """The output is at fault, not the input: the place is forward()."""
+    import importlib.util
+
+    import torch
+
+    rule, where, todo = RETURNS[returned]
+    name = f"torch_returns_{[*RETURNS].index(returned)}"
+    source = f"import torch\n\nclass M(torch.nn.Module):\n    def forward(self, x):\n        return {returned}\n"
+    (tmp_path / f"{name}.py").write_text(source)
+    spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    io = IO.replace('output [ { name: "y"', 'output [ { name: "y__0"')
+    io = io.replace("] } ]\n", "] } ]\n", 1)
+    if returned == "(x,)":
+        io = io[:-3] + ', { name: "z__1" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
+    write(
+        loaded.repository / name,
+        f'platform: "pytorch_libtorch"\nmax_batch_size: 8\n{io}',
+        {"1/x": ""},
+    )
+    torch.jit.script(module.M()).save(loaded.repository / name / "1/model.pt")
+    loaded.load(name)
+    with loaded.http_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, httpclient, name)
+    error = explain(caught.value, loaded, name)
+    assert error.rule == rule, str(error)  # type: ignore[attr-defined]
+    assert where in error.where, str(error)
+    assert todo in error.todo, str(error)
+    assert "inputs" not in error.where
+
+
+def test_an_ensemble_whose_member_answers_without_a_tensor(loaded: Triton) -> None:
+    """A decoupled member that ends without a response leaves the ensemble's steps waiting."""
+    silent = CODE.replace("return [", "for r in requests: r.get_response_sender().send(flags=1) #")
+    decoupled = "model_transaction_policy { decoupled: true }\n"
+    write(loaded.repository / "silent", OK + decoupled, {"1/model.py": silent})
+    write(loaded.repository / "e_silent", *ensemble(member="silent"))
+    loaded.load("silent")
+    loaded.load("e_silent")
+    answers: queue.Queue[Any] = queue.Queue()
+    with loaded.grpc_client() as client:
+        client.start_stream(lambda result, error: answers.put(error))
+        x = grpcclient.InferInput("x", [1, 4], "FP32")
+        x.set_data_from_numpy(ROW)
+        client.async_stream_infer("e_silent", [x])
+        said = answers.get(timeout=20)
+        client.stop_stream()
+    error = explain(said, loaded, "e_silent")
+    assert error.rule == "ensemble-deadlock", str(error)  # type: ignore[attr-defined]
+    assert "decoupled one that sends no response" in error.todo
+
+
+def test_arrays_that_the_client_refuses(loaded: Triton) -> None:
+    for array, kind, said in (
+        ([1, 2, 3, 4], "FP32", "Write np.array(…, dtype=np.float32) around it"),
+        (np.array([["a"]]), "BYTES", "array.astype(np.object_)"),
+        (ROW, "BF16", "ml_dtypes.bfloat16"),
+    ):
+        with pytest.raises(InferenceServerException) as caught:
+            httpclient.InferInput("x", [1, 4], kind).set_data_from_numpy(array)
+        assert said in explain(caught.value, loaded, "good").todo
+
+
+def test_strings_whose_bytes_do_not_fit(loaded: Triton) -> None:
+    import tritonclient.grpc as client_of_grpc
+    from tritonclient.grpc import service_pb2
+
+    request = service_pb2.ModelInferRequest(model_name="words", raw_input_contents=[b"abc"])
+    entry = request.inputs.add()
+    entry.name, entry.datatype = "x", "BYTES"
+    entry.shape.extend([1, 1])
+    with (
+        client_of_grpc.InferenceServerClient(loaded.grpc_url) as client,
+        pytest.raises(Exception, match="string") as caught,
+    ):
+        client._client_stub.ModelInfer(request)
+    error = explain(str(caught.value), loaded, "words")
+    assert error.rule == "string-elements", str(error)  # type: ignore[attr-defined]
 
 
 def test_streams_deliver_errors_that_can_be_explained(loaded: Triton) -> None:

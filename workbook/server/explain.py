@@ -252,7 +252,8 @@ def _text(error: BaseException | str) -> str:
 
 
 def _no_python_file(evidence: Evidence) -> LoadError | None:
-    if evidence.value("backend") != "python" or evidence.value("runtime"):
+    ensemble = evidence.value("platform") == "ensemble"  # refused before its files are looked at
+    if evidence.value("backend") != "python" or evidence.value("runtime") or ensemble:
         return None
     name = evidence.value("default_model_filename", "model.py")
     for version in evidence.versions():
