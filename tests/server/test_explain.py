@@ -2121,8 +2121,8 @@ def test_every_entry_is_tested() -> None:
     tested |= {rule for rule, *_ in FILE_CASES.values()} | set(OTHER_SERVERS)
     assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
     assert {rule.id for rule in REQUESTS} == {
-        *(rule for rule, *_ in (*ASKED, *FRONT)), *FRONT_ELSEWHERE, *(call.rule for call in CALLS.values()), *SAID, *PLAIN,
-        *ENGINES,
+        *(rule for rule, *_ in (*ASKED, *FRONT)), *FRONT_ELSEWHERE, *SAID, *PLAIN, *ENGINES,
+        *(call.rule for call in CALLS.values()),
     }  # fmt: skip
     assert {rule.id for rule in STARTS} == set(START)
 
@@ -2599,7 +2599,7 @@ RETURNS = {
     "{'y': x}": ("torch-output", "1/model.pt, forward(x: Tensor)", "return tuple(out)"),
     "[x, x]": ("torch-output", "1/model.pt, forward(x: Tensor)", "return tuple(out)"),
     "x.sum()": ("torch-output", "1/model.pt, forward(x: Tensor)", "x.reshape(1)"),
-    "(x,)": ("torch-output", "field output[1].name", "Take this output out"),
+    "(x,)": ("torch-output", "config.pbtxt, line 4, field output[1]", "Take this output out"),
 }
 
 
@@ -2614,7 +2614,8 @@ def test_outputs_of_a_module_that_are_no_tensors(
 
     rule, where, todo = RETURNS[returned]
     name = f"torch_returns_{[*RETURNS].index(returned)}"
-    source = f"import torch\n\nclass M(torch.nn.Module):\n    def forward(self, x):\n        return {returned}\n"
+    source = "import torch\n\nclass M(torch.nn.Module):\n    def forward(self, x):\n"
+    source += f"        return {returned}\n"
     (tmp_path / f"{name}.py").write_text(source)
     spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
     assert spec
@@ -2641,25 +2642,20 @@ def test_outputs_of_a_module_that_are_no_tensors(
     assert "inputs" not in error.where
 
 
-def test_an_ensemble_whose_member_answers_without_a_tensor(loaded: Triton) -> None:
-    """A decoupled member that ends without a response leaves the ensemble's steps waiting."""
-    silent = CODE.replace("return [", "for r in requests: r.get_response_sender().send(flags=1) #")
-    decoupled = "model_transaction_policy { decoupled: true }\n"
-    write(loaded.repository / "silent", OK + decoupled, {"1/model.py": silent})
-    write(loaded.repository / "e_silent", *ensemble(member="silent"))
-    loaded.load("silent")
-    loaded.load("e_silent")
-    answers: queue.Queue[Any] = queue.Queue()
-    with loaded.grpc_client() as client:
-        client.start_stream(lambda result, error: answers.put(error))
-        x = grpcclient.InferInput("x", [1, 4], "FP32")
-        x.set_data_from_numpy(ROW)
-        client.async_stream_infer("e_silent", [x])
-        said = answers.get(timeout=20)
-        client.stop_stream()
-    error = explain(said, loaded, "e_silent")
+def test_an_ensemble_whose_member_answers_without_a_tensor(tmp_path: Path) -> None:
+    """A Python model that leaves an output out, on a server without the checks of answers."""
+    empty = CODE.replace('pb_utils.Tensor("y", 2 * t)', "")
+    write(tmp_path / "empty", OK, {"1/model.py": empty})
+    write(tmp_path / "e_empty", *ensemble(member="empty"))
+    with (
+        Triton(tmp_path, models=["e_empty"], plain=True) as server,
+        server.http_client() as client,
+    ):
+        with pytest.raises(InferenceServerException) as caught:
+            ask(client, httpclient, "e_empty")
+        error = explain(caught.value, server, "e_empty")
     assert error.rule == "ensemble-deadlock", str(error)  # type: ignore[attr-defined]
-    assert "decoupled one that sends no response" in error.todo
+    assert "leaves one out" in error.todo
 
 
 def test_arrays_that_the_client_refuses(loaded: Triton) -> None:
