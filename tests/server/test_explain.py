@@ -2109,7 +2109,6 @@ ENGINES = {
 #: Refused requests with a test of their own below.
 FRONT_ELSEWHERE = {
     "torch-output",
-    "ensemble-deadlock",
     "not-an-array",
     "string-elements",
 }
@@ -2488,6 +2487,14 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
     "invalid-data-type": ("good", posted("good/infer", tensor(datatype="TYPE_FP32")), "Write FP32"),
     "huge-input": ("good", posted("good/infer", tensor(shape=[1, 2**62])), "Send the shape"),
     "generate-parameter": ("good", posted("good/generate", {"X": [1, 2]}), 'Write "x"'),
+    "ensemble-deadlock": (  # core, src/ensemble_scheduler/ensemble_scheduler.cc
+        "",
+        lambda server: (
+            "in ensemble 'e', unexpected deadlock, at least one output is not set while no more "
+            "ensemble steps can be made"
+        ),
+        "a Python model that leaves one out",
+    ),
     "wrong-method": ("good", lambda server: got(server, "good/infer"), "Send a POST"),
     "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
     "output-data-type": ("torch_type", other_type, "Write data_type: TYPE_FP32"),
@@ -2640,22 +2647,6 @@ def test_outputs_of_a_module_that_are_no_tensors(
     assert where in error.where, str(error)
     assert todo in error.todo, str(error)
     assert "inputs" not in error.where
-
-
-def test_an_ensemble_whose_member_answers_without_a_tensor(tmp_path: Path) -> None:
-    """A Python model that leaves an output out, on a server without the checks of answers."""
-    empty = CODE.replace('pb_utils.Tensor("y", 2 * t)', "")
-    write(tmp_path / "empty", OK, {"1/model.py": empty})
-    write(tmp_path / "e_empty", *ensemble(member="empty"))
-    with (
-        Triton(tmp_path, models=["e_empty"], plain=True) as server,
-        server.http_client() as client,
-    ):
-        with pytest.raises(InferenceServerException) as caught:
-            ask(client, httpclient, "e_empty")
-        error = explain(caught.value, server, "e_empty")
-    assert error.rule == "ensemble-deadlock", str(error)  # type: ignore[attr-defined]
-    assert "leaves one out" in error.todo
 
 
 def test_arrays_that_the_client_refuses(loaded: Triton) -> None:
