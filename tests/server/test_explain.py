@@ -1728,14 +1728,14 @@ def assert_fits(error: LoadError, folder: Path) -> None:
         return
     config = Evidence(error.model, folder, "").config
     assert 1 <= int(named[1]) <= len(config.lines) + 1, str(error)
-    here = [field for field in config.walk() if named[2] in (field.path, short(field))]
+    here = [f for f in config.walk() if named[2] in (f.path, short(f), f.name)]
     assert here or not named[2] or error.rule in ("one-of-two", "field-twice"), str(error)
     numbers = [field.value.raw for field in here if isinstance(field.value, Scalar)]
     written = {f"{here[0].name}: {raw}" for raw in numbers} if here else set()
     written |= {f"{here[0].name}: [ {', '.join(numbers)} ]"} if here else set()
-    if error.rule != "unclosed-string":  # a quote is missing, and is not a part of the value
+    if error.rule not in ("unclosed-string", "missing-colon"):  # only a sign is missing
         for advice in re.findall(
-            r"[Ww]rite ([a-z_]+: (?:\"[^\"]*\"|\[[^\]]*\]|[\w-]+))", error.todo
+            r"[Ww]rite ([a-z_]+: (?:\"[^\"]*\"|\[[^\]]*\]|[\w-]+))(?! reshape)", error.todo
         ):
             assert advice not in written, f"circular: {error}"
 
