@@ -86,7 +86,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         f"{model} did not load.",
         model=model,
         message=shown,
-        where=str(folder),
+        where=evidence.at_named(message) or str(folder),
         todo="The server's own message below says why.",
     )
 
@@ -120,7 +120,14 @@ def explain(
     found = REQUESTS.explain(question, question.message)
     message = _readable(message)
     if found is None:
-        return RequestError("The request failed.", model=model, message=message, todo="See below.")
+        first = message.partition("\n")[0].rstrip(". ")
+        return RequestError(
+            f"The request failed: {first}.",
+            model=model,
+            message=message,
+            todo="These are the server's own words. Look for what they name in the request, then "
+            "in the model's config.pbtxt.",
+        )
     rule, advice = found
     if rule in _WITH_LINE:
         advice = _with_line(advice, question, _WITH_LINE[rule])
@@ -265,7 +272,8 @@ def _text(error: BaseException | str) -> str:
 
 
 def _no_python_file(evidence: Evidence) -> LoadError | None:
-    if evidence.value("backend") != "python" or evidence.value("runtime"):
+    ensemble = evidence.value("platform") == "ensemble"  # refused before its files are looked at
+    if evidence.value("backend") != "python" or evidence.value("runtime") or ensemble:
         return None
     name = evidence.value("default_model_filename", "model.py")
     for version in evidence.versions():

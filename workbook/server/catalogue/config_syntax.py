@@ -184,7 +184,9 @@ def misspelt_field(evidence: Evidence, said: Said) -> Advice:
     inside = f"The section {section}" if section else CONFIG
     meant = config_schema.field_near(said["type"], name)
     owners = config_schema.owners(name)
-    if owners and (
+    if not section and name in config_schema.field_names("ModelConfig"):
+        todo = "Newer releases of Triton have it, this server does not: take it out."
+    elif owners and (
         not config_schema.is_habit(name)
         or any(owner.startswith(f"{section}.") for owner in owners if section)
     ):

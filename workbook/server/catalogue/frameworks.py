@@ -10,11 +10,9 @@ The docstring of each rule is the advice of its entry.
 from __future__ import annotations
 
 import re
-import zipfile
-from pathlib import Path
 
-from .config_values import AS_TORCHSCRIPT
-from .evidence import Evidence, at_field, at_input
+from . import formats
+from .evidence import CONFIG, Evidence, at_field, at_input
 from .rules import Advice, Catalogue, Said, listed, near
 
 FRAMEWORKS: Catalogue[Evidence] = Catalogue()
@@ -305,13 +303,6 @@ FRAMEWORKS.row(
     where=at_field("input"),
     todo='Write an input with name: "{name}".',
 )
-FRAMEWORKS.row(
-    "no-savedmodel",
-    "Could not find SavedModel .pb or .pbtxt at supplied export directory path: {path:word}",
-    what="The SavedModel's folder has no saved_model.pb.",
-    where="{version}/model.savedmodel/",
-    todo="Let saved_model.pb and the folder variables/ lie directly in this folder.",
-)
 
 
 @FRAMEWORKS.rule(
@@ -366,14 +357,16 @@ def _declare(kind: str) -> str:
     return f"Or write {keys} into {where}, and serialize the pipeline again."
 
 
-FRAMEWORKS.row(
-    "broken-pipeline",
-    "{file:word} is not a serialized pipeline: {words:text}",
-    what="{file} cannot be read as a serialized pipeline: {words}.",
-    where="{version}/{file}",
-    todo="Serialize the pipeline again: pipeline().serialize(filename=…). Compare the file's size "
-    "with the original's: a copy may be cut off.",
-)
+@FRAMEWORKS.rule("broken-pipeline", "{file:word} is not a serialized pipeline: {words:text}")
+def broken_pipeline(evidence: Evidence, said: Said) -> Advice:
+    """Serialize the pipeline again; a file that ends too early is copied again."""
+    words, file = said["words"], f"{evidence.version}/{said['file']}"
+    again = "Serialize the pipeline again: pipeline().serialize(filename=…)."
+    if words.startswith("it ends "):
+        again = f"Copy it again, and compare its size with the original's. {again}"
+    return Advice(f"{said['file']} cannot be read as a serialized pipeline: {words}.", file, again)
+
+
 FRAMEWORKS.row(
     "pipeline-program",
     "{file:word} did not serialize: {words:text}",
@@ -397,9 +390,20 @@ FRAMEWORKS.row(
 def number_of_tensors(evidence: Evidence, said: Said) -> Advice:
     """List every input of the model."""
     provides = said["model"].removeprefix("at most ").rstrip("; ")
-    return Advice(
+    what = (
         f"The config has {said['config']} inputs ({listed(evidence.tensor_names('input'))}), the "
-        f"model has {provides}.",
+        f"model has {provides}."
+    )
+    if "pytorch" in evidence.value("backend") + evidence.value("platform"):
+        file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
+        return Advice(
+            what,
+            f"{evidence.at('input')}; {file}, forward{formats.forward(evidence.folder / file)}",
+            "Write one input for each argument of forward(), also for those with a default, by "
+            "their names or as NAME__0, NAME__1. Or write forward() with fewer arguments.",
+        )
+    return Advice(
+        what,
         evidence.at("input"),
         "List every input of the model once; leave input and output out altogether, and the "
         "server fills them in from the model.",
@@ -692,32 +696,6 @@ FRAMEWORKS.row(
 )
 
 
-@FRAMEWORKS.rule(
-    "no-torchscript", "PytorchStreamReader failed locating file constants.pkl{words:rest}"
-)
-def no_torchscript(evidence: Evidence, said: Said) -> Advice:
-    """Save the module as TorchScript, or export it as ONNX."""
-    file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
-    if _is_exported(evidence.folder / file):
-        return Advice(f"{file} is not TorchScript: torch.export wrote it.", file, AS_TORCHSCRIPT)
-    return Advice(
-        f"{file} is not TorchScript: torch.save wrote it.",
-        file,
-        "Make the module in Python, load its weights, and save "
-        'torch.jit.script(module.eval()).save("model.pt").',
-    )
-
-
-def _is_exported(path: Path) -> bool:
-    """Whether torch.export.save or AOTInductor wrote a file: a zip archive with these entries."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = {name.rpartition("/")[2] for name in archive.namelist()}
-    except (OSError, zipfile.BadZipFile):
-        return path.suffix == ".pt2"
-    return bool(names & {"archive_format", "serialized_exported_program.json"})
-
-
 FRAMEWORKS.row(
     "no-openvino-weights",
     "Empty weights data in bin file or bin file cannot be found",
@@ -815,33 +793,16 @@ def openvino_error(evidence: Evidence, said: Said) -> Advice:
     )
 
 
-@FRAMEWORKS.rule(
-    "broken-weights",
-    "onnx runtime error {code:int}: {words:rest}",
-    "failed to load model '{model}': {words:rest}",
-    "failed to load model: {words:rest}",
-    "Model failed to load into Treelite {words:rest}",
-    "Model failed to load into Treelite: {words:rest}",
-    "Can't parse {path:word} as binary proto{words:rest}",
-    "model {model:word} has an empty network{words:rest}",
-    "is not this model's state dict: {words:rest}",
-)
-def broken_weights(evidence: Evidence, said: Said) -> Advice:
-    """Export the model again; look whether the file is whole (git LFS pointers are not)."""
-    files = evidence.files()
-    empty = []
-    for file in files:
-        path = evidence.folder / evidence.version / file
-        if path.is_file() and path.stat().st_size == 0:
-            empty.append(file)
-    words = said["words"].strip('";: ')
+@OTHERS.rule("core-refused", "failed to poll from model repository\n{reason:rest}")
+def core_refused(evidence: Evidence, said: Said) -> Advice | None:
+    """Change what the reason names: the server's log has it."""
+    reason = said["reason"].strip().rstrip(".;")
+    if not reason:
+        return None
     return Advice(
-        f"{evidence.version}/{empty[0]} is empty."
-        if empty
-        else f"The backend cannot read the model's file: {words}",
-        f"{evidence.version}/{(empty or files or [''])[0]}",
-        "Export it again, and open it with the framework itself. Look at its size: a copy may be "
-        "cut off, or be a git-LFS pointer.",
+        f"The server refused config.pbtxt: {reason}.",
+        evidence.at_named(reason) or CONFIG,
+        "Change or take out what this sentence names, and load the model again.",
     )
 
 
@@ -866,24 +827,14 @@ OTHERS.row(
 )
 def backend_refused(evidence: Evidence, said: Said) -> Advice:
     """Correct what the backend's own sentence names."""
-    words = said["words"].rstrip('"; ')
+    words = said["words"].rstrip('";. ')
+    words = re.sub(r"^\[request id: [^\]]*\] ", "", words)
     reason, _, todo = words.rpartition(": write ")  # a stand-in says what to write
     todo = f"Write {todo}." if reason else "Look for it in the config, then in the model's file."
     words = reason or words
-    named = re.findall(r"\w+", words)
-    for kind in ("input", "output"):
-        for name in evidence.tensor_names(kind):
-            if name in named:
-                return Advice(
-                    f"The backend refused it: {words}.",
-                    evidence.at_tensor(kind, name),
-                    todo,
-                )
-    keys = [s.text("key") for _, s in evidence.sections("parameters")]
-    found = next((key for key in keys if key in named), "")
     return Advice(
         f"The backend refused it: {words}.",
-        evidence.at_parameter(found) if found else evidence.at("backend", "platform"),
+        evidence.at_named(words) or evidence.at("backend", "platform"),
         todo,
     )
 
