@@ -4,14 +4,10 @@
      file for it: each load adds a line "+NAME", each unload a line "-NAME".
    - In a server whose models run in sandboxes (WORKBOOK_JAIL is set, see jail.py) a model cannot load
      or unload models: Triton's Python backend does that for `pb_utils.load_model` and `unload_model`
-     by the calls below. The server's own endpoints make the same calls and are not refused.
-   - Nor does it get an environment of its own there: for the parameter EXECUTION_ENV_PATH the Python
-     backend starts a shell that reads the environment's `activate` before the stub, outside of any
-     sandbox, and sets LD_LIBRARY_PATH. Here the shell starts the stub alone. */
+     by the calls below. The server's own endpoints make the same calls and are not refused. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -72,22 +68,3 @@ CALL('+', TRITONSERVER_ServerLoadModelWithParameters,
 CALL('-', TRITONSERVER_ServerUnloadModel, (void *server, const char *model), (server, model))
 CALL('-', TRITONSERVER_ServerUnloadModelAndDependents, (void *server, const char *model),
      (server, model))
-
-int execvp(const char *file, char *const words[]) {
-    int (*real)(const char *, char *const *);
-    *(void **)&real = dlsym(RTLD_NEXT, "execvp");
-    if (getenv(JAIL_VARIABLE) == NULL || words[1] == NULL || words[2] == NULL ||
-        strstr(words[2], "source ") == NULL)
-        return real(file, words);
-    /* bash -c "source …/activate && exec env LD_LIBRARY_PATH=… …/triton_python_backend_stub …" */
-    const char *stub = strstr(words[2], "/triton_python_backend_stub ");
-    while (stub != NULL && stub > words[2] && stub[-1] != ' ') stub--;
-    char *command = NULL;
-    if (stub == NULL || asprintf(&command, "exec %s", stub) < 0) {
-        errno = EACCES;
-        return -1;
-    }
-    fprintf(stderr, "The environment in EXECUTION_ENV_PATH is not used here.\n");
-    char *const alone[] = {words[0], words[1], command, NULL};
-    return real(file, alone);
-}
