@@ -67,8 +67,8 @@ _IN_PLACE = {
     "absent": FileNotFoundError("Python model file not found"),
     "refused": RuntimeError("the model's process could not get a sandbox of its own"),
     "unsafe": ValueError(
-        "the model's process was not started: its command line has a name with a space or a "
-        "character that a shell would read"
+        "the model's process was not started: a name on its command line has a space, or another "
+        "character than letters, digits and . _ - + = : , @ %"
     ),
 }
 _RAISES = '''\

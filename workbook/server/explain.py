@@ -18,7 +18,7 @@ from typing import Any
 
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
 from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
-from .catalogue.evidence import CONFIG
+from .catalogue.evidence import CONFIG, show
 from .catalogue.rules import listed
 from .config_without_log import diagnose
 
@@ -26,7 +26,7 @@ _POLL_FAILED = "failed to poll from model repository"
 #: A traceback's places in the code of the stand-ins and of the checks of Python models' answers
 #: (backends/python/answer_checks.py), and the line `At:` where no others follow.
 _STAND_IN = re.compile(
-    r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/\w+/\w+/model|triton_workbook_checks)"
+    r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/[\w/]+/model|triton_workbook_checks)"
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
@@ -139,11 +139,12 @@ def start_error(log: str) -> ServerError | None:
 def dangerous_folder(model: str, folder: Path) -> LoadError | None:
     """What would hang or kill the server, seen before it is asked to load the model.
 
-    Triton 24.10 does not refuse three mistakes:
+    Triton 24.10 does not refuse four mistakes:
 
     - a Python model without its file: the load, and every later load of that model, hangs for ever
       (issue 8766 of triton-inference-server/server, open in 2026);
     - a folder in the place of config.pbtxt: the server aborts;
+    - a key of metric_tags that is no name of a Prometheus label: the server aborts;
     - a warm-up with more rows than max_batch_size: the server crashes two times out of three.
 
         if (danger := dangerous_folder("digits", Path("model_repository/digits"))):
@@ -162,7 +163,16 @@ def dangerous_folder(model: str, folder: Path) -> LoadError | None:
             where=CONFIG,
             todo=f"Put a file {CONFIG} in its place.",
         )
-    return _no_python_file(evidence) or _warmup_over_max(evidence)
+    return _no_python_file(evidence) or _warmup_over_max(evidence) or _no_label(evidence)
+
+
+def is_metric_tag(key: str) -> bool:
+    """Whether a config's metric_tags may have this key.
+
+    Triton names the label `_` and the key. A label's name has letters, digits and `_`, and does not
+    begin with `__`; any other is an exception that nobody catches in Triton 24.10.
+    """
+    return re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_]*)?", key) is not None
 
 
 def table() -> str:
@@ -271,4 +281,20 @@ def _warmup_over_max(evidence: Evidence) -> LoadError | None:
             error = load_error(evidence.model, answer, evidence.folder)
             error.message = f"(not asked: Triton may crash) {answer}"
             return error
+    return None
+
+
+def _no_label(evidence: Evidence) -> LoadError | None:
+    for field, section in evidence.sections("metric_tags"):
+        key = section.text("key")
+        if not is_metric_tag(key):
+            return LoadError(
+                f"{evidence.model} was not loaded: it would end the server. The key {key!r} in "
+                "metric_tags is no name of a Prometheus label.",
+                model=evidence.model,
+                message="(not asked)",
+                rule="metric-tag",
+                where=show(field),
+                todo="Use letters A-Z a-z, digits and '_', and do not begin with '_'.",
+            )
     return None

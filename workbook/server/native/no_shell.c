@@ -112,6 +112,16 @@ static int refuse(const char *text) {
     return start(words);
 }
 
+/* Whether a command line has the usual program, a model's file within the model's folder, and the
+   folder of a stand-in in its place. jail.py shows a model the folder above that of its file. */
+static int is_usual(char **words) {
+    const char *last = words[LAST];
+    const size_t size = strlen(folder) - strlen("python");
+    if (strcmp(words[PROGRAM], stub) != 0 || strstr(words[MODEL], "/../") != NULL) return 0;
+    if (strcmp(last, "DEFAULT") == 0) return 1;
+    return strncmp(last, folder, size) == 0 && last[size] != '.' && !strchr(last + size, '/');
+}
+
 /* bash -c " exec PROGRAM MODEL …"
    bash -c "source …/activate && exec env LD_LIBRARY_PATH=…:$LD_LIBRARY_PATH PROGRAM MODEL …" */
 int execvp(const char *file, char *const words[]) {
@@ -122,11 +132,7 @@ int execvp(const char *file, char *const words[]) {
     const char *text = words[0] && words[1] && words[2] ? words[2] : "";
     if (strncmp(text, exec, strlen(exec)) == 0) {
         if (!split(text + strlen(exec), stub_words)) return refuse(text);
-        /* jail.py shows a model the folder above that of its file. */
-        if (in_sandboxes && (strcmp(stub_words[PROGRAM], stub) != 0 ||
-                             strstr(stub_words[MODEL], "/../") != NULL))
-            return refuse(text);
-        return start(stub_words);
+        return in_sandboxes && !is_usual(stub_words) ? refuse(text) : start(stub_words);
     }
     if (in_sandboxes || strncmp(text, source, strlen(source)) != 0) return refuse(text);
     const char *activate = text + strlen(source), *library = strstr(activate, env);
