@@ -217,7 +217,7 @@ CASES: dict[str, Case] = {
     "name_of_an_instance": case(
         "unsafe-name",
         OK + 'instance_group { name: "two $(nproc)" count: 1 }\n',
-        LINE.format(5, "instance_group[0].name"),
+        LINE.format(5, "instance_group.name"),
         "Use letters, digits and",
     ),
     "map": case(
