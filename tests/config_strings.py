@@ -1,4 +1,4 @@
-"""Every string that a model's config can have, and texts that a shell, a path or a pattern would read.
+"""Every string that a model's config can have, and texts that mean more in a shell or a path.
 
 The strings are found in protobuf's own description of the config, so that one of a later release
 is among them, too.

@@ -259,6 +259,13 @@ def _admit_fields(
             f"The {CONFIG} of {model} has the default_model_filename {name[:60]!r}.",
             help="Write the name of a file in the version's folder, without a path.",
         )
+    if any(o.label_filename and not _fits(o.label_filename, [_LABELS]) for o in config.output):
+        raise Failure(
+            f"The {CONFIG} of {model} has a label_filename that is no {_LABELS}.",
+            help="Write the name of a text file in the model's folder.",
+        )
+    if any(not output.target_name for output in config.batch_output):
+        raise Failure(f"The {CONFIG} of {model} has a batch_output without a target_name.")
     for warm_up in config.model_warmup:
         if any(data.input_data_file for data in warm_up.inputs.values()):
             raise Failure(

@@ -124,6 +124,8 @@ def test_so_many_versions_or_instances_that_loading_them_takes_minutes(tmp_path:
             'dims: [ 1 ] input_data_file: "../../x" } } }',
             "model_warmup",
         ),
+        ('output { name: "y" label_filename: "1" }', "label_filename"),
+        ('batch_output { source_input: "x" }', "batch_output"),
         ('platform: "onnxruntime_onnx"', "names 'fil' and 'onnxruntime'"),
         ("input {", "cannot be read"),
         ('nonsense: "x"', "cannot be read"),

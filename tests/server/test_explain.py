@@ -1721,6 +1721,18 @@ HAZARDS = {
         "metric-tag",
         "do not begin with '_'",
     ),
+    "labels_folder": (
+        OK.replace('"y" data_type', '"y" label_filename: "1" data_type'),
+        PYTHON,
+        "file-is-a-folder",
+        "Name the file",
+    ),
+    "batch_output": (
+        OK + 'batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE source_input: "x" }\n',
+        PYTHON,
+        "batch-output",
+        "Write target_name",
+    ),
 }
 
 

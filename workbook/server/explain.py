@@ -21,6 +21,7 @@ from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
 from .catalogue.evidence import CONFIG, show
 from .catalogue.rules import listed
 from .config_without_log import diagnose
+from .pbtxt import Field, Scalar
 
 _POLL_FAILED = "failed to poll from model repository"
 #: A traceback's places in the code of the stand-ins and of the checks of Python models' answers
@@ -30,6 +31,8 @@ _STAND_IN = re.compile(
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
+#: Files that a config names, and the folder of the model that they are in.
+_FILES = {"label_filename": "", "data_file": "initial_state", "input_data_file": "warmup"}
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
 _PARSER = re.compile(
     r"^\[libprotobuf ERROR [^\]]*\] (Error parsing text-format inference\.ModelConfig: .*)$"
@@ -139,12 +142,14 @@ def start_error(log: str) -> ServerError | None:
 def dangerous_folder(model: str, folder: Path) -> LoadError | None:
     """What would hang or kill the server, seen before it is asked to load the model.
 
-    Triton 24.10 does not refuse four mistakes:
+    Triton 24.10 does not refuse these mistakes:
 
     - a Python model without its file: the load, and every later load of that model, hangs for ever
       (issue 8766 of triton-inference-server/server, open in 2026);
     - a folder in the place of config.pbtxt: the server aborts;
-    - a key of metric_tags that is no name of a Prometheus label: the server aborts;
+    - a folder that the config names as a file of labels, of a state or of a warm-up: the same;
+    - a key of metric_tags that is no name of a Prometheus label: the same;
+    - a batch_output without a target_name: the server crashes;
     - a warm-up with more rows than max_batch_size: the server crashes two times out of three.
 
         if (danger := dangerous_folder("digits", Path("model_repository/digits"))):
@@ -163,7 +168,7 @@ def dangerous_folder(model: str, folder: Path) -> LoadError | None:
             where=CONFIG,
             todo=f"Put a file {CONFIG} in its place.",
         )
-    return _no_python_file(evidence) or _warmup_over_max(evidence) or _no_label(evidence)
+    return _no_python_file(evidence) or _warmup_over_max(evidence) or _ends_the_server(evidence)
 
 
 def is_metric_tag(key: str) -> bool:
@@ -284,17 +289,30 @@ def _warmup_over_max(evidence: Evidence) -> LoadError | None:
     return None
 
 
-def _no_label(evidence: Evidence) -> LoadError | None:
+def _ends_the_server(evidence: Evidence) -> LoadError | None:
+    def error(rule: str, field: Field, what: str, todo: str) -> LoadError:
+        return LoadError(
+            f"{evidence.model} was not loaded: it would end the server. {what}",
+            model=evidence.model,
+            message="(not asked)",
+            rule=rule,
+            where=show(field),
+            todo=todo,
+        )
+
+    for field in evidence.config.walk():
+        if field.name in _FILES and isinstance(field.value, Scalar):
+            name = field.value.text
+            if name and (evidence.folder / _FILES[field.name] / name).is_dir():
+                what = f"{name!r} is a folder."
+                return error("file-is-a-folder", field, what, "Name the file in it.")
     for field, section in evidence.sections("metric_tags"):
-        key = section.text("key")
-        if not is_metric_tag(key):
-            return LoadError(
-                f"{evidence.model} was not loaded: it would end the server. The key {key!r} in "
-                "metric_tags is no name of a Prometheus label.",
-                model=evidence.model,
-                message="(not asked)",
-                rule="metric-tag",
-                where=show(field),
-                todo="Use letters A-Z a-z, digits and '_', and do not begin with '_'.",
-            )
+        if not is_metric_tag(section.text("key")):
+            what = f"The key {section.text('key')!r} of metric_tags is no name of a metric's label."
+            todo = "Use letters A-Z a-z, digits and '_', and do not begin with '_'."
+            return error("metric-tag", field, what, todo)
+    for field, section in evidence.sections("batch_output"):
+        if not section.all("target_name"):
+            what = "A batch_output has no target_name."
+            return error("batch-output", field, what, "Write target_name: [ the output's name ].")
     return None
