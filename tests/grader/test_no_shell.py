@@ -103,13 +103,13 @@ with Triton(
     metrics=8002,
     jail=Path(filter_file),
     environment=environment,
-    options=["--log-verbose=0"],
 ) as server:
     def load(name):
         try:
             url = f"{server.url}/v2/repository/models/{quote(name, safe='')}/load"
-            answer = client.post(url, json={})
-            loaded[name] = answer.text
+            loaded[name] = client.post(url, json={}).text
+            if not loaded[name]:
+                client.post(url.removesuffix("load") + "unload", json={})
         except httpx.HTTPError as error:
             loaded[name] = f"{type(error).__name__}: {error}"
 
@@ -181,8 +181,10 @@ def base(backend: str, home: Path) -> tuple[str, dict[str, Path | str]]:
     folder = home / COURSE[backend]
     shutil.copytree(paths.repository() / COURSE[backend], folder)
     config = text_format.Parse((folder / "config.pbtxt").read_text(), config_strings.config())
-    config.ClearField("name")
-    files = [path for path in folder.rglob("*") if path.is_file() and path.parent != folder]
+    for name in ("name", "instance_group", "version_policy", "model_warmup"):
+        config.ClearField(name)
+    config.instance_group.add(count=1, kind="KIND_CPU")
+    files = [path for path in (folder / "1").rglob("*") if path.is_file()]
     labels = {"labels.txt": folder / "labels.txt"} if (folder / "labels.txt").exists() else {}
     held: dict[str, Path | str] = {str(path.relative_to(folder)): path for path in files}
     return text_format.MessageToString(config), held | labels

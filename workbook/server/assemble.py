@@ -58,11 +58,12 @@ stub="$here/bin/triton_python_backend_stub"
 for last in "$@"; do :; done
 if [ "$last" = DEFAULT ] && [ ! -e "$1" ]; then
     shift
-    set -- "$here/absent/1/model.py" "$@"
+    set -- "$here/in_place/absent/1/model.py" "$@"
 fi
 exec "$stub" "$@"
 """
-#: What takes the place of a model that is not started, by folder: an error that says why.
+#: What takes the place of a model that is not started, by its folder in `in_place`: an error that
+#: says why. (A sandbox of native/jail.py hides what lies beside a model's folder.)
 _IN_PLACE = {
     "absent": FileNotFoundError("Python model file not found"),
     "refused": RuntimeError("the model's process could not get a sandbox of its own"),
@@ -236,7 +237,7 @@ def _put_stub(stub: Path, folder: Path) -> None:
     for file in (folder / "bin" / stub.name, folder / stub.name):
         file.chmod(0o755)
     for name, error in _IN_PLACE.items():
-        model = folder / name / "1" / "model.py"
+        model = folder / "in_place" / name / "1" / "model.py"
         model.parent.mkdir(parents=True)
         model.write_text(_RAISES.format(error=error), encoding="utf-8")
 

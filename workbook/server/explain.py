@@ -229,7 +229,7 @@ def _first_version(message: str) -> tuple[str, str]:
     them must not be mixed: the file of one and the mistake of the other.
     """
     head, *parts = re.split(r"version (\d+) is at UNAVAILABLE state: ", message)
-    failed = sorted(zip(map(int, parts[::2]), (p.strip(" ;") for p in parts[1::2]), strict=True))
+    failed = sorted(zip(map(int, parts[::2]), (p.strip(" ;\n") for p in parts[1::2]), strict=True))
     if len(failed) < 2:
         return message, ""
     (version, why), *others = failed

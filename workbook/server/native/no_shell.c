@@ -55,7 +55,7 @@ __attribute__((constructor)) static void prepare(void) {
     snprintf(stub, sizeof stub, "%s/" STUB, folder);
     snprintf(starter, sizeof starter, "%s/bin/start_stub", folder);
     snprintf(program, sizeof program, "%s/bin/" STUB, folder);
-    snprintf(unsafe, sizeof unsafe, "%s/unsafe/1/model.py", folder);
+    snprintf(unsafe, sizeof unsafe, "%s/in_place/unsafe/1/model.py", folder);
     in_sandboxes = getenv(JAIL_VARIABLE) != NULL;
     in_the_server = 1;
 }

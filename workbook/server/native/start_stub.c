@@ -112,7 +112,7 @@ static void replace(int argc, char **argv, const char *ours) {
     static char file[4096], kind[] = "DEFAULT";
     const char *program = argv[1], *name = strstr(program, "/bin/triton_python_backend_stub");
     if (name == NULL || argc < 4) _exit(1);
-    snprintf(file, sizeof file, "%.*s/%s/1/model.py", (int)(name - program), program, ours);
+    snprintf(file, sizeof file, "%.*s/in_place/%s/1/model.py", (int)(name - program), program, ours);
     argv[2] = file;
     argv[argc - 1] = kind;
 }
