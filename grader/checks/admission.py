@@ -5,6 +5,10 @@ the model takes a backend's place, a parameter names a script that is run before
 of the repository is a library. So `refusal` goes by lists of what is admitted, not of what is
 known to be dangerous. The config is read by protobuf's own parser, with which the server reads it.
 
+Names of files, and strings of the config that may become part of a path, a command or a variable,
+must be plain (`model_folder.is_plain`). Triton hands some of them to a shell without quotes. The
+strings that need not be plain are listed too (`FREE_TEXT`).
+
 The same rules hold in the notebook and in the judge.
 """
 
@@ -13,20 +17,23 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import os
+import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from google.protobuf import text_format  # type: ignore[import-untyped]
+from google.protobuf.message import Message  # type: ignore[import-untyped]
 from tritonclient.grpc import model_config_pb2
 
 from workbook.common.errors import WorkbookError
 from workbook.server.catalogue.evidence import CONFIG
-from workbook.server.model_folder import check_name
+from workbook.server.explain import is_metric_tag
+from workbook.server.model_folder import check_name, is_plain
 
 from .failure import Failure
 
-__all__ = ["ADMITTED", "Admitted", "refusal"]
+__all__ = ["ADMITTED", "FREE_TEXT", "Admitted", "refusal"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -113,13 +120,35 @@ _FIELDS = _words(
     "default_model_filename metric_tags parameters model_warmup model_transaction_policy "
     "response_cache model_metrics"
 )
-#: Read by the Python backend itself: the script of an environment runs before the model.
-_ENVIRONMENT = "EXECUTION_ENV_PATH"
+#: Strings of a config that may hold any text: the names of tensors, and words that are only shown.
+#: No backend makes a path, a command or a variable of them. All other strings must be plain.
+FREE_TEXT = _words(
+    "input.name output.name "
+    "batch_input.target_name batch_input.source_input "
+    "batch_output.target_name batch_output.source_input "
+    "optimization.cuda.graph_spec.input.key "
+    "optimization.cuda.graph_spec.graph_lower_bound.input.key "
+    "sequence_batching.control_input.name "
+    "sequence_batching.state.input_name sequence_batching.state.output_name "
+    "sequence_batching.state.initial_state.name "
+    "ensemble_scheduling.step.input_map.key ensemble_scheduling.step.input_map.value "
+    "ensemble_scheduling.step.output_map.key ensemble_scheduling.step.output_map.value "
+    "model_warmup.name model_warmup.inputs.key "
+    "metric_tags.value"
+)
+#: Also free where the model itself reads its parameters.
+_PARAMETERS = _words("parameters.key parameters.value.string_value")
+#: Read by the server itself: the script of an environment runs before the model, and a library that
+#: chooses requests for a batch runs in the server.
+_OF_THE_SERVER = re.compile("EXECUTION_ENV_PATH|TRITON_.*", re.DOTALL)
+#: Libraries, which Triton loads into the server if they have the right name.
+_LIBRARIES = ("*.so", "*.so.*")
 #: What Jupyter, Python, git, macOS and Windows leave behind. Triton reads none of it.
 _LEFT_BEHIND = frozenset(
     {".ipynb_checkpoints", "__pycache__", ".gitkeep", ".DS_Store", "Thumbs.db", "desktop.ini"}
 )
 _LABELS = "*.txt"
+_ALLOWED = "Use letters A-Z a-z, digits, '.', '_' and '-' only."
 _MOST_ENTRIES = 2_000
 #: A server loads every version, and starts each instance of a Python-based model as a process. Tens
 #: of them keep a judge at work for minutes.
@@ -160,6 +189,8 @@ def refusal(repository: Path, model: str, backends: Collection[str]) -> Failure 
 def _admit(repository: Path, model: str, admitted: dict[str, Admitted]) -> list[str]:
     """Admit one model or raise `Failure`; returns the models of its steps."""
     try:
+        if not is_plain(model):
+            raise Failure(f"No model is named {_shown(model)} here.", help=_ALLOWED)
         folder = repository / check_name(model)
         text = (folder / CONFIG).read_text("utf-8", errors="replace")
     except WorkbookError as error:
@@ -210,7 +241,7 @@ def _admit_fields(
             )
     for key in config.parameters:
         known = admitted.parameters
-        if key == _ENVIRONMENT or (known is not None and key not in known):
+        if _OF_THE_SERVER.fullmatch(key) or (known is not None and key not in known):
             raise Failure(
                 f"The {CONFIG} of {model} has the parameter {key[:60]!r}.",
                 help=f"The {backend} backend does not read it here. Leave it out, or look at how "
@@ -228,12 +259,52 @@ def _admit_fields(
             f"The {CONFIG} of {model} has the default_model_filename {name[:60]!r}.",
             help="Write the name of a file in the version's folder, without a path.",
         )
+    if any(o.label_filename and not _fits(o.label_filename, [_LABELS]) for o in config.output):
+        raise Failure(
+            f"The {CONFIG} of {model} has a label_filename that is no {_LABELS}.",
+            help="Write the name of a text file in the model's folder.",
+        )
+    if any(not output.target_name for output in config.batch_output):
+        raise Failure(f"The {CONFIG} of {model} has a batch_output without a target_name.")
     for warm_up in config.model_warmup:
         if any(data.input_data_file for data in warm_up.inputs.values()):
             raise Failure(
                 f"The model_warmup of {model} reads a file.",
                 help="Warm up with zero_data or random_data.",
             )
+
+    free = FREE_TEXT | _PARAMETERS if admitted.parameters is None else FREE_TEXT
+    for place, text in _strings(config):
+        if place == "metric_tags.key":
+            if not is_metric_tag(text):
+                raise Failure(
+                    f"The {CONFIG} of {model} has the key {_shown(text)} in metric_tags.",
+                    help="A key has letters A-Z a-z, digits and '_', and does not begin with '_'. "
+                    "Triton 24.10 ends at any other.",
+                )
+        elif place not in free and not is_plain(text):
+            raise Failure(f"The {CONFIG} of {model} has {_shown(text)} in {place}.", help=_ALLOWED)
+
+
+def _strings(value: object, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every string of a message that is not empty, with the field that it is in."""
+    if isinstance(value, str):
+        if value:
+            yield place, value
+    elif isinstance(value, Message):
+        for field, inner in value.ListFields():
+            yield from _strings(inner, f"{place}.{field.name}".lstrip("."))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _strings(key, f"{place}.key")
+            yield from _strings(inner, f"{place}.value")
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _strings(inner, place)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def _admit_files(folder: Path, model: str, backend: str, admitted: Admitted) -> None:
@@ -254,7 +325,14 @@ def _admit_files(folder: Path, model: str, backend: str, admitted: Admitted) -> 
             fits = admitted.folders
         else:
             fits = parts[0].isdecimal() and _fits(parts[-1], admitted.files)
-        if not fits or not (is_folder or stat.S_ISREG(kind)):
+        if not is_plain(parts[-1]):
+            kind_of = "folder" if is_folder else "file"
+            raise Failure(
+                f"The folder of {model} holds {_shown(str(place))}, and the {kind_of}'s name has "
+                "another character than those allowed.",
+                help=f"Rename it. {_ALLOWED}",
+            )
+        if _fits(parts[-1], _LIBRARIES) or not fits or not (is_folder or stat.S_ISREG(kind)):
             raise Failure(
                 f"The folder of {model} holds {str(place)[:100]!r}.",
                 help=f"A model on the {backend} backend does not need it. Take it out of the "

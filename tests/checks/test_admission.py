@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.checks import admission
 from grader.checks.failure import Failure
+from tests import config_strings
 from workbook.common import paths
 
 FOREST = """\
@@ -65,6 +67,8 @@ def test_the_courses_own_models_are_admitted(tmp_path: Path, name: str) -> None:
         "libtriton_fil.so",  # Triton would load it in the place of the backend
         "1/libtriton_fil.so",
         "1/libtriton_fil.so.1",
+        "1/batchstrategy.so",
+        "triton_python_backend_stub",
         "1/model.py",
         "model.py",
         "1/env/bin/activate",
@@ -120,6 +124,8 @@ def test_so_many_versions_or_instances_that_loading_them_takes_minutes(tmp_path:
             'dims: [ 1 ] input_data_file: "../../x" } } }',
             "model_warmup",
         ),
+        ('output { name: "y" label_filename: "1" }', "label_filename"),
+        ('batch_output { source_input: "x" }', "batch_output"),
         ('platform: "onnxruntime_onnx"', "names 'fil' and 'onnxruntime'"),
         ("input {", "cannot be read"),
         ('nonsense: "x"', "cannot be read"),
@@ -165,6 +171,88 @@ def test_an_ensemble_of_itself_ends(tmp_path: Path) -> None:
     make(tmp_path, "loop", f'platform: "ensemble"\nensemble_scheduling {{ {step} }}\n', x="")
     (tmp_path / "loop" / "x").unlink()
     assert refused(tmp_path, "ensemble", model="loop") == ""
+
+
+@pytest.mark.parametrize("backend", admission.ADMITTED)
+def test_every_string_of_a_config_is_plain_or_listed_as_free_text(
+    tmp_path: Path, backend: str
+) -> None:
+    ensemble = 'platform: "ensemble" ensemble_scheduling { step { model_name: "m" } }'
+    given = ensemble if backend == "ensemble" else f'backend: "{backend}"'
+    free = {*admission.FREE_TEXT}
+    if backend != "ensemble":  # other models have no steps
+        free = {place for place in free if not place.startswith("ensemble_scheduling")}
+    if backend == "python":  # its parameters are the model's own
+        free |= {"parameters.key", "parameters.value.string_value"}
+    folder = make(tmp_path, "m", given, **{"1/.gitkeep": ""})
+    texts = config_strings.ODD if backend == "python" else config_strings.ODD[::4]
+    wrong = []
+    for place in config_strings.places():
+        for text in texts:
+            config = text_format.Parse(given, config_strings.config())
+            config_strings.put(config, place, text)
+            (folder / "config.pbtxt").write_text(text_format.MessageToString(config))
+            if bool(refused(tmp_path, backend, model="m")) == (".".join(place) in free):
+                wrong.append((place, text))
+    assert wrong == []
+
+
+def test_values_of_known_parameters_are_plain(tmp_path: Path) -> None:
+    make(tmp_path, config=FOREST.replace("xgboost_json", "$(id)"))
+    message = refused(tmp_path)
+    assert "'$(id)' in parameters.value.string_value" in message
+    assert "letters A-Z a-z, digits, '.', '_' and '-' only" in message
+
+
+@pytest.mark.parametrize(
+    "name", ["model-00001-of-00002.safetensors", "vocab.txt", "1_Pooling", "pytorch_model.bin.json"]
+)
+def test_names_of_checkpoints_are_admitted(tmp_path: Path, name: str) -> None:
+    files = {"1/model.py": "", f"1/{name}": "", f"1/checkpoint-500/{name}/config.json": ""}
+    make(tmp_path, config=PYTHON, **files)
+    assert refused(tmp_path, "python") == ""
+
+
+ODD_NAMES = [text for text in config_strings.ODD if "/" not in text and text != ".."]
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "my data.csv", "café.txt", "epoch=3.ckpt"])
+@pytest.mark.parametrize("place", ["{}", "1/{}", "1/a/b/{}", "1/{}/c", "{}/c"])
+def test_every_name_in_a_models_folder_is_plain(tmp_path: Path, name: str, place: str) -> None:
+    make(tmp_path, config=PYTHON, **{"1/model.py": "", place.format(name): ""})
+    message = refused(tmp_path, "python")
+    assert "The folder of forest holds" in message
+    assert "another character than those allowed" in message
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_the_name_of_a_model_and_of_a_step_is_plain(tmp_path: Path, name: str) -> None:
+    make(tmp_path, name)
+    assert "No model is named" in refused(tmp_path, model=name)
+    config = text_format.Parse('platform: "ensemble"', config_strings.config())
+    config_strings.put(config, ("ensemble_scheduling", "step", "model_name"), name)
+    make(tmp_path, "both", text_format.MessageToString(config), **{"1/.gitkeep": ""})
+    assert refused(tmp_path, "fil", "ensemble", model="both")
+
+
+@pytest.mark.parametrize(
+    "place", ["1/libtriton_python.so", "1/batchstrategy.so", "1/a/libx.so.1", "1/a.so/x"]
+)
+def test_python_models_come_without_libraries(tmp_path: Path, place: str) -> None:
+    """Triton looks for the first two in a version's folder, and loads them into the server."""
+    make(tmp_path, config=PYTHON, **{"1/model.py": "", place: ""})
+    assert "The folder of forest holds" in refused(tmp_path, "python")
+    key = "TRITON_BATCH_STRATEGY_PATH"
+    line = f'parameters {{ key: "{key}" value {{ string_value: "/models/forest/1/data" }} }}'
+    make(tmp_path, "other", config=PYTHON + line, **{"1/model.py": "", "1/data": ""})
+    assert key in refused(tmp_path, "python", model="other")
+
+
+@pytest.mark.parametrize("key", ["team", "Team_2", "2"])
+def test_metric_tags_with_names_of_labels(tmp_path: Path, key: str) -> None:
+    line = f'metric_tags {{ key: "{key}" value: "Bäume & co" }}\n'
+    make(tmp_path, config=FOREST + line)
+    assert refused(tmp_path) == ""
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "/etc", ""])

@@ -216,7 +216,8 @@ def test_a_model_cannot_load_or_unload_models(tmp_path: Path) -> None:
 
 
 def test_an_environment_of_a_model_s_own_is_not_run(tmp_path: Path) -> None:
-    """The Python backend would source its `activate` outside of any sandbox of the model."""
+    """The Python backend would unpack it, and source its `activate`, outside of any sandbox of the
+    model. Such a model does not load."""
     activate = tmp_path / "models" / "spy" / "env" / "bin" / "activate"
     activate.parent.mkdir(parents=True)
     activate.write_text("touch /dev/shm/planted; echo PLANTED >&2\n")
@@ -229,7 +230,7 @@ def test_an_environment_of_a_model_s_own_is_not_run(tmp_path: Path) -> None:
     answers = serve(tmp_path, spies, "spy", config=config)
     assert "PLANTED" not in answers["log"]
     assert "EXECUTION_ENV_PATH is not used here" in answers["log"]
-    assert answers["spy"]["shared memory"] == [answers["spy"]["region"]]
+    assert "Failed to get the canonical path for" in answers["spy"]
 
 
 def test_without_its_sandbox_no_model_runs(tmp_path: Path) -> None:

@@ -298,6 +298,19 @@ def test_missing_files_links_and_odd_names_are_errors(
     assert submission.files == ("a9.ipynb", "models/forest/1/.gitkeep")
 
 
+def test_names_that_are_not_graded_are_a_warning(sample: Assignment, done: dict[str, Any]) -> None:
+    models = sample.handout / "models"
+    names = ("forest/1/my data.csv", "forest/1/café/x.txt", "forest/1/x$(id).json")
+    for name in (*names, "forest/1/model-00001-of-00002.safetensors"):
+        (models / name).parent.mkdir(exist_ok=True)
+        (models / name).write_text("")
+    submission = submit.check_submission(sample, run=False)
+    told = [f for f in submission.findings if "is not graded" in f.what]
+    assert {f.where for f in told} == {f"models/{name}" for name in names}
+    assert {f.level for f in told} == {"warning"}
+    assert submission.errors == ()
+
+
 def test_too_large_names_the_limit_and_the_biggest_files(
     sample: Assignment, done: dict[str, Any]
 ) -> None:

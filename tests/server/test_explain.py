@@ -236,6 +236,18 @@ CASES: dict[str, Case] = {
         "config.pbtxt, line 2, column 17",
         "a plain space",
     ),
+    "name_of_a_file": case(
+        "unsafe-name",
+        (OK + 'default_model_filename: "my model.py"\n', {"1/my model.py": CODE}),
+        LINE.format(5, "default_model_filename"),
+        "Use letters, digits and",
+    ),
+    "name_of_an_instance": case(
+        "unsafe-name",
+        OK + 'instance_group { name: "two $(nproc)" count: 1 }\n',
+        LINE.format(5, "instance_group.name"),
+        "Use letters, digits and",
+    ),
     "map": case(
         "map-entry",
         OK + 'parameters { threads: "4" }\n',
@@ -2023,6 +2035,24 @@ HAZARDS = {
         PYTHON,
         "warmup-batch",
         "batch_size: 8 or less",
+    ),
+    "metric_tag": (
+        'metric_tags { key: "my team" value: "x y" }\n' + OK,
+        PYTHON,
+        "metric-tag",
+        "do not begin with '_'",
+    ),
+    "labels_folder": (
+        OK.replace('"y" data_type', '"y" label_filename: "1" data_type'),
+        PYTHON,
+        "file-is-a-folder",
+        "Name the file",
+    ),
+    "batch_output": (
+        OK + 'batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE source_input: "x" }\n',
+        PYTHON,
+        "batch-output",
+        "Write target_name",
     ),
 }
 

@@ -303,6 +303,8 @@ def write(submission: Submission) -> Path:
 
 def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
     """What goes into the zip, and what is wrong with it."""
+    from ..server.model_folder import is_plain
+
     findings: list[Finding] = []
     files: list[str] = []
     sizes: dict[str, int] = {}
@@ -328,6 +330,17 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
         else:
             files.append(name)
             sizes[name] = path.stat().st_size
+    findings += [
+        Finding(
+            "warning",
+            name,
+            "The name has a space or another character than ASCII letters, digits, '.', '_' "
+            "and '-'. A model with this file is not graded.",
+            "Rename it, and what reads it.",
+        )
+        for name in files
+        if not all(map(is_plain, Path(name).parts[1:]))
+    ]
     if sum(sizes.values()) > LIMIT:
         large = [name for name in sizes if sizes[name] >= 2**20]
         biggest = sorted(large or sizes, key=lambda name: -sizes[name])[:3]

@@ -53,32 +53,36 @@ _LIBRARIES = "nvidia_pytriton.libs"  # what the wheel's programs need, beside it
 _LOOK_FIRST = """\
 #!/bin/sh
 here="${0%/*}"
+stub="$here/bin/triton_python_backend_stub"
+[ -x "$here/bin/start_stub" ] && exec "$here/bin/start_stub" "$stub" "$@"
 for last in "$@"; do :; done
 if [ "$last" = DEFAULT ] && [ ! -e "$1" ]; then
     shift
-    set -- "$here/absent/1/model.py" "$@"
+    set -- "$here/in_place/absent/1/model.py" "$@"
 fi
-set -- "$here/bin/triton_python_backend_stub" "$@"
-[ -x "$here/bin/start_stub" ] && exec "$here/bin/start_stub" "$@"
-exec "$@"
+exec "$stub" "$@"
 """
-_ABSENT = '''\
-"""Stands in for a model whose own file is not there, to say so."""
+#: What takes the place of a model that is not started, by its folder in `in_place`: an error that
+#: says why. (A sandbox of native/jail.py hides what lies beside a model's folder.)
+_IN_PLACE = {
+    "absent": FileNotFoundError("Python model file not found"),
+    "refused": RuntimeError("the model's process could not get a sandbox of its own"),
+    "unsafe": ValueError(
+        "the model's process was not started: a name on its command line has a space, or another "
+        "character than letters, digits and . _ - + = : , @ %"
+    ),
+}
+_RAISES = '''\
+"""Takes the place of a model that is not started, to say why."""
 
 
 class TritonPythonModel:
     @staticmethod
     def auto_complete_config(config):
-        raise FileNotFoundError("Python model file not found")
-'''
-_REFUSED = '''\
-"""Stands in for a model whose process could not get a sandbox of its own (native/jail.py)."""
+        raise {error!r}
 
-
-class TritonPythonModel:
-    @staticmethod
-    def auto_complete_config(config):
-        raise RuntimeError("the model's process could not get a sandbox of its own")
+    def initialize(self, args):
+        raise {error!r}
 '''
 
 
@@ -220,21 +224,22 @@ def _libpython() -> Path:
 def _put_stub(stub: Path, folder: Path) -> None:
     """Put the stub into the Python backend's folder, and a script that starts it.
 
-    The script first looks whether the model's file exists. Triton 24.10 waits for ever for a model
-    whose file is missing, and in the control modes none and poll it then never answers at all
-    (issue 8766 of triton-inference-server/server). The script gives the stub another file in its
-    place, which raises an error that says what is wrong. The stub's last argument is DEFAULT for
-    the Python backend; for a Python-based backend it is the folder of that backend's model.py.
+    Before the stub starts, native/start_stub.c looks whether the model's file exists; where there
+    is no compiler, the script does. Triton 24.10 waits for ever for a model whose file is missing,
+    and in the control modes none and poll it then never answers at all (issue 8766 of
+    triton-inference-server/server). The stub gets another file in its place, which raises an error
+    that says what is wrong. The stub's last argument is DEFAULT for the Python backend; for a
+    Python-based backend it is the folder of that backend's model.py.
     """
     (folder / "bin").mkdir()
     shutil.copyfile(stub, folder / "bin" / stub.name)
     (folder / stub.name).write_text(_LOOK_FIRST, encoding="utf-8")
     for file in (folder / "bin" / stub.name, folder / stub.name):
         file.chmod(0o755)
-    for name, text in (("absent", _ABSENT), ("refused", _REFUSED)):
-        model = folder / name / "1" / "model.py"
+    for name, error in _IN_PLACE.items():
+        model = folder / "in_place" / name / "1" / "model.py"
         model.parent.mkdir(parents=True)
-        model.write_text(text, encoding="utf-8")
+        model.write_text(_RAISES.format(error=error), encoding="utf-8")
 
 
 def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> Path:
@@ -244,7 +249,7 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
     digest = hashlib.sha256()
     digest.update(metadata.version("nvidia-pytriton").encode())
     digest.update(sys.version.encode())
-    digest.update((_LOOK_FIRST + _ABSENT + _REFUSED + added).encode())
+    digest.update(f"{_LOOK_FIRST}{_RAISES}{_IN_PLACE}{added}".encode())
     for source in sources:
         digest.update(str(source.relative_to(STAND_INS)).encode())
         digest.update(source.read_bytes())

@@ -19,15 +19,16 @@ from typing import Any
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
 from . import model_warnings
 from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
-from .catalogue.evidence import CONFIG
+from .catalogue.evidence import CONFIG, show
 from .catalogue.rules import Advice, listed
 from .config_without_log import diagnose
+from .pbtxt import Field, Scalar
 
 _POLL_FAILED = "failed to poll from model repository"
 #: A traceback's places in the code of the stand-ins and of the checks of Python models' answers
 #: (backends/python/answer_checks.py), and the line `At:` where no others follow.
 _STAND_IN = re.compile(
-    r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/\w+/\w+/model|triton_workbook_checks)"
+    r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/[\w/]+/model|triton_workbook_checks)"
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
@@ -38,6 +39,8 @@ _WITH_LINE = {
     "not-a-response": " in place of a response.",
     "not-a-list": ", not a list.",
 }
+#: Files that a config names, and the folder of the model that they are in.
+_FILES = {"label_filename": "", "data_file": "initial_state", "input_data_file": "warmup"}
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
 _PARSER = re.compile(
     r"^\[libprotobuf ERROR [^\]]*\] (Error parsing text-format inference\.ModelConfig: .*)$"
@@ -166,11 +169,14 @@ def start_error(log: str) -> ServerError | None:
 def dangerous_folder(model: str, folder: Path) -> LoadError | None:
     """What would hang or kill the server, seen before it is asked to load the model.
 
-    Triton 24.10 does not refuse three mistakes:
+    Triton 24.10 does not refuse these mistakes:
 
     - a Python model without its file: the load, and every later load of that model, hangs for ever
       (issue 8766 of triton-inference-server/server, open in 2026);
     - a folder in the place of config.pbtxt: the server aborts;
+    - a folder that the config names as a file of labels, of a state or of a warm-up: the same;
+    - a key of metric_tags that is no name of a Prometheus label: the same;
+    - a batch_output without a target_name: the server crashes;
     - a warm-up with more rows than max_batch_size: the server crashes two times out of three.
 
         if (danger := dangerous_folder("digits", Path("model_repository/digits"))):
@@ -189,7 +195,16 @@ def dangerous_folder(model: str, folder: Path) -> LoadError | None:
             where=CONFIG,
             todo=f"Put a file {CONFIG} in its place.",
         )
-    return _no_python_file(evidence) or _warmup_over_max(evidence)
+    return _no_python_file(evidence) or _warmup_over_max(evidence) or _ends_the_server(evidence)
+
+
+def is_metric_tag(key: str) -> bool:
+    """Whether a config's metric_tags may have this key.
+
+    Triton names the label `_` and the key. A label's name has letters, digits and `_`, and does not
+    begin with `__`; any other is an exception that nobody catches in Triton 24.10.
+    """
+    return re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_]*)?", key) is not None
 
 
 def table() -> str:
@@ -241,7 +256,7 @@ def _first_version(message: str) -> tuple[str, str]:
     them must not be mixed: the file of one and the mistake of the other.
     """
     head, *parts = re.split(r"version (\d+) is at UNAVAILABLE state: ", message)
-    failed = sorted(zip(map(int, parts[::2]), (p.strip(" ;") for p in parts[1::2]), strict=True))
+    failed = sorted(zip(map(int, parts[::2]), (p.strip(" ;\n") for p in parts[1::2]), strict=True))
     if len(failed) < 2:
         return message, ""
     (version, why), *others = failed
@@ -299,4 +314,33 @@ def _warmup_over_max(evidence: Evidence) -> LoadError | None:
             error = load_error(evidence.model, answer, evidence.folder)
             error.message = f"(not asked: Triton may crash) {answer}"
             return error
+    return None
+
+
+def _ends_the_server(evidence: Evidence) -> LoadError | None:
+    def error(rule: str, field: Field, what: str, todo: str) -> LoadError:
+        return LoadError(
+            f"{evidence.model} was not loaded: it would end the server. {what}",
+            model=evidence.model,
+            message="(not asked)",
+            rule=rule,
+            where=show(field),
+            todo=todo,
+        )
+
+    for field in evidence.config.walk():
+        if field.name in _FILES and isinstance(field.value, Scalar):
+            name = field.value.text
+            if name and (evidence.folder / _FILES[field.name] / name).is_dir():
+                what = f"{name!r} is a folder."
+                return error("file-is-a-folder", field, what, "Name the file in it.")
+    for field, section in evidence.sections("metric_tags"):
+        if not is_metric_tag(section.text("key")):
+            what = f"The key {section.text('key')!r} of metric_tags is no name of a metric's label."
+            todo = "Use letters A-Z a-z, digits and '_', and do not begin with '_'."
+            return error("metric-tag", field, what, todo)
+    for field, section in evidence.sections("batch_output"):
+        if not section.all("target_name"):
+            what = "A batch_output has no target_name."
+            return error("batch-output", field, what, "Write target_name: [ the output's name ].")
     return None

@@ -26,8 +26,20 @@ from ..common import locks
 from ..common.errors import RepositoryError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 _SKIP = ("__pycache__", ".ipynb_checkpoints", ".git", ".DS_Store")
 _SPARE = 32 << 20  # bytes of disk left free after a copy
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name has only ASCII letters, digits, '.', '_' and '-', and is not '.' or '..'.
+
+    Such a name has no special meaning in a path, a pattern or a shell.
+
+        is_plain("model-00001-of-00002.safetensors")    # True
+        is_plain("my data.csv")                         # False
+    """
+    return _PLAIN.fullmatch(name) is not None and name not in (".", "..")
 
 
 def check_name(name: str) -> str:

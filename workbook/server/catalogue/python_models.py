@@ -15,7 +15,7 @@ import sysconfig
 from pathlib import Path
 
 from .. import model_folder
-from .evidence import Evidence, at_frame
+from .evidence import Evidence, at_field, at_frame
 from .rules import Advice, Catalogue, Said, listed, near
 
 PYTHON: Catalogue[Evidence] = Catalogue()
@@ -323,6 +323,14 @@ PYTHON.row(
     what="config.pbtxt says max_batch_size: {config}, auto_complete_config says {code}.",
     where=at_frame,
     todo="Write set_max_batch_size({config}), or take the line out of config.pbtxt.",
+)
+PYTHON.row(
+    "unsafe-name",
+    "the model's process was not started: a name on its command line",
+    what="A name has a space or a special character. Triton 24.10 hands it to a shell, unquoted.",
+    where=at_field("default_model_filename", "instance_group.name"),
+    todo="Use letters, digits and . _ - + = : , @ % in the file's name, in the name of an "
+    "instance_group, and in the model's own name.",
 )
 PYTHON.row(
     "process-died",

@@ -24,6 +24,7 @@ _PRELOADED = tuple(
         "autocomplete.c",
         "forkserver.c",
         "load_calls.c",
+        "no_shell.c",
         "huge_inputs.c",
         "answers_together.c",
         "crash.c",

@@ -5,14 +5,16 @@
    - In a server whose models run in sandboxes (WORKBOOK_JAIL is set, see jail.py) a model cannot load
      or unload models: Triton's Python backend does that for `pb_utils.load_model` and `unload_model`
      by the calls below. The server's own endpoints make the same calls and are not refused.
-   - Nor does it get an environment of its own there: for the parameter EXECUTION_ENV_PATH the Python
-     backend starts a shell that reads the environment's `activate` before the stub, outside of any
-     sandbox, and sets LD_LIBRARY_PATH. Here the shell starts the stub alone. */
+   - Nor does a library run in that server that comes with a model: Triton looks for a backend
+     (libtriton_python.so) and for batchstrategy.so in the folder of a model's version first, and
+     the parameter TRITON_BATCH_STRATEGY_PATH names any file. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +27,11 @@
 
 typedef struct Error Error;
 
-/* Whether a call comes from the Python backend, and models run in sandboxes. */
-static int from_a_model(void *caller) {
+/* Whether a call comes from a library of this name, and models run in sandboxes. */
+static int calls(const char *library, void *caller) {
     Dl_info place;
     if (getenv(JAIL_VARIABLE) == NULL || dladdr(caller, &place) == 0) return 0;
-    return strstr(place.dli_fname, "libtriton_python") != NULL;
+    return strstr(place.dli_fname, library) != NULL;
 }
 
 static Error *refusal(void) {
@@ -58,7 +60,8 @@ static void note(char sign, const char *model) {
 #define CALL(sign, name, parameters, arguments)                               \
     Error *name parameters {                                                  \
         Error *(*real) parameters;                                            \
-        if (from_a_model(__builtin_return_address(0))) return refusal();      \
+        if (calls("libtriton_python", __builtin_return_address(0)))          \
+            return refusal();                                                 \
         *(void **)&real = dlsym(RTLD_NEXT, #name);                            \
         Error *error = real arguments;                                        \
         if (error == NULL) note(sign, model);                                 \
@@ -73,21 +76,33 @@ CALL('-', TRITONSERVER_ServerUnloadModel, (void *server, const char *model), (se
 CALL('-', TRITONSERVER_ServerUnloadModelAndDependents, (void *server, const char *model),
      (server, model))
 
-int execvp(const char *file, char *const words[]) {
-    int (*real)(const char *, char *const *);
-    *(void **)&real = dlsym(RTLD_NEXT, "execvp");
-    if (getenv(JAIL_VARIABLE) == NULL || words[1] == NULL || words[2] == NULL ||
-        strstr(words[2], "source ") == NULL)
-        return real(file, words);
-    /* bash -c "source …/activate && exec env LD_LIBRARY_PATH=… …/triton_python_backend_stub …" */
-    const char *stub = strstr(words[2], "/triton_python_backend_stub ");
-    while (stub != NULL && stub > words[2] && stub[-1] != ' ') stub--;
-    char *command = NULL;
-    if (stub == NULL || asprintf(&command, "exec %s", stub) < 0) {
-        errno = EACCES;
-        return -1;
+/* Whether a file is below this folder. */
+static int below(const char *folder, const char *file) {
+    char real[PATH_MAX];
+    if (realpath(folder, real) == NULL) return 0;
+    const size_t size = strlen(real);
+    return strncmp(file, real, size) == 0 && file[size] == '/';
+}
+
+/* Whether a library comes with the server: beside this one are the backends, and the program lies in
+   the folder bin beside its other files. */
+static int is_of_the_server(const char *file) {
+    Dl_info self;
+    char real[PATH_MAX], folder[PATH_MAX];
+    if (realpath(file, real) == NULL || dladdr((void *)is_of_the_server, &self) == 0) return 0;
+    snprintf(folder, sizeof folder, "%s", self.dli_fname);
+    if (below(dirname(folder), real)) return 1;
+    snprintf(folder, sizeof folder, "%s", program_invocation_name);
+    return below(dirname(dirname(folder)), real);
+}
+
+void *dlopen(const char *file, int flags) {
+    static void *(*real)(const char *, int);
+    if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, "dlopen");
+    if (file != NULL && strchr(file, '/') != NULL &&
+        calls("libtritonserver", __builtin_return_address(0)) && !is_of_the_server(file)) {
+        fprintf(stderr, "A library that comes with a model is not loaded here.\n");
+        file = "/a library that comes with a model"; /* dlerror says that it is not there */
     }
-    fprintf(stderr, "The environment in EXECUTION_ENV_PATH is not used here.\n");
-    char *const alone[] = {words[0], words[1], command, NULL};
-    return real(file, alone);
+    return real(file, flags);
 }

@@ -106,13 +106,13 @@ static void end_as_the_copy(int answer) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-/* In the place of a model without a sandbox, starts one of ours that raises an error. (If no stub
-   is started, Triton 24.10 waits for it for ever.) */
-static void refuse(int argc, char **argv) {
+/* In the place of a model, takes one of ours that raises an error. (If no stub is started, Triton
+   24.10 waits for it for ever.) */
+static void replace(int argc, char **argv, const char *ours) {
     static char file[4096], kind[] = "DEFAULT";
     const char *program = argv[1], *name = strstr(program, "/bin/triton_python_backend_stub");
     if (name == NULL || argc < 4) _exit(1);
-    snprintf(file, sizeof file, "%.*s/refused/1/model.py", (int)(name - program), program);
+    snprintf(file, sizeof file, "%.*s/in_place/%s/1/model.py", (int)(name - program), program, ours);
     argv[2] = file;
     argv[argc - 1] = kind;
 }
@@ -122,6 +122,9 @@ int main(int argc, char **argv) {
     /* Triton tries the stub without arguments first. Unless that ends with 1, it takes the right to
      * read the file away (chmod 0100), and no other user can start a stub any more. */
     if (argc < 3) return 1; /* start_stub PROGRAM ARGUMENTS… */
+    /* DEFAULT is the Python backend. A stand-in looks for its files itself. */
+    if (strcmp(argv[argc - 1], "DEFAULT") == 0 && access(argv[2], F_OK) != 0)
+        replace(argc, argv, "absent");
     int server = number ? atoi(number) : -1, extra = offers(argv[argc - 1]);
     unsetenv(SOCKET_VARIABLE);
     if (server > 2 && write_request(argc - 1, argv + 1)) {
@@ -136,7 +139,7 @@ int main(int argc, char **argv) {
             end_as_the_copy(answer);
         }
     }
-    if (getenv(JAIL_VARIABLE) != NULL) refuse(argc, argv);
+    if (getenv(JAIL_VARIABLE) != NULL) replace(argc, argv, "refused");
     /* Nothing of the server's but its log is open in the stub: no connection of a client. */
     int keep = extra >= 0 ? dup2(extra, 3) : 2;
     setpgid(0, 0); /* revive.cc ends what the stub leaves by its group */
