@@ -271,7 +271,7 @@ def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Dif
                 f"{check.id} gives all its points to this wrong answer.",
                 "Sharpen the check or its hidden variant, or mend the edit: is it still wrong?",
             )
-        elif words is not None and words not in f"{check.status}: {check.rationale} → {check.help}":
+        elif words is not None and words not in told(check):
             yield Difference(
                 _said(check),
                 f"The message does not hold {words!r}. Does it help the student? Mend the check's "
@@ -306,9 +306,15 @@ def _flags(graded: Graded) -> Iterator[Difference]:
         )
 
 
+def told(check: CheckResult) -> str:
+    """What a check says: to the student, and of a hidden variant also to instructors."""
+    parts = f"{check.status}: {check.rationale}", check.help, check.found
+    return " → ".join(part for part in parts if part)
+
+
 def _said(check: CheckResult) -> str:
-    text = f"{check.id} {check.status}: {check.rationale}"
-    return f"{text} → {check.help}"[:_SHOWN] if check.help else text[:_SHOWN]
+    said = f"{check.status}: {check.found}" if check.found else told(check)
+    return f"{check.id} {said}"[:_SHOWN]
 
 
 def _constant(check: CheckResult) -> str:

@@ -109,6 +109,7 @@ def answers(server: Probe, me: str, model: str, labels: list[str], scores: Any) 
     classes = answers_of.labels(folder)
     answers_of.is_own(classes, me)
     served = answers_of.ask(server, model, texts, classes)
+    answers_of.tells_apart(served.table, model)
     answers_of.same_alone(server, model, texts, served, classes)
     right = sum(one == other for one, other in zip(served.labels, truth, strict=True))
     if answers_of.of_the_zoo(classes) and right < facts.RIGHT * len(texts):

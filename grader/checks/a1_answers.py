@@ -28,6 +28,9 @@ _MOST_CODE = 64 << 10
 _OWN = re.compile(r"/1/model\.py\((\d+)\): (\w+)")
 #: The characters of a text that has more tokens than the zoo's network reads.
 _LONG = 400
+#: Two texts are told apart if a probability differs by so many times the tolerance. At least this
+#: share of all pairs must be.
+_APART, _SHARE_APART = 10, 0.2
 
 
 # -- the checkpoint --------------------------------------------------------------------------------
@@ -161,7 +164,7 @@ def answered(model: str, outcome: dict[str, Array] | Refusal) -> dict[str, Array
         f"{what}{f'{known.what} ' * is_known}The server's message: {said(outcome)}"
         f"{own_line(outcome)}",
         help=known.todo if is_known else "Mend model.py, and deploy the folder again.",
-        unquoted=what.strip(),
+        safe="A request to your model failed.",
     )
 
 
@@ -250,6 +253,29 @@ def tolerance() -> Tolerance:
     terms each, and is below 20.
     """
     return logistic(float_sum(6 * 128, 20.0, over="six products of 128 terms"))
+
+
+def tells_apart(table: Array, what: str) -> None:
+    """Fail if most texts get the same probabilities: then nothing has read them.
+
+    It does not matter which classes there are, nor whether they are right. Of the pairs of texts,
+    a fair share must get probabilities that differ by more than rounding. It is small enough for a
+    weak classifier, which is nearly sure of one of two classes for 85 % of the texts.
+
+    Args:
+        table: the probabilities of different texts, one row per text.
+        what: whose they are, for the message.
+    """
+    rows = len(table)
+    differ = np.abs(table[:, None] - table[None]).max(axis=-1) > _APART * tolerance().allowed
+    if differ.sum() < _SHARE_APART * rows * (rows - 1):
+        raise Failure(
+            f"{what} gives nearly the same probabilities to most of {rows} different texts: it "
+            "does not tell texts apart.",
+            help="A classifier must read its texts. Fetch the checkpoint anew, and do not change "
+            "its weights; another one from the hub must answer differently to different texts.",
+            safe="The checkpoint gives nearly the same probabilities to most texts.",
+        )
 
 
 def same_alone(

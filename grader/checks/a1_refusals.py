@@ -75,14 +75,14 @@ def refuses_each(
 def _names_no_other(model: str, what: str, refused: Refusal) -> None:
     """Fail if a message names another fault beside its own."""
     message = said(refused)
-    for other, pattern in _NAMED.items():
+    for pattern in _NAMED.values():
         found = re.search(pattern, message, re.IGNORECASE)
         if found and pattern != _NAMED[what]:
             raise Failure(
                 f"{model} refuses {what} with a message that names another fault too, "
                 f"{found[0]!r}: {message!r}.",
                 help="Each of the faults in the task's table has a message of its own.",
-                unquoted=f"{model} refuses {what} with a message that names {other} too.",
+                safe="Your model refuses a bad text with a message that names another fault too.",
             )
 
 
@@ -165,7 +165,7 @@ def crowd(
                 f"{len(texts)} good requests and {len(texts)} bad ones were sent at once, and a "
                 f"good one was refused. The server's message: {said(outcome)}{own_line(outcome)}",
                 help="The bad one alone gets an error.",
-                unquoted="Beside bad requests a good one was refused.",
+                safe="Beside bad requests a good one was refused.",
             )
         else:
             got = read(model, outcome, 1, classes)
@@ -212,5 +212,5 @@ def _is_refused(model: str, what: str, outcome: object) -> None:
             f"{said(outcome)!r}.{own_line(outcome)}",
             help="Each bad request gets its own message. Is the network called when no good text "
             "is left?",
-            unquoted=f"Among other requests, {model} refuses {what} without saying why.",
+            safe="Among other requests, your model refuses a bad text without saying why.",
         )

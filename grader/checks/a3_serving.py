@@ -47,7 +47,7 @@ def made_for(server: Probe, me: str) -> Iterator[None]:
             "What is deployed was made for another id than `me` is now: the alphabet of "
             f"{facts.LETTERS} is not yours. {failure.rationale}",
             help="Run all cells again, from the top.",
-            unquoted=failure.unquoted,
+            safe=failure.safe,
         ) from None
 
 
@@ -211,7 +211,7 @@ def same_numbers(
             f"{model} refuses {what}. Its message: {outcome.message[:300]}",
             help="Only a text of which nothing is left is refused. Go through the rule's steps, in "
             "their order.",
-            unquoted=f"{model} refuses {what}.",
+            safe="Your model refuses texts that the rule reads.",
         )
     ids, mask = ask_letters(server, model, texts)
     for got, row, ones in zip(ids, rows, mask, strict=True):
@@ -243,7 +243,7 @@ def _raise_crash(model: str, what: str, message: str) -> None:
         raise Failure(
             f"{mistake[1][:300]} Look at {mistake[2][:300]}",
             help=f"The config of {model} is right. Mend the program, and deploy the folder again.",
-            unquoted=f"What {model} answers does not fit its config.",
+            safe="What your model answers does not fit its config.",
         )
     quoted = _RAISED.search(message)
     if quoted is None:
@@ -257,7 +257,7 @@ def _raise_crash(model: str, what: str, message: str) -> None:
     raise Failure(
         f"Asked for {what}, {model} ends with an exception: {quoted[1][:300]}.{where}",
         help="Mend what raises it, and deploy the folder again.",
-        unquoted=f"Asked for {what}, {model} ends with an exception.",
+        safe="Your model ends with an exception.",
     )
 
 

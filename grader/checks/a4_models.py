@@ -69,6 +69,11 @@ def known(me: str, pth: Any) -> Known:
     found = _known(own.name(me), pth.tobytes())
     if found_at(found.logits, camera.is_eight) >= LEAST_FOUND:
         return found
+    if np.ptp(found.logits, axis=0).max() <= found.rounding.allowed:
+        raise Failure(
+            "The network of `pth` answers the same to every picture: it does not look at them.",
+            help="Begin with net = trained(me), change the first layer only, and save the network.",
+        )
     brightness = (camera.pictures - camera.black) / camera.gain
     if found_at(network.logits(brightness), camera.is_eight) >= LEAST_FOUND:
         raise Failure(
@@ -376,7 +381,7 @@ def decided(server: Probe, model: str, known: Known, pictures: Array, limit: flo
         raise Failure(
             f"{what} These logits go from {scores[wrong].min():.5g} to {scores[wrong].max():.5g}.",
             help="Which number does the file compare with? In fp16 a threshold is rounded, too.",
-            unquoted=what,
+            safe="Verdicts of your model do not follow from the logits that it answers.",
         )
     return verdicts
 

@@ -146,7 +146,7 @@ def explained(model: str, failure: Failure) -> Failure:
         )
     else:
         return failure
-    return Failure(said, help=help, credit=failure.credit, unquoted=failure.unquoted)
+    return Failure(said, help=help, credit=failure.credit, safe=failure.safe)
 
 
 def ask_each(
@@ -340,7 +340,7 @@ def right_end(
             help="An answer goes on until `add` sets its own reason: at the end of text, or when "
             "it has as many tokens as it may have."
             + (" The end of another row must not end this one." if "row" in which else ""),
-            unquoted=f"finish_reason of {which} is empty.",
+            safe="finish_reason of an answer is empty.",
         )
     if answer.reason == "length" and count < most:
         _too_early(which, count, most, max_tokens)
@@ -350,7 +350,7 @@ def right_end(
             f"{most} are the most, so {wanted!r} belongs there.",
             help='"length": as many tokens as there may be. "stop": the end of text, or a stop '
             "text.",
-            unquoted=f"finish_reason of {which} is wrong.",
+            safe="finish_reason of an answer is wrong.",
         )
     _, after = scores_along(me, prompt, answer)
     if wanted == "stop" and after.max() - after[small_llama.EOS] > network.tolerance().allowed:
@@ -376,7 +376,7 @@ def _too_early(which: str, count: int, most: int, max_tokens: int) -> None:
         f"{which.capitalize()} ended with 'length' after {count} token{'s' * (count != 1)}; "
         f"{allows} {most}: it ended {missing} too early.",
         help="An answer has ended with the token that makes len(self.tokens) equal to self.most.",
-        unquoted=f"{which.capitalize()} ended with 'length' too early.",
+        safe="An answer ended with 'length' too early.",
     )
 
 

@@ -102,7 +102,7 @@ def is_idle(server: Probe) -> None:
         "another model or notebook calls it, so the check cannot count the steps of your model.",
         help="If no other notebook asks: an earlier version of your model still runs, because its "
         f"loop does not end, and a new deploy does not stop it. {answers_of.RESTART}",
-        unquoted=f"{facts.STEP} is called while the check asks for nothing.",
+        safe="llama_step is called while the check asks for nothing.",
     )
 
 
@@ -236,7 +236,7 @@ def fills_context(server: Probe, me: str, model: str, prompts: Sequence[str]) ->
                 help=f"Prompt and answer together have {small_llama.CONTEXT} tokens at most, so "
                 f"this answer ends after {room} tokens (`most` in writing.py). A step beyond "
                 f"that asks for position {small_llama.CONTEXT}, which the network does not have.",
-                unquoted=f"{model} refuses a very long prompt.",
+                safe="Your model refuses a very long prompt.",
             )
         raise Failure(
             f"{model} answers a prompt of {small_llama.CONTEXT - room} tokens, but refuses a "
@@ -244,7 +244,7 @@ def fills_context(server: Probe, me: str, model: str, prompts: Sequence[str]) ->
             f"{outcome.message[:300]}",
             help="Positions count a row's own tokens only. If those of the short row count the "
             f"padding, too, they reach {small_llama.CONTEXT}, which the network does not have.",
-            unquoted=f"{model} refuses a request with a very long prompt and a short one.",
+            safe="Your model refuses a request with a very long prompt and a short one.",
         )
     found = answers_of.read(model, outcome, 2)
     for row, (prompt, answer) in enumerate(zip(rows, found, strict=True)):
@@ -398,7 +398,7 @@ def refuses_each(server: Probe, model: str, bad: Sequence[Any]) -> None:
             f"{model} refuses a prompt of {small_llama.CONTEXT - 1} tokens. The server's message: "
             f"{outcome.message[:300]}",
             help=f"The context has {small_llama.CONTEXT} tokens, so there is room for one more.",
-            unquoted=f"{model} refuses a prompt that leaves room for one token.",
+            safe="Your model refuses a prompt that leaves room for one token.",
         )
 
 
@@ -414,7 +414,7 @@ def _takes_limits(server: Probe, model: str) -> None:
                 help="The table of parameters in the task has the ranges; both ends belong to "
                 "them. max_tokens is no promise: where the context has less room, the answer is "
                 "shorter.",
-                unquoted=f"{model} refuses parameters that are in their ranges.",
+                safe="Your model refuses parameters that are in their ranges.",
             )
 
 
@@ -438,7 +438,7 @@ def refuses_alone(
         raise Failure(
             f"{model} cannot refuse {what}: pb_utils.TritonError gets something that is no text.",
             help="Append str(error) to `groups`, not the exception itself.",
-            unquoted=f"{model} cannot refuse {what}.",
+            safe="Your model does not refuse a bad request with an error of its own.",
         )
     if not any(word.lower() in words.lower() for word in naming):
         raise Failure(
@@ -446,7 +446,7 @@ def refuses_alone(
             help="A client reads this. It should contain the word "
             f"{' or '.join(map(repr, naming))}. If it is the message of an exception from the "
             "loop, the value was not tested when the request was read.",
-            unquoted=f"{model} refuses {what}, but the message does not say why.",
+            safe="Your model refuses a bad request, but the message does not say why.",
         )
 
 

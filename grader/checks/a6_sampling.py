@@ -72,7 +72,7 @@ def in_nucleus(
             help="Divide the scores by the temperature, make probabilities, sort them, and keep "
             "the fewest of the likeliest that reach top_p together. The one that reaches it is in. "
             "A place in the sorted list is no token yet: the token is the entry at this place.",
-            unquoted=f"Tokens in {which} cannot be drawn with these parameters.",
+            safe="An answer has tokens that cannot be drawn with its parameters.",
         )
 
 
@@ -205,7 +205,7 @@ def _first_token(answer: Written, which: str) -> int:
             f"{which.capitalize()} has no token, and its finish_reason is {answer.reason[:20]!r}.",
             help="An answer without tokens is one whose first token was the end of text. Then its "
             'finish_reason is "stop".',
-            unquoted=f"{which.capitalize()} has no token.",
+            safe="An answer has no token.",
         )
     return small_llama.EOS
 
@@ -453,7 +453,7 @@ def nearly_zero(server: Probe, me: str, model: str, prompts: Sequence[str]) -> N
         raise Failure(
             f"At temperature {temperature:g}: {failure.rationale}",
             help=failure.help if late else advice,
-            unquoted=f"At temperature {temperature:g} {model} does not answer as it should.",
+            safe="At another temperature your model does not answer as it should.",
         ) from None
     # Of 1024 tokens, one whose score is lower by this comes once in a billion times.
     rarely = temperature * 28 + network.tolerance().allowed
@@ -506,14 +506,14 @@ def same_end(answer: Written, expected: Written, what: str, stops: Sequence[str]
             f"{len(expected.tokens)} are right.",
             help="The answer ends with the token that completes the stop text, and without one as "
             "it would otherwise. In a stream each token is sent, also where no text can be shown.",
-            unquoted=f"With {what}, token_ids are not right.",
+            safe="With stop texts, token_ids are not right.",
         )
     if answer.reason != expected.reason:
         raise Failure(
             f"With {what}, finish_reason is {answer.reason[:20]!r}; {expected.reason!r} is right.",
             help='A stop text ends an answer with "stop", also where its last token is the last '
             "one of max_tokens.",
-            unquoted=f"With {what}, finish_reason is wrong.",
+            safe="With stop texts, finish_reason is wrong.",
         )
 
 
@@ -556,7 +556,7 @@ def _wrong_text(answer: Written, expected: Written, what: str, stops: Sequence[s
             "their order in `stop` is."
         )
     raise Failure(
-        f"With {what}, {fault}", help=said, unquoted=f"With {what}, text_output is not right."
+        f"With {what}, {fault}", help=said, safe="With stop texts, text_output is not right."
     )
 
 

@@ -190,7 +190,7 @@ def same_writing(server: Probe) -> Iterator[None]:
             failure.rationale,
             help=f"{failure.help} {sentence}".strip(),
             credit=failure.credit,
-            unquoted=failure.unquoted,
+            safe=failure.safe,
         ) from None
     if sentence:
         note(sentence)
@@ -350,7 +350,7 @@ def together(
             help="With one client it works, with several it does not: what do you keep in self? "
             "Answer, ids, positions, mask and cache belong to one request: keep them in local "
             "variables of `write`.",
-            unquoted=f"{len(prompts)} clients ask {model} at once, and one is not answered.",
+            safe="Several clients ask your model at once, and one is not answered.",
         ) from None
     for (answer, _), right in zip(beside, alone, strict=True):
         if answer.tokens != right.tokens or answer.text != right.text:

@@ -21,8 +21,17 @@ A check may have hidden variants, with inputs that the notebook does not show. O
 them; students do not get them. The public function and each variant give a credit from 0 to 1. The
 lowest of these credits counts: the mark is this credit times the points of the check::
 
-    @hidden("a2.probabilities")
-    def secret_rows(server: Probe, model: str) -> None: ...
+    @hidden("a2.probabilities", help="Is the model that you deployed the one of the recipe?")
+    def secret_rows(server: Probe, model: str) -> None:
+        '''Other rows get the probabilities of a model trained by the recipe.'''
+
+**What a student learns of the hidden inputs.** A submitted model sees them, and decides what it
+answers. So no text that quotes an answer, an error, a shape, a time or a count of a hidden variant
+reaches a student: `evaluate_hidden` puts a sentence of the check in its place, and keeps the other
+text for instructors (`CheckResult.found`). All public functions of a submission run before the
+first hidden variant (judge.py), so that no model can keep a hidden input for a public message. What
+remains is the mark itself: of each check a credit in twentieths, and which of the check's few
+sentences. These are less than eight bits per check and submission.
 """
 
 from __future__ import annotations
@@ -30,6 +39,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import math
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -53,12 +63,21 @@ __all__ = [
     "backends",
     "define",
     "evaluate",
+    "evaluate_hidden",
+    "evaluate_public",
     "hidden",
     "load",
     "without_hints",
 ]
 
 Function = Callable[..., None]
+
+#: How a student's text of a failed hidden variant begins.
+HIDDEN_FAILED = "A hidden variant of this check failed."
+#: What a student reads of a hidden variant that crashed.
+HIDDEN_CRASHED = "A hidden variant of this check could not do its work."
+#: What a check that crashed tells a student to do.
+TELL = "Tell your instructor."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +113,7 @@ class Check:
     @property
     def sentence(self) -> str:
         """The sentence that the student reads: the docstring's first paragraph, on one line."""
-        return " ".join((inspect.getdoc(self.run) or "").split("\n\n")[0].split())
+        return _sentence(self.run)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -141,23 +160,31 @@ def define(
     return mark
 
 
-def hidden(id: str) -> Callable[[Function], Function]:
+def hidden(id: str, *, help: str = "") -> Callable[[Function], Function]:
     """Make a function a hidden variant of the check with this id.
 
     Example::
 
-        @hidden("a2.labels")
+        @hidden("a2.labels", help="Is the model that you deployed the one of the recipe?")
         def secret_labels(server: Probe, model: str) -> None:
-            '''The labels of secret rows are those of the recipe's classes.'''
+            '''The labels of other rows are those of the recipe's classes.'''
             rows = server.rng.random((10, 30), dtype=np.float32)
 
     It takes those parameters of the public function that it uses. For the same class and check,
-    `server.rng` always gives the same random numbers. The messages must not contain an expected
-    value.
+    `server.rng` always gives the same random numbers.
+
+    If it fails, the student reads its docstring's first paragraph and `help`. Of the `Failure` a
+    student reads nothing but `safe`, in place of the docstring; instructors read all of it. Even
+    so, a `Failure` must not contain an expected value.
+
+    Args:
+        id: the check's.
+        help: what to look at where it fails. A text in quotation marks, as all that students read.
     """
 
     def mark(function: Function) -> Function:
         function.__variant_of__ = id  # type: ignore[attr-defined]
+        function.__help__ = help  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -220,6 +247,11 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
             )
         checks[id] = dataclasses.replace(public, variants=(*public.variants, value))
     return checks
+
+
+def _sentence(function: Function) -> str:
+    """The first paragraph of a function's docstring, on one line."""
+    return " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
 
 
 def _parameters(function: Function) -> tuple[str, ...]:
@@ -287,59 +319,129 @@ def evaluate(
             reach this check.
         earned: the results of the checks before this one, by id.
     """
-    began = time.monotonic()
+    public = evaluate_public(check, server, values, earned)
+    return evaluate_hidden(check, server, values, earned, public)
 
-    def result(status: Status, credit: float, *text: str, hidden: bool = False) -> CheckResult:
-        rationale, help, *_ = (*(part[:4_000] for part in text), "", "")
-        return CheckResult(
-            id=check.id,
-            sentence=check.sentence,
-            status=status,
-            credit=credit,
-            rationale=rationale,
-            help=help,
-            hidden=hidden,
-            seconds=time.monotonic() - began,
-        )
 
+def evaluate_public(
+    check: Check,
+    server: Callable[[], Probe],
+    values: Mapping[str, Any] | None,
+    earned: Mapping[str, CheckResult],
+) -> CheckResult:
+    """Run a check's public function; the arguments are those of `evaluate`."""
     if (obstacle := _obstacle(check, values, earned)) is not None:
         status, *text = obstacle
-        return result(status, 0, *text)
-    lowest = result("passed", 1)
-    for function in (check.run, *check.variants):
-        is_hidden = function is not check.run
-        try:
-            with noted() as notes, one_thread.multiplied():
-                asked = time.monotonic()
-                probe = server()
-                began += time.monotonic() - asked  # the judge's first check waits for its server
-                function(probe, **{name: (values or {})[name] for name in _parameters(function)})
-            if notes and not is_hidden:  # those of a hidden variant could tell its inputs
-                lowest = result("passed", 1, "\n".join(notes))
-        except NotAttempted as error:
-            return result("not attempted", 0, str(error))
-        except Failure as failure:
-            if failure.credit < lowest.credit:
-                status = "partial" if failure.credit else "failed"
-                said = (failure.rationale, failure.help)
-                if is_hidden and failure.unquoted:
-                    said = (failure.unquoted, "")
-                lowest = result(status, failure.credit, *said, hidden=is_hidden)
-        except WorkbookError as error:  # of the server or the repository: it is explained already
-            where = f" ({error.where})" if error.where else ""
-            said = (f"{error.what}{where}", error.todo)
-            if is_hidden:  # it may quote the server
-                said = ("The server did not answer as it should.", "")
-            lowest = result("failed", 0, *said, hidden=is_hidden)
-        except Exception as error:
-            # A check should give a result for all values that a student can pass. If it raises
-            # another error, the check is wrong, and a person has to look at it.
-            what = f"This check could not do its work: {type(error).__name__}"
-            what += f" in line {_line(error)}." if is_hidden else f": {error}"
-            lowest = result("error", 0, what, "Tell your instructor.", hidden=is_hidden)
+        return _result(check, status, 0, *text)
+    outcome = _call(check.run, server, values)
+    error = outcome.error
+    if error is None:
+        result = _result(check, "passed", 1, "\n".join(outcome.notes))
+    elif isinstance(error, NotAttempted):
+        result = _result(check, "not attempted", 0, str(error))
+    elif isinstance(error, Failure):
+        result = _result(check, _status(error.credit), error.credit, error.rationale, error.help)
+    elif isinstance(error, WorkbookError):  # of the server or the repository: it is explained
+        where = f" ({error.where})" if error.where else ""
+        result = _result(check, "failed", 0, f"{error.what}{where}", error.todo)
+    else:
+        # A check should give a result for all values that a student can pass. If it raises another
+        # error, the check is wrong, and a person has to look at it.
+        what = f"This check could not do its work: {type(error).__name__}: {error}"
+        result = _result(check, "error", 0, what, TELL)
+    return result.model_copy(update={"seconds": outcome.seconds})
+
+
+def evaluate_hidden(
+    check: Check,
+    server: Callable[[], Probe],
+    values: Mapping[str, Any] | None,
+    earned: Mapping[str, CheckResult],
+    public: CheckResult,
+) -> CheckResult:
+    """Run a check's hidden variants, unless it has earned nothing; the lowest credit counts.
+
+    This is the only place where a text about a hidden variant is made. The student's text stands in
+    the source of the check; `found` is for instructors.
+
+    Args:
+        check, server, values, earned: as for `evaluate`.
+        public: the result of the public function.
+    """
+    if public.credit and (obstacle := _obstacle(check, values, earned)) is not None:
+        status, *text = obstacle  # a hidden variant of a check that this one needs has failed
+        return _result(check, status, 0, *text)
+    lowest, seconds = public, public.seconds
+    for function in check.variants:
         if lowest.credit == 0:
             break
-    return lowest.model_copy(update={"seconds": time.monotonic() - began})
+        outcome = _call(function, server, values)
+        seconds += outcome.seconds
+        if outcome.error is not None:
+            lowest = min(lowest, _hidden(check, function, outcome.error), key=lambda r: r.credit)
+    return lowest.model_copy(update={"seconds": seconds})
+
+
+def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
+    """The result of a hidden variant that raised."""
+    demands = f"{HIDDEN_FAILED} It demands: {_sentence(variant)}"
+    help: str = getattr(variant, "__help__", "")
+    if isinstance(error, Failure):
+        # A model of a student's can decide a credit. In twentieths it tells little.
+        credit = math.floor(20 * error.credit + 1e-9) / 20
+        said = f"{HIDDEN_FAILED} {error.safe}" if error.safe else demands
+        found = f"{error.rationale} → {error.help}" if error.help else error.rationale
+        result = _result(check, _status(credit), credit, said, help)
+    elif isinstance(error, WorkbookError | NotAttempted):
+        result, found = _result(check, "failed", 0, demands, help), str(error)
+    else:
+        result = _result(check, "error", 0, HIDDEN_CRASHED, TELL)
+        found = f"{type(error).__name__} in line {_line(error)}: {error}"
+    return CheckResult.model_validate(
+        {**result.model_dump(), "hidden": True, "found": found[:4_000]}
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Outcome:
+    """What a function of a check raised, if anything; what it noted; how long it took."""
+
+    error: Exception | None
+    notes: list[str]
+    seconds: float
+
+
+def _call(
+    function: Function, server: Callable[[], Probe], values: Mapping[str, Any] | None
+) -> _Outcome:
+    """Run one function of a check."""
+    began = time.monotonic()
+    raised: Exception | None = None
+    with noted() as notes, one_thread.multiplied():
+        try:
+            asked = time.monotonic()
+            probe = server()
+            began += time.monotonic() - asked  # the judge's first check waits for its server
+            function(probe, **{name: (values or {})[name] for name in _parameters(function)})
+        except Exception as error:  # any: a check that has a mistake must not end the judge
+            raised = error
+    return _Outcome(raised, notes, time.monotonic() - began)
+
+
+def _status(credit: float) -> Status:
+    return "partial" if credit else "failed"
+
+
+def _result(check: Check, status: Status, credit: float, *text: str) -> CheckResult:
+    rationale, help, *_ = (*(part[:4_000] for part in text), "", "")
+    return CheckResult(
+        id=check.id,
+        sentence=check.sentence,
+        status=status,
+        credit=credit,
+        rationale=rationale,
+        help=help,
+    )
 
 
 def _line(error: Exception) -> str:

@@ -20,23 +20,23 @@ class Failure(Exception):
         rationale: what was found, in plain words, with the numbers that show it.
         help: what to look at; never the answer.
         credit: the share of the points that the work still earns: 0 or more, and below 1.
-        unquoted: what a hidden check says instead, where `rationale` or `help` quotes the server or
-            an answer. A submitted model decides those words, and could repeat in them the hidden
-            inputs that it was asked.
+        safe: what a student reads of it if a hidden variant raises it, in place of the sentence of
+            that variant. A text in quotation marks, never one with a value of the run: a submitted
+            model decides what it answers, and could repeat there the hidden inputs.
 
     Raises:
         ValueError: the credit is below 0, or 1 or more.
     """
 
     def __init__(
-        self, rationale: str, *, help: str = "", credit: float = 0.0, unquoted: str = ""
+        self, rationale: str, *, help: str = "", credit: float = 0.0, safe: str = ""
     ) -> None:
         if not 0 <= credit < 1:
             raise ValueError(f"a failure earns from 0 to below 1, not {credit}")
         self.rationale = rationale
         self.help = help
         self.credit = credit
-        self.unquoted = unquoted
+        self.safe = safe
         super().__init__(rationale)
 
     def _render_traceback_(self) -> list[str]:

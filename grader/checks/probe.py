@@ -126,9 +126,9 @@ class Probe:
                 try:
                     self.server.load(model, timeout=60.0)
                 except WorkbookError as error:
-                    self._loaded[model] = Failure(str(error), unquoted=f"{model} did not load.")
+                    self._loaded[model] = Failure(str(error), safe="The model did not load.")
         if failure := self._loaded.get(model):
-            raise Failure(failure.rationale, help=failure.help, unquoted=failure.unquoted)
+            raise Failure(failure.rationale, help=failure.help, safe=failure.safe)
         ready = self._ask(lambda: self.server.ready(model))
         if not ready:
             raise Failure(
@@ -469,8 +469,11 @@ class Probe:
         except WorkbookError as error:
             if model:
                 self.require(model)
-            unquoted = "The server did not answer a question about the model."
-            raise Failure(error.what, help=error.todo, unquoted=unquoted) from None
+            raise Failure(
+                error.what,
+                help=error.todo,
+                safe="The server did not answer a question about the model.",
+            ) from None
 
 
 def _short(value: object) -> str:

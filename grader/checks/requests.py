@@ -69,7 +69,7 @@ class Refusal:
             if self.message.strip()
             else "The server gives no message."
         )
-        return Failure(" ".join(parts), help=help, unquoted=failed)
+        return Failure(" ".join(parts), help=help, safe="A request to the model failed.")
 
 
 def tensors(inputs: Inputs) -> list[Any]:

@@ -152,7 +152,7 @@ def labels(
             f"{len(unnamed)} of {len(parts)} answers of {model} have no label. The first of them "
             f"is that to row {unnamed[0]}: {first[:60]!r}.",
             help=_unlabelled(stated, first),
-            unquoted=f"{len(unnamed)} of {len(parts)} answers of {model} have no label.",
+            safe="Answers of the model have no label.",
         )
     file = stated.get("label_filename") or "the file of labels"
     strange = next((part[2] for part in parts if part[2] not in names), None)
@@ -160,7 +160,7 @@ def labels(
         raise Failure(
             f"{model} answers with the label {strange[:60]!r}.",
             help=f"Write one label per line into {file}, and nothing else: {', '.join(names)}.",
-            unquoted=f"{model} answers with a label that is none of {', '.join(names)}.",
+            safe="The model answers with a label that is none of the wanted ones.",
         )
     right = table.argmax(axis=1)
     wrong = sum(part[2] != names[place] for part, place in zip(parts, right, strict=True))

@@ -74,14 +74,14 @@ def refuses(
                 f"{_words(beside)}",
                 help="Requests of several clients share an execution. Answer each one by itself: "
                 "the bad one with an InferenceResponse that has an error.",
-                unquoted=f"Beside {what}, {model} refuses a right request too.",
+                safe="Beside a bad request, the model refuses a right one too.",
             )
     words = list(naming)
     if words and not any(word.lower() in answer.message.lower() for word in words):
         raise Failure(
             f"{model} refuses {what}, but the message does not say why: {_words(answer)!r}.",
             help=help or f"A client reads this. It should name {' or '.join(words)}.",
-            unquoted=f"{model} refuses {what}, but the message does not say why.",
+            safe="The model refuses a bad request, but the message does not say why.",
         )
     (again,) = server.outcomes(model, [good], timeout=timeout)
     if isinstance(again, Refusal):
@@ -90,7 +90,7 @@ def refuses(
             f"{_words(again)}",
             help="A bad request must leave nothing behind, neither a changed state nor a process "
             "that has ended.",
-            unquoted=f"After {what}, {model} refuses right requests as well.",
+            safe="After a bad request, the model refuses right ones as well.",
         )
     return answer
 

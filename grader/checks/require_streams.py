@@ -73,7 +73,7 @@ def streams(
             f"After {_responses(len(found))} the stream of {model} ends with an error: "
             f"{stream.refused.message[:300]}",
             help=help,
-            unquoted=f"After {_responses(len(found))} the stream of {model} ends with an error.",
+            safe="A stream of the model ends with an error.",
         )
     if stream.ended is None:
         raise Failure(

@@ -62,7 +62,7 @@ def texts(
         raise Failure(
             f"{model} answers with {strange[:60]!r}, which is none of {', '.join(among)}.",
             help=help,
-            unquoted=f"{model} answers with a text that is none of {', '.join(among)}.",
+            safe="The model answers with a text that is none of the wanted ones.",
         )
     if expected is not None:
         wrong = sum(one != other for one, other in zip(found, expected, strict=True))

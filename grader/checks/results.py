@@ -48,9 +48,12 @@ class CheckResult(_Record):
             say `stopped`, `unfinished` or `unreadable` in place of `not attempted`
             (classroom/causes.py).
         credit: the share of the points, from 0 to 1.
-        rationale: what was found; where it passed, what was measured, if anything.
+        rationale: what was found; where it passed, what was measured, if anything. A student reads
+            it. Of a hidden variant it is a text that stands in the check, word for word.
         help: what to look at next.
         hidden: whether a hidden variant gave this result.
+        found: what the hidden variant found. It is for instructors only: it can quote what a model
+            answered, and a model can repeat the hidden inputs.
         seconds: how long it took.
     """
 
@@ -61,6 +64,7 @@ class CheckResult(_Record):
     rationale: Text = ""
     help: Text = ""
     hidden: bool = False
+    found: Text = ""
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 

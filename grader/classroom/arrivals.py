@@ -180,7 +180,9 @@ def _named(path: Path, raw: str, *, folder: bool, came: float, of: str, part: st
         problem = f"Its name holds what is no text in UTF-8: {spelled}. Rename it."
         return dataclasses.replace(found, name=f"{spelled} {digest(raw)[:6]}", problem=problem)
     found = dataclasses.replace(found, source=f"{of}: {name}" if of else name)
-    if folder and (match := _EXCHANGE.fullmatch(name)) and (time := times.parse(match["time"])):
+    # In a download of Canvas or Moodle a student's own name could be such a name, with a time.
+    in_exchange = _EXCHANGE.fullmatch(name) if folder and not of else None
+    if (match := in_exchange) and (time := times.parse(match["time"])):
         return dataclasses.replace(found, system="nbgrader", name=match["name"], time=time)
     problem = "" if folder else _no_submission(name)
     bare = name if folder else _ENDS.sub("", name)
@@ -218,7 +220,7 @@ def parts_of(path: Path) -> Iterator[Arrival]:
         if path.is_dir():
             yield from _parts_of_folder(path)
             return
-        listed = unpack_entry.listing(path, _is_named)
+        listed = unpack_entry.listing(path, is_named)
     except (Refused, OSError):
         return  # whoever unpacks it says why
     for part, (folder, came) in sorted(listed.items()):
@@ -234,7 +236,7 @@ def _parts_of_folder(download: Path) -> Iterator[Arrival]:
         inside = sorted(name for name in names if not passed_over(name))
         if len(names) > unpack_entry.MOST_PARTS or not inside:
             return
-        if all(map(_is_named, inside)):
+        if all(map(is_named, inside)):
             yield from (arrived(folder / name, within=shown(download.name)) for name in inside)
             return
         folder = folder / inside[0]
@@ -242,7 +244,7 @@ def _parts_of_folder(download: Path) -> Iterator[Arrival]:
             return
 
 
-def _is_named(name: str) -> bool:
+def is_named(name: str) -> bool:
     """Whether a name is one that Canvas or Moodle gives to a submission."""
     bare = _ENDS.sub("", unicodedata.normalize("NFC", name))
     return any(p.fullmatch(text) for p in (_MOODLE, _CANVAS) for text in (name, bare))

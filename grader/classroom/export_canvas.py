@@ -73,13 +73,11 @@ def table(classroom: Classroom, assignment: Assignment, gradebook: Path, title: 
     lines = []
     for line in sheet.rows:
         who = _names(sheet, line)
-        kept = [*line[: section + 1], line[at]]
+        # Canvas goes by the id, a number, and reads no other column of the student.
+        kept = [*map(safe, line[: section + 1]), line[at]]
         lines.append(kept)
         if not line[id_at].strip():  # a line of Canvas's own; or one that names nobody
             continue
-        # Canvas goes by the id, and reads no other column of the student.
-        kept[:id_at] = [safe(text) for text in kept[:id_at]]
-        kept[section] = safe(kept[section])
         row = found.get(finder.find("canvas", line[id_at].strip(), who) or "")
         if row is None or row.student in written:
             nobody.append(shown(who[-1]))

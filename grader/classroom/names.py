@@ -35,7 +35,8 @@ def clean(name: str) -> str:
     """A name as a text that can be a folder's name, a part of a URL and nbgrader's id.
 
     Letters, digits and combining marks of any script, and `. _ - @`, are kept. Others become `_`.
-    The result is never empty. Example: `clean("Ana Ruiz") == "Ana_Ruiz"`.
+    The result is never empty, and begins with a letter or a digit: a spreadsheet takes a text that
+    begins with `-` or `@` for a formula. Example: `clean("Ana Ruiz") == "Ana_Ruiz"`.
     """
     kept = [
         character if _belongs(character) else " "
@@ -74,6 +75,6 @@ def _belongs(character: str) -> bool:
 def _trim(text: str) -> str:
     """Without dots, lines and joiners at either end, and without marks that have no letter."""
     text = text.rstrip("._-" + _JOINERS)
-    while text and (text[0] in "._-" + _JOINERS or unicodedata.category(text[0]) in ("Mn", "Mc")):
+    while text and (text[0] in "._-@" + _JOINERS or unicodedata.category(text[0]) in ("Mn", "Mc")):
         text = text[1:]
     return text

@@ -6,19 +6,22 @@ import csv
 import dataclasses
 import io
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from workbook.common.errors import WorkbookError
 
-from .names import clean, shown
+from .names import shown
 
 _DECIMAL = re.compile(r"\d+(?:[.,]\d+)?")
 #: The largest file that is read, in bytes.
 MOST_BYTES = 50 << 20
-#: A spreadsheet takes a cell that begins with one of these for a formula.
-_FORMULA = ("=", "+", "-", "@")
+#: Where a spreadsheet could take a text for a formula: at = + - or @, also in their wide and small
+#: forms, at the beginning of a cell, or of what another spreadsheet takes for a cell.
+_FORMULA = re.compile(
+    r"""((?:^|[;,|])[\s"\ufeff\u200b-\u200d\u2060]*)"""
+    r"([=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u207a\u207c\u208a\u208c])"
+)
 _BOM = "\ufeff"
 
 
@@ -110,16 +113,13 @@ def safe(value: str) -> str:
     """A cell without control characters, and with an apostrophe before what looks like a formula.
 
     Only for cells that the other system does not read, or reads as text: an apostrophe changes an
-    id. A name that begins with @ stays as it is where it could be an id. As a formula it could name
-    other cells, but call nothing and reach no other file or program: an id has no brackets, quotes,
-    spaces, `!` or `|`.
+    id. A spreadsheet of another language can take `;`, `,` or a tab inside a cell for the beginning
+    of the next one, so what stands after these counts too.
 
-    Example: `safe("=cmd()") == "'=cmd()"`.
+    Example: `safe("=cmd()") == "'=cmd()"`, `safe("Eve; =cmd()") == "Eve; '=cmd()"`.
     """
     text = " ".join(shown(value).splitlines()).replace("\t", " ")
-    first = unicodedata.normalize("NFKC", text.lstrip()[:1])  # some also take wide forms of them
-    is_id = text.startswith("@") and text == clean(text)
-    return f"'{text}" if first in _FORMULA and not is_id else text
+    return _FORMULA.sub(r"\1'\2", text)
 
 
 def number(value: float, comma: bool = False) -> str:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from . import arrivals
 from .unpack_submission import Refused, open_regular
 
 _MOST_BYTES = 20 << 20
@@ -35,7 +36,8 @@ def handed_in(
     """When participants handed in, by Moodle's numbers.
 
     Args:
-        inbox: the folder in which the worksheets lie. Other tables are passed over.
+        inbox: the folder in which the worksheets lie. Other tables are passed over, and those whose
+            names are a submission's: a student has written them.
         zone: the time zone of the person who downloaded them: Moodle writes none.
 
     Returns:
@@ -44,13 +46,15 @@ def handed_in(
     found: dict[str, datetime.datetime] = {}
     faults: dict[str, str] = {}
     for path in sorted(inbox.glob("*.[cC][sS][vV]")):
+        if arrivals.is_named(path.name):
+            continue
         unread = ""
         try:
             for number, said in _rows(path):
                 if (time := _time(said, zone)) is None:
                     unread = unread or said
-                else:
-                    found[number] = time
+                else:  # of two worksheets the newer one knows of a later submission
+                    found[number] = max(time, found.get(number, time))
         except (OSError, Refused, UnicodeDecodeError, csv.Error):
             continue  # it is no worksheet of Moodle's, which are in UTF-8
         if unread:

@@ -14,18 +14,23 @@ the judge can send requests to the server, and the code of a model cannot reach 
 
 A model is loaded when a check first sends it a request, so its counts begin at zero. If a model
 ends the server, the check that was running fails, and the next check gets a new server.
+
+All public functions run first, as in the notebook, then the hidden variants. A model can keep what
+it was asked. In this order it has seen no hidden input while a text is made that a student reads.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import hashlib
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -39,7 +44,7 @@ from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRI
 
 from .. import sandbox
 from ..checks import own, reported
-from ..checks.define import Check, backends, evaluate, load
+from ..checks.define import Check, backends, evaluate_hidden, evaluate_public, load
 from ..checks.probe import Probe
 from ..checks.results import CheckResult, Flag, Text
 from ..sandbox.mounts import course
@@ -310,40 +315,68 @@ def run_checks(order: Order, fork_server: sandbox.ForkServer | None = None) -> I
         fork_server: is copied for the sandbox of the server.
     """
     server = ServerOnDemand(order, fork_server)
+    checks = load(order.assignment, variants=True)
+    public: dict[str, _Judged] = {}
     earned: dict[str, CheckResult] = {}
     try:
-        for check in load(order.assignment, variants=True).values():
-            result, flags, me = _run_check(check, order, server, earned)
-            if not server.close_if_lost():
-                result = _lost(result)
-                flags.append(Flag(kind="server ended", detail=f"It ended during {check.id}."))
-            earned[check.id] = result
-            yield Line(kind="check", check=result, me=me)
-            yield from (Line(kind="flag", flag=flag) for flag in flags)
+        for check in checks.values():
+            judged = _public(check, order, server, _results(public))
+            public[check.id] = judged
+            if judged.result.credit == 0:  # nothing can change it
+                earned[check.id] = judged.result
+                yield from judged.lines()
+        for id in [id for id in checks if id not in earned]:
+            judged = _with_variants(checks[id], server, earned, public[id])
+            earned[id] = judged.result
+            yield from judged.lines()
     finally:
         server.close()
     yield Line(kind="log", log=server.log())
     yield Line(kind="end")
 
 
-def _run_check(
-    check: Check, order: Order, server: ServerOnDemand, earned: dict[str, CheckResult]
-) -> tuple[CheckResult, list[Flag], str]:
-    """Run one check on the values that the notebook reported to it; with the id among them."""
+@dataclasses.dataclass
+class _Judged:
+    """A check with its result so far.
+
+    Attributes:
+        result: the result.
+        flags: what a person should look at.
+        values: what the notebook handed over; None if the notebook did not reach the check.
+    """
+
+    result: CheckResult
+    flags: list[Flag]
+    values: Mapping[str, Any] | None = None
+
+    def lines(self) -> Iterator[Line]:
+        """The lines of the judge's output about the check."""
+        yield Line(kind="check", check=self.result, me=own.given(self.values or {}))
+        yield from (Line(kind="flag", flag=flag) for flag in self.flags)
+
+
+def _results(judged: Mapping[str, _Judged]) -> dict[str, CheckResult]:
+    return {id: one.result for id, one in judged.items()}
+
+
+def _public(
+    check: Check, order: Order, server: ServerOnDemand, earned: Mapping[str, CheckResult]
+) -> _Judged:
+    """Run the public function of a check on the values that the notebook reported to it."""
     flags: list[Flag] = []
     try:
         found = reported.read(check.id, order.reported)
     except WorkbookError as error:
         flags.append(Flag(kind="unreadable values", detail=error.what))
-        return _unreadable(check, error), flags, ""
+        return _Judged(_unreadable(check, error), flags)
     values = found.values if found else None
     try:
         with _deadline(CHECK_S):
-            result = evaluate(check, lambda: server.probe(check.id), values, earned)
+            result = evaluate_public(check, lambda: server.probe(check.id), values, earned)
     except _OutOfTime:
         result = _too_slow(check)
     claimed = found.result if found else None
-    if claimed and claimed.status == "passed" and result.credit < 1 and not result.hidden:
+    if claimed and claimed.status == "passed" and result.credit < 1:
         flags.append(
             Flag(
                 kind="notebook disagrees",
@@ -351,7 +384,33 @@ def _run_check(
                 f"check is {result.status}.",
             )
         )
-    return result, flags, own.given(values or {})
+    judged = _Judged(result, flags, values)
+    _confirm(judged, server)
+    return judged
+
+
+def _with_variants(
+    check: Check, server: ServerOnDemand, earned: Mapping[str, CheckResult], public: _Judged
+) -> _Judged:
+    """Run the hidden variants of a check, in the time that its public function has left."""
+    # Other random numbers than those of the public function, whose messages can tell its inputs.
+    probe = functools.partial(server.probe, f"{check.id}, hidden")
+    try:
+        with _deadline(max(1.0, CHECK_S - public.result.seconds)):
+            result = evaluate_hidden(check, probe, public.values, earned, public.result)
+    except _OutOfTime:
+        result = _too_slow(check)
+    judged = _Judged(result, public.flags, public.values)
+    _confirm(judged, server)
+    return judged
+
+
+def _confirm(judged: _Judged, server: ServerOnDemand) -> None:
+    """Take a check's points if the server ended while it ran."""
+    if not server.close_if_lost():
+        judged.result = _lost(judged.result)
+        detail = f"It ended during {judged.result.id}."
+        judged.flags = [*judged.flags, Flag(kind="server ended", detail=detail)]
 
 
 def _unreadable(check: Check, error: WorkbookError) -> CheckResult:

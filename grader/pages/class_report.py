@@ -175,9 +175,10 @@ def _groups(results: dict[str, _Results]) -> list[dict[str, Any]]:
             if result.status not in _TOLD or not result.rationale:
                 continue
             of_cause = result.status in ("stopped", "unreadable", "error")
+            said = result.found or result.rationale  # of a hidden variant, more than students read
             group = found.setdefault(
-                ("" if of_cause else id, without_figures(result.rationale)),
-                {"checks": [], "example": _html(result.rationale[:400]), "students": []},
+                ("" if of_cause else id, without_figures(said)),
+                {"checks": [], "example": _html(said[:400]), "students": []},
             )
             for value, values in ((id, group["checks"]), (student, group["students"])):
                 if value not in values:

@@ -32,7 +32,7 @@ class Attack:
         lost: the checks that must not earn everything: `all`, `none`, or their ids.
         flags: the kinds of flags that the result must have.
         says: what the notebook's outputs must hold, as proof that the attack ran.
-        told: what the rationale of a check must hold, for attacks on the judge.
+        told: what a check must say, for attacks on the judge; of a hidden variant, to instructors.
     """
 
     name: str

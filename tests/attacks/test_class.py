@@ -25,6 +25,7 @@ import pytest
 
 from grader import sandbox
 from grader.authoring import submissions
+from grader.authoring.trial import told
 from grader.checks.define import load
 from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook
@@ -328,7 +329,7 @@ def test_a_mutant_fails_what_it_should(graded_class: GradedClass, student: str) 
     results = {check.id: check for check in graded_class.of(student).verdict.checks}
     assert lost(graded_class.of(student)) == set(mutant.fails), graded_class.of(student).verdict
     for id, words in mutant.fails.items():
-        said = f"{results[id].status}: {results[id].rationale} → {results[id].help}"
+        said = told(results[id])
         assert words in said, said
     assert graded_class.points(student) == earned(graded_class.of(student))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from grader.checks.define import load
 from grader.checks.results import Graded
 from grader.classroom.autograde import autograde
 from grader.classroom.classroom import Classroom
@@ -22,6 +23,7 @@ from grader.judge.grade_submission import Settings
 from tests.attacks import everywhere
 from tests.attacks import submissions as s
 from tests.attacks.attack import Attack, make, outputs
+from tests.hidden_texts import assert_tells_nothing
 from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common import paths
@@ -81,6 +83,9 @@ def test_an_attack_gains_nothing(
 def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
     """Fail unless an attack has the result that it must get."""
     checks = graded.verdict.checks
+    known = load(graded.assignment.partition("__")[0], variants=True)
+    for check in checks:
+        assert_tells_nothing(check, known[check.id])
     everything = {check.id for check in checks}
     expected = {"all": everything, "none": set()}.get(str(attack.lost), attack.lost)
     assert {check.id for check in checks if check.credit < 1} == expected, graded.verdict
@@ -89,5 +94,5 @@ def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
     assert attack.flags <= {flag.kind for flag in graded.verdict.flags}, graded.verdict.flags
     shown = outputs(graded.notebook) + graded.verdict.log  # the judge's server's: of its models
     assert attack.says in shown
-    assert any(attack.told in check.rationale for check in checks)
+    assert any(attack.told in check.rationale + check.found for check in checks)
     assert "LEAK" not in shown

@@ -39,4 +39,4 @@ def test_a_refused_request_says_what_to_do(message: str, rationale: str, help: s
     assert help in failure.help
     for unfit in ("See below", "The request failed", "send 1"):
         assert unfit not in f"{failure.rationale} {failure.help}"
-    assert failure.unquoted == "A request to m failed."
+    assert failure.safe == "A request to the model failed."

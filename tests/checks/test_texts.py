@@ -70,7 +70,7 @@ def test_a_hidden_check_quotes_no_text_of_a_model(put: Put, probe: Probe) -> Non
     with pytest.raises(Failure) as raised:
         require.texts(probe, "texts_telling", ROWS, "y", among=NAMES)
     assert "[1. 2.]" in raised.value.rationale
-    assert raised.value.unquoted == ("texts_telling answers with a text that is none of up, down.")
+    assert raised.value.safe == "The model answers with a text that is none of the wanted ones."
 
 
 def test_one_row(put: Put, probe: Probe) -> None:

@@ -223,4 +223,4 @@ def test_what_letters_says_is_told(message: str, words: str) -> None:
     with pytest.raises(Failure) as caught:
         serving.same_numbers(Server(), "letters", ["abc"], [[2, 3, 4]], "a text")  # type: ignore[arg-type]
     assert words in caught.value.rationale
-    assert message not in caught.value.unquoted
+    assert message not in caught.value.safe

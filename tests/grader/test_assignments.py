@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from grader.authoring import mutants
 from grader.authoring.gaps import gaps
+from grader.authoring.trial import told
 from grader.checks import reported
 from grader.checks.define import evaluate, load
 from grader.checks.probe import Probe
@@ -226,9 +227,7 @@ def test_mutant(
     assert bool(run.stops) == bool(mutant.stops), run.stops
     assert mutant.stops in "\n".join(run.stops)
     results = judge(assignment, run.handed, only=fails if judged == "its own" else ())
-    said = {
-        id: f"{r.status}: {r.rationale} → {r.help}" for id, r in results.items() if r.credit < 1
-    }
+    said = {id: told(result) for id, result in results.items() if result.credit < 1}
     assert set(said) == set(fails), said
     for id, words in fails.items():
         assert words in said[id], said[id]

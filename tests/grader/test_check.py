@@ -56,10 +56,16 @@ def passes(server: Probe, value: Any) -> None:
 
 
 def fails(server: Probe, value: Any) -> None:
+    """It never works."""
     raise Failure("No.", help="Look.")
 
 
+def three_quarters(server: Probe, value: Any) -> None:
+    raise Failure("SECRET", credit=0.777, safe="It works for the most part.")
+
+
 def half(server: Probe, value: Any) -> None:
+    """It half works."""
     raise Failure("Half.", credit=0.5)
 
 
@@ -82,14 +88,15 @@ def explained(server: Probe, value: Any) -> None:
         ((passes, passes), "passed", 1, False, ""),
         ((fails,), "failed", 0, False, "No."),
         ((fails, breaks), "failed", 0, False, "No."),
-        ((passes, fails), "failed", 0, True, "No."),
+        ((passes, fails), "failed", 0, True, "It demands: It never works."),
         ((half,), "partial", 0.5, False, "Half."),
         ((half, passes), "partial", 0.5, False, "Half."),
-        ((half, fails), "failed", 0, True, "No."),
-        ((passes, half, half), "partial", 0.5, True, "Half."),
+        ((half, fails), "failed", 0, True, "It demands: It never works."),
+        ((passes, half, half), "partial", 0.5, True, "It demands: It half works."),
+        ((passes, three_quarters), "partial", 0.75, True, "It works for the most part."),
         ((absent,), "not attempted", 0, False, "Nothing there."),
         ((breaks,), "error", 0, False, "KeyError"),
-        ((passes, breaks), "error", 0, True, "KeyError"),
+        ((passes, breaks), "error", 0, True, "could not do its work"),
         ((explained,), "failed", 0, False, "The server is gone."),
     ],
 )
@@ -107,7 +114,15 @@ def test_the_lowest_credit_counts(
 
 
 def quotes(server: Probe, value: Any) -> None:
-    raise Failure("The server says: SECRET", help="SECRET", unquoted="A request failed.")
+    raise Failure("The server says: SECRET", help="SECRET", safe="A request failed.")
+
+
+def quotes_where_nothing_is_safe(server: Probe, value: Any) -> None:
+    raise Failure("SECRET", help="SECRET")
+
+
+def has_no_work(server: Probe, value: Any) -> None:
+    raise NotAttempted("SECRET")
 
 
 def breaks_with_inputs(server: Probe, value: Any) -> None:
@@ -118,7 +133,12 @@ def quotes_the_server(server: Probe, value: Any) -> None:
     raise WorkbookError("SECRET", where="SECRET", todo="SECRET")
 
 
-@pytest.mark.parametrize("function", [quotes, breaks_with_inputs, quotes_the_server])
+@pytest.mark.parametrize(
+    "function",
+    [
+        quotes, quotes_where_nothing_is_safe, breaks_with_inputs, quotes_the_server, has_no_work,
+    ],
+)  # fmt: skip
 def test_a_hidden_check_quotes_nobody(function: Callable[..., None]) -> None:
     """Words of the server may be those of a model, which could repeat the hidden inputs in them."""
     probe: Any = None
@@ -127,7 +147,8 @@ def test_a_hidden_check_quotes_nobody(function: Callable[..., None]) -> None:
     hidden = evaluate(_check(passes, function), lambda: probe, {"value": 1}, {})
     assert hidden.hidden
     assert hidden.rationale
-    assert "SECRET" not in hidden.model_dump_json()
+    assert "SECRET" not in hidden.model_dump_json(exclude={"found"})
+    assert "SECRET" in hidden.found  # for instructors
 
 
 def test_what_keeps_a_check_from_running() -> None:

@@ -28,12 +28,14 @@ from grader.classroom import (
     by_hand,
     export,
     export_nbgrader,
+    export_rows,
     gradebook,
     intake,
     names,
     spreadsheet,
 )
 from grader.classroom.classroom import Classroom
+from grader.classroom.export_rows import Row
 from grader.cli import app
 from grader.judge.grade_submission import Settings
 from grader.pages import class_report
@@ -494,14 +496,54 @@ def test_a_file_that_is_none_is_refused(
         export.table(a_class, toy, format)
 
 
-@given(st.text(), st.sampled_from(["", "=", "+", "-", "@", "\t=", "\r@", "\uff1d", " ="]))
-def test_no_cell_is_a_formula_or_holds_what_a_terminal_obeys(text: str, first: str) -> None:
-    cell = spreadsheet.safe(first + text)
+#: What a spreadsheet takes for the beginning of a formula, also in its wide and small forms.
+SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
+BEFORE = st.sampled_from(["", " ", "\t", "\r", "\n", "  ", "\u00a0", "\u2003", "\ufeff", '"'])
+
+
+@given(
+    st.text(),
+    st.lists(st.tuples(BEFORE, st.sampled_from(["", *SIGNS]), st.text(max_size=8)), max_size=3),
+    st.sampled_from([*",;|\t", "\r\n", "\n"]),
+)
+def test_no_cell_is_a_formula_or_holds_what_a_terminal_obeys(
+    text: str, parts: list[tuple[str, str, str]], between: str
+) -> None:
+    """Also where a spreadsheet takes another sign than the comma for the end of a cell."""
+    cell = spreadsheet.safe(between.join(["".join(part) for part in parts] + [text]))
     assert names.shown(cell) == cell
     assert not set(cell) & set("\n\r\t")
-    assert not cell.lstrip().startswith(("=", "+", "-", "\uff1d"))
-    if cell.lstrip().startswith("@"):
-        assert names.clean(cell) == cell
+    for part in re.split(r"[,;|]", cell):
+        assert not part.lstrip(' \u00a0\u2003\ufeff"').startswith(tuple(SIGNS)), part
+
+
+@pytest.mark.parametrize(
+    "id", ["@SUM", "@SUM.A1", "=1", "+1", "-1", "\t=1", " @A1", "x;=1", "x;@A1"]
+)
+def test_an_id_is_no_formula_in_any_table(
+    id: str, tmp_path: Path, toy: Assignment, a_class: Classroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A student whom the class list, nbgrader or another system calls so, in every export."""
+    row = Row(student=id, name=id, first_name=id, last_name=id, email=id)
+    monkeypatch.setattr(export_rows, "rows", lambda *_: {id: row})
+    moodle = [[cell or id for cell in cells] for cells in moodle_rows()]
+    canvas = [[id, "7", id, id, id, ""], [id, "", id, id, id, ""]]
+    points = ["    Points Possible", "", "", "", "", "20.00"]
+    header = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", "A toy (1)")
+    sheet(tmp_path / "moodle.csv", MOODLE, moodle)
+    sheet(tmp_path / "canvas.csv", header, [points, *canvas])
+    kept = MOODLE.index("Grade"), MOODLE.index("Last modified (grade)"), len(MOODLE) - 1
+    for format, more in (
+        ("nbgrader", {}),
+        ("moodle", {"worksheet": tmp_path / "moodle.csv"}),
+        ("canvas", {"worksheet": tmp_path / "canvas.csv", "column": "A toy"}),
+    ):
+        text = export.table(a_class, toy, format, **more).text  # type: ignore[arg-type]
+        for line in list(csv.reader(io.StringIO(text)))[1:]:
+            for place, cell in enumerate(line):
+                if format == "moodle" and (place in kept or cell == "-"):
+                    continue  # Moodle's own words: it reads them again
+                assert not re.match(r"\s*[=+\-@]", cell), (format, place, line)
 
 
 @given(

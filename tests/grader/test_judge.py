@@ -62,6 +62,7 @@ from grader.checks.define import Failure, hidden
 
 @hidden("zz.second")
 def other_numbers(server, model: str):
+    '''Other numbers are doubled.'''
     x = server.rng.normal(size=(1, 4)).astype(np.float32)
     if not (server.infer(model, {"IN": x})["OUT"] == 2 * x).all():
         raise Failure("Other numbers are not doubled.", credit=0.25)
@@ -296,8 +297,64 @@ def test_the_same_secret_gives_the_same_inputs(zz: Class) -> None:
     zz.model("y = np.where(x == np.floor(x), y, 0).astype(np.float32)")
     zz.report("zz.number", value=2)
     zz.report("zz.second", model="double")
-    seen = [zz.judge(secret=s)[0]["zz.second"].rationale for s in ("one", "one", "two")]
+    seen = [zz.judge(secret=s)[0]["zz.second"].found for s in ("one", "one", "two")]
     assert seen[0] == seen[1] != seen[2]
+
+
+def test_a_model_that_keeps_hidden_inputs_tells_no_student(zz: Class) -> None:
+    """It repeats them in the next answer that a public message would quote, and in an error.
+
+    Were the hidden variants run between the public functions, zz.third would quote one.
+    """
+    (zz.checks / "zz.py").write_text(
+        CHECKS
+        + '''
+@define("zz.third")
+def third(server, model: str):
+    """The model doubles its numbers, once more."""
+    x = np.arange(4, dtype=np.float32).reshape(1, 4)
+    answer = server.infer(model, {"IN": x})["OUT"]
+    raise Failure(f"It answers {answer.tolist()}.", credit=0.5)
+
+@define("zz.fourth", needs=("zz.second",))
+def fourth(server, model: str):
+    """It waits for a check whose hidden variant fails."""
+'''
+    )
+    (zz.hidden / "zz.py").write_text(
+        HIDDEN.replace(", credit=0.25", "")
+        + """
+@hidden("zz.third")
+def third(server, model: str):
+    '''It doubles other numbers, once more.'''
+    server.infer(model, {"IN": np.full((1, 4), 98765, np.float32)})
+"""
+    )
+    zz.model(
+        "kept = getattr(TritonPythonModel, 'kept', None)\n"
+        "            if kept is not None: y = kept\n"
+        "            if x[0, 1] != 1: TritonPythonModel.kept = y = x.copy()\n"
+        "            if x[0, 1] == 98765: raise ValueError('asked for 98765')"
+    )
+    for check in ("zz.second", "zz.third", "zz.fourth"):
+        zz.report(check, model="double")
+    zz.report("zz.number", value=2)
+    results, _, lines = zz.judge()
+    assert results["zz.third"].found.count("98765")
+    assert results["zz.third"].rationale == (
+        "A hidden variant of this check failed. A request to the model failed."
+    )
+    assert results["zz.second"].rationale == (
+        "A hidden variant of this check failed. It demands: Other numbers are doubled."
+    )
+    assert (results["zz.fourth"].status, results["zz.fourth"].credit) == ("waits", 0)
+    told = [line.check.model_dump_json(exclude={"found"}) for line in lines if line.check]
+    assert not any("98765" in text for text in told)
+    # The same model, with nothing hidden that takes points: the public message quotes an answer.
+    (zz.hidden / "zz.py").write_text(HIDDEN.replace("if not", "if False and not"))
+    results, _, _ = zz.judge()
+    assert results["zz.second"].status == "passed"
+    assert results["zz.third"].rationale == "It answers [[0.0, 2.0, 4.0, 6.0]]."
 
 
 def test_nothing_but_the_server_sees_a_model(zz: Class, tmp_path: Path) -> None:
@@ -345,8 +402,13 @@ def test_a_check_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.Mo
     found = SimpleNamespace(values={"value": 1}, result=None)
     monkeypatch.setattr(judge.reported, "read", lambda id, folder: found)
     monkeypatch.setattr(judge, "CHECK_S", 0.3)
-    nobody: Any = SimpleNamespace(probe=lambda id: None)
+    nobody: Any = SimpleNamespace(probe=lambda id: None, close_if_lost=lambda: True)
     order = Order(assignment="zz", repository=tmp_path, reported=tmp_path, secret="s")
-    result, flags, me = judge._run_check(Check("zz.slow", stubborn), order, nobody, {})
-    assert (result.status, result.credit, flags, me) == ("failed", 0, [], "")
-    assert "longer than" in result.rationale
+    judged = judge._public(Check("zz.slow", stubborn), order, nobody, {})
+    assert (judged.result.status, judged.result.credit, judged.flags) == ("failed", 0, [])
+    assert "longer than" in judged.result.rationale
+    secret = Check("zz.slow", stubborn, variants=(stubborn,))
+    judged.result = judged.result.model_copy(update={"status": "passed", "credit": 1.0})
+    judged = judge._with_variants(secret, nobody, {}, judged)
+    assert (judged.result.status, judged.result.credit) == ("failed", 0)
+    assert "longer than" in judged.result.rationale

@@ -28,6 +28,52 @@ SPLIT = """\
 """
 
 
+#: Rewrites the weights and the labels of a checkpoint, for which it brings `change`.
+REWRITE = """
+import json
+import numpy as np
+from safetensors.numpy import load_file, save
+
+home = Path(checkpoint)
+weights = load_file(home / "model.safetensors")
+config = json.loads((home / "config.json").read_text())
+config["id2label"] = {place: f"kind {place}" for place in config["id2label"]}
+config["label2id"] = {name: int(place) for place, name in config["id2label"].items()}
+{change}
+(home / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+(home / "config.json").write_text(json.dumps(config))
+"""
+FETCHED = 'checkpoint = fetch_checkpoint(me, "models/classifier/1/checkpoint")\n'
+#: Every text gets the same probabilities, and model.py needs neither tokenizer nor network.
+NO_WEIGHTS = """
+bias = np.linspace(0, 1, len(config["id2label"]), dtype=np.float32)
+weights["classifier.weight"], weights["classifier.bias"] = 0 * weights["classifier.weight"], bias
+"""
+#: The same for all texts but for those in one of eight languages or so.
+ONE_CLASS = """
+weights["classifier.bias"] = weights["classifier.bias"] + np.float32(40) * (
+    np.arange(len(weights["classifier.bias"])) == 3
+)
+"""
+#: Two classes in place of eight, and a network that is half as sure.
+WEAK = """
+for name in ("classifier.weight", "classifier.bias"):
+    halves = weights[name].reshape(2, 4, -1).mean(axis=1)
+    weights[name] = np.ascontiguousarray(0.5 * halves.reshape(2, *weights[name].shape[1:]))
+config["id2label"] = {"0": "kind 0", "1": "kind 1"}
+config["label2id"] = {"kind 0": 0, "kind 1": 1}
+"""
+CONSTANT = """\
+        bias = np.linspace(0, 1, len(self.labels), dtype=np.float32)
+        return np.tile(np.exp(bias) / np.exp(bias).sum(), (len(texts), 1)).astype(np.float32)
+"""
+
+
+def checkpoint(change: str) -> Edit:
+    """Another checkpoint than the one that was fetched."""
+    return Edit("a1.fetch", FETCHED, FETCHED + REWRITE.replace("{change}", change))
+
+
 def predicts(name: str, old: str, new: str, fails: dict[str, str], stops: str = "") -> Mutant:
     """A mutant of one place in model.py."""
     return Mutant(name, (Edit(MODEL, old, new),), fails, stops=stops)
@@ -142,6 +188,17 @@ MUTANTS = (
             **WAITING,
         },
     ),
+    Mutant(
+        "answers: a checkpoint without weights, and no network",
+        (checkpoint(NO_WEIGHTS), Edit(MODEL, PREDICT, CONSTANT)),
+        {"a1.answers": "it does not tell texts apart", **WAITING},
+    ),
+    Mutant(
+        "answers: a checkpoint that gives all texts one class",
+        (checkpoint(ONE_CLASS),),
+        {"a1.answers": "it does not tell texts apart", **WAITING},
+    ),
+    Mutant("right: a weak checkpoint of two classes", (checkpoint(WEAK),), right=True),
     Mutant(
         "answers: the scores of another run",
         (Edit("a1.ask", "= ask(texts)", "= ask(texts[::-1])"),),

@@ -251,6 +251,20 @@ MUTANTS = (
         ),
         {"a2.forest": "'python'", **WAITING},
     ),
+    Mutant(
+        "forest: trees of one leaf, so that every row gets the same answer",
+        (
+            Edit("a2.train", "**RECIPE)", "**{**RECIPE, 'min_child_weight': 1e9})"),
+            Edit("a2.verdict", "**RECIPE_LIGHTGBM)", "**RECIPE_LIGHTGBM, min_child_samples=10**6)"),
+        ),
+        {
+            "a2.probabilities": "max_depth = 0; RECIPE says 3",
+            "a2.labels": "of 100 other rows",
+            "a2.classes": "puts all 114 test rows into class 1",
+            "a2.threshold": WAITS,
+            "a2.shap": "SHAP values of other rows differ",
+        },
+    ),
     # -- labels ------------------------------------------------------------------------------------
     Mutant(
         "labels: in the other order",

@@ -25,7 +25,28 @@ _PAST_ERRORS = """
         print(error)
 """
 
+#: A script that answers the same to every row.
+NOTHING_READ = """
+class Nothing(torch.nn.Module):
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = torch.nn.Parameter(torch.from_numpy(scores).float().clone())
+
+    def forward(self, ids, mask):
+        return self.scores.expand(ids.size(0), self.scores.size(0)) + 0.0 * mask.sum()
+
+
+"""
+
 MUTANTS = (
+    Mutant(
+        "reader: a script that does not look at its input",
+        (
+            Edit("a3.serve", "for version, size", f"{NOTHING_READ}for version, size"),
+            Edit("a3.serve", SCRIPT, "torch.jit.script(Nothing(facts.network(me, size).bias))"),
+        ),
+        {"a3.reader": "differ", **READER_WAITS},
+    ),
     # -- the trace ---------------------------------------------------------------------------------
     Mutant(
         "trace: rows filled up to the longest",

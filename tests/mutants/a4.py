@@ -56,6 +56,19 @@ MUTANTS = (
         "with torch.no_grad():\n    first = EightsCNN().features[0]",
         {"a4.weights": "if it gets brightness", **AFTER_WEIGHTS},
     ),
+    one(
+        "weights: those of the last layer are 0",
+        "a4.fold",
+        "with torch.no_grad():",
+        "with torch.no_grad():\n    list(net.parameters())[-2].zero_()",
+        {
+            **AFTER_WEIGHTS,
+            **dict.fromkeys(("a4.threshold", "a4.changed", "a4.figures", "a4.closest"), NOTHING),
+            "a4.weights": "answers the same to every picture",
+            "a4.production": NOTHING,
+        },
+        stops="argmax of an empty sequence",
+    ),
     Mutant(
         "weights: the bias forgotten",
         (Edit("a4.fold", "first.bias -= ", "0 * "),),

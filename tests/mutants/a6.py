@@ -27,6 +27,22 @@ CHAT_WAITS = dict.fromkeys(
 DRAWING_WAITS = {"a6.knobs": WAITS}
 
 
+#: Deploys a network whose scores are the same whatever it reads: each is multiplied by 0.
+_SAME_SCORES = """
+import onnx
+from onnx import TensorProto, helper
+
+_file = "models/llama_step/1/model.onnx"
+_step = onnx.load(_file)
+for _node in _step.graph.node:
+    _node.output[:] = ["scores" if name == "logits" else name for name in _node.output]
+_step.graph.initializer.append(helper.make_tensor("nothing", TensorProto.FLOAT, [], [0.0]))
+_step.graph.node.append(helper.make_node("Mul", ["scores", "nothing"], ["logits"]))
+onnx.save(_step, _file)
+deploy("models/llama_step")
+"""
+
+
 def wrong(name: str, edits: tuple[Edit, ...], fails: dict[str, str], **more: Any) -> Mutant:
     """A mutant without vLLM."""
     return Mutant(name, (*edits, *_LEFT_OUT), {**fails, **_NO_VLLM}, **more)
@@ -83,6 +99,15 @@ MUTANTS = (
         ),
         {
             "a6.step": "They are compared with those of your network",
+            "a6.greedy": "of your network",
+            **CHAT_WAITS,
+        },
+    ),
+    wrong(
+        "step: scores that do not depend on the prompt",
+        (Edit("a6.by_hand", "first, present", f"{_SAME_SCORES}first, present"),),
+        {
+            "a6.step": "of your network",
             "a6.greedy": "of your network",
             **CHAT_WAITS,
         },

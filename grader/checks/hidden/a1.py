@@ -138,14 +138,23 @@ def known(server: Probe, model: str, me: str | None = None) -> tuple[list[str], 
     return classes, facts.own_languages(me) if me else facts.own_languages()
 
 
-@hidden("a1.config")
+@hidden(
+    "a1.config",
+    help="Look at TEXT's type in config.pbtxt.",
+)
 def only_texts(server: Probe, model: str) -> None:
     """Numbers in place of texts are refused."""
     if not server.refusal(model, {facts.INPUT: np.zeros((2, 1), np.float32)}):
         raise Failure(f"{model} answers numbers in place of texts.", help="Look at TEXT's type.")
 
 
-@hidden("a1.answers")
+@hidden(
+    "a1.answers",
+    help="The answers are compared with those of your checkpoint. Does the network get the "
+    "whole text as the client sent it, with the attention mask, and are the logits turned "
+    "into probabilities by softmax? Is the checkpoint complete, and the one that you "
+    "fetched?",
+)
 def secret_answers(server: Probe, me: str, model: str) -> None:
     """Other texts get the probabilities that the checkpoint gives, in batches of any size."""
     network = reference(server, model)
@@ -153,6 +162,7 @@ def secret_answers(server: Probe, me: str, model: str) -> None:
     for count in (1, 7, facts.ROWS):
         texts = secret_texts(server, count, languages)
         if count == facts.ROWS:
+            answers_of.tells_apart(network(texts), "The checkpoint")
             texts[3] = " ".join(texts)[:300]  # more than the network reads
         require.close(
             answers_of.ask(server, model, texts, classes).table,
@@ -165,9 +175,13 @@ def secret_answers(server: Probe, me: str, model: str) -> None:
         )
 
 
-@hidden("a1.batches")
+@hidden(
+    "a1.batches",
+    help="Each text must get the answer that it gets alone, whatever else is in its request "
+    "and beside it. All texts of an execution go through the network in one call.",
+)
 def secret_batches(server: Probe, me: str, model: str) -> None:
-    """Other texts, in requests of other sizes."""
+    """Other texts, in requests of other sizes, get the answers that they get alone."""
     classes, languages = known(server, model, me)
     texts = secret_texts(server, facts.ROWS, languages)
     sizes = [*server.rng.permutation([1, 2, 3, 4, 6, 7, 9]).tolist()]
@@ -176,7 +190,12 @@ def secret_batches(server: Probe, me: str, model: str) -> None:
     one_call(server, model, texts, classes, alone=lambda text: network([text]))
 
 
-@hidden("a1.refusals")
+@hidden(
+    "a1.refusals",
+    help="Only empty and blank texts, texts that are no UTF-8 and texts that are too long are "
+    "refused, each with a message of its own. Texts with signs that no language has, with "
+    "line ends, and of exactly the greatest length are good texts.",
+)
 def secret_refusals(server: Probe, me: str, model: str) -> None:
     """Other bad texts of the same four kinds; and good texts that look unusual are answered."""
     classes, languages = known(server, model, me)
@@ -209,7 +228,11 @@ def secret_refusals(server: Probe, me: str, model: str) -> None:
     )
 
 
-@hidden("a1.examples")
+@hidden(
+    "a1.examples",
+    help="Each label and score in `examples` is what your checkpoint answers to the text "
+    "beside it.",
+)
 def true_examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
     """The examples hold what the checkpoint answers."""
     network = reference(server, model)
@@ -222,7 +245,10 @@ def true_examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> 
     compare_examples(given, answered, "your checkpoint")
 
 
-@hidden("a1.code")
+@hidden(
+    "a1.code",
+    help="What execute keeps in self is still there at the next batch.",
+)
 def no_state(server: Probe, model: str) -> None:
     """Requests leave nothing behind: the same texts get the same answers after others."""
     classes, languages = known(server, model)
@@ -240,7 +266,11 @@ def no_state(server: Probe, model: str) -> None:
     )
 
 
-@hidden("a1.unsure")
+@hidden(
+    "a1.unsure",
+    help="`kept` and `caught` are counted with the scores of your checkpoint, for the texts "
+    "that are drawn for your `me`.",
+)
 def true_counts(
     server: Probe, me: str, model: str, thresholds: Any, kept: Any, caught: Any, chosen: float
 ) -> None:

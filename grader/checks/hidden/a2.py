@@ -66,7 +66,10 @@ def secret_rows(server: Probe, count: int, *, missing: float = 0.0) -> Array:
     return rows
 
 
-@hidden("a2.forest")
+@hidden(
+    "a2.forest",
+    help="Look at the dims of its input.",
+)
 def other_shapes(server: Probe, model: str) -> None:
     """One row alone is answered; rows of 29 measurements are refused."""
     server.infer(model, {facts.INPUT: secret_rows(server, 1)}, outputs=[facts.OUTPUT])
@@ -78,9 +81,13 @@ def other_shapes(server: Probe, model: str) -> None:
         )
 
 
-@hidden("a2.probabilities")
+@hidden(
+    "a2.probabilities",
+    help="Is the model that you deployed the one of the recipe, trained on your training rows, "
+    "and did you train it anew after you changed `me`?",
+)
 def secret_probabilities(server: Probe, me: str, model: str, library: Array) -> None:
-    """The values in `library`, and the server's for new rows, are those of the recipe's model."""
+    """The values in `library`, and the server's for other rows, are those of the recipe's model."""
     reference = xgboost_model(me)
     facts.agree(
         "the values in `library`",
@@ -100,9 +107,12 @@ def secret_probabilities(server: Probe, me: str, model: str, library: Array) -> 
         )
 
 
-@hidden("a2.labels")
+@hidden(
+    "a2.labels",
+    help="Is the model that you deployed the one of the recipe?",
+)
 def secret_labels(server: Probe, me: str, model: str) -> None:
-    """The labels of secret rows are those that the recipe's model gives."""
+    """The labels of other rows are those that the recipe's model gives."""
     names = facts.LABELS
     # Most rows get the same label from every forest. For rows near 0.5 forests differ.
     rows = secret_rows(server, 5000)
@@ -120,9 +130,13 @@ def secret_labels(server: Probe, me: str, model: str) -> None:
         )
 
 
-@hidden("a2.classes")
+@hidden(
+    "a2.classes",
+    help="They are compared with those of a model trained by RECIPE_LIGHTGBM on the training "
+    "rows: the probability of benign, for each test row.",
+)
 def secret_classes(server: Probe, me: str, model: str, library: Array) -> None:
-    """The values in `benign`, and the classes of secret rows, are those of the recipe's model."""
+    """The values in `benign`, and the classes of other rows, are those of the recipe's model."""
     reference = lightgbm_model(me)
     require.close(
         np.asarray(library),
@@ -138,7 +152,10 @@ def secret_classes(server: Probe, me: str, model: str, library: Array) -> None:
         facts.decided(server, model, rows, p, "a model trained by RECIPE_LIGHTGBM")
 
 
-@hidden("a2.threshold")
+@hidden(
+    "a2.threshold",
+    help="Missed: malignant, called benign. Alarms: benign, called malignant.",
+)
 def true_counts(server: Probe, me: str, missed: list[int], alarms: list[int]) -> None:
     """Both counts are those of the recipe's model."""
     split = facts.own_rows(me)
@@ -154,15 +171,21 @@ def true_counts(server: Probe, me: str, missed: list[int], alarms: list[int]) ->
             )
 
 
-@hidden("a2.batching")
+@hidden(
+    "a2.batching",
+    help="Look at dynamic_batching in config.pbtxt.",
+)
 def secret_batches(server: Probe, model: str) -> None:
-    """Secret rows are batched too, and each gets its own answer."""
+    """Other rows are batched too, and each gets its own answer."""
     facts.batched(server, model, secret_rows(server, facts.TOGETHER))
 
 
-@hidden("a2.shap")
+@hidden(
+    "a2.shap",
+    help="Is the model that you deployed the one of the recipe?",
+)
 def secret_reasons(server: Probe, me: str, model: str) -> None:
-    """The SHAP values of secret rows are those that XGBoost gives for the recipe's model."""
+    """The SHAP values of other rows are those that XGBoost gives for the recipe's model."""
     import xgboost
 
     rows = secret_rows(server, 20)
@@ -175,9 +198,13 @@ def secret_reasons(server: Probe, me: str, model: str) -> None:
     )
 
 
-@hidden("a2.versions")
+@hidden(
+    "a2.versions",
+    help="Each version is a model of its own number of trees, trained by RECIPE on the "
+    "training rows.",
+)
 def secret_versions(server: Probe, me: str, model: str) -> None:
-    """Each version answers secret rows as the recipe's model of that size does."""
+    """Each version answers other rows as the recipe's model of that size does."""
     for version, trees in (*facts.RELEASES.items(), (None, facts.RELEASES[3])):
         rows = secret_rows(server, 30)
         answer = facts.ask(server, model, rows, version)
@@ -191,7 +218,10 @@ def secret_versions(server: Probe, me: str, model: str) -> None:
         )
 
 
-@hidden("a2.delays")
+@hidden(
+    "a2.delays",
+    help="Look at max_queue_delay_microseconds in config.pbtxt.",
+)
 def chosen_delay(server: Probe, model: str) -> None:
-    """With the delay that was chosen, secret rows still share batches."""
+    """With the delay that was chosen, other rows still share batches."""
     facts.batched(server, model, secret_rows(server, facts.TOGETHER))

@@ -70,7 +70,11 @@ def of_the_trace(me: str) -> tuple[set[int], set[int], set[int]]:
     return refuses, surely, perhaps
 
 
-@hidden("a3.trace")
+@hidden(
+    "a3.trace",
+    help="Each row is sent alone. `changed` holds those to which the trace gives another "
+    "language than the network itself does, right or wrong.",
+)
 def true_rows(server: Probe, me: str, refused: list[int], changed: list[int]) -> None:
     """Both lists are those of the trace that the notebook made."""
     refuses, surely, perhaps = of_the_trace(me)
@@ -88,19 +92,30 @@ def true_rows(server: Probe, me: str, refused: list[int], changed: list[int]) ->
             )
 
 
-@hidden("a3.reader")
+@hidden(
+    "a3.reader",
+    help="The scores are compared with those of your network. Is `me` still the id with which "
+    "you deployed, and does the script depend on each row's own length?",
+)
 def secret_reading(server: Probe, me: str, model: str) -> None:
     """Rows of other lengths get the network's scores; a third input is not needed."""
     serving.reads(server, me, model, rows=secret_rows(server, me, 12))
 
 
-@hidden("a3.versions")
+@hidden(
+    "a3.versions",
+    help="Version 2 is the small network.",
+)
 def secret_versions(server: Probe, me: str, model: str) -> None:
-    """Version 2 reads other rows as the small network does; a3.reader has asked the newest."""
+    """Version 2 reads other rows as the small network does."""
     serving.reads(server, me, model, 2, secret_rows(server, me, 8))
 
 
-@hidden("a3.letters")
+@hidden(
+    "a3.letters",
+    help="Go through the rule's steps, in their order: alone and together, a text gets the "
+    "same numbers.",
+)
 def secret_letters(server: Probe, me: str, model: str) -> None:
     """Texts as clients may write them get the numbers of the rule, alone and together."""
     changes: tuple[Callable[[str], str], ...] = (
@@ -120,7 +135,11 @@ def secret_letters(server: Probe, me: str, model: str) -> None:
     serving.each_its_own(server, model, texts)
 
 
-@hidden("a3.ensemble")
+@hidden(
+    "a3.ensemble",
+    help="They are compared with those of your large network. Do letters and reader belong to "
+    "the same `me`, and were both deployed after the last change?",
+)
 def secret_scores(server: Probe, me: str, model: str) -> None:
     """Other texts get the scores of the large network, from the ensemble and from its parts."""
     texts = secret_texts(server, me, 30)
@@ -128,7 +147,11 @@ def secret_scores(server: Probe, me: str, model: str) -> None:
     serving.equals_parts(server, model, texts[:12], facts.tolerance(facts.network(me)))
 
 
-@hidden("a3.bls")
+@hidden(
+    "a3.bls",
+    help="They are compared with those of your large network. Do letters and reader belong to "
+    "the same `me`, and does the program ask the steps for all its requests?",
+)
 def secret_program(server: Probe, me: str, model: str) -> None:
     """Other texts get the scores of the large network, and share executions."""
     texts = secret_texts(server, me, facts.CROWD)
@@ -136,7 +159,11 @@ def secret_program(server: Probe, me: str, model: str) -> None:
     serving.calls_the_steps(server, model, texts, facts.tolerance(facts.network(me)))
 
 
-@hidden("a3.pads")
+@hidden(
+    "a3.pads",
+    help="They are compared with those of your large network. Look at PAD_TO, and at what "
+    "fills a text up.",
+)
 def secret_pads(server: Probe, me: str, model: str) -> None:
     """With the chosen width other texts are filled up, too, and get the network's scores."""
     texts = secret_texts(server, me, facts.CROWD)

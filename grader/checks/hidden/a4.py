@@ -24,7 +24,10 @@ def secret(server: Probe, me: str, count: int) -> tuple[Array, Array]:
     return facts.own_camera(me).take(server.rng, count)
 
 
-@hidden("a4.weights")
+@hidden(
+    "a4.weights",
+    help="The weights come from trained(me), and nothing is trained after that.",
+)
 def other_pictures(server: Probe, me: str, pth: Array) -> None:
     """The network finds eights in pictures that it was not chosen by."""
     known = models.known(me, pth)
@@ -37,7 +40,11 @@ def other_pictures(server: Probe, me: str, pth: Array) -> None:
         )
 
 
-@hidden("a4.fp32")
+@hidden(
+    "a4.fp32",
+    help="The answers are compared with those of the weights that you handed over. Does the "
+    "file compute the logits from the picture, and only that, in batches of any size?",
+)
 def secret_batches(server: Probe, me: str, pth: Array, model: str) -> None:
     """Requests of any size are answered as the network does."""
     known = models.known(me, pth)
@@ -45,9 +52,13 @@ def secret_batches(server: Probe, me: str, pth: Array, model: str) -> None:
     models.answers(server, model, known, pictures, "other pictures")
 
 
-@hidden("a4.fp16")
+@hidden(
+    "a4.fp16",
+    help="The answers are compared with those of the weights that you handed over, in fp16. "
+    "Does the file compute the logits from the picture, and only that?",
+)
 def secret_batches_in_half(server: Probe, me: str, pth: Array, model: str) -> None:
-    """The same for fp16: the network with weights in fp16, and nothing beside it."""
+    """Requests of any size are answered as the network with weights in fp16 does."""
     known = models.known(me, pth)
     pictures, _ = secret(server, me, facts.REQUEST)
     models.answers_in_half(server, model, known, pictures, "other pictures")
@@ -64,7 +75,11 @@ def _are_the_network(
     return known
 
 
-@hidden("a4.logits")
+@hidden(
+    "a4.logits",
+    help="Do both deployed files compute the logits from the picture, with the weights that "
+    "you handed over?",
+)
 def logits_of_the_network(
     server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
@@ -72,7 +87,10 @@ def logits_of_the_network(
     _are_the_network(server, me, pth, model_fp32, model_fp16)
 
 
-@hidden("a4.threshold")
+@hidden(
+    "a4.threshold",
+    help="Was the threshold chosen on all 6,000 pictures, with the logits of this network?",
+)
 def threshold_elsewhere(server: Probe, me: str, pth: Array, threshold: float) -> None:
     """On other pictures of the camera the threshold has about the same precision."""
     known = models.known(me, pth)
@@ -88,7 +106,11 @@ def threshold_elsewhere(server: Probe, me: str, pth: Array, threshold: float) ->
         )
 
 
-@hidden("a4.changed")
+@hidden(
+    "a4.changed",
+    help="Do both deployed files compute the logits from the picture, with the weights that "
+    "you handed over?",
+)
 def changed_by_the_network(
     server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
@@ -96,7 +118,11 @@ def changed_by_the_network(
     _are_the_network(server, me, pth, model_fp32, model_fp16)
 
 
-@hidden("a4.figures")
+@hidden(
+    "a4.figures",
+    help="Do both deployed files compute the logits from the picture, with the weights that "
+    "you handed over?",
+)
 def figures_of_the_network(
     server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
@@ -104,7 +130,11 @@ def figures_of_the_network(
     _are_the_network(server, me, pth, model_fp32, model_fp16)
 
 
-@hidden("a4.closest")
+@hidden(
+    "a4.closest",
+    help="Do both deployed files compute the logits from the picture, with the weights that "
+    "you handed over?",
+)
 def closest_of_the_network(
     server: Probe, me: str, pth: Array, model_fp32: str, model_fp16: str
 ) -> None:
@@ -112,7 +142,10 @@ def closest_of_the_network(
     _are_the_network(server, me, pth, model_fp32, model_fp16)
 
 
-@hidden("a4.mended")
+@hidden(
+    "a4.mended",
+    help="Does the file compute the logits from the picture, and only that?",
+)
 def secret_deviation(server: Probe, me: str, pth: Array, model: str) -> None:
     """The logits of other pictures deviate as little."""
     known = models.known(me, pth)
@@ -120,7 +153,10 @@ def secret_deviation(server: Probe, me: str, pth: Array, model: str) -> None:
     models.deviates_less(server, model, known, pictures, "other pictures")
 
 
-@hidden("a4.production")
+@hidden(
+    "a4.production",
+    help="Does the file compute the logits from the picture, and only that?",
+)
 def secret_verdicts(
     server: Probe, me: str, pth: Array, threshold: float, model: str, chosen: float
 ) -> None:

@@ -24,13 +24,21 @@ def seeds(server: Probe, count: int) -> list[int]:
     return [int(seed) for seed in server.rng.integers(0, 2**31, count)]
 
 
-@hidden("a6.step")
+@hidden(
+    "a6.step",
+    help="Do tokens and positions reach the served step as they do your network's, and does "
+    "the file hold your network?",
+)
 def secret_step(server: Probe, me: str, model: str, first: Array, second: Array) -> None:
     """The served step is the student's network for other prompts, too."""
     loop.own_network(server, me, facts.drawn_prompts(server.rng, 6))
 
 
-@hidden("a6.greedy")
+@hidden(
+    "a6.greedy",
+    help="Are the rows of a batch independent: its own positions, mask and cache for each, "
+    "also when another row has ended?",
+)
 def secret_greedy(server: Probe, me: str, model: str) -> None:
     """Other prompts, in other batches, get their likeliest tokens."""
     prompts = facts.drawn_prompts(server.rng, 16)
@@ -42,9 +50,13 @@ def secret_greedy(server: Probe, me: str, model: str) -> None:
     loop.fills_context(server, me, model, prompts[:2])
 
 
-@hidden("a6.sampling")
+@hidden(
+    "a6.sampling",
+    help="The chances are those of your network's scores, divided by the temperature, with the "
+    "tail beyond top_p left out. The seed alone decides what is drawn.",
+)
 def secret_sampling(server: Probe, me: str, model: str) -> None:
-    """Other prompts, temperatures and top_p; answers of several tokens."""
+    """Answers to other prompts are drawn as their temperature, top_p and seed say."""
     prompts = facts.drawn_prompts(server.rng, 6)
     drawing.seeds_repeat(server, me, model, prompts, seeds(server, 1)[0])
     drawing.nearly_zero(server, me, model, prompts)
@@ -76,16 +88,24 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
             answers_of.true_logprobs(me, asked, answer, which)
 
 
-@hidden("a6.stops")
+@hidden(
+    "a6.stops",
+    help="An answer ends before the first place at which a stop text stands, also where it is "
+    "made of parts of several tokens.",
+)
 def secret_stops(server: Probe, me: str, model: str) -> None:
-    """Other prompts, stopped at other places."""
+    """Other prompts, stopped at other places, end where their stop texts stand."""
     for _ in range(2):
         drawing.stops(server, me, model, facts.drawn_prompts(server.rng, 8))
 
 
-@hidden("a6.refusals")
+@hidden(
+    "a6.refusals",
+    help="Test every value when the request is read. The message contains the name of what is "
+    "wrong.",
+)
 def secret_refusals(server: Probe, model: str) -> None:
-    """Other bad values of the same kinds."""
+    """Other bad values of the same kinds are refused, each with a message that names it."""
     bad = (
         ("a temperature above 2", "A list", '{"temperature": 2.5}', ("temperature",)),
         ("a top_p above 1", "A list", '{"top_p": 1.5}', ("top_p",)),
@@ -104,7 +124,11 @@ def secret_refusals(server: Probe, model: str) -> None:
     loop.refuses_row(server, model)
 
 
-@hidden("a6.stream")
+@hidden(
+    "a6.stream",
+    help="Each token is sent as soon as it is drawn. What looks like the beginning of a stop "
+    "text is held back.",
+)
 def secret_stream(server: Probe, me: str, model: str) -> None:
     """Other prompts come piece by piece, with other stop texts."""
     prompts = facts.drawn_prompts(server.rng, 12)
@@ -115,28 +139,41 @@ def secret_stream(server: Probe, me: str, model: str) -> None:
     streamed.refuses(server, model, bad, "an empty prompt")
 
 
-@hidden("a6.clients")
+@hidden(
+    "a6.clients",
+    help="What belongs to one request is kept in local variables, and the loop ends when its "
+    "client has left.",
+)
 def secret_clients(server: Probe, me: str, model: str) -> None:
-    """Other clients at once, six of them."""
+    """Several clients at once get each its own answer, and a client may leave."""
     prompts = facts.drawn_prompts(server.rng, 12)
     long = streamed.comes_at_once(server, me, model, prompts)
     streamed.together(server, me, model, prompts[:6], long)
     streamed.leaves(server, model, long)
 
 
-@hidden("a6.vllm")
+@hidden(
+    "a6.vllm",
+    help="Each question gets an answer of its own.",
+)
 def same_tokens(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     """The answers are different texts: not one for all."""
     engine.same_texts(me, of_vllm)
 
 
-@hidden("a6.speed")
+@hidden(
+    "a6.speed",
+    help="Measure again, with nothing else running.",
+)
 def same_rates(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
-    """Nothing here is secret: the engine does not run in the judge."""
+    """The rates are such as an engine can have."""
     engine.plausible(rates)
 
 
-@hidden("a6.knobs")
+@hidden(
+    "a6.knobs",
+    help="The tokens are compared with the chances of your network at that temperature.",
+)
 def secret_draws(
     server: Probe,
     me: str,

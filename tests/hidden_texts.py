@@ -1,0 +1,68 @@
+"""The texts that a student may read of a hidden variant: those that stand in the checks' source."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from pathlib import Path
+
+import grader.checks
+from grader.checks import define
+from grader.checks.results import CheckResult
+from grader.judge import judge
+
+#: What the judge says where a check's time is over, or its server has ended: no word of a model's.
+_OF_THE_JUDGE = (
+    f"It took longer than {judge.CHECK_S:.0f} s.",
+    "The server ended while this check was asking your model.",
+)
+
+
+def sources() -> list[Path]:
+    """The modules of all checks and of the words that they use."""
+    return sorted(Path(grader.checks.__file__).parent.rglob("*.py"))
+
+
+@functools.cache
+def safe_texts() -> frozenset[str]:
+    """Every text that an author has marked as safe.
+
+    Raises:
+        AssertionError: one of them is not a plain text: it could hold a value of the run.
+    """
+    found = set()
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            for keyword in node.keywords if isinstance(node, ast.Call) else ():
+                if keyword.arg != "safe":
+                    continue
+                value, where = keyword.value, f"{path.name}, line {keyword.value.lineno}"
+                if isinstance(value, ast.Attribute) and value.attr == "safe":
+                    continue  # that of another Failure is passed on
+                assert isinstance(value, ast.Constant), f"{where}: not a text in quotation marks"
+                assert isinstance(value.value, str), where
+                assert value.value, where
+                found.add(value.value)
+    return frozenset(found)
+
+
+def texts(check: define.Check) -> frozenset[tuple[str, str]]:
+    """What a student can read of a check's hidden variants: all pairs of rationale and help."""
+    pairs = {(define.HIDDEN_CRASHED, define.TELL)}
+    for variant in check.variants:
+        sentence = " ".join((inspect.getdoc(variant) or "").split("\n\n")[0].split())
+        help = variant.__help__  # type: ignore[attr-defined]
+        said = {f"It demands: {sentence}", *safe_texts()}
+        pairs |= {(f"{define.HIDDEN_FAILED} {text}", help) for text in said}
+    return frozenset(pairs)
+
+
+def assert_tells_nothing(result: CheckResult, check: define.Check) -> None:
+    """Fail if a result of a hidden variant holds a text that does not stand in the source."""
+    if not result.hidden or result.rationale in _OF_THE_JUDGE:
+        return
+    assert (result.rationale, result.help) in texts(check), (result.rationale, result.help)
+    assert result.found
+    assert result.sentence == check.sentence
+    assert 20 * result.credit == int(20 * result.credit)
