@@ -26,12 +26,12 @@ from workbook.common.errors import WorkbookError
 from . import limited
 from .names import shown
 from .unpack_submission import (
-    LITTER,
     MOST_LISTING_OF_CLASS,
     Budget,
     Refused,
     contents,
     copy,
+    is_litter,
     open_regular,
     opened,
     special,
@@ -167,7 +167,7 @@ def _listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, A
             names = info.filename.split("/")
             folder = not names[-1]
             names = names[:-1] if folder else names
-            if names and not LITTER.intersection(names):
+            if names and not any(map(is_litter, names)):
                 entries.append((names, folder, _seconds(info.date_time)))
     around = 0
     for _ in range(2):  # a program may have put a folder around all

@@ -228,7 +228,7 @@ def _without_libraries(repository: Path) -> list[Flag]:
     """
     flags = []
     for path in sorted(repository.rglob("*")):
-        if path.is_file() and (".so" in path.suffixes or path.read_bytes()[:4] == b"\x7fELF"):
+        if path.is_file() and (".so" in path.suffixes or _begins(path, b"\x7fELF")):
             path.unlink()
             name = path.relative_to(repository)
             flags.append(Flag(kind="native library", detail=f"{name} was taken out."))
@@ -275,10 +275,16 @@ def _protection() -> str:
 
 
 def _files(folder: Path) -> Iterable[tuple[str, str]]:
-    """The regular files below a folder: relative name and hash, in order of their names."""
-    for path in sorted(folder.rglob("*")):
+    """The regular files of a submission: relative name and hash, in order of their names."""
+    for path in assignments.files(folder):
         if path.is_file() and not path.is_symlink():
             yield path.relative_to(folder).as_posix(), _hash(path)
+
+
+def _begins(path: Path, start: bytes) -> bool:
+    """Whether a file begins with these bytes. The rest of it is not read."""
+    with path.open("rb") as file:
+        return file.read(len(start)) == start
 
 
 def _hash(path: Path) -> str:
