@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import fcntl
 import json
 import math
 import os
@@ -21,6 +22,7 @@ import resource
 import select
 import signal
 import struct
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -180,9 +182,11 @@ def _answer(
 ) -> None:
     """Run in the new process: set the limits, call the function, send the answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
+    pipe = fcntl.fcntl(pipe, fcntl.F_DUPFD, 3)  # the caller may have had no standard input
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # a parser's warnings quote what it reads
         os.dup2(nowhere, stream)
+    sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)  # a notebook has its own
     pipe = os.dup2(pipe, 3)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
