@@ -1,7 +1,7 @@
-"""A class's folder for tests, where an instructor's class lies: inside `grader/work` of the checkout.
+"""A class's folder for tests, in `grader/work` of the checkout, where an instructor's class lies.
 
-What walks through the packages of the course meets the submissions there, and may not look at them.
-A folder elsewhere would not show that.
+What walks through the packages of the course meets the submissions there, and may not look at
+them. A folder elsewhere would not show that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A class that is graded for the first time, where an instructor's class lies: inside `grader/work`.
+"""A class that is graded for the first time, in `grader/work`, where an instructor's class lies.
 
-Its submissions hold Python files beside the notebook and in the models' folders. Nobody may compile
-them there, and no compiled file is part of a submission.
+Its submissions hold Python files beside the notebook and in the models' folders. Nobody may
+compile them there, and no compiled file is part of a submission.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -34,11 +33,17 @@ HOSTILE = {
 }
 
 
-def helper(folder: Path, text: str) -> None:
-    """Write helper.py where a student may have it: beside the notebook, and in a model's folder."""
-    places = [folder, *sorted(folder.glob("models/*/1"))]
+def helper(folder: Path, text: str, *, models: bool = False) -> None:
+    """Write helper.py where a student may have it.
+
+    Args:
+        folder: the submission's.
+        text: what stands in the file.
+        models: also in the folders of models. No assignment's server takes a model with it.
+    """
+    places = [folder, folder / "models", *(folder.glob("models/*/1") if models else ())]
     for place in places:
-        (place / "helper.py").write_text(f"WHO = {text!r}\ndef who(): return WHO\n")
+        (place / "helper.py").write_text(f"WHO = {text!r}\n\n\ndef who():\n    return WHO\n")
 
 
 class Watch:
@@ -71,7 +76,7 @@ OWN = Path("/proc/self/ns/pid").readlink()
 
 
 @pytest.fixture(scope="module")
-def graded(class_home_of_module: Path) -> Iterator[tuple[Classroom, autograde.Outcome, Watch]]:
+def graded(class_home_of_module: Path) -> tuple[Classroom, autograde.Outcome, Watch]:
     """Six students and two processes, in one run. No module of the course is compiled before."""
     classroom = Classroom(class_home_of_module)
 
@@ -83,13 +88,13 @@ def graded(class_home_of_module: Path) -> Iterator[tuple[Classroom, autograde.Ou
     for student in ("anna", "bela", "carl"):
         helper(s.solution(folder(student)), student)
     for student in ("dora", "emil"):
-        helper(s.release(folder(student)), student)
+        helper(s.release(folder(student)), student, models=True)
     hostile = s.release(folder("eve"))
     for name, text in HOSTILE.items():
         (hostile / name).write_text(text)
     with Watch() as watch:
         outcome = autograde.autograde(classroom, ASSIGNMENT, SETTINGS, workers=2)
-    yield classroom, outcome, watch
+    return classroom, outcome, watch
 
 
 @pytest.mark.timeout(900)
@@ -97,11 +102,14 @@ def test_everybody_is_graded_in_the_first_run(
     graded: tuple[Classroom, autograde.Outcome, Watch],
 ) -> None:
     classroom, outcome, _ = graded
-    assert outcome.failed == outcome.unwritten == {}
+    assert outcome.failed == outcome.unwritten == {}, outcome
     assert outcome.graded == ("anna", "bela", "carl", "dora", "emil", "eve")
     for student, result in classroom.results(ASSIGNMENT.name).items():
         credit = 1.0 if student in ("anna", "bela", "carl") else 0.0
-        assert {check.credit for check in result.verdict.checks} == {credit}, (student, result)
+        assert {check.credit for check in result.verdict.checks} == {credit}, (
+            student,
+            result.verdict,
+        )
         assert autograde.NOT_GRADED not in {flag.kind for flag in result.verdict.flags}
     again = autograde.autograde(classroom, ASSIGNMENT, SETTINGS, workers=1)
     assert again.graded == ()
