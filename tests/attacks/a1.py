@@ -71,6 +71,35 @@ def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
     )
 
 
+@ATTACKS.add("solution", lost=ANSWERS, told="The checkpoint's tokenizer.json cannot be read (Panic")
+def a_tokenizer_that_panics(folder: Path) -> None:
+    """A regular expression on which the library gives up, with a panic of Rust's; the model works.
+
+    A panic is no `Exception` of Python's. It must cost these checks alone.
+    """
+    home = folder / CHECKPOINT
+    content = json.loads((home / "tokenizer.json").read_text("utf-8"))
+    good = json.dumps(content["pre_tokenizer"])
+    pattern = {"Regex": r"(?:.|.)*?(?!)"}
+    content["pre_tokenizer"] = {
+        "type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False,
+    }  # fmt: skip
+    (home / "tokenizer.json").write_text(json.dumps(content), "utf-8")
+    edit(
+        folder,
+        "        self.tokenizer = AutoTokenizer.from_pretrained(folder)\n",
+        "        import json\n\n"
+        "        from tokenizers import Tokenizer\n"
+        "        from transformers import PreTrainedTokenizerFast\n\n"
+        "        content = json.loads((folder / 'tokenizer.json').read_text())\n"
+        f"        content['pre_tokenizer'] = json.loads({good!r})\n"
+        "        self.tokenizer = PreTrainedTokenizerFast(\n"
+        "            tokenizer_object=Tokenizer.from_str(json.dumps(content)),\n"
+        "            pad_token='[PAD]', model_max_length=64,\n"
+        "        )\n",
+    )
+
+
 @ATTACKS.add("solution", lost={"a1.code"}, says=RAN)
 def a_model_that_looks_around(folder: Path) -> None:
     """A model that answers rightly, and meanwhile looks for what it must not reach."""

@@ -43,9 +43,9 @@ _COMES = (
 _LARGEST, _LAYERS = 1_000_000, 64
 
 
-#: What the network of the course's checkpoint answers to all texts of a check takes a hundredth of
-#: the first, and a tenth of the second.
-_SECONDS, _MEMORY = 25, 2 << 30
+#: What a checkpoint may take to answer all texts of a check, and its tokenizer alone. The course's
+#: takes a hundredth of the seconds, and a tenth of the memory.
+_SECONDS, _TOKENIZER_SECONDS, _MEMORY = 25, 10, 2 << 30
 
 
 class Reference:
@@ -110,7 +110,9 @@ class Reference:
             tokenizer = _tokenizer(self._folder)
             return {"tokens": sum(len(tokenizer.encode(text).ids) for text in texts)}
 
-        untrusted.read("The checkpoint's tokenizer.json", tokenized, help=_COMES)
+        untrusted.read(
+            "The checkpoint's tokenizer.json", tokenized, help=_COMES, seconds=_TOKENIZER_SECONDS
+        )
 
 
 def _tokenizer(folder: Path) -> Any:
