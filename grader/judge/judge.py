@@ -52,6 +52,9 @@ PORTS = (DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS)
 _ATTEMPTS = 3
 #: How many characters of the server's log are kept: the last ones.
 LOG = 20_000
+#: A server that holds this share of its memory after a check is not asked again: one model's hunger
+#: costs the checks of that model, and not those of others.
+HEAVY = 0.5
 #: What the server and a student's models may use.
 SERVER = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=4 << 30, output_bytes=16 << 20)
 
@@ -202,6 +205,10 @@ class SandboxedServer:
             pass
         raise ServerLost
 
+    def is_heavy(self) -> bool:
+        """Whether its models hold so much memory that others may get none."""
+        return self._running.memory() > HEAVY * SERVER.memory_bytes
+
     def log(self) -> str:
         """The last `LOG` characters that the server and its models have printed."""
         return self._running.log()[-LOG:]
@@ -277,7 +284,8 @@ class ServerOnDemand:
     def close_if_lost(self) -> bool:
         """Close the server if it is lost (`ServerLost`). Returns True if it was not.
 
-        The result is also True if no server has been started yet.
+        The result is also True if no server has been started yet. A server that is too heavy is
+        closed, too: the next check gets a new one.
         """
         if self._started is None:
             return True
@@ -286,6 +294,8 @@ class ServerOnDemand:
         except ServerLost:
             self.close()
             return False
+        if self._started.is_heavy():
+            self.close()
         return True
 
     def close(self) -> None:
