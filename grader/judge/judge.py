@@ -19,6 +19,7 @@ ends the server, the check that was running fails, and the next check gets a new
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import signal
@@ -55,6 +56,7 @@ LOG = 20_000
 #: A server that holds this share of its memory after a check is not asked again: one model's hunger
 #: costs the checks of that model, and not those of others.
 HEAVY = 0.5
+_PR_SET_DUMPABLE = 4
 #: What the server and a student's models may use.
 SERVER = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=4 << 30, output_bytes=16 << 20)
 
@@ -428,6 +430,10 @@ def _deadline(seconds: float) -> Iterator[None]:
 def main() -> None:
     """Carry out the order on standard input."""
     forks = sandbox.ForkOfThisProcess()  # before anything is read
+    # What reads a student's file is a copy of this process (sandbox/limited.py). If the file takes
+    # it over, it must not write into this one's memory: a process that is not "dumpable" closes
+    # its /proc/<pid>/mem to others of the same user (PR_SET_DUMPABLE in prctl(2)).
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     order = Order.model_validate_json(sys.stdin.buffer.read())
     # Standard output of libraries is sent to standard error, so that it is not between the lines.
     with os.fdopen(os.dup(1), "w", buffering=1) as out:

@@ -429,7 +429,9 @@ def a_library_in_the_model(folder: Path) -> None:
     )
 
 
-@ATTACKS.add("solution", lost=_FOREST, flags={"notebook disagrees"}, says=RAN, told="TOLD")
+@ATTACKS.add(
+    "solution", lost=_FOREST, flags={"notebook disagrees"}, says=RAN, told="forest did not load"
+)
 def a_forest_that_fills_the_memory(folder: Path) -> None:
     """After the checks have passed, a file of a forest that promises a thousand million classes."""
     s.last(
@@ -440,7 +442,7 @@ def a_forest_that_fills_the_memory(folder: Path) -> None:
         path = pathlib.Path(os.environ["TRITON_REPOSITORY"], "forest/1/xgboost.json")
         content = json.loads(path.read_text())
         about = content["learner"]["learner_model_param"]
-        about["num_class"] = about["num_target"] = about["num_feature"] = "1000000000"
+        about["num_class"] = about["num_feature"] = "1000000000"
         path.write_text(json.dumps(content))
         print("the attack ran")
         """,

@@ -91,7 +91,11 @@ with (home / "eights_fp16/config.pbtxt").open("a") as config:
 
 
 @ATTACKS.add(
-    "solution", lost={"a4.fp16", *_FIGURES}, flags={"notebook disagrees"}, says=RAN, told="a4_huge"
+    "solution",
+    lost={"a4.fp16", *_FIGURES},
+    flags={"notebook disagrees"},
+    says=RAN,
+    told="eights_fp16 could not compute",
 )
 def a_file_that_fills_the_memory(folder: Path) -> None:
     """After the checks have passed, a file of fp16 that doubles its input forty times."""
