@@ -54,13 +54,17 @@ def read(
     except limited.NoResult as reason:
         raise Failure(f"{name} {reason}.", help=help) from None
     if "failure" in found:
-        raise Failure(**found["failure"])
+        rationale, help, credit = found["failure"]
+        raise Failure(str(rationale), help=str(help), credit=min(max(float(credit), 0.0), 0.99))
     return found
 
 
 def _caught(function: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """In the process: what the function returns, or the `Failure` that it raises, as data."""
+    """In the process: what the function returns, or the `Failure` that it raises, as data.
+
+    What hidden checks may say in its place does not come back: a file must not decide that.
+    """
     try:
         return function()
     except Failure as failure:
-        return {"failure": vars(failure)}
+        return {"failure": (failure.rationale, failure.help, failure.credit)}
