@@ -25,6 +25,8 @@ STAMP := $(VENV)/.complete-$(call checksum,$(LISTS) pyproject.toml)
 HUB_LISTS := requirements-hub.txt requirements-class.txt docker/hub/one_machine/proxy/package-lock.json
 HUB_STAMP := $(VENV)/.hub-$(call checksum,$(HUB_LISTS))
 VLLM_STAMP := $(VENV)/.vllm-$(call checksum,requirements-vllm.txt)
+# The grader's packages. Its other folder, grader/work, holds what students handed in.
+OURS := $(dir $(wildcard grader/*/__init__.py))
 COMPILED := $(VENV)/.compiled-$(call checksum,$(LISTS) requirements-vllm.txt)
 
 ASSIGNMENT ?=
@@ -67,7 +69,7 @@ check: $(STAMP) ## format, lint, types, and the tests that need no server: three
 # What runs in a sandbox cannot write compiled files, and would compile its packages every time.
 $(COMPILED): | $(STAMP)
 	@echo "Compiling Python files: half a minute."
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib grader workbook || true
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib workbook $(OURS) || true
 	@rm -f $(VENV)/.compiled-*; touch $@
 
 test: setup $(VLLM_STAMP) $(HUB_STAMP) $(COMPILED) ## set up with vLLM, then every check and test; the same that CI runs

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.beside import turn
+from tests.class_folder import class_folder
 from tests.marking import starts_processes
 from tests.scheduling import Scheduling, in_order
 from workbook.server import Triton
@@ -50,6 +51,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         places = in_order([item.nodeid for item in items])
         items.sort(key=lambda item: places[item.nodeid])
+
+
+@pytest.fixture
+def class_home() -> Iterator[Path]:
+    """A folder for a class, inside `grader/work`."""
+    with class_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def class_home_of_module() -> Iterator[Path]:
+    """The same, one for a test module."""
+    with class_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

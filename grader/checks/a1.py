@@ -16,7 +16,7 @@ import numpy as np
 
 from grader.checks import a1_answers as answers_of
 from grader.checks import a1_facts as facts
-from grader.checks import python_style, require, values
+from grader.checks import python_style, require, untrusted, values
 from grader.checks.a1_batches import mixed_sizes, one_call
 from grader.checks.a1_examples import compare_examples, read_examples
 from grader.checks.a1_refusals import BAD, allowed_lengths, crowd, refuses_each, same_status
@@ -228,9 +228,30 @@ def examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> None:
 def code(server: Probe, model: str) -> None:
     """Tools find nothing to mend in your model.py, and it loads the network once."""
     source = answers_of.source(server, model)
+    labels = answers_of.labels(answers_of.checkpoint(server, model))
+    found: list[str] = untrusted.read(
+        "1/model.py",
+        lambda: {"findings": _findings(source, labels)},
+        help="Tools for Python have to read it.",
+    )["findings"]
+    if found:
+        raise Failure(
+            f"Tools find {len(found)} thing{'s' * (len(found) > 1)} to mend in model.py:\n"
+            + "\n".join(found[:12]),
+            help="Each finding names its line. Mend it, and deploy the folder again.",
+            credit=0.5 if len(found) <= facts.FEW_FAULTS else 0.0,
+        )
+
+
+def _findings(source: str, labels: Sequence[str]) -> list[str]:
+    """What tools find in model.py; to be called within `untrusted.read`.
+
+    Args:
+        source: its text.
+        labels: those of the checkpoint.
+    """
     found = python_style.faults(source)
     tree = ast.parse(source)
-    labels = answers_of.labels(answers_of.checkpoint(server, model))
     found = sorted([*found, *_todo_docstrings(tree), *_written_labels(tree, labels)], key=_line)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     methods = {
@@ -245,13 +266,7 @@ def code(server: Probe, model: str) -> None:
             found.append(f"TritonPythonModel has no method {name}")
     if "from_pretrained" in python_style.reached(tree, "execute"):
         found.append("execute loads the checkpoint: from_pretrained belongs into initialize")
-    if found:
-        raise Failure(
-            f"Tools find {len(found)} thing{'s' * (len(found) > 1)} to mend in model.py:\n"
-            + "\n".join(found[:12]),
-            help="Each finding names its line. Mend it, and deploy the folder again.",
-            credit=0.5 if len(found) <= facts.FEW_FAULTS else 0.0,
-        )
+    return found
 
 
 def _line(finding: str) -> int:

@@ -13,8 +13,8 @@ from .a1_answers import answered, ask, column, read, tolerance
 from .failure import Failure
 from .probe import Probe
 
-#: Calls a network for one text.
-Alone = Callable[[str], object]
+#: Calls a network so often, each time for one of some texts, and returns the seconds of each call.
+Alone = Callable[[Sequence[str], int], list[float]]
 
 #: How often the times of a batch and of a single text are taken; the shortest of each counts. A
 #: busy machine needs more rounds until one of each is undisturbed: so many, in so many seconds.
@@ -22,8 +22,8 @@ _ROUNDS, _MOST_ROUNDS, _SECONDS = 5, 60, 10.0
 #: The network is asked for a text alone so often in each round, and so often before it decides:
 #: while other processes hold the cores, all of a few calls may be slow.
 _CALLS, _LAST_CALLS = 8, 40
-#: A text in a batch of 32 may take at most this share of a call of the network for one text in this
-#: process. For the course's checkpoint, by one call it takes 0.5 of it, with padding to the longest
+#: A text in a batch of 32 may take at most this share of a call of the network for one text on this
+#: machine. For the course's checkpoint, by one call it takes 0.5 of it, with padding to the longest
 #: possible length 0.7, and by a call for each text 1.5: preparing the call takes its time, too.
 _SHARE = 1.0
 #: At most this share of an execution on the server with one text, where that takes so many seconds
@@ -113,7 +113,7 @@ def one_call(
         model: the model's name.
         texts: `ROWS` texts.
         classes: the labels of the checkpoint.
-        alone: calls the same network for one text, in this process. Its time counts in place of
+        alone: calls the same network for one text, on this machine. Its time counts in place of
             the server's, so that a model cannot rest when a text comes alone.
 
     Returns:
@@ -132,12 +132,12 @@ def one_call(
             single.append(_seconds(server, model, [[short[number % len(short)]]]))
             most = _SHARE_SERVED if min(single) >= _MANY_SECONDS else _SHARE_SERVED_QUICKLY
         else:
-            single += _times(alone, short, _CALLS)
+            single += alone(short, _CALLS)
         batched.append(_seconds(server, model, [[text] for text in short]))
         if number + 1 < _ROUNDS:
             continue
         if alone is not None and min(batched) <= most * min(single):
-            single += _times(alone, short, _LAST_CALLS)
+            single += alone(short, _LAST_CALLS)
         share = min(batched) / max(min(single), 1e-9)
         if share <= most or time.monotonic() > deadline:
             break
@@ -152,19 +152,18 @@ def one_call(
     return share
 
 
-def _times(alone: Alone, texts: Sequence[str], calls: int) -> list[float]:
-    """The seconds of so many calls with one text each, and a pause of 10 ms after them.
+def times(network: Callable[[str], object], texts: Sequence[str], calls: int) -> list[float]:
+    """The seconds of so many calls of a network with one text each, one right after another.
 
-    A call after a pause takes two or three times as long as one right after another: what it needs
-    has left the processor's caches.
+    A call after a pause takes two or three times as long: what it needs has left the processor's
+    caches. Of the times the shortest counts.
     """
-    times = []
+    taken = []
     for number in range(calls):
         began = time.perf_counter()
-        alone(texts[number % len(texts)])
-        times.append(time.perf_counter() - began)
-    time.sleep(0.01)
-    return times
+        network(texts[number % len(texts)])
+        taken.append(time.perf_counter() - began)
+    return taken
 
 
 def _seconds(server: Probe, model: str, requests: Sequence[Sequence[str]]) -> float:

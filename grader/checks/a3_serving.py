@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+from workbook.common import bounded_json
 
 from . import a3_facts as facts
 from . import require
@@ -57,8 +58,8 @@ def _alphabet(server: Probe) -> Any:
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
             return None
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return bounded_json.loads(path.read_bytes())
+    except (OSError, ValueError):
         return None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import a4_facts as facts
-from . import onnx_file
+from . import onnx_file, untrusted
 from .a4_network import SHAPES, Network
 from .failure import Failure
 from .probe import Probe
@@ -130,18 +130,6 @@ def compares_with(server: Probe, model: str, limit: float) -> None:
         )
 
 
-def graph(server: Probe, model: str) -> Any:
-    """The file that a model is served from, as an `onnx.ModelProto`.
-
-    Raises:
-        Failure: it is none that `onnx_file.numbers` reads.
-    """
-    import onnx
-
-    onnx_file.numbers(server, model)
-    return onnx.load_from_string((server.server.repository / model / "1/model.onnx").read_bytes())
-
-
 def large(server: Probe, model: str) -> str:
     """What to do where a file holds a large number in fp16, such as black; else "".
 
@@ -166,8 +154,13 @@ def large(server: Probe, model: str) -> str:
             "halve, and keep the operator that this number belongs to in fp32 (op_block_list): "
             "then its constant stays fp32 as well."
         )
-    nodes = graph(server, model).graph.node
-    users = (str(node.op_type)[:40] for node in nodes if name in node.input)
+    data, where = onnx_file.content(server, model), f"{model}/1/model.onnx"
+
+    def using() -> dict[str, list[str]]:
+        nodes = onnx_file.graph(data, where).graph.node
+        return {"operators": [node.op_type[:40] for node in nodes if name in node.input]}
+
+    users = iter(untrusted.read(where, using)["operators"])
     return (
         f"{what}, where neighbouring numbers are {np.spacing(np.float16(number)):g} apart. The "
         f"{next(users, 'operator')} that uses it is itself computed in fp16: with fp16 arithmetic, "

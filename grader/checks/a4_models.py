@@ -11,7 +11,7 @@ import numpy as np
 
 from . import a4_facts as facts
 from . import a4_files as files
-from . import a4_half, collect, own, require
+from . import a4_half, collect, onnx_file, own, require
 from .a4_network import Network
 from .failure import Failure
 from .probe import Array, Probe
@@ -349,7 +349,7 @@ def deviates_less_in_half(server: Probe, model: str, known: Known) -> None:
     facts.ask(server, model, pictures)  # so the file can be computed, with these shapes
     exact = known.network.logits(pictures)
     plain = np.abs(known.network.in_half(pictures) - exact)[:, facts.EIGHT].mean()
-    computed = a4_half.logits(model, files.graph(server, model), pictures)
+    computed = a4_half.logits(model, onnx_file.content(server, model), pictures)
     off = np.abs(computed - exact)[:, facts.EIGHT].mean()
     if not off <= SHARE * plain:  # also where it is no number
         raise Failure(

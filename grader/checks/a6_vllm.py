@@ -19,11 +19,12 @@ import numpy as np
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from tritonclient.grpc import model_config_pb2
 
+from workbook.common import bounded_json
 from workbook.zoo import small_llama
 
 from . import a6_facts as facts
 from . import a6_network as network
-from . import admission, own, values
+from . import admission, own, untrusted, values
 from .failure import Failure, NotAttempted
 from .probe import Array, Probe
 
@@ -101,7 +102,7 @@ def configured(server: Probe) -> None:
 def arguments(server: Probe) -> None:
     """Fail unless 1/model.json names the checkpoint, and what the task asks for."""
     try:
-        found = json.loads(_read(server, "1/model.json", 1 << 16))
+        found = bounded_json.loads(_read(server, "1/model.json", 1 << 16))
     except ValueError as error:
         raise Failure(
             f"1/model.json of chat_vllm is not JSON: {error}",
@@ -159,23 +160,28 @@ def arguments(server: Probe) -> None:
 
 def checkpoint(server: Probe, me: str) -> None:
     """Fail unless the deployed checkpoint is the student's network, as the notebook wrote it."""
-    from safetensors.numpy import load
+    from safetensors.numpy import load  # here, before the fork
 
     fresh = "fetch_network(me) writes it. Run that cell again, and deploy models/chat_vllm."
-    given = small_llama.settings()
-    try:
-        config = json.loads(_read(server, "1/checkpoint/config.json", 1 << 16))
-        weights = load(_read(server, "1/checkpoint/model.safetensors", 16 << 20))
-        words = _read(server, "1/checkpoint/tokenizer.json", 4 << 20).decode("utf-8")
-    except Failure:
-        raise
-    except Exception:  # a file of the student's can be broken in any way
-        raise Failure("The checkpoint of chat_vllm cannot be read.", help=fresh) from None
-    right = network.weights(me)
-    same = weights.keys() == right.keys() and all(
-        np.array_equal(weights[name], right[name]) for name in right
-    )
-    if not same or config != given or words != small_llama.read().tokenizer:
+    files = [
+        _read(server, f"1/checkpoint/{name}", most)
+        for name, most in (
+            ("config.json", 1 << 16),
+            ("model.safetensors", 16 << 20),
+            ("tokenizer.json", 4 << 20),
+        )
+    ]
+    given, words, right = small_llama.settings(), small_llama.read().tokenizer, network.weights(me)
+
+    def compared() -> dict[str, bool]:
+        weights = load(files[1])
+        same = weights.keys() == right.keys() and all(
+            np.array_equal(weights[name], right[name]) for name in right
+        )
+        return {"same": same and bounded_json.loads(files[0]) == given}
+
+    is_same = untrusted.read("The checkpoint of chat_vllm", compared, help=fresh)["same"]
+    if not is_same or files[2] != words.encode():
         raise Failure("The checkpoint of chat_vllm is not your network.", help=fresh)
 
 

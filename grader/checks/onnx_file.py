@@ -3,7 +3,7 @@
     for held in onnx_file.numbers(server, "eights_fp16"):
         held.type, held.values.size         # "FLOAT16", 144
 
-The file is read as data; nothing in it runs.
+The file is read as data, in a process of its own; nothing in it runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import require
+from . import require, untrusted
 from .failure import Failure
 from .probe import Array, Probe
 
@@ -55,6 +55,22 @@ def numbers(server: Probe, model: str, *, help: str = "") -> list[Numbers]:
         Failure: another backend, version or file is served; or the file cannot be read, or keeps
             its weights in a second file.
     """
+    data, where = content(server, model, help=help), f"{model}/1/{_NAME}"
+    import onnx  # noqa: F401  # before the fork
+
+    found = untrusted.read(where, lambda: _held(data, where, help), help=help)
+    return [
+        Numbers(kind, found[str(place)].astype(np.float64), name)
+        for place, (kind, name) in enumerate(found["tensors"])
+    ]
+
+
+def content(server: Probe, model: str, *, help: str = "") -> bytes:
+    """The file that a model is served from; the arguments are those of `numbers`.
+
+    Raises:
+        Failure: another backend, version or file is served; or it is no file that can be read.
+    """
     config = require.backend(server, model, "onnxruntime")
     require.versions(server, model, (1,), help="One version is looked at: the folder 1.")
     where = f"{model}/1/{_NAME}"
@@ -67,16 +83,25 @@ def numbers(server: Probe, model: str, *, help: str = "") -> list[Numbers]:
     try:
         if path.is_symlink() or path.stat().st_size > LARGEST:
             raise OSError
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError:
         raise Failure(f"{where} is no file that can be read.", help=help) from None
+
+
+def graph(data: bytes, where: str, help: str = "") -> Any:
+    """What a file holds, as an `onnx.ModelProto`. To be called within `untrusted.read`.
+
+    Args:
+        data: the file's content.
+        where: its name, for the message.
+        help: what to look at.
+    """
     import onnx
 
     try:
-        graph = onnx.load_from_string(data)
+        return onnx.load_from_string(data)
     except Exception:  # whatever a file of a student's makes protobuf raise
         raise Failure(f"{where} is no ONNX file.", help=help) from None
-    return [_read(name, tensor, where) for name, tensor in _tensors(graph)]
 
 
 def count(held: Sequence[Numbers], *types: str) -> int:
@@ -130,7 +155,17 @@ def _tensors(message: Any, holder: str = "") -> Iterator[tuple[str, Any]]:
                 yield from _tensors(part, holder)
 
 
-def _read(name: str, tensor: Any, where: str) -> Numbers:
+def _held(data: bytes, where: str, help: str) -> dict[str, Any]:
+    """Type and name of each tensor in a file, and by its place its numbers."""
+    held = [_read(name, tensor, where) for name, tensor in _tensors(graph(data, where, help))]
+    return {
+        "tensors": [(kind, name) for kind, name, _ in held],
+        **{str(place): values for place, (_, _, values) in enumerate(held)},
+    }
+
+
+def _read(name: str, tensor: Any, where: str) -> tuple[str, str, Array]:
+    """A tensor's type, name and numbers, in the type in which they are stored."""
     import onnx
 
     kind = onnx.TensorProto.DataType.Name(tensor.data_type)
@@ -142,7 +177,9 @@ def _read(name: str, tensor: Any, where: str) -> Numbers:
     try:
         values = onnx.numpy_helper.to_array(tensor)
         if values.dtype.kind not in "fiub":
-            values = np.zeros(values.size)
+            values = np.zeros(values.size, np.uint8)
+    except MemoryError:
+        raise
     except Exception:
         raise Failure(f"{where} holds a tensor that cannot be read.") from None
-    return Numbers(kind, values.astype(np.float64), name)
+    return kind, name, values

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from . import untrusted
 from .failure import Failure
 from .probe import Array
 
@@ -86,14 +87,24 @@ def read(
             f"`{name}` has {value.size / 1e6:.1f} MB; at most {LARGEST / 1e6:.1f} are read.",
             help=help,
         )
+    data = value.tobytes()
+    return untrusted.read(f"`{name}`", lambda: _read(name, data, shapes, help), help=help)
+
+
+def _read(
+    name: str, data: bytes, shapes: Mapping[str, tuple[int, ...]], help: str
+) -> dict[str, Array]:
+    """The weights, in the limited process; the arguments are those of `read`."""
     try:
-        found = _tensors(value.tobytes())
+        found = _tensors(data)
     except _Refused as refused:
         raise Failure(
             f"`{name}` is no state dict: it holds {refused}. torch.load(…, weights_only=True) "
             "refuses such a file, because loading it could run a program.",
             help=help,
         ) from None
+    except MemoryError:
+        raise
     except Exception:  # whatever a file of a student's makes zipfile or pickle raise
         raise Failure(f"`{name}` is not a file that torch.save writes.", help=help) from None
     if other := [key for key in found if key not in shapes]:

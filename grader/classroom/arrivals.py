@@ -35,7 +35,7 @@ from typing import Literal
 
 from . import times, unpack_entry
 from .names import digest, shown
-from .unpack_submission import LITTER, Refused
+from .unpack_submission import Refused, is_litter
 
 System = Literal["", "canvas", "moodle", "nbgrader"]
 
@@ -145,7 +145,7 @@ def passed_over(name: str) -> bool:
     """Whether an entry of the inbox is no submission, by its name, and needs no word."""
     return (
         name.startswith((".", "~$"))
-        or name in LITTER
+        or is_litter(name)
         or name.lower() in ("readme.txt", "readme.md")
         or name.lower().endswith(".csv")
     )

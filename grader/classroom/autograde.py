@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from rich.console import Console
 
-from workbook.assignments import Assignment
+from workbook.assignments import Assignment, files
 from workbook.common.errors import WorkbookError
 
 from ..checks.results import Flag, Graded, Status, Verdict
@@ -427,10 +427,10 @@ def _task(
 
 
 def _packed(folder: Path) -> bytes:
-    """A submission as a tar. It holds regular files and folders only."""
+    """A submission as a tar. It holds regular files and folders only, and no clutter."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
-        for path in sorted(folder.rglob("*")):
+        for path in files(folder, folders=True):
             if not path.is_symlink() and (path.is_file() or path.is_dir()):
                 archive.add(path, path.relative_to(folder), recursive=False)
     return stream.getvalue()

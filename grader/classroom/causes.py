@@ -21,6 +21,7 @@ from workbook.common import bounded_json
 from workbook.notebooks import dotted
 
 from ..checks.results import CheckResult, Flag, Graded, Status, Stopped
+from ..sandbox import limited
 
 #: What a NameError says, and what a run's note says about the cell in which it ended.
 _UNDEFINED = re.compile(r"name '(\w+)' is not defined")
@@ -183,7 +184,7 @@ class _Notebook:
         return max((check + 1 for check in self._checks if check < place), default=0)
 
     def _names(self, place: int) -> set[str]:
-        return assigned_names(_source(self._cells[place])) if place < len(self._cells) else set()
+        return _names_of(_source(self._cells[place])) if place < len(self._cells) else set()
 
 
 def solution_cells(notebook: str, *, all: bool = False) -> dict[str, str]:
@@ -234,10 +235,26 @@ def _source(cell: Mapping[str, Any]) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
+def _names_of(source: str) -> set[str]:
+    """`assigned_names`, in a process of its own: the parser may crash on what a student wrote."""
+    try:
+        told = limited.call(
+            lambda: {"names": sorted(assigned_names(source))}, cpu_s=3, memory_bytes=256 << 20
+        )
+    except limited.NoResult:
+        return _before_equals(source[:MOST_SOURCE])
+    return set(map(str, told["names"]))
+
+
+def _before_equals(source: str) -> set[str]:
+    """All names that stand before =."""
+    return set(re.findall(r"(?<!\w)(\w++)[ \t]*+=(?!=)", source))
+
+
 def assigned_names(source: str) -> set[str]:
     """The names that a cell gives a value, or to a parameter.
 
-    Where it is no Python: all names that stand before =.
+    Where it is no Python: all names that stand before =. To be called in a limited process.
     """
     source = source[:MOST_SOURCE]
     try:
@@ -245,7 +262,7 @@ def assigned_names(source: str) -> set[str]:
             warnings.simplefilter("ignore")  # such as one about a backslash in a text
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(re.findall(r"(?<!\w)(\w++)[ \t]*+=(?!=)", source))
+        return _before_equals(source)
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

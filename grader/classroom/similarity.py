@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterator, Mapping
 from workbook.assignments import Assignment
 
 from ..checks.results import Graded
+from ..sandbox import limited
 from .causes import MOST_SOURCE, assigned_names, solution_cells
 
 #: Tokens per hash, and hashes per window.
@@ -48,6 +49,8 @@ _TOKEN = re.compile(
 #: A hash's places: (cell's id, index of its line). The first ones are enough for people.
 _Prints = dict[int, set[tuple[str, int]]]
 _MOST_PLACES = 50
+#: What one student's cells may take. A solution takes a hundredth of it.
+_SECONDS, _MEMORY = 5, 512 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +88,7 @@ def pairs(results: Mapping[str, Graded], assignment: Assignment, most: int = 30)
     names = _names(released)
     given = set(_prints(released, 1, names))
     cells = {who: solution_cells(graded.notebook) for who, graded in results.items()}
-    prints = {who: _prints(texts, WINDOW, names) for who, texts in cells.items()}
+    prints = {who: _prints_of(texts, names) for who, texts in cells.items()}
     distinct = {graded.key: who for who, graded in results.items()}  # one of those with the same
     seen = Counter(hash for who in distinct.values() for hash in prints[who])
     limit = max(COMMON, COMMON_SHARE * len(distinct))
@@ -107,6 +110,23 @@ def pairs(results: Mapping[str, Graded], assignment: Assignment, most: int = 30)
 def _names(cells: Mapping[str, str]) -> set[str]:
     """The names that cells give a value."""
     return set().union(*map(assigned_names, cells.values()))
+
+
+def _prints_of(cells: Mapping[str, str], names: Collection[str]) -> _Prints:
+    """`_prints` of a student's cells, in a process of its own; none where they take too much."""
+    try:
+        told = limited.call(
+            lambda: {
+                "prints": [
+                    (hash, *places) for hash, places in _prints(cells, WINDOW, names).items()
+                ]
+            },
+            cpu_s=_SECONDS,
+            memory_bytes=_MEMORY,
+        )
+    except limited.NoResult:
+        return {}
+    return {hash: {(id, line) for id, line in places} for hash, *places in told["prints"]}
 
 
 def _prints(cells: Mapping[str, str], window: int, names: Collection[str] = ()) -> _Prints:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
-import json
 import re
 import stat
 from collections import Counter
@@ -23,15 +21,16 @@ from typing import Any
 from workbook.assignments import Assignment, cells
 from workbook.common.errors import WorkbookError
 
-from . import limited
+from ..judge.run_notebook import load_nbformat
+from ..sandbox import limited
 from .names import shown
 from .unpack_submission import (
-    LITTER,
     MOST_LISTING_OF_CLASS,
     Budget,
     Refused,
     contents,
     copy,
+    is_litter,
     open_regular,
     opened,
     special,
@@ -123,7 +122,7 @@ def unpack(
     Raises:
         Refused: nothing in it can be taken; the text says why.
     """
-    _load_nbformat()
+    load_nbformat()
     told = _limited(lambda: _unpack(entry, assignments, scratch, part))
     return Found(
         folders={name: scratch / str(place) for name, place in told["folders"].items()},
@@ -167,7 +166,7 @@ def _listing(archive: Path, is_submission: Callable[[str], bool]) -> dict[str, A
             names = info.filename.split("/")
             folder = not names[-1]
             names = names[:-1] if folder else names
-            if names and not LITTER.intersection(names):
+            if names and not any(map(is_litter, names)):
                 entries.append((names, folder, _seconds(info.date_time)))
     around = 0
     for _ in range(2):  # a program may have put a folder around all
@@ -405,12 +404,3 @@ def _accept(notebook: Path) -> None:
         raise
     except Exception as error:  # nbformat raises many kinds of errors for JSON that is no notebook
         raise Refused(f"{notebook.name} is not a notebook ({type(error).__name__}).") from None
-
-
-@functools.cache
-def _load_nbformat() -> None:
-    """Import nbformat and compile its schema here, once, and not in each limited process."""
-    import nbformat
-
-    empty = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
-    nbformat.reads(json.dumps(empty), as_version=4)  # type: ignore[no-untyped-call]

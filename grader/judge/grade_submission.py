@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -24,11 +25,20 @@ from workbook.common.errors import WorkbookError
 from .. import sandbox
 from ..checks.define import Check, load
 from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
+from ..sandbox import limited
 from ..sandbox.mounts import course
 from . import fork_servers, scratch
 from .course_files import fingerprint
 from .judge import Line, Order
-from .run_notebook import CELL_S, NOTEBOOK_S, Execution, execute
+from .run_notebook import (
+    CELL_S,
+    NOTEBOOK_BYTES,
+    NOTEBOOK_CPU_S,
+    NOTEBOOK_S,
+    Execution,
+    execute,
+    load_nbformat,
+)
 
 #: The limits for the notebook and the server that it deploys to, together.
 EXECUTION = sandbox.Limits()
@@ -118,16 +128,12 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
             }
         )
 
-    try:
-        theirs = cells.read(work / meant.release.name)
-        flags += [
-            Flag(kind=f"{finding.kind} cell", detail=finding.sentence[:4_000])
-            for finding in cells.compare(theirs, release)
-        ]
-        notebook = cells.restore(theirs, release)
-    except WorkbookError as error:
-        flags.append(Flag(kind="unreadable", detail=f"{error.what} {error.todo}"))
+    told = _restored(work / meant.release.name, release)
+    if "notebook" not in told:
+        flags.append(Flag(kind="unreadable", detail=told["unreadable"][:4_000]))
         return graded(_nothing(assignment, checks, "There is no notebook to run."))
+    flags += [Flag(kind=kind, detail=detail) for kind, detail in told["findings"]]
+    notebook = told["notebook"]
 
     with scratch.folder() as place:
         ran = execute(
@@ -154,6 +160,31 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
         executed=ran.seconds,
         judged=verdict.seconds,
     )
+
+
+def _restored(path: Path, release: Mapping[str, object]) -> dict[str, Any]:
+    """Read a student's notebook, in a process of its own.
+
+    Returns:
+        `notebook`, with the released cells restored, and `findings`, kinds of flags with their
+        details; or, where it cannot be read, `unreadable`, which says why.
+    """
+    load_nbformat()
+
+    def read() -> dict[str, Any]:
+        try:
+            theirs = cells.read(path)
+            findings = cells.compare(theirs, release)
+            notebook = cells.restore(theirs, release)
+        except WorkbookError as error:
+            return {"unreadable": f"{error.what} {error.todo}"}
+        flags = [(f"{finding.kind} cell", finding.sentence[:4_000]) for finding in findings]
+        return {"notebook": notebook, "findings": flags}
+
+    try:
+        return limited.call(read, cpu_s=NOTEBOOK_CPU_S, memory_bytes=NOTEBOOK_BYTES)
+    except limited.NoResult as reason:
+        return {"unreadable": f"The notebook {reason}. Save it again, without outputs."}
 
 
 def _judge(
@@ -228,7 +259,7 @@ def _without_libraries(repository: Path) -> list[Flag]:
     """
     flags = []
     for path in sorted(repository.rglob("*")):
-        if path.is_file() and (".so" in path.suffixes or path.read_bytes()[:4] == b"\x7fELF"):
+        if path.is_file() and (".so" in path.suffixes or _begins(path, b"\x7fELF")):
             path.unlink()
             name = path.relative_to(repository)
             flags.append(Flag(kind="native library", detail=f"{name} was taken out."))
@@ -275,10 +306,16 @@ def _protection() -> str:
 
 
 def _files(folder: Path) -> Iterable[tuple[str, str]]:
-    """The regular files below a folder: relative name and hash, in order of their names."""
-    for path in sorted(folder.rglob("*")):
+    """The regular files of a submission: relative name and hash, in order of their names."""
+    for path in assignments.files(folder):
         if path.is_file() and not path.is_symlink():
             yield path.relative_to(folder).as_posix(), _hash(path)
+
+
+def _begins(path: Path, start: bytes) -> bool:
+    """Whether a file begins with these bytes. The rest of it is not read."""
+    with path.open("rb") as file:
+        return file.read(len(start)) == start
 
 
 def _hash(path: Path) -> str:

@@ -22,6 +22,7 @@ it was asked. In this order it has seen no hidden input while a text is made tha
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import hashlib
@@ -57,6 +58,10 @@ PORTS = (DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS)
 _ATTEMPTS = 3
 #: How many characters of the server's log are kept: the last ones.
 LOG = 20_000
+#: A server that holds this share of its memory after a check is not asked again: one model's hunger
+#: costs the checks of that model, and not those of others.
+HEAVY = 0.5
+_PR_SET_DUMPABLE = 4
 #: What the server and a student's models may use.
 SERVER = sandbox.Limits(wall_s=600, cpu_s=900, memory_bytes=4 << 30, output_bytes=16 << 20)
 
@@ -207,6 +212,10 @@ class SandboxedServer:
             pass
         raise ServerLost
 
+    def is_heavy(self) -> bool:
+        """Whether its models hold so much memory that others may get none."""
+        return self._running.memory() > HEAVY * SERVER.memory_bytes
+
     def log(self) -> str:
         """The last `LOG` characters that the server and its models have printed."""
         return self._running.log()[-LOG:]
@@ -282,7 +291,8 @@ class ServerOnDemand:
     def close_if_lost(self) -> bool:
         """Close the server if it is lost (`ServerLost`). Returns True if it was not.
 
-        The result is also True if no server has been started yet.
+        The result is also True if no server has been started yet. A server that is too heavy is
+        closed, too: the next check gets a new one.
         """
         if self._started is None:
             return True
@@ -291,6 +301,8 @@ class ServerOnDemand:
         except ServerLost:
             self.close()
             return False
+        if self._started.is_heavy():
+            self.close()
         return True
 
     def close(self) -> None:
@@ -477,6 +489,10 @@ def _deadline(seconds: float) -> Iterator[None]:
 def main() -> None:
     """Carry out the order on standard input."""
     forks = sandbox.ForkOfThisProcess()  # before anything is read
+    # What reads a student's file is a copy of this process (sandbox/limited.py). If the file takes
+    # it over, it must not write into this one's memory: a process that is not "dumpable" closes
+    # its /proc/<pid>/mem to others of the same user (PR_SET_DUMPABLE in prctl(2)).
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     order = Order.model_validate_json(sys.stdin.buffer.read())
     # Standard output of libraries is sent to standard error, so that it is not between the lines.
     with os.fdopen(os.dup(1), "w", buffering=1) as out:

@@ -255,9 +255,12 @@ def _size(content: dict[str, Any]) -> int:
 
 def _copy(source: Path, target: Path) -> list[str]:
     """Copy regular files and folders; returns the names of what is neither."""
+    from workbook.assignments import files
+
     skipped: list[str] = []
     target.mkdir(parents=True)
-    for path, relative, mode in _walk(source):
+    for path in files(source, folders=True):
+        relative, mode = str(path.relative_to(source)), path.lstat().st_mode
         if stat.S_ISDIR(mode):
             (target / relative).mkdir()
         elif stat.S_ISREG(mode):

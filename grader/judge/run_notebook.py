@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import json
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from workbook.common import bounded_json
 
 from .. import sandbox
+from ..sandbox import limited
 from ..sandbox.mounts import course
 from ..sandbox.unpack import unpack
 from .notebook_program import GRACE, LOG_BYTES, Orders
@@ -29,6 +31,8 @@ CELL_OUTPUT, ALL_OUTPUT = 1 << 20, 12 << 20
 #: The most seconds for a notebook, and for one cell of it. The longest is a6__llm's: it starts a
 #: vLLM engine, which takes half a minute, and several where other submissions share the cores.
 NOTEBOOK_S, CELL_S = 480.0, 180.0
+#: The most processor time and memory for reading a notebook, before it runs and after.
+NOTEBOOK_CPU_S, NOTEBOOK_BYTES = 30, 1 << 30
 _SUBMISSION = "/submission"
 
 
@@ -214,9 +218,44 @@ def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any],
     for cell in shown["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-    empty = copy.deepcopy(shown)
+    load_nbformat()
+    try:
+        told = limited.call(
+            lambda: _outputs(shown, file), cpu_s=NOTEBOOK_CPU_S, memory_bytes=NOTEBOOK_BYTES
+        )
+    except limited.NoResult as reason:
+        return shown, f"There are no readable outputs: the notebook {reason}."
+    if "complaint" in told:
+        return shown, told["complaint"]
+    for cell, (outputs, count) in zip(_code(shown), told["cells"], strict=True):
+        cell["outputs"], cell["execution_count"] = outputs, count
+    return shown, ""
+
+
+@functools.cache
+def load_nbformat() -> None:
+    """Import nbformat and compile its schema here, once, and not in each limited process."""
     import nbformat  # late: it takes a second to import
 
+    empty = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    nbformat.reads(json.dumps(empty), as_version=4)  # type: ignore[no-untyped-call]
+
+
+def _code(notebook: dict[str, Any]) -> list[dict[str, Any]]:
+    """The code cells of a notebook."""
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def _outputs(notebook: dict[str, Any], file: Path) -> dict[str, Any]:
+    """In a limited process: outputs and execution count of each code cell, or a complaint.
+
+    Args:
+        notebook: the notebook that was given, without outputs.
+        file: the executed one. A student's code could have written it.
+    """
+    import nbformat
+
+    shown = copy.deepcopy(notebook)
     try:
         cells = bounded_json.loads(_read(file, bounded_json.MOST_BYTES + 1))["cells"]
         if len(cells) != len(shown["cells"]):
@@ -227,10 +266,10 @@ def _with_outputs(notebook: dict[str, Any], file: Path) -> tuple[dict[str, Any],
                 ours["execution_count"] = theirs["execution_count"]
         nbformat.validate(nbformat.from_dict(shown))  # type: ignore[no-untyped-call]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        return empty, f"There are no readable outputs: {error}"[:300]
+        return {"complaint": f"There are no readable outputs: {error}"[:300]}
     except nbformat.ValidationError:
-        return empty, "The outputs are not a notebook's."
-    return shown, ""
+        return {"complaint": "The outputs are not a notebook's."}
+    return {"cells": [(cell["outputs"], cell["execution_count"]) for cell in _code(shown)]}
 
 
 def _errors(notebook: dict[str, Any]) -> list[CellError]:

@@ -44,10 +44,10 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
     prefix, base = Path(sys.prefix), Path(sys.base_prefix)
     grader = Path(__file__).resolve().parents[1]
     checks = grader / "checks"
-    _compile(Path(workbook.__file__).parent, grader)
-    places = [base, base.resolve(), prefix, prefix.resolve(), Path(workbook.__file__).parent]
-    places += [grader / "__init__.py", grader / "judge", grader / "sandbox"]
-    places += sorted(checks.glob("*.py"))
+    packages = [Path(workbook.__file__).parent, grader / "judge", grader / "sandbox"]
+    _compile(*packages, checks)
+    places = [base, base.resolve(), prefix, prefix.resolve(), *packages]
+    places += [grader / "__init__.py", *sorted(checks.glob("*.py"))]
     compiled = checks / "__pycache__"
     places += [compiled] if compiled.is_dir() else []  # none where nobody may write it
     places += [checks / "hidden"] if hidden else []
@@ -68,6 +68,10 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
 
 @functools.cache
 def _compile(*packages: Path) -> None:
-    """Compile the course's modules, once per process: a sandbox cannot write compiled files."""
+    """Compile the course's packages, once per process: a sandbox cannot write compiled files.
+
+    Each package is named. `grader/` as a whole holds what students handed in, too, in
+    `grader/work/`: no process outside of a sandbox compiles that, and nothing may be written there.
+    """
     for package in packages:
         precompile(package)

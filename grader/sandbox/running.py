@@ -56,6 +56,10 @@ class Running:
         standard error."""
         return self._supervisor.text()
 
+    def memory(self) -> int:
+        """The bytes that the command's processes held a tenth of a second ago."""
+        return self._supervisor.held
+
     def wait(self, timeout: float | None = None) -> Outcome | None:
         """Wait for at most `timeout` seconds. Returns the outcome; None if it has not ended."""
         self._thread.join(timeout)

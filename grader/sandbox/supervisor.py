@@ -64,9 +64,13 @@ class Supervisor:
     Args:
         started: the command.
         limits: its limits.
+
+    Attributes:
+        held: the memory that the command held when it was looked at last, in bytes.
     """
 
     def __init__(self, started: Started, limits: Limits) -> None:
+        self.held = 0
         self._started = started
         self._limits = limits
         self._began = time.monotonic()
@@ -168,7 +172,7 @@ class Supervisor:
         held = started.counted_memory()
         if held is None:
             return self._look_at_memory(processes)
-        self._peak = max(self._peak, held)
+        self._peak, self.held = max(self._peak, held), held
         return None
 
     def _look_at_memory(self, processes: list[Process]) -> None:
@@ -178,7 +182,7 @@ class Supervisor:
         held = process_tree.memory(processes) + scratch
         if held > limits.memory_bytes:  # this is only an upper bound; now count exactly
             held = process_tree.exact_memory(processes, _TICK) + scratch
-        self._peak = max(self._peak, held)
+        self._peak, self.held = max(self._peak, held), held
         if held > limits.memory_bytes:
             return self.end("memory")
         if process_tree.open_files(processes) > limits.open_files:

@@ -57,7 +57,7 @@ def a_tokenizer_that_runs_code(folder: Path) -> None:
     (home / "tokenization_own.py").write_text("print('LEAK: code of a checkpoint ran')\n")
 
 
-@ATTACKS.add("solution", lost=ANSWERS, told="cannot be loaded as data")
+@ATTACKS.add("solution", lost=ANSWERS, told="The checkpoint cannot be read")
 def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
     """A config that promises ten million layers to whoever loads it; the model corrects it."""
     home = folder / CHECKPOINT
@@ -68,6 +68,35 @@ def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
         folder,
         "AutoModelForSequenceClassification.from_pretrained(folder)",
         "AutoModelForSequenceClassification.from_pretrained(folder, num_hidden_layers=1)",
+    )
+
+
+@ATTACKS.add("solution", lost=ANSWERS, told="The checkpoint's tokenizer.json cannot be read (Panic")
+def a_tokenizer_that_panics(folder: Path) -> None:
+    """A regular expression on which the library gives up, with a panic of Rust's; the model works.
+
+    A panic is no `Exception` of Python's. It must cost these checks alone.
+    """
+    home = folder / CHECKPOINT
+    content = json.loads((home / "tokenizer.json").read_text("utf-8"))
+    good = json.dumps(content["pre_tokenizer"])
+    pattern = {"Regex": r"(?:.|.)*?(?!)"}
+    content["pre_tokenizer"] = {
+        "type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False,
+    }  # fmt: skip
+    (home / "tokenizer.json").write_text(json.dumps(content), "utf-8")
+    edit(
+        folder,
+        "        self.tokenizer = AutoTokenizer.from_pretrained(folder)\n",
+        "        import json\n\n"
+        "        from tokenizers import Tokenizer\n"
+        "        from transformers import PreTrainedTokenizerFast\n\n"
+        "        content = json.loads((folder / 'tokenizer.json').read_text())\n"
+        f"        content['pre_tokenizer'] = json.loads({good!r})\n"
+        "        self.tokenizer = PreTrainedTokenizerFast(\n"
+        "            tokenizer_object=Tokenizer.from_str(json.dumps(content)),\n"
+        "            pad_token='[PAD]', model_max_length=64,\n"
+        "        )\n",
     )
 
 

@@ -429,6 +429,26 @@ def a_library_in_the_model(folder: Path) -> None:
     )
 
 
+@ATTACKS.add(
+    "solution", lost=_FOREST, flags={"notebook disagrees"}, says=RAN, told="forest did not load"
+)
+def a_forest_that_fills_the_memory(folder: Path) -> None:
+    """After the checks have passed, a file of a forest that promises a thousand million classes."""
+    s.last(
+        folder,
+        """
+        import json, os, pathlib
+
+        path = pathlib.Path(os.environ["TRITON_REPOSITORY"], "forest/1/xgboost.json")
+        content = json.loads(path.read_text())
+        about = content["learner"]["learner_model_param"]
+        about["num_class"] = about["num_feature"] = "1000000000"
+        path.write_text(json.dumps(content))
+        print("the attack ran")
+        """,
+    )
+
+
 @ATTACKS.add("solution", lost={"a2.probabilities", "a2.shap", "a2.labels"})
 def answers_only_what_is_visible(folder: Path) -> None:
     """A forest grown to know the visible rows by heart, labels and all, and no others."""

@@ -80,6 +80,72 @@ def a_script_that_knows_the_rows(folder: Path) -> None:
     )
 
 
+@ATTACKS.add(
+    "solution",
+    lost={"a3.reader", "a3.versions", "a3.ensemble", "a3.bls", "a3.pads"},
+    flags={"notebook disagrees"},
+    says=RAN,
+    told="reader did not answer within 20 s",
+)
+def a_script_without_end(folder: Path) -> None:
+    """After the checks have passed, TorchScript that loops for ever takes the network's place."""
+    s.last(
+        folder,
+        """
+        import os, pathlib
+
+        class Endless(nn.Module):
+            def forward(self, ids, mask):
+                found = ids.to(torch.float32)
+                while bool((found > -1).all()):
+                    found = found * 1.0
+                return found
+
+        home = pathlib.Path(os.environ["TRITON_REPOSITORY"]) / "reader"
+        for version in ("2", "3"):
+            torch.jit.script(Endless()).save(str(home / version / "model.pt"))
+        print("the attack ran")
+        """,
+    )
+
+
+@ATTACKS.add(
+    "solution",
+    lost={"a3.reader", "a3.versions", "a3.ensemble", "a3.bls", "a3.pads"},
+    flags={"notebook disagrees"},
+    says=RAN,
+    told="did not answer in time",
+)
+def a_script_that_never_loads(folder: Path) -> None:
+    """After the checks have passed, TorchScript that loops for ever while it is loaded."""
+    s.last(
+        folder,
+        """
+        import os, pathlib
+
+        class Unloadable(nn.Module):
+            @torch.jit.export
+            def __getstate__(self) -> bool:
+                return self.training
+
+            @torch.jit.export
+            def __setstate__(self, state: bool) -> None:
+                self.training = state
+                found = torch.ones(2)
+                while bool((found > -1).all()):
+                    found = found * 1.0
+
+            def forward(self, ids, mask):
+                return ids.to(torch.float32)
+
+        home = pathlib.Path(os.environ["TRITON_REPOSITORY"]) / "reader"
+        for version in ("2", "3"):
+            torch.jit.script(Unloadable()).save(str(home / version / "model.pt"))
+        print("the attack ran")
+        """,
+    )
+
+
 #: Scores, computed in the first step with numpy; the second step runs for show.
 _SCORES = """
             found = [self.known(row) for row in rows]

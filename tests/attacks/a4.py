@@ -90,6 +90,35 @@ with (home / "eights_fp16/config.pbtxt").open("a") as config:
     )
 
 
+@ATTACKS.add(
+    "solution",
+    lost={"a4.fp16", *_FIGURES},
+    flags={"notebook disagrees"},
+    says=RAN,
+    told="eights_fp16 could not compute",
+)
+def a_file_that_fills_the_memory(folder: Path) -> None:
+    """After the checks have passed, a file of fp16 that doubles its input forty times."""
+    s.last(
+        folder,
+        f"""{_HOME}
+from onnx import helper
+
+path = home / "eights_fp16/1/model.onnx"
+model = onnx.load(path)
+(first,) = [node for node in model.graph.node if "image" in node.input][:1]
+first.input[list(first.input).index("image")] = "huge40"
+before = "image"
+for number in range(1, 41):
+    twice = helper.make_node("Concat", [before, before], [f"huge{{number}}"], axis=0)
+    model.graph.node.insert(number - 1, twice)
+    before = f"huge{{number}}"
+onnx.save(model, path)
+print("the attack ran")
+""",
+    )
+
+
 @ATTACKS.add("solution", lost={"a4.mended"}, says=RAN, told="numbers; the network has 5,378")
 def a_table_of_the_visible_pictures(folder: Path) -> None:
     """A model that knows the 6,000 pictures by heart: it looks up which one is asked for."""

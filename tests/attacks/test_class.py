@@ -173,6 +173,7 @@ class GradedClass:
         """Write all submissions, and the canary where no submission may look."""
         for name in HONEST:
             s.solution(self.inbox / name)
+            (self.inbox / name / "helper.py").write_text(f"WHO = {name!r}\n")
         (self.inbox / HONEST[1] / "diary.txt").write_text(CANARY)
         self.classroom.home.mkdir(parents=True)
         (self.classroom.home / "notes.txt").write_text(CANARY)
@@ -221,11 +222,11 @@ class GradedClass:
 
 
 @pytest.fixture(scope="module")
-def graded_class(tmp_path_factory: pytest.TempPathFactory) -> GradedClass:
+def graded_class(class_home_of_module: Path) -> GradedClass:
     """The class, graded: killed in the middle, continued, and run until nothing is left to do."""
     if (problem := sandbox.protection().error) is not None:
         pytest.fail(f"{problem} {problem.todo}")
-    graded = GradedClass(tmp_path_factory.mktemp("class"))
+    graded = GradedClass(class_home_of_module)
     with listening(graded.calls) as port:
         graded.fill(port)
         graded.before = graded.state()

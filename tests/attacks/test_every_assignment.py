@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,12 +55,12 @@ def all_attacks() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Assignment], dict[str, Graded]]:
+def results(class_home_of_module: Path) -> Callable[[Assignment], dict[str, Graded]]:
     """A function: the results of an assignment's attacks, by the attacks' names."""
 
     @functools.cache
     def graded(assignment: Assignment) -> dict[str, Graded]:
-        classroom = Classroom(tmp_path_factory.mktemp(assignment.short) / "work")
+        classroom = Classroom(class_home_of_module / assignment.short)
         for attack in attacks(assignment):
             to = classroom.submission(attack.name, assignment.name)
             to.parent.mkdir(parents=True)

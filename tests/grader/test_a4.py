@@ -219,7 +219,7 @@ def test_fp16_without_a_gpu() -> None:
     )
     unused = helper.make_node("ConstantOfShape", ["huge"], ["much"])
     for to, expected in ((TensorProto.FLOAT, 13_001.0), (TensorProto.FLOAT16, 13_000.0)):
-        found = a4_half.logits("m", file(unused, cast(to), *rest), pictures)
+        found = a4_half.logits("m", file(unused, cast(to), *rest).SerializeToString(), pictures)
         np.testing.assert_array_equal(found, np.full((2, 2), expected))
     for odd, words in (
         (file(cast(TensorProto.INT64), *rest), "the operator Cast"),
@@ -230,7 +230,7 @@ def test_fp16_without_a_gpu() -> None:
         (file(*[cast(TensorProto.FLOAT)] * 101, *rest), "operators; at most 100 are computed here"),
     ):
         with pytest.raises(Failure, match=words) as told:
-            a4_half.logits("m", odd, pictures)
+            a4_half.logits("m", odd.SerializeToString(), pictures)
         assert told.value.help
 
 

@@ -53,11 +53,11 @@ def scores(where: Classroom) -> dict[str, float]:
     return {mark.student: mark.score for mark in gradebook.marks(where, "a9__toy")}
 
 
-def test_a_class_is_graded_once(tmp_path: Path, toy: Assignment) -> None:
+def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignment) -> None:
     """Each solution cell leaves a line in a file when it is graded."""
     trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('x')\n"
     work = {f"s{n}": f"{trace}number = {n / 4}" for n in range(5)}
-    where = hand_in(tmp_path, toy, {**work, "twin": work["s4"]})
+    where = hand_in(class_home, toy, {**work, "twin": work["s4"]})
     (where.inbox / "eve.zip").write_text("no zip")
     intake.take_inbox(where, toy, where.inbox)
 
@@ -90,9 +90,9 @@ def test_a_class_is_graded_once(tmp_path: Path, toy: Assignment) -> None:
 
 
 def test_what_the_gradebook_lost_is_written_again_without_grading(
-    tmp_path: Path, toy: Assignment
+    class_home: Path, toy: Assignment
 ) -> None:
-    where = hand_in(tmp_path, toy, {"anna": "number = 1", "bob": "number = 0.5"})
+    where = hand_in(class_home, toy, {"anna": "number = 1", "bob": "number = 0.5"})
     run(where, toy)
     where.gradebook.unlink()
 
@@ -102,7 +102,9 @@ def test_what_the_gradebook_lost_is_written_again_without_grading(
     assert scores(where) == {"anna": 15, "bob": 7.5}
 
 
-def test_one_bad_submission_never_stops_the_others(tmp_path: Path, toy: Assignment) -> None:
+def test_one_bad_submission_never_stops_the_others(
+    tmp_path: Path, class_home: Path, toy: Assignment
+) -> None:
     died = tmp_path / "died"
     once = f"""
 import os, pathlib
@@ -111,7 +113,7 @@ if not pathlib.Path({str(died)!r}).exists():
     os._exit(1)
 number = 1"""
     where = hand_in(
-        tmp_path,
+        class_home,
         toy,
         {
             "kills": "import os; os._exit(1)",
@@ -144,12 +146,14 @@ number = 1"""
     assert set(run(where, toy).graded) == {"kills", "hangs", "breaks"}
 
 
-def test_what_fails_twice_costs_no_more_time(tmp_path: Path, toy: Assignment) -> None:
+def test_what_fails_twice_costs_no_more_time(
+    tmp_path: Path, class_home: Path, toy: Assignment
+) -> None:
     """It is graded once more in the next run, since it may have been the machine's fault."""
     tried = tmp_path / "tried"
     counts = f"open({str(tried)!r}, 'a').write('x')\n"
     where = hand_in(
-        tmp_path,
+        class_home,
         toy,
         {
             "breaks": f"{counts}raise RuntimeError('the grader has a bug')",
@@ -179,12 +183,12 @@ def test_what_fails_twice_costs_no_more_time(tmp_path: Path, toy: Assignment) ->
     assert tried.read_text() == "xxxxxx"
 
 
-def test_two_graders_never_work_in_one_classroom(tmp_path: Path) -> None:
-    where = classroom(tmp_path)
+def test_two_graders_never_work_in_one_classroom(class_home: Path) -> None:
+    where = classroom(class_home)
     with (
         where.lock(),
         pytest.raises(WorkbookError, match="Another grader") as raised,
-        classroom(tmp_path).lock(),
+        classroom(class_home).lock(),
     ):
         pass
     assert str(where.home) in raised.value.where
@@ -229,11 +233,15 @@ def ours(where: Classroom) -> list[int]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_stopped_goes_on_where_it_was(
-    tmp_path: Path, toy: Assignment, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    class_home: Path,
+    toy: Assignment,
+    how: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trace = tmp_path / "trace"
     slow = f"import time; time.sleep(1); open({str(trace)!r}, 'a').write('%d ')\nnumber = 1"
-    where = hand_in(tmp_path, toy, {f"s{n}": slow % n for n in range(8)})
+    where = hand_in(class_home, toy, {f"s{n}": slow % n for n in range(8)})
     monkeypatch.setenv("GRADER_TEST", str(where.home))
     stored = where.home / "results" / "a9__toy"
 
@@ -267,10 +275,10 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
 
 
 def test_the_same_code_runs_on_a_scheduler_given_by_address(
-    tmp_path: Path, toy: Assignment
+    tmp_path: Path, class_home: Path, toy: Assignment
 ) -> None:
     """The worker lies elsewhere and sees nothing of the classroom but what it is sent."""
-    where = hand_in(tmp_path, toy, {"anna": "number = 1", "bob": "number = str(work)"})
+    where = hand_in(class_home, toy, {"anna": "number = 1", "bob": "number = str(work)"})
     environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "PYTHONPATH": str(HERE)}
     told = tmp_path / "scheduler.json"
     common = ("--scheduler-file", str(told), "--no-dashboard")
@@ -296,8 +304,8 @@ def test_the_same_code_runs_on_a_scheduler_given_by_address(
     assert str(where.home) not in outcome.failed["bob"]
 
 
-def test_a_scheduler_that_is_not_there_is_said(tmp_path: Path, toy: Assignment) -> None:
-    where = hand_in(tmp_path, toy, {"anna": "number = 1"})
+def test_a_scheduler_that_is_not_there_is_said(class_home: Path, toy: Assignment) -> None:
+    where = hand_in(class_home, toy, {"anna": "number = 1"})
     with pytest.raises(WorkbookError, match="no dask scheduler"):
         run(where, toy, scheduler="tcp://127.0.0.1:1")
 
@@ -307,8 +315,8 @@ def of_another_version(work: Path, assignment: str, settings: Settings) -> Grade
     return graded.model_copy(update={"version": 2})
 
 
-def test_a_result_of_another_layout_is_no_result(tmp_path: Path, toy: Assignment) -> None:
-    where = hand_in(tmp_path, toy, {"anna": "number = 1"})
+def test_a_result_of_another_layout_is_no_result(class_home: Path, toy: Assignment) -> None:
+    where = hand_in(class_home, toy, {"anna": "number = 1"})
     outcome = run(where, toy, grader=of_another_version)
     assert outcome.graded == ()
     assert "another version of the grader" in outcome.failed["anna"]
@@ -319,8 +327,8 @@ def refuses(work: Path, assignment: str, settings: Settings) -> None:
     raise WorkbookError("There is no sandbox.", todo="Install bubblewrap.")
 
 
-def test_a_machine_that_cannot_grade_stops_the_run(tmp_path: Path, toy: Assignment) -> None:
-    where = hand_in(tmp_path, toy, {"anna": "number = 1"})
+def test_a_machine_that_cannot_grade_stops_the_run(class_home: Path, toy: Assignment) -> None:
+    where = hand_in(class_home, toy, {"anna": "number = 1"})
     with pytest.raises(WorkbookError, match="no sandbox") as raised:
         run(where, toy, grader=refuses)
     assert raised.value.todo == "Install bubblewrap."

@@ -65,9 +65,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Assignment, Assignme
 
 @pytest.fixture
 def where(
-    tmp_path: Path, both: tuple[Assignment, Assignment], monkeypatch: pytest.MonkeyPatch
+    class_home: Path, both: tuple[Assignment, Assignment], monkeypatch: pytest.MonkeyPatch
 ) -> Classroom:
-    made = classroom(tmp_path)
+    made = classroom(class_home)
     monkeypatch.setenv("WORKBOOK_HOME", str(both[0].home))
     monkeypatch.setenv("GRADER_WORK", str(made.home))
     faked = functools.partial(autograde.autograde, grader=fake_grade, keyer=fake_key)

@@ -70,9 +70,9 @@ def write(assignment: Assignment, student: Callable[[str], Path]) -> None:
 
 
 @pytest.fixture(scope="module")
-def twice(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Graded]]]:
+def twice(class_home_of_module: Path) -> list[dict[str, dict[str, Graded]]]:
     """The results of both runs: by assignment and student."""
-    home = tmp_path_factory.mktemp("class")
+    home = class_home_of_module
     for assignment in ALL:
         write(assignment, functools.partial(_folder, home, assignment))
     found = []

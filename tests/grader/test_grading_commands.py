@@ -36,9 +36,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[Assignment]:
 
 
 @pytest.fixture
-def where(tmp_path: Path, both: list[Assignment], monkeypatch: pytest.MonkeyPatch) -> Classroom:
+def where(class_home: Path, both: list[Assignment], monkeypatch: pytest.MonkeyPatch) -> Classroom:
     """An empty classroom in which the commands work, with the fake grader."""
-    made = classroom(tmp_path)
+    made = classroom(class_home)
     monkeypatch.setenv("WORKBOOK_HOME", str(both[0].home))
     monkeypatch.setenv("GRADER_WORK", str(made.home))
     faked = functools.partial(autograde.autograde, grader=fake_grade, keyer=fake_key)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from grader.classroom import limited
+from grader.sandbox import limited
 
 MB = 1 << 20
 
@@ -37,9 +40,9 @@ def test_the_result_comes_back() -> None:
         (lambda: {"x": len(bytes(200 * MB))}, {}, "takes more than 64 MiB of memory"),
         (lambda: time.sleep(60), {"wall_s": 0.5}, "takes more than 0.5 s"),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), {}, "ends the program that reads it"),
-        (lambda: sys.exit(3), {}, "ends the program that reads it"),
+        (lambda: sys.exit(3), {}, r"cannot be read \(SystemExit\)"),
         (lambda: {}["missing"], {}, r"cannot be read \(KeyError\)"),
-        (lambda: {"x": "y" * 3 * MB}, {}, "ends the program"),
+        (lambda: {"x": "y" * 30 * MB}, {"memory_bytes": 512 * MB}, "ends the program"),
     ],
 )
 def test_a_limit_ends_it(function: object, limits: dict[str, float], words: str) -> None:
@@ -57,7 +60,7 @@ def test_nothing_is_left_of_it() -> None:
     code = """
 import os
 import psutil
-from grader.classroom import limited
+from grader.sandbox import limited
 
 def left():
     return os.listdir("/proc/self/fd"), psutil.Process().children()
@@ -73,3 +76,84 @@ assert left() == before, (before, left())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_arrays_come_back() -> None:
+    """As numbers, of their type and shape; not as objects."""
+    sent = {
+        "half": np.arange(6, dtype=np.float16).reshape(2, 3),
+        "none": np.zeros((0, 4)),
+        "scalar": np.array(True),
+    }
+    found = run(lambda: {"names": ["ö", "\ud800"], **sent}, memory_bytes=256 * MB)
+    assert found.pop("names") == ["ö", "\ud800"]
+    assert found.keys() == sent.keys()
+    for name, array in sent.items():
+        np.testing.assert_array_equal(found[name], array)  # type: ignore[arg-type]
+        assert found[name].dtype == array.dtype  # type: ignore[attr-defined]
+    with pytest.raises(limited.NoResult):
+        run(lambda: {"x": np.array([object()])})
+
+
+class PanicException(BaseException):
+    """Of this name are panics of Rust's, in libraries made with pyo3."""
+
+
+def panic() -> dict[str, object]:
+    raise PanicException("told by a file")
+
+
+def test_a_panic_is_no_end_of_the_caller() -> None:
+    with pytest.raises(limited.NoResult, match=r"^cannot be read \(PanicException\)$"):
+        run(panic)
+
+
+def forge(data: bytes, *, then: float = 0) -> dict[str, object]:
+    """What code in a file could do: write an answer of its own, and stay."""
+    os.write(3, data)
+    if then:
+        os.close(3)
+        time.sleep(then)
+    os._exit(0)
+
+
+def forged(told: str, rest: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(told)) + told.encode() + rest
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff" * 8,
+        forged("[" * 100_000),
+        forged("{}"),
+        forged('{"kind": "what a file says"}'),
+        forged('{"result": 7, "arrays": {}}'),
+        forged('{"result": {}, "arrays": {"x": ["|O", [1]]}}', b"12345678"),
+        forged('{"result": {}, "arrays": {"x": ["<f8", [1000000000000]]}}'),
+        forged('{"result": {}, "arrays": {"x": ["<f8", [-1]]}}', b"12345678"),
+        forged('{"result": {}, "arrays": {"x": ["no type", [1]]}}', b"12345678"),
+        forged('{"result": {}, "arrays": {"x": ["<f8", 1]}}', b"12345678"),
+    ],
+)
+def test_a_forged_answer_is_none(data: bytes) -> None:
+    with pytest.raises(limited.NoResult, match="ends the program that reads it"):
+        run(lambda: forge(data))
+
+
+def test_a_process_that_stays_after_its_answer_is_ended() -> None:
+    began = time.monotonic()
+    assert run(lambda: forge(forged('{"result": {"x": 1}, "arrays": {}}'), then=60)) == {"x": 1}
+    assert time.monotonic() - began < 10
+
+
+def test_it_has_none_of_its_caller_s_files(tmp_path: Path) -> None:
+    """Such as the pipe into which the judge writes its results."""
+    with (tmp_path / "open").open("wb") as file:
+        descriptor = file.fileno()
+        places = [Path(f"/proc/self/fd/{number}") for number in range(3)]
+        found = run(lambda: {"open": [str(place.readlink()) for place in places]})
+        assert found == {"open": ["/dev/null"] * 3}
+        with pytest.raises(limited.NoResult, match="OSError"):
+            run(lambda: {"written": os.write(descriptor, b"x")})

@@ -10,7 +10,7 @@
 On the command line: `workbook build`, `workbook submit`, `grader release`.
 """
 
-from .assignment import CLUTTER, Assignment, files, find, named
+from .assignment import CLUTTER, Assignment, files, find, is_clutter, named
 from .build import build, programs_on_path
 from .gate import Leak, gate, leaks
 from .rebuild import update
@@ -24,6 +24,7 @@ __all__ = [
     "files",
     "find",
     "gate",
+    "is_clutter",
     "leaks",
     "named",
     "programs_on_path",

@@ -144,13 +144,28 @@ def named(name: str, home: Path | None = None) -> Assignment:
     )
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """All files and links under a folder, sorted, without CLUTTER."""
+def is_clutter(name: str) -> bool:
+    """Whether a file or folder of this name is left behind by a tool: CLUTTER, or compiled Python.
+
+    A submission is the same with it and without: it is never packed, never part of a key.
+    """
+    return name in CLUTTER or name.endswith(".pyc")
+
+
+def files(folder: Path, *, folders: bool = False) -> Iterator[Path]:
+    """All files and links under a folder, sorted, without clutter.
+
+    Args:
+        folder: the folder.
+        folders: yield its folders too, each before what is in it.
+    """
     for path in sorted(folder.iterdir()):
-        if path.name in CLUTTER:
+        if is_clutter(path.name):
             continue
         if path.is_dir() and not path.is_symlink():
-            yield from files(path)
+            if folders:
+                yield path
+            yield from files(path, folders=folders)
         else:
             yield path
 

@@ -30,7 +30,7 @@ from ..common import paths
 from ..common.errors import ServerError, WorkbookError
 from ..notebooks.source import dotted
 from . import cells
-from .assignment import CLUTTER, Assignment, find, named
+from .assignment import Assignment, find, is_clutter, named
 
 LIMIT = 100 * 2**20
 """What a submission may weigh before it is packed, in bytes."""
@@ -368,7 +368,7 @@ def _walk(handout: Path, notebook: str) -> Iterator[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    held = [p for p in sorted(folder.iterdir()) if p.name not in CLUTTER and p.suffix != ".pyc"]
+    held = [p for p in sorted(folder.iterdir()) if not is_clutter(p.name)]
     if not held:
         yield folder
     for path in held:

@@ -384,7 +384,7 @@ def _originals(home: Path) -> dict[str, _Original]:
         if path.suffix == ".ipynb" or path.suffix in IMAGES
     ]
     for folder in sorted(home.glob("assignments/a*__*/")):
-        found += [path for path in files(folder) if path.suffix not in (".zip", ".pyc")]
+        found += [path for path in files(folder) if path.suffix != ".zip"]
     tracked, changed = _git_state(home)
     originals = {}
     for path in found:

@@ -2,14 +2,16 @@
 
 They load the student's checkpoint themselves, and compare its answers with those of the student's
 model, on texts that no student has seen: pieces of two texts of the zoo's test data, put together
-at random. A checkpoint is loaded as data: no code of its own, no pickles, no network. The messages
+at random. A checkpoint is loaded as data: no code of its own, no pickles, no network; and in a
+process of its own, with a clock, since a library may crash on it, or never end. The messages
 contain no text and no expected value.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ import numpy as np
 
 from grader.checks import a1_answers as answers_of
 from grader.checks import a1_facts as facts
-from grader.checks import require
-from grader.checks.a1_batches import mixed_sizes, one_call
+from grader.checks import require, untrusted
+from grader.checks.a1_batches import mixed_sizes, one_call, times
 from grader.checks.a1_examples import compare_examples, read_examples
 from grader.checks.a1_refusals import crowd, refuses_each
 from grader.checks.a1_unsure import compare_counts, read_counts
@@ -33,22 +35,106 @@ _FAMILIES = (
 )  # fmt: skip
 
 
+_COMES = (
+    "The grader loads it as data, with local_files_only=True, use_safetensors=True and "
+    "trust_remote_code=False. Fetch it anew."
+)
 #: No number in a checkpoint's config may be above the first; of layers it may have the second.
 _LARGEST, _LAYERS = 1_000_000, 64
 
 
+#: What a checkpoint may take to answer all texts of a check, and its tokenizer alone. The course's
+#: takes a hundredth of the seconds, and a tenth of the memory.
+_SECONDS, _TOKENIZER_SECONDS, _MEMORY = 25, 10, 2 << 30
+
+
 class Reference:
-    """The network and the tokenizer of a student's checkpoint, asked one text at a time."""
+    """A student's checkpoint, loaded anew in a process of its own each time that it is asked.
+
+    Args:
+        folder: the checkpoint.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        # Here, before the fork.
+        from tokenizers import Tokenizer  # noqa: F401
+        from transformers.models.auto.modeling_auto import (  # noqa: F401
+            AutoModelForSequenceClassification,
+        )
+        from transformers.models.bert import modeling_bert  # noqa: F401
+
+        self._folder = folder
+        self._known: dict[str, Array] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Array:
+        """The probability of each class, each text asked alone: float64, shape (texts, classes).
+
+        Raises:
+            Failure: the checkpoint cannot be loaded, or gives no answer within the limits.
+        """
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            table = self._asked(lambda network: {"table": network.table(new)}, new)["table"]
+            self._known |= zip(new, table, strict=True)
+        return np.stack([self._known[text] for text in texts])
+
+    def seconds(self, texts: Sequence[str], calls: int) -> list[float]:
+        """How long so many calls of the network for one text take."""
+
+        def timed(network: _Loaded) -> dict[str, Any]:
+            return {"seconds": times(lambda text: network.table([text]), texts, calls)}
+
+        return [float(second) for second in self._asked(timed, texts)["seconds"]]
+
+    def _asked(
+        self, ask: Callable[[_Loaded], Mapping[str, Any]], texts: Sequence[str]
+    ) -> dict[str, Any]:
+        """Load the checkpoint in another process, and ask it there."""
+
+        def asked() -> Mapping[str, Any]:
+            network = _Loaded(self._folder)
+            return ask(network)
+
+        try:
+            return untrusted.read(
+                "The checkpoint", asked, help=_COMES, seconds=_SECONDS, memory=_MEMORY
+            )
+        except Failure:
+            self._tokenize(texts)  # is it to blame?
+            raise
+
+    def _tokenize(self, texts: Sequence[str]) -> None:
+        """Fail if the tokenizer alone cannot be loaded, or gives no answer within the limits."""
+
+        def tokenized() -> dict[str, int]:
+            tokenizer = _tokenizer(self._folder)
+            return {"tokens": sum(len(tokenizer.encode(text).ids) for text in texts)}
+
+        untrusted.read(
+            "The checkpoint's tokenizer.json", tokenized, help=_COMES, seconds=_TOKENIZER_SECONDS
+        )
+
+
+def _tokenizer(folder: Path) -> Any:
+    """The tokenizer of a checkpoint. To be called within `untrusted.read`."""
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+class _Loaded:
+    """The network and the tokenizer of a student's checkpoint, asked one text at a time.
+
+    To be used within `untrusted.read`.
+    """
 
     def __init__(self, folder: Path) -> None:
         import torch
-        from tokenizers import Tokenizer
         from transformers.models.auto.modeling_auto import AutoModelForSequenceClassification
-        from transformers.models.bert import modeling_bert  # noqa: F401  # before any fork
 
         torch.set_num_threads(1)
         self._torch = torch
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = _tokenizer(folder)
         network, found = AutoModelForSequenceClassification.from_pretrained(
             folder,
             local_files_only=True,
@@ -66,7 +152,7 @@ class Reference:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(min([*limits, 512]))
 
-    def __call__(self, texts: Sequence[str]) -> Array:
+    def table(self, texts: Sequence[str]) -> Array:
         """The probability of each class: float64, shape (texts, classes)."""
         rows = []
         with self._torch.inference_mode():
@@ -98,19 +184,16 @@ def reference(server: Probe, model: str) -> Reference:
                 f"The checkpoint cannot be loaded as data: its config says {name[:40]} = {number}.",
                 help=f"At most {most} is loaded here.",
             )
+    module = str(family).replace("-", "_")
+    importlib.import_module(f"transformers.models.{module}.modeling_{module}")  # before the fork
     return _loaded(folder, answers_of.digest(folder))
 
 
 @functools.lru_cache(maxsize=2)
 def _loaded(folder: Path, digest: str) -> Reference:
-    try:
-        return Reference(folder)
-    except Exception as error:
-        raise Failure(
-            f"The checkpoint cannot be loaded as data: {type(error).__name__}.",
-            help="It is loaded with local_files_only=True, use_safetensors=True and "
-            "trust_remote_code=False. Fetch it anew.",
-        ) from None
+    network = Reference(folder)
+    network(["Is it a classifier?"])
+    return network
 
 
 def secret_texts(server: Probe, count: int, languages: Sequence[str]) -> list[str]:
@@ -187,7 +270,7 @@ def secret_batches(server: Probe, me: str, model: str) -> None:
     sizes = [*server.rng.permutation([1, 2, 3, 4, 6, 7, 9]).tolist()]
     mixed_sizes(server, model, texts, sizes, classes)
     network = reference(server, model)
-    one_call(server, model, texts, classes, alone=lambda text: network([text]))
+    one_call(server, model, texts, classes, alone=network.seconds)
 
 
 @hidden(
@@ -238,6 +321,7 @@ def true_examples(server: Probe, model: str, examples: list[dict[str, Any]]) -> 
     network = reference(server, model)
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     given = read_examples(examples)
+    network([text for one in given for text in one.texts])  # all at once: that is quicker
     tables = [network(one.texts) for one in given]
     answered = [
         ([classes[best] for best in table.argmax(1)], table.max(axis=1)) for table in tables
