@@ -76,6 +76,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
@@ -117,8 +118,12 @@ with Triton(
     with httpx.Client(timeout=60) as client, ThreadPoolExecutor(4) as pool:
         names = [p.name for p in Path(repository).iterdir() if p.name not in last]
         list(pool.map(load, ["good", *sorted(names)]))
-        for name in last:
-            load(name)
+        with server.grpc_client() as grpc:  # HTTP's address takes no such names
+            for name in last:
+                try:
+                    loaded[name] = grpc.load_model(name, client_timeout=60) or ""
+                except InferenceServerException as error:
+                    loaded[name] = str(error)
     cwd = os.listdir(server.log.parent / "cwd")
     made = [str(p) for home in ("/tmp", "/dev/shm") for p in Path(home).glob("**/planted")]
     alive = server.live()
