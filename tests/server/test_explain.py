@@ -1582,14 +1582,14 @@ CASES: dict[str, Case] = {
         "openvino-error",
         (
             'backend: "openvino"\nmax_batch_size: 8\n' + IO,
-            {"1/model.xml": '<?xml version="1.0"?><net name="a" version="11"><lay'},
+            {"1/model.xml": '<?xml version="1.0"?><net name="a" version="11"><lay></net>'},
         ),
         "1/model.xml", "openvino.Core().read_model",
-        what="OpenVINO cannot read 1/model.xml: Error parsing start element tag at offset",
+        what="OpenVINO cannot read 1/model.xml: ",
     ),
     "openvino_empty": case(
-        "openvino-error", ('backend: "openvino"\nmax_batch_size: 8\n' + IO, {"1/model.xml": ""}),
-        "1/model.xml", "openvino.Core().read_model", what="1/model.xml is empty",
+        "damaged-file", ('backend: "openvino"\nmax_batch_size: 8\n' + IO, {"1/model.xml": ""}),
+        "1/model.xml", "Copy it again", what="1/model.xml is empty",
     ),
     "openvino_option": case(
         "openvino-error", openvino_option("COMPILATION_NUM_THREADS", "1"),
@@ -1984,7 +1984,7 @@ def test_a_model_that_is_not_there(server: Triton, shelf: Shelf) -> None:
     assert (error.rule, error.todo) == ("no-such-model", "Load good.")
 
 
-MISSING = "quite_another"
+MISSING = "qqq"
 
 
 def missing(server: Triton) -> tuple[LoadError, RequestError]:

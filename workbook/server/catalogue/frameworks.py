@@ -766,12 +766,8 @@ def openvino_error(evidence: Evidence, said: Said) -> Advice:
     doing = said["doing"].strip()
     if doing == "reading model":
         file = evidence.value("default_model_filename", "model.xml")
-        path = evidence.folder / evidence.version / file
-        empty = path.is_file() and path.stat().st_size == 0
         return Advice(
-            f"{evidence.version}/{file} is empty."
-            if empty
-            else f"OpenVINO cannot read {evidence.version}/{file}: {reason}",
+            f"OpenVINO cannot read {evidence.version}/{file}: {reason}",
             f"{evidence.version}/{file}",
             "Open it with openvino.Core().read_model. Where that fails too, write it again with "
             "openvino.save_model, of a version that is not newer than the server's.",
