@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 
 
-def unpack(requirement: str, hashes: tuple[str, ...], folder: Path) -> Path:
+def unpack(
+    requirement: str, hashes: tuple[str, ...], folder: Path, target: Path | None = None
+) -> Path:
     """Download one wheel, compare its SHA-256, and unpack it; skip the test where it cannot be had.
 
         unpack("check-jsonschema==0.39.0", ("3c23…",), tmp_path)
 
     Args:
         hashes: of the wheels that are this version, e.g. one for each version of Python.
+        folder: it is there, and holds no wheel yet.
+        target: where the wheel's files go; by default into `folder`.
     """
     wanted = folder / "wanted.txt"
     wanted.write_text(requirement + "".join(f" --hash=sha256:{value}" for value in hashes) + "\n")
@@ -33,5 +37,6 @@ def unpack(requirement: str, hashes: tuple[str, ...], folder: Path) -> Path:
     if done.returncode:
         pytest.skip(f"needs a package index that has {requirement}: {done.stderr.strip()}")
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        wheel.extractall(folder)
-    return folder
+        files = [name for name in wheel.namelist() if "/include/" not in name]  # C++ headers
+        wheel.extractall(target or folder, files)
+    return target or folder

@@ -19,20 +19,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .common import paths, terminal
-from .common.errors import RequestError, ServerError, WorkbookError
+from .common.errors import RequestError, ServerError, StillLoading, WorkbookError
 from .server import (
     Server,
     Triton,
     all_models,
     connect,
     endings,
+    model_processes,
     ports,
+    restart,
     run_folders,
     which_repository,
 )
 from .server import deploy as deploy_model
 from .server import undeploy as undeploy_model
 from .server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
+from .server.model_warnings import ModelWarning
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -44,6 +47,10 @@ app = typer.Typer(
 )
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
+#: The exit status where the server answers, and some of its models are still loading.
+STILL_LOADING = 4
+#: Seconds that `serve` waits for a server that its guard is starting again.
+RESTART_PATIENCE = 300.0
 #: What Ctrl-C leaves of a command's work.
 _KEPT = {
     "serve": "The server has ended.",
@@ -75,6 +82,10 @@ def serve(
         str, typer.Option(help="Listen here. Whoever reaches the ports can load code.")
     ] = "127.0.0.1",
     cache_mib: Annotated[int, typer.Option(min=0, help="Response cache; 0: none.")] = 64,
+    strict: Annotated[
+        bool,
+        typer.Option(help="Refuse answers of Python models that do not fit the config."),
+    ] = False,
     plain: Annotated[
         bool,
         typer.Option(help="The wheel's server and the stand-ins alone: see native/README.md."),
@@ -84,15 +95,17 @@ def serve(
         typer.Option(help="Any tritonserver option, e.g. --option=--log-verbose=1"),
     ] = None,
 ) -> None:
-    """Start the laptop server and load the models."""
+    """Start the laptop server and load the models. Exit status 4, with --detach: some models are
+    still loading after five minutes; the server goes on loading them."""
     running = run_folders.current()
     home = (repository or paths.repository()).expanduser().resolve()
     if running is not None:
         if detach and Path(running.repository) == home and running.control == control:
             with running.server() as server:
+                _wait_for_restart(server)
                 _announce(server, "is running already")
-                _load_missing(server, models)
-            return
+                still = _load_missing(server, models)
+            raise typer.Exit(STILL_LOADING if still else 0)
         raise ServerError(
             f"A server of this checkout is running already, on {running.repository}.",
             where=running.url,
@@ -106,6 +119,7 @@ def serve(
         metrics=metrics_port,
         address=address,
         cache=cache_mib << 20,
+        strict=strict,
         plain=plain,
         options=option or (),
     )
@@ -113,7 +127,7 @@ def serve(
     triton.start(detach=detach, remember=True)
     try:
         _announce(triton, f"is ready after {time.monotonic() - began:.1f} s")
-        _load_missing(triton, models)
+        still = _load_missing(triton, models)
         if not detach:
             out.print("Ctrl-C stops the server.")
             triton.wait()
@@ -123,6 +137,8 @@ def serve(
     if not detach:
         triton.stop()
         raise ServerError("The server ended.", todo="Its last words are in the log.")
+    if still:
+        raise typer.Exit(STILL_LOADING)
 
 
 @app.command()
@@ -130,12 +146,15 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
     """Show the server and its models. Exit status 3: no server of this checkout runs."""
+    server = None
     try:
         server = connect()
         models = all_models.status(server)
     except ServerError as error:
         if as_json:
-            out.print_json(json.dumps({"version": 1, "running": False}))
+            progress = restart.progress(server) if server is not None else None
+            more = {} if progress is None else {"restart": dataclasses.asdict(progress)}
+            out.print_json(json.dumps({"version": 1, "running": False, **more}))
         else:
             terminal.complain(err, error)
         raise typer.Exit(3) from None
@@ -149,7 +168,14 @@ def status(
         out.print(f"  log          {escape(str(record.log))}", soft_wrap=True)
         for sentence in endings.sentences(server.log_text()):
             out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
+        if (progress := restart.progress(server)) is not None:
+            out.print(f"  [yellow]{escape(progress.models())}[/]", soft_wrap=True)
+        for sentence in model_processes.sentences(server):
+            out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
     out.print(_table(models))
+    for model in models:
+        for warning in model.warnings:
+            _say_warning(warning)
 
 
 @app.command()
@@ -199,18 +225,27 @@ def deploy(
     """Copy a model folder into the shared repository, load it, and wait until it is ready."""
     with connect() as server, out.status(f"Deploying {escape(name or folder.name)} …"):
         done = deploy_model(folder, name=name, version=version, server=server)
-    out.print(f"[green]✓[/] {escape(str(done))}")
+    out.print(f"[green]✓[/] {escape(str(dataclasses.replace(done, warnings=())))}")
+    for warning in done.warnings:
+        _say_warning(warning)
 
 
 @app.command()
 def undeploy(
     name: Annotated[str, typer.Argument(help="The model's name.")],
     version: Annotated[int | None, typer.Option(min=1, help="Only this version.")] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="End its processes: its requests get an error.")
+    ] = False,
 ) -> None:
     """Unload a model and take it out of the shared repository."""
     with connect() as server:
         undeploy_model(
-            name, version=version, server=server, told=lambda text: err.print(escape(text))
+            name,
+            version=version,
+            now=now,
+            server=server,
+            told=lambda text: err.print(escape(text)),
         )
     out.print(f"[green]✓[/] {escape(name)} is gone" + (f", version {version}." if version else "."))
 
@@ -529,6 +564,10 @@ def _announce(server: Server, how: str) -> None:
     out.print(f"  repository   {escape(shown)}", soft_wrap=True)
 
 
+def _say_warning(warning: ModelWarning) -> None:
+    out.print(f"[yellow]![/] {escape(str(warning))}", soft_wrap=True)
+
+
 def _say_line(sentence: str) -> None:
     """Say something from a thread, beside what JupyterLab prints."""
     out.print(f"[green]✓[/] {escape(sentence)}", soft_wrap=True)
@@ -538,22 +577,42 @@ def _complain_line(error: WorkbookError) -> None:
     terminal.complain(err, error)
 
 
-def _load_missing(server: Server, models: str) -> None:
-    """Load what `--models` asks for and the server lacks, in explicit mode."""
+def _wait_for_restart(server: Server) -> None:
+    """Return when a server answers that its guard is starting again.
+
+    Raises:
+        ServerError: it does not answer after RESTART_PATIENCE seconds, or has ended.
+    """
+    deadline = time.monotonic() + RESTART_PATIENCE
+    if (progress := restart.progress(server)) is not None:
+        err.print(f"[yellow]{escape(str(progress))}[/]")
+    while not server.live():
+        if run_folders.current() is None or time.monotonic() > deadline:
+            server.index()  # the error says why
+        time.sleep(0.1)
+
+
+def _load_missing(server: Server, models: str) -> bool:
+    """Load what `--models` asks for and the server lacks, in explicit mode.
+
+    Returns:
+        Whether models are still loading.
+    """
     if server.control != "explicit" or models == "none":
-        return
+        return False
     wanted = all_models.names(server.repository) if models == "all" else models.split(",")
     missing = all_models.missing(server, wanted)
     if missing:
         if len(missing) < len(wanted):
             out.print(f"Models that are not loaded yet: {escape(', '.join(missing))}.")
-        _load(server, missing)
-    else:
-        out.print("All models are ready. `workbook status` lists them.")
+        return _load(server, missing)
+    out.print("All models are ready. `workbook status` lists them.")
+    return False
 
 
-def _load(server: Server, names: Sequence[str]) -> None:
-    """Load models under a progress bar, then say which failed and why."""
+def _load(server: Server, names: Sequence[str]) -> bool:
+    """Load models under a progress bar, then say which failed and why; returns whether some are
+    still loading."""
     columns = (
         TextColumn("Loading models"),
         BarColumn(),
@@ -568,6 +627,7 @@ def _load(server: Server, names: Sequence[str]) -> None:
             progress.update(task, advance=1, description=escape(name))
 
         errors = all_models.load_all(server, names, told=told)
+    still = [name for name, error in errors.items() if isinstance(error, StillLoading)]
     if errors and not server.live():
         raise ServerError(
             "The server ended while it was loading models.",
@@ -575,9 +635,14 @@ def _load(server: Server, names: Sequence[str]) -> None:
             todo="Run the same command again. If it ends again, its log says why.",
         )
     for error in errors.values():
-        terminal.complain(err, error)
+        if isinstance(error, StillLoading):
+            err.print(f"[yellow]{escape(f'{error.what} {error.todo}')}[/]")
+        else:
+            terminal.complain(err, error)
     ready = len(names) - len(errors)
-    out.print(f"{ready} of {len(names)} models are ready. `workbook status` lists them.")
+    loading = f"; still loading: {escape(', '.join(still))}" if still else ""
+    out.print(f"{ready} of {len(names)} models are ready{loading}. `workbook status` lists them.")
+    return bool(still)
 
 
 def _table(models: Sequence[all_models.ModelStatus]) -> Table:
@@ -597,7 +662,8 @@ def _status_json(
     server: Server, record: run_folders.Record | None, models: Sequence[all_models.ModelStatus]
 ) -> dict[str, Any]:
     repository = which_repository.repository(server)
-
+    progress = restart.progress(server) if record else None
+    older = model_processes.older(server, server.index()) if record else []
     return {
         "version": 1,
         "running": True,
@@ -614,6 +680,8 @@ def _status_json(
         "control": server.control,
         "log": str(record.log) if record else None,
         "ended": endings.sentences(server.log_text()) if record else [],
+        "restart": None if progress is None else dataclasses.asdict(progress),
+        "older_copies": [dataclasses.asdict(process) for process in older],
         "models": [dataclasses.asdict(m) for m in models],
     }
 

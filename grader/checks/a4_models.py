@@ -69,11 +69,6 @@ def known(me: str, pth: Any) -> Known:
     found = _known(own.name(me), pth.tobytes())
     if found_at(found.logits, camera.is_eight) >= LEAST_FOUND:
         return found
-    if np.ptp(found.logits, axis=0).max() <= found.rounding.allowed:
-        raise Failure(
-            "The network of `pth` answers the same to every picture: it does not look at them.",
-            help="Begin with net = trained(me), change the first layer only, and save the network.",
-        )
     brightness = (camera.pictures - camera.black) / camera.gain
     if found_at(network.logits(brightness), camera.is_eight) >= LEAST_FOUND:
         raise Failure(
@@ -82,6 +77,11 @@ def known(me: str, pth: Any) -> Known:
             help="Fold black and gain into the first layer, and save the network after that.",
         )
     _half_folded(camera, network)
+    if np.ptp(found.logits, axis=0).max() <= found.rounding.allowed:
+        raise Failure(
+            "The network of `pth` answers the same to every picture: it does not look at them.",
+            help="Begin with net = trained(me), change the first layer only, and save the network.",
+        )
     raise Failure(
         "The network of `pth` finds hardly any eights in your camera's counts.",
         help="Is it trained(me), with your id? After a change of `me` run all cells below it "
@@ -101,7 +101,7 @@ def _half_folded(camera: facts.Camera, network: Network) -> None:
                 help="The weight becomes another one as well: see the formula in the task.",
             )
         return
-    if np.abs(weight).mean() < _TRAINED[0] / camera.gain:
+    if 0 < np.abs(weight).mean() < _TRAINED[0] / camera.gain:
         raise Failure(
             "The weight of features.0 in `pth` is divided by the gain more than once.",
             help="A cell that folds in place folds once more each time it runs: begin it with "

@@ -425,6 +425,10 @@ def _call(
             function(probe, **{name: (values or {})[name] for name in _parameters(function)})
         except Exception as error:  # any: a check that has a mistake must not end the judge
             raised = error
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of a library in Rust (PyO3)
+                raise
+            raised = RuntimeError(f"a library panicked: {error}")
     return _Outcome(raised, notes, time.monotonic() - began)
 
 

@@ -128,7 +128,8 @@ def read(
         if stated and stated != kinds[name]:
             raise Failure(
                 f"{model} answers {name} as {kinds[name]}; its config says TYPE_{stated}.",
-                help="Make the array of the type that the config states.",
+                help="Make the array of the type that the config states, with "
+                f"array.astype({_numpy_name(stated)}). `workbook status` names the line.",
             )
         try:
             value = result.as_numpy(name)
@@ -145,3 +146,10 @@ def read(
             )
         found[name] = value
     return found
+
+
+def _numpy_name(kind: str) -> str:
+    """How code names numpy's type for a tensor's: `np.float32`."""
+    from tritonclient.utils import triton_to_np_dtype
+
+    return f"np.{np.dtype(triton_to_np_dtype(kind)).type.__name__}"

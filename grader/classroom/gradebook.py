@@ -337,7 +337,7 @@ def name_students(classroom: Classroom) -> None:
 def _without_tags(text: str) -> str:
     """A name in which a browser finds no tag. Students choose their names in Moodle and Canvas
     themselves, and formgrader puts them into its pages without escaping them."""
-    return text.translate(str.maketrans({"<": "(", ">": ")"}))
+    return text.translate({ord("<"): "(", ord(">"): ")"})
 
 
 def _read_only(classroom: Classroom) -> sqlite3.Connection:

@@ -102,7 +102,7 @@ claim(
 #
 # Now ten digits, with 1,437 rows to train and 360 to test: three libraries, and four of FIL's five formats. FIL completes nothing in a config, so each one needs input, output and `max_batch_size`.
 #
-# `predict_proba` asks for one probability per class, `cpu_nthread` is the number of threads. `save_xgboost` writes JSON that older containers read, too.
+# `predict_proba` asks for one probability per class, `cpu_nthread` the threads. `save_xgboost` writes files that FIL reads [before 26.01](14__images.ipynb#Your-release-has), too.
 
 # %%
 digits = zoo.data.digit_rows()
@@ -120,7 +120,7 @@ home = {
     for kind in libraries
 }
 save_xgboost(boosted, home["xgboost_json"] / "xgboost.json")
-boosted.save_model(home["xgboost_ubj"] / "xgboost.ubj")
+save_xgboost(boosted, home["xgboost_ubj"] / "xgboost.ubj")
 light.booster_.save_model(home["lightgbm"] / "model.txt")
 treelite.sklearn.import_model(forest).serialize(home["treelite_checkpoint"] / "checkpoint.tl")
 

@@ -77,8 +77,10 @@ dict(enumerate(cancer.labels))
 # %% [markdown]
 # Train an `xgboost.XGBClassifier` with this recipe on `cancer.x_train` and `cancer.y_train`. Keep
 # its `predict_proba` for `cancer.x_test` as `library`. Save the model with `save_xgboost(model,
-# path)` to `models/forest/1/xgboost.json`: it writes JSON, in a form that older containers can
-# read as well. (XGBoost has dropped its older binary format, `model_type: xgboost`.)
+# path)` to `models/forest/1/xgboost.json`. It writes the same JSON as XGBoost's own `save_model`,
+# without two things that XGBoost adds since 3.1 and that FIL in containers before 26.01 refuses:
+# an empty section `cats`, and `base_score` as a list. (XGBoost has dropped its older binary format,
+# `model_type: xgboost`.)
 
 # %% kind="solution" id="a2.train"
 ### BEGIN SOLUTION

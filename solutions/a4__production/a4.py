@@ -160,6 +160,7 @@ def export(network, path, **options):
             todo="Write ({0: …},), with the comma: without it the brackets make no tuple.",
         )
     example = (torch.zeros(2, 1, 8, 8),)
+    options = {"opset_version": 20, **options}  # the container's ONNX Runtime reads up to 21
     model = torch.onnx.export(network.eval(), example, verbose=False, **options).model_proto
     graph = model.graph
     # The exporter's notes would be a quarter of the file, and nobody here reads them.

@@ -338,7 +338,7 @@ def test_an_output_with_too_few_rows_reaches_the_first_requests_only(served: Tri
     failed = [str(a) for a in answers if isinstance(a, Exception)]
     assert len(failed) == 3
     assert any(
-        "failed to split the output tensor 'y' in responses: expected batch size of atleast 4 in "
+        "failed to split the output tensor 'y' in responses: expected batch size of at least 4 in "
         "model output, got 3" in words
         for words in failed
     )

@@ -33,6 +33,7 @@ from tritonclient.utils import InferenceServerException
 from workbook.backends.fil.treeshap import NotExplainable, TreeShap
 from workbook.common.errors import LoadError
 from workbook.server import Triton
+from workbook.zoo.forests import save_xgboost
 
 Array = npt.NDArray[Any]
 WriteModel = Callable[..., Path]
@@ -633,6 +634,27 @@ def test_other_files_of_the_same_model(
     forest = forests["xgb"]
     got = ask(served, name, forest.rows)
     np.testing.assert_allclose(got, library_says(forest), rtol=0, atol=forest.tolerance)
+
+
+def test_a_file_that_older_containers_refuse_is_served_with_a_warning(
+    server: Triton, write_model: WriteModel, forests: dict[str, Forest], tmp_path: Path
+) -> None:
+    """Treelite before 4.6, which containers before 26.01 have, reads neither of the two."""
+    model = xgb.XGBClassifier(n_estimators=2).fit(FULL, MALIGNANT)
+    for ending in ("json", "ubj"):
+        model.save_model(tmp_path / f"xgboost.{ending}")
+        save_xgboost(model, tmp_path / f"older.{ending}")
+        for name in ("xgboost", "older"):
+            content = (tmp_path / f"{name}.{ending}").read_bytes()
+            kind = dataclasses.replace(forests["xgb"], kind=f"xgboost_{ending}")
+            write_model(f"{name}_{ending}", config(kind, out=[1]), {f"1/xgboost.{ending}": content})
+            start = len(server.log_text())
+            server.load(f"{name}_{ending}")
+            warned = (
+                f"xgboost.{ending}: FIL in containers before 26.01 cannot read this file. XGBoost "
+                "writes a section cats and base_score as a list since 3.1."
+            ) in server.log_text()[start:]
+            assert warned == (name == "xgboost")
 
 
 def test_the_old_binary_format_is_still_served(served: Triton) -> None:

@@ -79,6 +79,11 @@ VECTOR = graph(  # one value a row, as the labels of a classifier
     [("y", FLOAT, ["n"])],
     {"axis": np.array([1])},
 )
+SCALED = graph(
+    [helper.make_node("Mul", ["x", "t"], ["y"])],
+    [("x", FLOAT, ["n", 2]), ("t", FLOAT, [])],
+    [("y", FLOAT, ["n", 2])],
+)
 SCALAR = graph([helper.make_node("Add", ["x", "x"], ["y"])], [("x", FLOAT, [])], [("y", FLOAT, [])])
 LOOKUP = graph(  # fails for an index that is not in its table
     [helper.make_node("Gather", ["table", "i"], ["y"])],
@@ -221,6 +226,18 @@ CASES: dict[str, Case] = {
         VECTOR, f"{BATCH} {X} {ONE}" + io("output", "y", "FP32", "[1]", "reshape { shape: [] }")
     ),
     "scalar": Case(SCALAR, f"{ONES['x']} {ONES['y']} {ONE}"),
+    "scaled": Case(
+        SCALED,
+        f"{BATCH} {GATHERED} {ONE}"
+        + io("input", "x", "FP32", "[2]")
+        + io("input", "t", "FP32", "[1]")
+        + io("output", "y", "FP32", "[2]"),
+    ),
+    "scalar_batch": Case(SCALAR, f"{BATCH} {ONES['x']} {ONES['y']} {ONE}"),
+    "scalar_text": Case(
+        identity(STRING, []),
+        f"{BATCH} " + io("input", "x", "STRING", "[1]") + io("output", "y", "STRING", "[1]"),
+    ),
     "lookup": Case(
         LOOKUP,
         f"{BATCH} {GATHERED} {ONE}"
@@ -465,6 +482,7 @@ def server(place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tri
 
 #: Models of which some requests need another look, so that their own process answers.
 APART = {
+    *("scaled", "scalar_batch", "scalar_text"),
     *("strings", "optional", "scalar", "lonely", "ragged", "stateful"),
     *("parallel", "shrinking", "shrunk_twice"),  # for a setting that is not handed over
 }
@@ -634,7 +652,7 @@ def test_requests_of_different_shapes_wait_for_the_same_run(served: Triton) -> N
 def test_an_output_with_too_few_rows_fails_those_that_get_none(served: Triton) -> None:
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     np.testing.assert_array_equal(infer(served, "short", {"x": x[:1]}).as_numpy("y"), x[:1])
-    words = "failed to split the output tensor 'y' in responses: expected batch size of atleast 2"
+    words = "failed to split the output tensor 'y' in responses: expected batch size of at least 2"
     with pytest.raises(InferenceServerException, match=words):
         infer(served, "short", {"x": x})
     count = Counts(served, "short")
@@ -673,6 +691,23 @@ def test_reshapes_and_scalars(served: Triton) -> None:
         assert answer.shape == (3, 1)
     for model in ("scalar", "lonely"):
         assert infer(served, model, {"x": np.float32([21])}).as_numpy("y").tolist() == [42.0]
+
+
+def test_a_scalar_of_a_batch_is_its_first_element(served: Triton) -> None:
+    """As upstream: the tensor without dimensions begins where the batch begins."""
+    x, t = np.ones((2, 2), np.float32), np.array([[3], [5]], np.float32)
+    assert infer(served, "scaled", {"x": x, "t": t}).as_numpy("y").tolist() == [[3, 3], [3, 3]]
+    requests = [{"x": x[:1], "t": t[:1]}, {"x": x[:1], "t": t[1:]}]
+    count = Counts(served, "scaled")
+    answers = [a.as_numpy("y").tolist() for a in infer_together(served, "scaled", requests)]
+    assert count.since(2) == (2, 1)
+    assert answers[0] == answers[1]  # of one execution, whose first element is 3 or 5
+    assert infer(served, "scalar_batch", {"x": t[:1]}).as_numpy("y").tolist() == [6]
+    with pytest.raises(InferenceServerException, match="batch size of at least 2 in model output"):
+        infer(served, "scalar_batch", {"x": t})
+    words = np.array([["a"], ["b"]], np.object_)
+    answer = infer(served, "scalar_text", {"x": words}).as_numpy("y")
+    assert answer.tolist() == [[b"a"], [b"b"]]  # text keeps its shape, as upstream
 
 
 def test_an_optional_input_may_be_left_out(served: Triton) -> None:

@@ -44,6 +44,15 @@ def doubled(shape: list[int]) -> ov.Model:
     return ov.Model([opset13.result(y)], [x], "doubled")
 
 
+def positions() -> ov.Model:
+    """Where x is not 0: two rows, and at most as many columns as x has numbers."""
+    x = opset13.parameter([1, 8], ov.Type.f32, name="x")
+    x.output(0).tensor.set_names({"x"})
+    y = opset13.non_zero(x, "i64")
+    y.output(0).tensor.set_names({"y"})
+    return ov.Model([opset13.result(y)], [x], "positions")
+
+
 def lookup() -> ov.Model:
     """One row of a table for each index; it has no batch dimension of its own."""
     i = opset13.parameter([-1], ov.Type.i64, name="i")
@@ -67,6 +76,12 @@ def option(key: str, value: str) -> str:
     return f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }} '
 
 
+# A model with a variable dimension; its config without tensors is completed with -1 throughout.
+NOT_COMPLETED = (
+    "model '{}', tensor '{}': the model expects 2 dimensions (shape [{}]) but the model "
+    "configuration specifies 2 dimensions (shape [{}])"
+)
+X4 = io("input", "x", "FP32", "[-1, 4]")
 X, Y = io("input", "x", "FP32", "[4]"), io("output", "y", "FP32", "[3]")
 WHOLE = io("input", "x", "FP32", "[-1, 4]") + io("output", "y", "FP32", "[-1, 3]")
 PADDED = option("ENABLE_BATCH_PADDING", "Yes")
@@ -103,11 +118,22 @@ CASES: dict[str, Case] = {
     "pairs": Case(
         lookup, f"{ONE}" + io("input", "i", "INT64", "[-1]") + io("output", "y", "INT64", "[2, 2]")
     ),
+    "between": Case(
+        positions,
+        ONE + io("input", "x", "FP32", "[1, 8]") + io("output", "y", "INT64", "[2, 4]"),
+    ),
     # missing
-    "nothing": Case(dense, ""),
     "fixed": Case(lambda: dense(2), ONE),
-    "layout": Case(lambda: dense(layout=True), ONE),
-    "only_batch": Case(dense, BATCH),
+    "layout": Case(lambda: dense(2, layout=True), ONE),
+    "only_batch": Case(lambda: dense(2), BATCH),
+    "only_inputs": Case(dense, f"{BATCH} {Y}"),
+    "nothing": Case(dense, "", NOT_COMPLETED.format("nothing", "x", "-1,4", "-1,-1")),
+    "no_output": Case(
+        dense, f"{ONE} {X4}", NOT_COMPLETED.format("no_output", "y", "-1,3", "-1,-1")
+    ),
+    "free_layout": Case(
+        lambda: dense(layout=True), ONE, "tensor 'y': the model expects 2 dimensions (shape [4,3])"
+    ),
     # settings
     "set": Case(
         dense,
@@ -160,6 +186,16 @@ CASES: dict[str, Case] = {
         f"{ONE}" + io("input", "x", "FP32", "[-1, 4]") + io("output", "y", "FP32", "[2, 4]"),
         "tensor 'x': the model expects 2 dimensions (shape [2,4]) but the model configuration "
         "specifies 2 dimensions (shape [-1,4])",
+    ),
+    "bounded": Case(
+        positions,
+        ONE + io("input", "x", "FP32", "[1, 8]") + io("output", "y", "INT64", "[2, 8]"),
+        "(shape [2,8]); dimension 1 has the bounds 0..8",
+    ),
+    "bounded_open": Case(
+        positions,
+        ONE + io("input", "x", "FP32", "[1, 8]") + io("output", "y", "INT64", "[2, -1]"),
+        "(shape [2,-1]); dimension 1 has the bounds 0..8",
     ),
     "output_dims": Case(
         dense,
@@ -238,7 +274,7 @@ def onnx_file(folder: Path) -> None:
     (folder / "1").mkdir(parents=True)
     onnx.save(model, folder / "1" / "model.onnx")
     (folder / "config.pbtxt").write_text(
-        f'backend: "openvino" {ONE} default_model_filename: "model.onnx"'
+        f'backend: "openvino" {ONE} default_model_filename: "model.onnx" {WHOLE}'
     )
 
 
@@ -279,11 +315,10 @@ def test_a_wrong_config_is_refused_in_upstreams_words(
 @pytest.mark.parametrize(
     ("model", "size", "x", "y", "batcher"),
     [
-        ("nothing", 0, [-1, 4], [-1, 3], False),
-        ("from_onnx", 0, [-1, 4], [-1, 3], False),
         ("fixed", 0, [2, 4], [2, 3], False),
         ("layout", 4, [4], [3], True),
         ("only_batch", 8, [4], [3], False),
+        ("only_inputs", 8, [-1], [3], False),
     ],
 )
 def test_a_missing_config_is_completed(
@@ -297,7 +332,23 @@ def test_a_missing_config_is_completed(
     assert config["default_model_filename"] in ("model.xml", "model.onnx")
 
 
-@pytest.mark.parametrize("model", ["any_rows", "nothing", "named", "from_onnx"])
+def test_a_dimension_with_bounds_is_served_with_a_number_between_them(served: Triton) -> None:
+    x = np.array([[0, 1, 1, 0, 1, 1, 1, 1]], np.float32)
+    answer = infer(served, "between", {"x": x}).as_numpy("y")
+    assert answer.tolist() == [[0] * 6, [1, 2, 4, 5, 6, 7]]  # upstream sends what the model gives
+
+
+@pytest.mark.parametrize("model", REFUSED)
+def test_a_refusal_has_the_real_backends_form(refusals: dict[str, str], model: str) -> None:
+    """The code and the sentence: no name of a Python class, and no places in Python files."""
+    code, _, words = refusals[model].partition("UNAVAILABLE state: ")[2].partition(": ")
+    assert code in ("Invalid argument", "Unavailable", "Internal")
+    assert "BadModel" not in words
+    assert "BrokenModel" not in words
+    assert "At:" not in words
+
+
+@pytest.mark.parametrize("model", ["any_rows", "named", "from_onnx"])
 def test_answers_are_those_of_openvino_in_process(served: Triton, model: str) -> None:
     x = numbers(5)
     np.testing.assert_allclose(infer(served, model, {"x": x}).as_numpy("y"), reference(x), **CLOSE)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from backend_cases import Case, deployed, infer, io, parameters, together
 from loading import counted
+from tritonclient.utils import InferenceServerException
 
 from workbook.common.errors import LoadError
 from workbook.server import Triton
@@ -62,6 +63,23 @@ class Scalar(torch.nn.Module):
         return x.sum()
 
 
+class Views(torch.nn.Module):
+    """Tensors whose memory does not hold their values in order: a negated and a transposed one."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.fft.fft(x).conj().imag, x.t()
+
+
+class Complex(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.fft(x).conj()
+
+
+class Sparse(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to_sparse()
+
+
 class TakesNumber(torch.nn.Module):
     def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
         return x * n
@@ -109,6 +127,16 @@ class Net(torch.nn.Module):
 """
 
 
+TURNED = """
+import torch
+
+
+class Turned(torch.nn.Module):
+    def forward(self, x):
+        return x.t()
+"""
+
+
 X, Y = "x FP32 4", "y FP32 3"
 SP = "s FP32 2; p FP32 2"
 BATCH = "max_batch_size: 8\n"
@@ -126,6 +154,7 @@ SERVED: dict[str, tuple[type[torch.nn.Module], str]] = {
         io("right FP32 2; left FP32 2", "d FP32 2") + "instance_group [{ kind: KIND_MODEL }]\n",
     ),
     "text": (Shout, BATCH + io("words STRING 1 r", "loud STRING 1 r")),
+    "views": (Views, io("x FP32 -1,4", "n FP32 -1,4; t FP32 4,-1")),
     "unbatched": (
         Linear,
         io("x FP32 -1,4", "y FP32 -1,3")
@@ -229,6 +258,13 @@ BAD_OUTPUTS: dict[str, tuple[type[torch.nn.Module], str, str]] = {
         "The output z__1 in the model configuration refers to an output index which doesn't "
         "exist. This model has 1 outputs",
     ),
+    "text_wanted": (
+        Linear,
+        "y STRING 1",
+        "configuration expects datatype TYPE_BYTES for output 'y', model provides TYPE_FP32",
+    ),
+    "complex": (Complex, Y, "model provides TYPE_<invalid>"),
+    "sparse": (Sparse, Y, "output tensor 'y' is not found"),
     "scalar": (Scalar, Y, "output 'y' is a scalar which is not supported."),
     "gives_dict": (GivesDict, Y, "should not be a List / Dictionary of Tensors or a Scalar"),
     "gives_list": (GivesList, Y, "must be of type Tensor or List[str], received List[Tensor]"),
@@ -297,6 +333,8 @@ def loads(server: Triton, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     cases["weights_only"] = Case('backend: "pytorch"\n' + io(X, Y), {"1/model.pt": weights})
     cases["compiled"] = Case(RUNTIME + compiled, {"1/model.py": NET, "1/model.pt": weights})
     without = RUNTIME.replace('runtime: "model.py"', "")
+    turned = 'backend: "pytorch"\nruntime: "model.py"\n' + io("x FP32 2,4", "t FP32 4,2")
+    cases["compiled_view"] = Case(turned, {"1/model.py": TURNED})
     cases["no_runtime"] = Case(without, {"1/model.py": NET})
     cases |= {
         name: Case(RUNTIME + more, {"1/model.py": source})
@@ -339,6 +377,14 @@ def test_tensors_are_found_by_argument_then_index_then_order(
         outputs, script(SumAndProduct)(*map(torch.from_numpy, (A, B))), strict=True
     ):
         np.testing.assert_array_equal(got[name], want.numpy())
+
+
+def test_views_are_sent_with_their_values(server: Triton, loads: dict[str, str]) -> None:
+    assert loads["views"] == ""
+    x = np.array([[1, 2, 3, 4], [1, 0, 0, 5]], np.float32)
+    got = infer(server, "views", {"x": x})
+    np.testing.assert_allclose(got["n"], -np.fft.fft(x).imag, atol=1e-5)
+    np.testing.assert_array_equal(got["t"], x.T)
 
 
 def test_a_dict_is_filled_by_name(server: Triton, loads: dict[str, str]) -> None:
@@ -483,6 +529,14 @@ def test_a_compiled_module_answers_as_in_process(server: Triton, loads: dict[str
         np.testing.assert_allclose(got["s"], x[:rows].sum(1, keepdims=True), rtol=1e-5, atol=1e-6)
     line = "torch.compile model.py, 2 intra-op and 3 inter-op threads, options {'dynamic': True}"
     assert line in server.log_text()
+
+
+def test_a_compiled_module_must_give_tensors_in_order(
+    server: Triton, loads: dict[str, str]
+) -> None:
+    assert loads["compiled_view"] == ""
+    with pytest.raises(InferenceServerException, match="DLPack tensor is not contiguous"):
+        infer(server, "compiled_view", {"x": ones(2, 4)})
 
 
 @pytest.mark.parametrize("model", NOT_COMPILED)

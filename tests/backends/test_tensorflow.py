@@ -65,6 +65,7 @@ SERVED: dict[str, str] = {
         TF_USE_PER_SESSION_THREADS="on",
         MAX_SESSION_SHARE_COUNT="2",
     ),
+    "factor": SAVED + ONE + io("factor FP32 1; x FP32 -1,4", "y FP32 -1,4") + signature("scaled"),
     "gpu_accelerator": SAVED + ONE + accelerator("gpu"),
 }
 
@@ -118,17 +119,29 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "scalar": (
         SAVED + signature("scalar"),
-        "the rank of model tensor 'total' is 0 and dimensions are not defined",
+        "Invalid argument: Unable to autofill for 'scalar': the rank of model tensor 'total' is 0 "
+        "which is not supported",
+    ),
+    "scalar_input": (
+        SAVED + signature("scaled"),
+        "Invalid argument: Unable to autofill for 'scalar_input': the rank of model tensor "
+        "'factor' is 0 and dimensions are not defined",
+    ),
+    "other_signature": (
+        SAVED + BATCH + io(X, "sum FP32 1"),
+        "unexpected inference output 'sum', allowed outputs are: total, y ('sum' is in the "
+        "signature 'free')",
     ),
     "bfloat": (
         SAVED + signature("bfloat"),
         "unable to auto-complete model configuration for 'bfloat', failed to load model: unable "
         "to process input 'x' for 'bfloat', unsupported datatype 'DT_BFLOAT16'",
     ),
-    # Upstream takes another signature; by name the first is bfloat.
     "unknown_signature": (
         SAVED + signature("missing"),
-        "unable to process input 'x' for 'unknown_signature', unsupported datatype",
+        "Internal: unable to auto-complete model configuration for 'unknown_signature', failed to "
+        "load model: unable to load model 'unknown_signature', expected 'missing' signature; the "
+        "file has bfloat, fixed, free, rows, scalar, scaled, sequence, serving_default, text",
     ),
     "no_tag": (
         SAVED + parameters(TF_GRAPH_TAG="nope"),
@@ -232,6 +245,15 @@ def save_models(folder: Path) -> dict[str, Any]:
         def scalar(self, x: Any) -> Any:
             return {"total": tf.reduce_sum(x)}
 
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([], tf.float32, "factor"),
+                tf.TensorSpec([None, 4], tf.float32, "x"),
+            ]
+        )
+        def scaled(self, factor: Any, x: Any) -> Any:
+            return {"y": x * factor}
+
         @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.bfloat16, "x")])
         def bfloat(self, x: Any) -> Any:
             return {"y": x}
@@ -246,7 +268,7 @@ def save_models(folder: Path) -> dict[str, Any]:
             return {"y": x + 100 * START}
 
     many = Many()
-    names = ("free", "rows", "text", "fixed", "scalar", "bfloat", "sequence")
+    names = ("free", "rows", "text", "fixed", "scalar", "scaled", "bfloat", "sequence")
     functions = {"serving_default": many.default, **{name: getattr(many, name) for name in names}}
     tf.saved_model.save(many, str(folder / "many"), signatures=functions)
 
@@ -255,6 +277,12 @@ def save_models(folder: Path) -> dict[str, Any]:
     proto = SavedModel.FromString((folder / "many" / "saved_model.pb").read_bytes())
     proto.meta_graphs[0].meta_info_def.tags[:] = ["other"]
     (folder / "other_tag.pb").write_bytes(proto.SerializeToString())
+
+    given = proto.meta_graphs[0].signature_def
+    for name in set(given) - {"free", "rows"}:
+        del given[name]
+    proto.meta_graphs[0].meta_info_def.tags[:] = ["serve"]
+    (folder / "no_default.pb").write_bytes(proto.SerializeToString())
 
     v1 = tf.compat.v1
     with v1.Graph().as_default() as graph:
@@ -299,6 +327,8 @@ def loads(server: Triton, folder: Path, functions: dict[str, Any]) -> dict[str, 
     cases |= {name: Case(config + ONE, graph) for name, (config, _) in GRAPHS_REFUSED.items()}
     other = {**saved, pb: (folder / "other_tag.pb").read_bytes()}
     cases["other_tag"] = Case(SERVED["other_tag"], other)
+    no_default = {**saved, pb: (folder / "no_default.pb").read_bytes()}
+    cases["no_default"] = Case(SAVED + ONE, no_default)
     cases["no_file"] = Case(SAVED + ONE + io(X, Y), {"1/README": "a version needs a folder"})
     cases["corrupt"] = Case(SAVED + ONE, {**saved, pb: b"no protobuf"})
     weights = "1/model.savedmodel/variables/variables.index"
@@ -379,6 +409,23 @@ def test_tags_and_signatures_are_chosen(server: Triton, loads: dict[str, str]) -
     assert dims(server.config("other_tag")["input"]) == {"x": ("FP32", [4])}
     assert loads["fixed"] == ""
     assert dims(server.config("fixed")["input"]) == {"x": ("FP32", [2, 4])}
+
+
+def test_without_a_default_another_signature_is_served_and_logged(
+    server: Triton, loads: dict[str, str]
+) -> None:
+    assert loads["no_default"] == ""
+    assert dims(server.config("no_default")["input"]) == {"pixels": ("FP32", [-1])}
+    log = server.log_text()
+    assert "unable to find serving signature 'serving_default'" in log
+    assert "using signature 'free'" in log
+
+
+def test_a_scalar_input_takes_one_number(server: Triton, loads: dict[str, str]) -> None:
+    assert loads["factor"] == ""
+    x = normal(3, 4)
+    got = infer(server, "factor", {"factor": np.float32([2]), "x": x})
+    np.testing.assert_array_equal(got["y"], 2 * x)
 
 
 def test_a_sequence_gets_its_controls(server: Triton, loads: dict[str, str]) -> None:

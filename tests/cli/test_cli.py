@@ -24,7 +24,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.server.compiled import share
+from tests.server.compiled import needs_compiler, share
 from workbook.server import Server, all_models
 
 MODEL = """
@@ -48,13 +48,22 @@ input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
+#: What the config of a sloppy model says, and a warm-up, which its load answers.
+SLOPPY = '"y" data_type: TYPE_FP64'
+WARMUP = """
+model_warmup [ { name: "once" batch_size: 1
+  inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 2 ] zero_data: true } } } ]
+"""
 WORKBOOK = """
+import os
 import sys
 from workbook.server import connection
 connection.DEFAULT_HTTP = int(sys.argv.pop(1))
 connection.DEFAULT_GRPC = connection.DEFAULT_HTTP + 1
 connection.DEFAULT_METRICS = connection.DEFAULT_HTTP + 2
 from workbook.cli import main
+from workbook.server import all_models
+all_models.LOAD_TIMEOUT = float(os.environ.get("TEST_LOAD_TIMEOUT", 300))
 main()
 """
 FREE_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
@@ -173,6 +182,7 @@ def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
         "backend": "python",
         "stand_in": False,
         "reason": "",
+        "warnings": [],
     }
 
     again = run("serve", "--detach", *FREE_PORTS)
@@ -189,6 +199,21 @@ def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
     gone = run("undeploy", "mine")
     assert gone.returncode == 1
     assert "to do:" in gone.stderr
+
+    sloppy = make_model(
+        home / "sloppy", CONFIG.replace('"y" data_type: TYPE_FP32', SLOPPY) + WARMUP
+    )
+    where = '1/model.py, line 8: return [pb_utils.InferenceResponse([pb_utils.Tensor("y", x * 2)])'
+    for words in (["deploy", str(sloppy)], ["status"]):
+        shown = run(*words).stdout
+        assert '! sloppy: The output "y" is float32, and the config says TYPE_FP64.' in shown
+        assert f"where: {where}" in shown
+        assert "to do: Write array.astype(np.float64) there" in shown
+    models = {m["name"]: m for m in json.loads(run("status", "--json").stdout)["models"]}
+    (warning,) = models["sloppy"]["warnings"]
+    assert warning["where"].startswith(where)
+    assert models["double"]["warnings"] == []
+    assert run("undeploy", "sloppy").returncode == 0
 
     (source / "config.pbtxt").write_text(CONFIG + "\nmax_batchsize: 4\n")
     refused = run("deploy", str(source))
@@ -375,6 +400,76 @@ def test_a_server_that_is_killed_while_loading_is_one_error(
     assert output.count("✗") == 1
     assert not list((home / ".workbook" / "run").iterdir())
     assert run("serve", "--detach", "--models", "double", *FREE_PORTS).returncode == 0
+
+
+def test_serve_says_that_a_model_is_still_loading(run: Run, home: Path) -> None:
+    make_slow_models(home, 1)
+    served = run("serve", "--detach", *FREE_PORTS, TEST_LOAD_TIMEOUT="2")
+    assert served.returncode == 4
+    assert "slow0 is still loading after 2 s. The server goes on loading it." in served.stderr
+    assert "✗" not in served.stderr
+    assert "1 of 2 models are ready; still loading: slow0." in served.stdout
+    wait_for(lambda: "All models are ready" in run("serve", "--detach").stdout)
+
+
+@needs_compiler
+def test_while_the_server_is_started_again_every_command_says_so(
+    run: Run, start: Start, home: Path
+) -> None:
+    """In control mode none, whose server answers when all models are loaded."""
+    gate = home / "gate"
+    waits = f"while os.path.exists({str(gate)!r}): time.sleep(0.1)"
+    model = make_model(home / "model_repository" / "slow") / "1" / "model.py"
+    initialize = f"    def initialize(self, args):\n        import os, time\n        {waits}\n\n"
+    model.write_text(MODEL.replace("    def execute", initialize + "    def execute"))
+    serve = ("serve", "--detach", "--control", "none", *FREE_PORTS)
+    assert run(*serve).returncode == 0
+    gate.touch()
+    pid = json.loads(run("status", "--json").stdout)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    words = "is being started again: 1 of 2 models are loaded."
+    wait_for(lambda: words in run("status").stderr)
+    source = str(make_model(home / "mine"))
+    for command in (("status",), ("deploy", source), ("undeploy", "double")):
+        answer = run(*command)
+        assert answer.returncode == (3 if command == ("status",) else 1)
+        assert "The server has ended (signal 9 (SIGKILL), at " in answer.stderr
+        assert words in answer.stderr
+        assert "serve --detach" not in answer.stderr
+    state = json.loads(run("status", "--json").stdout)
+    assert not state["running"]
+    assert (state["restart"]["loaded"], state["restart"]["waiting"]) == (1, ["slow"])
+    with start(*serve) as again:
+        assert again.stdout is not None
+        assert words in again.stdout.readline()  # it waits
+        gate.unlink()
+        output, _ = again.communicate(timeout=60)
+    assert again.returncode == 0, output
+    assert "is running already" in output
+    state = json.loads(run("status", "--json").stdout)
+    assert state["running"]
+    assert state["restart"] is None
+    assert state["ended"][0].startswith("The server has ended (signal 9 (SIGKILL), at ")
+
+
+@needs_compiler
+def test_undeploy_now(run: Run, home: Path) -> None:
+    model = home / "model_repository" / "double" / "1" / "model.py"
+    model.write_text(MODEL.replace("inputs =", "\n        while True: pass\n        inputs ="))
+    run("serve", "--detach", *FREE_PORTS)
+    state = json.loads(run("status", "--json").stdout)
+    body = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}
+    with Server(state["url"]) as server, ThreadPoolExecutor() as clients:
+        asked = clients.submit(server.request, "POST", "/v2/models/double/infer", json=body)
+        time.sleep(1)
+        server.begin_unload("double")
+        (process,) = json.loads(run("status", "--json").stdout)["older_copies"]
+        assert f"double is unloading: process {process['pid']}." in run("status").stdout
+        ended = run("undeploy", "double", "--now")
+        assert ended.returncode == 0, ended.stderr
+        assert f"Ended the processes of double: {process['pid']}." in ended.stderr
+        assert asked.exception(timeout=60) is not None
+    assert not (home / "model_repository" / "double").exists()
 
 
 def test_ctrl_c_while_deploying_changes_nothing(run: Run, start: Start, home: Path) -> None:

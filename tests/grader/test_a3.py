@@ -208,9 +208,9 @@ def test_rows_that_a_shorter_network_reads_otherwise(me: str) -> None:
             "ends with an exception: MemoryError.",
         ),
         (
-            'ModelMistake: The output "IDS" is int32, and the config says TYPE_INT64.\n'
+            "ModelMistake: execute returned None, so 1 request would wait for ever.\n"
             "where: 1/model.py, line 41: tensors\nto do: Write …",
-            "and the config says TYPE_INT64. Look at 1/model.py, line 41",
+            "execute returned None, so 1 request would wait for ever. Look at 1/model.py, line 41",
         ),
         ("TEXT holds an empty text", "letters refuses a text. Its message: TEXT holds an empty"),
     ],

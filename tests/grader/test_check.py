@@ -77,6 +77,27 @@ def breaks(server: Probe, value: Any) -> None:
     raise KeyError("oops")
 
 
+class PanicException(BaseException):
+    """Of this name are panics of Rust's, in libraries made with pyo3."""
+
+
+def panics(server: Probe, value: Any) -> None:
+    raise PanicException("no entry found for key")
+
+
+class OutOfTime(BaseException):
+    """As the judge raises it; it must reach the judge."""
+
+
+def test_what_ends_a_check_from_outside_passes_through() -> None:
+    def late(server: Probe, value: Any) -> None:
+        raise OutOfTime
+
+    probe: Any = None
+    with pytest.raises(OutOfTime):
+        evaluate(_check(late), lambda: probe, {"value": 1}, {})
+
+
 def explained(server: Probe, value: Any) -> None:
     raise WorkbookError("The server is gone.", todo="Start it.")
 
@@ -96,6 +117,7 @@ def explained(server: Probe, value: Any) -> None:
         ((passes, three_quarters), "partial", 0.75, True, "It works for the most part."),
         ((absent,), "not attempted", 0, False, "Nothing there."),
         ((breaks,), "error", 0, False, "KeyError"),
+        ((panics,), "error", 0, False, "a library panicked"),
         ((passes, breaks), "error", 0, True, "could not do its work"),
         ((explained,), "failed", 0, False, "The server is gone."),
     ],

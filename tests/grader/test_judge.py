@@ -228,7 +228,7 @@ def test_a_hidden_variant_decides(zz: Class) -> None:
         ("raise ValueError('mine')", "mine"),
         ("time.sleep(30)", "within 5 s"),
         ("y = np.full((1, 4), np.nan, np.float32)", "does not"),
-        ("y = y.astype(np.float64)", "is float64, and the config says TYPE_FP32"),
+        ("y = y.astype(np.float64)", "as FP64; its config says TYPE_FP32"),
         ("y = np.zeros((300_000_000 // 4, 4), np.float32)", ""),
     ],
     ids=["raises", "sleeps", "nan", "dtype", "huge"],

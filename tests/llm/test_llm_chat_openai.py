@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,6 +23,7 @@ from llm_asking import PROMPT, over_generate
 from llm_repository import put_models
 from llm_waits import cancelled, wait_until
 
+from workbook import zoo
 from workbook.common import paths
 from workbook.common.errors import RequestError, WorkbookError
 from workbook.llm import chat, tokenizer
@@ -402,6 +405,140 @@ def test_a_client_that_leaves_ends_its_answer_and_nobody_else_s(
     again = {"model": "llama_stream", "prompt": PROMPT, "temperature": 0}
     answer = httpx.post(f"{api}/completions", json=again, timeout=60).json()
     assert answer["choices"][0]["text"] == greedy(llms, PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    [
+        ("GET", "/v1/nothing", b"", 404, "GET /v1/nothing is not known here"),
+        ("GET", "/v1/chat/completions", b"", 405, "GET /v1/chat/completions is not known here"),
+        ("POST", "/v1/completions", b'{"model": 1,', 400, "the body is not JSON: "),
+        ("POST", "/v1/completions", b"\xff\xfe", 400, "body"),
+        ("POST", "/v1/completions", b"", 400, "the body: Field required"),
+        ("POST", "/v1/completions", b"[1]", 400, "the body: "),
+    ],
+)
+def test_mistakes_are_answered_in_openai_s_form(
+    api: str, method: str, path: str, body: bytes, status: int, words: str
+) -> None:
+    typed = {"Content-Type": "application/json"}
+    address = api.removesuffix("/v1") + path
+    answer = httpx.request(method, address, content=body, headers=typed)
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert words in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+#: A language model whose prompt says what goes wrong. It counts no tokens.
+FAULTY = """
+import os, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            text = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy().ravel()[0]
+            sender = request.get_response_sender()
+            if text == b"ends":
+                os._exit(3)
+            if text == b"slow":
+                time.sleep(3)
+            pieces = [b"one", b" two", b" three"]
+            if text == b"raises":
+                raise ValueError("a fault of the model")
+            if text == b"refuses":
+                failure = pb_utils.TritonError("as you wished", pb_utils.TritonError.INVALID_ARG)
+                sender.send(pb_utils.InferenceResponse([], failure), flags=1)
+                continue
+            for piece in pieces:
+                tensor = pb_utils.Tensor("text_output", np.array([piece], dtype=object))
+                sender.send(pb_utils.InferenceResponse([tensor]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+FAULTY_CONFIG = """
+backend: "python"
+input [{ name: "text_input" data_type: TYPE_STRING dims: [ 1 ] },
+       { name: "sampling_parameters" data_type: TYPE_STRING dims: [ 1 ] }]
+output [{ name: "text_output" data_type: TYPE_STRING dims: [ 1 ] }]
+model_transaction_policy { decoupled: true }
+instance_group [{ kind: KIND_CPU count: 1 }]
+max_batch_size: 1
+dynamic_batching {
+  default_queue_policy {
+    max_queue_size: 1 timeout_action: REJECT default_timeout_microseconds: 500000
+  }
+}
+"""
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[TestClient]:
+    """OpenAI's API for a server with the faulty model alone."""
+    folder = tmp_path / "faulty"
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(FAULTY_CONFIG)
+    (folder / "1" / "model.py").write_text(FAULTY)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(zoo.checkpoint("llama_tiny") / name, folder / "1" / name)
+    with Triton(tmp_path, models=["faulty"]) as server:
+        yield TestClient(app(server), raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_server_s_faults_keep_their_status(faulty: TestClient, streams: bool) -> None:
+    """A client tries again what had a 5xx. What it has asked wrongly it does not."""
+
+    def ask(prompt: str) -> tuple[int, Any]:
+        body = {"model": "faulty", "prompt": prompt, "stream": streams}
+        answer = faulty.post("/v1/completions", json=body)
+        return answer.status_code, answer.json()["error"]
+
+    status, error = ask("refuses")
+    assert (status, error["type"]) == (400, "invalid_request_error")
+    assert error["message"] == "as you wished"
+    status, error = ask("raises")
+    assert (status, error["type"]) == (500, "server_error")
+    assert "a fault of the model" in error["message"]
+    with ThreadPoolExecutor(6) as pool:  # one is executed, the queue holds one more for 0.5 s
+        answers = list(pool.map(lambda _: ask_any(faulty, "slow"), range(6)))
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert {answer.status_code for answer in refused} == {503}
+    messages = " ".join(answer.json()["error"]["message"] for answer in refused)
+    assert "Exceeds maximum queue size" in messages
+    assert "timeout expired" in messages
+    status, error = ask("ends")
+    assert (status, error["type"]) == (503, "server_error")
+
+
+def ask_any(client: TestClient, prompt: str) -> httpx.Response:
+    return client.post("/v1/completions", json={"model": "faulty", "prompt": prompt})
+
+
+def test_tokens_are_counted_once_whether_the_answer_streams_or_not(faulty: TestClient) -> None:
+    """Also those of a model that counts none itself: its tokenizer does."""
+    body = {"model": "faulty", "prompt": "Coroutines", "n": 2}
+    usage = faulty.post("/v1/completions", json=body).json()["usage"]
+    assert usage["completion_tokens"] > 0
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    more = {"stream": True, "stream_options": {"include_usage": True}}
+    lines = faulty.post("/v1/completions", json=body | more).text.splitlines()
+    pieces = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    assert pieces[-1]["usage"] == usage
+
+
+def test_fields_without_an_effect_are_taken(api: str) -> None:
+    body = {"model": "llama_hf", "prompt": PROMPT, "temperature": 0}
+    more = {"store": True, "metadata": {"a": "b"}, "service_tier": "auto", "user": "u"}
+    more |= {"parallel_tool_calls": True, "safety_identifier": "s", "prompt_cache_key": "k"}
+    more |= {"seed": None, "n": None, "logit_bias": None, "stop": None}
+    plain = httpx.post(f"{api}/completions", json=body, timeout=60).json()
+    found = httpx.post(f"{api}/completions", json=body | more, timeout=60)
+    assert found.status_code == 200, found.text
+    assert found.json()["choices"] == plain["choices"]
+    turns = {"model": "llama_hf", "messages": QUESTION, "max_tokens": 4, **more}
+    assert httpx.post(f"{api}/chat/completions", json=turns, timeout=60).status_code == 200
 
 
 def test_the_official_client(llms: Triton, api: str) -> None:

@@ -158,8 +158,7 @@ MUTANTS = (
         "answers: float64",
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1))',
         'pb_utils.Tensor("SCORE", np.take_along_axis(table, best, 1).astype(np.float64))',
-        {**WAITING, **dict.fromkeys(("a1.answers", "a1.examples", "a1.unsure"), NOTHING)},
-        stops="float64",
+        {"a1.answers": "classifier answers SCORE as FP64; its config says TYPE_FP32", **WAITING},
     ),
     predicts(
         "answers: scores without a column",

@@ -317,8 +317,8 @@ MUTANTS = (
     Mutant(
         "letters: numbers of 32 bits",
         (Edit(LETTERS, "PADDING, np.int64", "PADDING, np.int32"),),
-        {"a3.letters": 'The output "IDS" is int32', **NO_DETECT},
-        stops="int32",
+        {"a3.letters": "letters answers IDS as INT32; its config says TYPE_INT64", **NO_DETECT},
+        stops="model 'reader' expects 'INT64'",
     ),
     Mutant(
         "letters: filled up to a multiple of 0",

@@ -135,7 +135,8 @@ def test_a_folder_in_the_repository_is_loaded_in_place(server: Triton) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../out", "a/b", "..", ".", "", ".hidden", "with space", "$(id)", "a\nb", "x" * 300]
+    "name",
+    ["../out", "a/b", "..", ".", "", ".hidden", "with space", "$(id)", "a\nb", "a+b", "x" * 300],
 )
 def test_names_that_may_not_enter(server: Triton, tmp_path: Path, name: str) -> None:
     folder = write(tmp_path / "named")

@@ -20,13 +20,16 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from onnx import TensorProto, helper
 from onnx_graphs import graph
+from test_explain_files import CASES as FILE_CASES
+from test_explain_files import OTHER_SERVERS
 from tritonclient.utils import InferenceServerException
 
 from workbook import lessons
 from workbook.common.errors import LoadError, RequestError, ServerError
 from workbook.server import Triton
 from workbook.server.assemble import find
-from workbook.server.catalogue import LOADS, REQUESTS, STARTS
+from workbook.server.catalogue import LOADS, REQUESTS, STARTS, Evidence
+from workbook.server.catalogue.evidence import short
 from workbook.server.explain import (
     _first_version,
     dangerous_folder,
@@ -35,6 +38,7 @@ from workbook.server.explain import (
     start_error,
     table,
 )
+from workbook.server.pbtxt import Scalar
 from workbook.zoo.progress import published
 
 IO = """\
@@ -107,6 +111,30 @@ def dali(config: str) -> tuple[str, Files]:
 def torch_file(file: str, head: str = 'platform: "pytorch_libtorch"\n') -> tuple[str, Files]:
     """A model whose file `weights` saves: TorchScript, a state dict or an exported program."""
     return f"{head}max_batch_size: 8\n{IO}", {file: ""}
+
+
+def openvino_bounded(dims: str) -> tuple[str, Files]:
+    """A model that finds the places in x that are not 0 (see `weights`)."""
+    config = f"""backend: "openvino"
+max_batch_size: 0
+input [ {{ name: "x" data_type: TYPE_FP32 dims: [ 1, 8 ] }} ]
+output [ {{ name: "y" data_type: TYPE_INT64 dims: [ {dims} ] }} ]
+"""
+    return config, {"1/model.xml": ""}
+
+
+def openvino_option(key: str, value: str) -> tuple[str, Files]:
+    """A good model (see `weights`) with one parameter."""
+    parameter = f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}\n'
+    config = 'backend: "openvino"\nmax_batch_size: 0\n' + IO.replace("[ 4 ]", "[ -1, 4 ]")
+    return config + parameter, {"1/model.xml": ""}
+
+
+def saved_model(more: str = "", output: str = "y") -> tuple[str, Files]:
+    """A SavedModel with two signatures: x → y, and `predict`, x → z (see `weights`)."""
+    config = 'platform: "tensorflow_savedmodel"\nmax_batch_size: 8\n'
+    config += IO.replace('"y"', f'"{output}"') + more
+    return config, {"1/model.savedmodel/saved_model.pb": ""}
 
 
 IN, OUT = IO.splitlines(keepends=True)
@@ -572,6 +600,135 @@ CASES: dict[str, Case] = {
         "Take model_repository_agents out",
         log_only=True,
     ),
+    "preserve": case(
+        "preserve-ordering",
+        OK + "dynamic_batching { preserve_ordering: true\n priority_levels: 2 "
+        "default_priority_level: 1 }\n",
+        LINE.format(6, "dynamic_batching.priority_levels"),
+        "Take priority_levels and default_priority_level out",
+        log_only=True,
+    ),
+    "preserve_delay": case(
+        "preserve-ordering",
+        OK + "dynamic_batching { preserve_ordering: true\n default_queue_policy { timeout_action: "
+        "DELAY default_timeout_microseconds: 5 } }\n",
+        LINE.format(6, "dynamic_batching.default_queue_policy.timeout_action"),
+        "Write timeout_action: REJECT",
+        log_only=True,
+    ),
+    "sequence_cache": case(
+        "sequence-cache",
+        OK + "response_cache { enable: true }\nsequence_batching { }\n",
+        LINE.format(5, "response_cache"),
+        "Take response_cache out",
+        log_only=True,
+    ),
+    "slots": case(
+        "slot-utilization",
+        OK + "sequence_batching { direct { minimum_slot_utilization: 2 } }\n",
+        LINE.format(5, "sequence_batching.direct.minimum_slot_utilization"),
+        "minimum_slot_utilization: 0.5",
+        log_only=True,
+    ),
+    "control_name": case(
+        "control-without-name",
+        OK + "sequence_batching { control_input [ { control [ { kind: CONTROL_SEQUENCE_START "
+        "fp32_false_true: [ 0, 1 ] } ] } ] }\n",
+        LINE.format(5, "sequence_batching.control_input[0]"),
+        'Write name: "…"',
+        log_only=True,
+    ),
+    "control_id": case(
+        "control-values",
+        OK + 'sequence_batching { control_input [ { name: "C" control [ {\n kind: '
+        "CONTROL_SEQUENCE_CORRID fp32_false_true: [ 0, 1 ] } ] } ] }\n",
+        LINE.format(6, "sequence_batching.control_input[0].control[0].kind"),
+        "Take the pair of values out",
+        log_only=True,
+    ),
+    **{
+        f"state_{name}": case(
+            "sequence-state",
+            OK + 'sequence_batching { state [ { input_name: "i" output_name: "o" data_type: '
+            f"TYPE_FP32 dims: [ {dims} ]\n initial_state: {{ {text} }} }} ] }}\n",
+            LINE.format(6, "sequence_batching.state[0].initial_state"),
+            "the data_type and the dims of its state",
+            what=said,
+        )
+        for name, dims, text, said in (
+            ("type", 1, 'name: "s" data_type: TYPE_INT32 dims: 1 zero_data: true',
+             "does not match the state data type"),
+            ("name", 1, "data_type: TYPE_FP32 dims: 1 zero_data: true", "'name' must be set"),
+            ("dims", 1, 'name: "s" data_type: TYPE_FP32 dims: [ 1, 2 ] zero_data: true', "2 != 1"),
+            ("open", -1, 'name: "s" data_type: TYPE_FP32 dims: -1 zero_data: true',
+             "contains variable dimensions"),
+        )
+    },
+    "state_file": case(
+        "file-unreadable",
+        OK + 'sequence_batching { state [ { input_name: "i" output_name: "o" data_type: TYPE_FP32 '
+        'dims: 4\n initial_state: { name: "s" data_type: TYPE_FP32 dims: 4 data_file: "f" }'
+        " } ] }\n",
+        LINE.format(6, "sequence_batching.state[0].initial_state.data_file"),
+        "Put f there, as state_file/initial_state/f",
+    ),
+    **{
+        f"batch_{name}": case(
+            "batch-tensors", OK + text + "\n", LINE.format(5, field), todo, what=what
+        )
+        for name, text, field, what, todo in (
+            ("kind", 'batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "c" data_type: '
+             'TYPE_FP32 source_input: [ "x", "x" ] } ]', "batch_input[0].kind", "and 2 are named",
+             "with one input of the model"),
+            ("type", 'batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "c" data_type: '
+             'TYPE_INT64 source_input: "x" } ]', "batch_input[0].data_type", "of a batch_input is",
+             "TYPE_INT32 or TYPE_FP32"),
+            ("source", 'batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "c" data_type: '
+             'TYPE_FP32 source_input: "xx" } ]', "batch_input[0].source_input", 'no input "xx"',
+             'Write "x"'),
+            ("target", 'batch_output [ { target_name: "yy" kind: BATCH_SCATTER_WITH_INPUT_SHAPE '
+             'source_input: "x" } ]', "batch_output[0].target_name", 'no output "yy"', 'Write "y"'),
+            ("twice", 'batch_output [ { target_name: [ "y", "y" ] kind: '
+             'BATCH_SCATTER_WITH_INPUT_SHAPE source_input: "x" } ]',
+             "batch_output[0].target_name", "is given twice", "Name each target once"),
+        )
+    },
+    "strategy": case(
+        "batch-strategy",
+        OK + 'dynamic_batching { }\nparameters { key: "TRITON_BATCH_STRATEGY_PATH" value { '
+        'string_value: "/no/x.so" } }\n',
+        LINE.format(6, "parameters"),
+        "or take the parameter out",
+    ),
+    "shape_tensor": case(
+        "tensorrt-only", OK.replace("[ 4 ]", "[ 4 ] is_shape_tensor: true", 1),
+        LINE.format(3, "input[0].is_shape_tensor"), "Take is_shape_tensor out",
+    ),
+    "format_of_engines": case(
+        "tensorrt-only", OK.replace("[ 4 ]", "[ 4 ] is_non_linear_format_io: true", 1),
+        LINE.format(3, "input[0].is_non_linear_format_io"), "Take is_non_linear_format_io out",
+    ),
+    "profile": case(
+        "tensorrt-only", OK + 'instance_group [ { count: 1 profile: "0" } ]\n',
+        LINE.format(5, "instance_group[0].profile"), "Take profile out",
+    ),
+    "gpus_of_a_model": case(
+        "gpus-on-cpu", OK + "instance_group [ { kind: KIND_MODEL gpus: [ 0 ] } ]\n",
+        LINE.format(5, "instance_group[0].gpus"), "Take gpus out, or write kind: KIND_GPU",
+    ),
+    "reshape_zero": case(
+        "reshape-size", OK.replace("[ 4 ]", "[ 4 ] reshape { shape: [ 0 ] }", 1),
+        LINE.format(3, "input[0].reshape"), "sizes from 1 up",
+    ),
+    "reshape_open": case(
+        "reshape-size", OK.replace("[ 4 ]", "[ -1, -1 ] reshape { shape: [ -1 ] }", 1),
+        LINE.format(3, "input[0].reshape"), "one -1 in reshape for each -1 in dims",
+    ),
+    "newer_field": case(
+        "misspelt-field", OK + "model_metrics { }\n", LINE.format(5, "model_metrics"),
+        "this server does not: take it out",
+        log_only=True,
+    ),
     "version_word": case("no-version", OK, "version_word/", "Rename v1/ to 1/",
                          files={"v1/model.py": CODE}),
     "version_none": case("no-version", OK, "version_none/", "Move model.py into the folder",
@@ -754,7 +911,26 @@ CASES: dict[str, Case] = {
         "input_data_file",
         "tofile()",
         files={**PYTHON, "warmup/r": "abc"},
+        what="The warm-up's file warmup/r has 3 bytes, its dims need 16.",
     ),
+    **{
+        f"warmup_{name}": case(
+            "warmup-strings",
+            (OK + 'model_warmup [ { name: "w" batch_size: 1 inputs { key: "x" value {\n'
+             f'data_type: TYPE_STRING dims: {dims} input_data_file: "raw" }} }} }} ]\n')
+            .replace("TYPE_FP32 dims: [ 4 ]", "TYPE_STRING dims: [ -1 ]"),
+            "warmup/raw (config.pbtxt, line 6, field model_warmup[0].inputs.value.input_data_file)",
+            "serialize_byte_tensor(array)",
+            files={**PYTHON, "warmup/raw": raw},
+            what=what,
+        )
+        for name, dims, raw, what in (
+            ("plain", 1, "abc", "each string has its length in front"),
+            ("text", 1, "a line of text", "each string has its length in front"),
+            ("less", 3, b"\1\0\0\0a", "It holds 1 string; dims: [ 3 ] wants 3."),
+            ("more", 1, b"\1\0\0\0a\1\0\0\0b", "It holds 2 strings; dims: [ 1 ] wants 1."),
+        )
+    },
     "environment": case(
         "no-environment",
         OK
@@ -970,6 +1146,20 @@ CASES: dict[str, Case] = {
         LINE.format(1, "instance_group"),
         "Take instance_group out",
         log_only=True,
+    ),
+    "e_optimization": case(
+        "ensemble-field",
+        ("optimization { graph { level: 1 } }\n" + ensemble()[0], ensemble()[1]),
+        LINE.format(1, "optimization"), "Take optimization out", log_only=True,
+    ),
+    "e_warmup": case(
+        "ensemble-field",
+        ('model_warmup [ { name: "w" batch_size: 1 } ]\n' + ensemble()[0], ensemble()[1]),
+        LINE.format(1, "model_warmup[0]"), "Take model_warmup out", log_only=True,
+    ),
+    "e_and_backend": case(
+        "ensemble-platform", ('backend: "python"\n' + ensemble()[0], ensemble()[1]),
+        LINE.format(1, "backend"), "Take the line backend out", log_only=True,
     ),
     "e_steps": case(
         "ensemble-step-incomplete",
@@ -1226,7 +1416,7 @@ CASES: dict[str, Case] = {
         LINE.format(1, "default_model_filename"), "net.onnx",
     ),
     "ort_junk": case(
-        "broken-weights", onnx_case(IO, b"version https://git-lfs"), "1/model.onnx", "git-LFS"
+        "damaged-file", onnx_case(IO, b"version https://git-lfs"), "1/model.onnx", "git lfs pull"
     ),
     "ort_types": case(
         "onnx-types-differ", onnx_case(IO, linear(takes=TensorProto.FLOAT16, added="c")), "1/",
@@ -1292,13 +1482,13 @@ CASES: dict[str, Case] = {
         files={"1/model.pt": ""},
     ),
     "torch_saved": case(
-        "no-torchscript",
+        "other-format",
         ('platform: "pytorch_libtorch"\nmax_batch_size: 8\n' + IO, {"1/model.pt": ""}),
-        "1/model.pt", "torch.jit.script", what="1/model.pt is not TorchScript: torch.save wrote it",
+        "1/model.pt", "torch.jit.script", what="1/model.pt is a file of torch.save",
     ),
     "torch_exported": case(
-        "no-torchscript", torch_file("1/model.pt"), "1/model.pt",
-        "or export the module as ONNX", what="1/model.pt is not TorchScript: torch.export wrote it",
+        "other-format", torch_file("1/model.pt"), "1/model.pt",
+        "or export the module as ONNX", what="1/model.pt is a file of torch.export",
     ),
     "torch_pt2": case(
         "missing-file", torch_file("1/model.pt2"), "1/model.pt2",
@@ -1309,9 +1499,9 @@ CASES: dict[str, Case] = {
         "1/model.pt2", "or export the module as ONNX", what="1/model.pt2",
     ),
     "torch_pt2_named": case(
-        "no-torchscript",
+        "other-format",
         torch_file("1/model.pt2", 'backend: "pytorch"\ndefault_model_filename: "model.pt2"\n'),
-        "1/model.pt2", "or export the module as ONNX", what="1/model.pt2 is not TorchScript",
+        "1/model.pt2", "or export the module as ONNX", what="1/model.pt2 is a file of torch.export",
     ),
     "torch_pt2_bare": case(
         "no-backend", ("", {"1/model.pt2": ""}), "1/model.pt2",
@@ -1360,7 +1550,7 @@ CASES: dict[str, Case] = {
         what='gives the dims of input "x"',
     ),
     "dali_cut": case(
-        "broken-pipeline", dali(IO), "1/model.dali", "a copy may be cut off",
+        "broken-pipeline", dali(IO), "1/model.dali", "compare its size with",
         what="model.dali cannot be read as a serialized pipeline: it ends inside a field at byte",
     ),
     "dali_python": case(
@@ -1372,6 +1562,61 @@ CASES: dict[str, Case] = {
         "no-openvino-weights",
         ('backend: "openvino"\nmax_batch_size: 8\n' + IO, {"1/model.xml": ""}),
         "1/", "Copy model.bin", what="OpenVINO's weights are missing",
+    ),
+    "openvino_auto": case(
+        "tensor-dims", ('backend: "openvino"\n', {"1/model.xml": ""}),
+        "config.pbtxt", 'Write input [ { name: "x" data_type: TYPE_… dims: [ -1, 4 ] } ]',
+        what="completes it with -1 for every dimension where one of them is variable",
+    ),
+    "openvino_bounded": case(
+        "bounded-dims", openvino_bounded("2, 8"),
+        LINE.format(4, "output[0].dims"), "(dimension 1 may be 1 to 7), e.g. dims: [ 2, 7 ]",
+        what='output "y" of the model has a dimension with bounds: dimension 1 is 0 to 8.',
+    ),
+    "openvino_bounded_open": case(
+        "bounded-dims", openvino_bounded("2, -1"),
+        LINE.format(4, "output[0].dims"), "Or export the model without the bounds.",
+        what="takes neither -1 nor a bound for it",
+    ),
+    "openvino_cut": case(
+        "openvino-error",
+        (
+            'backend: "openvino"\nmax_batch_size: 8\n' + IO,
+            {"1/model.xml": '<?xml version="1.0"?><net name="a" version="11"><lay></net>'},
+        ),
+        "1/model.xml", "openvino.Core().read_model",
+        what="OpenVINO cannot read 1/model.xml: ",
+    ),
+    "openvino_empty": case(
+        "damaged-file", ('backend: "openvino"\nmax_batch_size: 8\n' + IO, {"1/model.xml": ""}),
+        "1/model.xml", "Copy it again", what="1/model.xml is empty",
+    ),
+    "openvino_option": case(
+        "openvino-error", openvino_option("COMPILATION_NUM_THREADS", "1"),
+        LINE.format(5, "parameters"), "Take COMPILATION_NUM_THREADS out",
+        what="Unsupported property COMPILATION_NUM_THREADS by CPU plugin",
+    ),
+    "openvino_device": case(
+        "openvino-error", openvino_option("TARGET_DEVICE", "TOASTER"),
+        LINE.format(5, "parameters"), 'Write string_value: "CPU"', what="TOASTER",
+    ),
+    "signature_unknown": case(
+        "unknown-signature",
+        saved_model('parameters { key: "TF_SIGNATURE_DEF" value: { string_value: "train" } }\n'),
+        LINE.format(5, "parameters"), "Write one of predict or serving_default.",
+        what='The SavedModel has no signature "train"; it has predict and serving_default.',
+    ),
+    "signature_other": case(
+        "other-signature", saved_model(output="z"),
+        LINE.format(4, "output[0].name"),
+        'Write parameters { key: "TF_SIGNATURE_DEF" value: { string_value: "predict" } }.',
+        what='has no output "z"; the signature "predict" of the same file has it',
+    ),
+    "signature_field": case(
+        "parameter-as-field", saved_model('signature_def: "predict"\n'),
+        LINE.format(5, "signature_def"),
+        'Write parameters { key: "TF_SIGNATURE_DEF" value: { string_value: "predict" } }',
+        what="an option of the TensorFlow backend, TF_SIGNATURE_DEF",
     ),
     "torch_bare": case(
         "no-forward",
@@ -1502,6 +1747,12 @@ def weights(repository: Path) -> None:
     module = openvino.convert_model(torch.nn.Linear(4, 4), example_input=torch.ones(1, 4))
     openvino.save_model(module, repository / "openvino_bare/1/model.xml")
     (repository / "openvino_bare/1/model.bin").unlink()
+    for name in ("openvino_auto", "openvino_option", "openvino_device"):
+        openvino.save_model(openvino_relu(), repository / name / "1/model.xml")
+    for name in ("openvino_bounded", "openvino_bounded_open"):
+        openvino.save_model(openvino_positions(), repository / name / "1/model.xml")
+    for name in ("signature_unknown", "signature_other", "signature_field"):
+        (repository / name / "1/model.savedmodel/saved_model.pb").write_bytes(two_signatures())
     torch.save(torch.nn.Linear(4, 4).state_dict(), repository / "torch_saved/1/model.pt")
     program = torch.export.export(torch.nn.Linear(4, 4), (torch.ones(1, 4),))
     torch.export.save(program, repository / "torch_pt2/1/model.pt2")
@@ -1520,6 +1771,47 @@ def weights(repository: Path) -> None:
     model = treelite.sklearn.import_model(trees)
     for name in (name for name in CASES if "1/checkpoint.tl" in CASES[name].files):
         model.serialize(repository / name / "1" / "checkpoint.tl")
+
+
+def openvino_relu() -> Any:
+    """y = relu(x), [-1, 4]."""
+    import openvino
+    from openvino import opset13
+
+    x = opset13.parameter([-1, 4], np.float32, name="x")
+    x.output(0).set_names({"x"})
+    y = opset13.relu(x)
+    y.output(0).set_names({"y"})
+    return openvino.Model([y], [x], "relu")
+
+
+def openvino_positions() -> Any:
+    """The places in x, [1, 8], that are not 0: two rows, with at most eight columns."""
+    import openvino
+    from openvino import opset13
+
+    x = opset13.parameter([1, 8], np.float32, name="x")
+    x.output(0).set_names({"x"})
+    y = opset13.non_zero(x, "i64")
+    y.output(0).set_names({"y"})
+    return openvino.Model([y], [x], "positions")
+
+
+def two_signatures() -> bytes:
+    """A SavedModel's description. Signatures are compared before anything is computed."""
+    from tensorflow.core.framework.types_pb2 import DT_FLOAT
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    saved = SavedModel(saved_model_schema_version=1)
+    meta = saved.meta_graphs.add()
+    meta.meta_info_def.tags.append("serve")
+    for name, output in (("serving_default", "y"), ("predict", "z")):
+        signature = meta.signature_def[name]
+        for tensors, key in ((signature.inputs, "x"), (signature.outputs, output)):
+            tensors[key].name, tensors[key].dtype = f"{name}_{key}:0", DT_FLOAT
+            for size in (-1, 4):
+                tensors[key].tensor_shape.dim.add().size = size
+    return bytes(saved.SerializeToString())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -1551,10 +1843,39 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
         assert "Poll failed for model directory" in blind.todo
     elif "failed to poll" in blind.message:
         assert (blind.rule, blind.where, blind.todo) == (error.rule, error.where, error.todo)
+    assert_fits(error, folder)
     # A misspelt name is never a package to install.
     assert "pip install" not in error.todo or "did you mean" not in error.todo.lower()
     # One bad model never stops the others.
     assert server.ready("good")
+
+
+#: Entries about what is not there: a file, or a folder of the model.
+ABSENT = {"missing-file", "no-version", "file-unreadable", "no-such-model"}
+
+
+def assert_fits(error: LoadError, folder: Path) -> None:
+    """The place that an explanation names is there, and holds something else than its advice."""
+    named = re.search(
+        r"config\.pbtxt, lines? (\d+)(?: and \d+)?(?:, field ([\w.\[\]]+))?", error.where
+    )
+    if named is None:
+        place = error.where.partition(",")[0].partition(":")[0].partition(";")[0].rstrip("/")
+        parts = (folder / place, folder.parent / place, folder.parent)
+        assert any(path.exists() for path in parts) or error.rule in ABSENT, str(error)
+        return
+    config = Evidence(error.model, folder, "").config
+    assert 1 <= int(named[1]) <= len(config.lines) + 1, str(error)
+    here = [f for f in config.walk() if named[2] in (f.path, short(f), f.name)]
+    assert here or not named[2] or error.rule in ("one-of-two", "field-twice"), str(error)
+    numbers = [field.value.raw for field in here if isinstance(field.value, Scalar)]
+    written = {f"{here[0].name}: {raw}" for raw in numbers} if here else set()
+    written |= {f"{here[0].name}: [ {', '.join(numbers)} ]"} if here else set()
+    if error.rule not in ("unclosed-string", "missing-colon"):  # only a sign is missing
+        for advice in re.findall(
+            r"[Ww]rite ([a-z_]+: (?:\"[^\"]*\"|\[[^\]]*\]|[\w-]+))(?! reshape)", error.todo
+        ):
+            assert advice not in written, f"circular: {error}"
 
 
 def test_the_advice_for_one_value_a_row_works(server: Triton) -> None:
@@ -1663,7 +1984,7 @@ def test_a_model_that_is_not_there(server: Triton, shelf: Shelf) -> None:
     assert (error.rule, error.todo) == ("no-such-model", "Load good.")
 
 
-MISSING = "quite_another"
+MISSING = "qqq"
 
 
 def missing(server: Triton) -> tuple[LoadError, RequestError]:
@@ -1941,13 +2262,22 @@ ENGINES = {
 }
 
 
+#: Refused requests with a test of their own below.
+FRONT_ELSEWHERE = {
+    "torch-output",
+    "not-an-array",
+    "string-elements",
+}
+
+
 def test_every_entry_is_tested() -> None:
     tested = {c.rule for c in CASES.values()} | set(OVERRIDES) | set(SAMPLES)
     tested |= {"no-such-model", "config-refused", "weights-not-built"}
+    tested |= {rule for rule, *_ in FILE_CASES.values()} | set(OTHER_SERVERS)
     assert {rule.id for catalogue in LOADS for rule in catalogue} == tested
     assert {rule.id for rule in REQUESTS} == {
-        *(rule for rule, *_ in ASKED), *(call.rule for call in CALLS.values()), *SAID, *PLAIN,
-        *ENGINES,
+        *(rule for rule, *_ in (*ASKED, *FRONT)), *FRONT_ELSEWHERE, *SAID, *PLAIN, *ENGINES,
+        *(call.rule for call in CALLS.values()),
     }  # fmt: skip
     assert {rule.id for rule in STARTS} == set(START)
 
@@ -2069,6 +2399,11 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
     late = "class TritonPythonModel:\n    def execute(self, requests):\n        import pandsa\n"
     write(server.repository / "imports", OK, {"1/model.py": late})
     write(server.repository / "gather", ORT, {"1/model.onnx": table_of_three()})
+    types = {"words": "TYPE_STRING", "halves": "TYPE_FP16", "brains": "TYPE_BF16"}
+    for name, kind in types.items():
+        config = OK.replace("TYPE_FP32", kind)
+        one = config.replace("[ 4 ]", "[ 1 ]") if name == "words" else config
+        write(server.repository / name, one, PYTHON)
     with ThreadPoolExecutor(16) as pool:
         models = (
             "two",
@@ -2080,6 +2415,7 @@ def loaded(server: Triton, shelf: Shelf) -> Triton:
             "gather",
             "imports",
             *mortal,
+            *types,
         )
         assert len(list(pool.map(server.load, models))) == len(models)
     return server
@@ -2126,6 +2462,12 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("client-shape", "good", {"shape": [4]}, "InferInput(name, array.shape, type)"),
     ("input-size", "good", {"inputs": {"x": ROW[:0]}}, "at least one row"),
     ("batch-too-large", "good", {"inputs": {"x": np.ones((9, 4), np.float32)}}, "Send 8 rows"),
+    (
+        "sequence-batch",
+        "sequence",
+        {"inputs": {"x": np.ones((2, 4), np.float32)}, "sequence_id": 5},
+        "Send one row in each request",
+    ),
     ("rows-differ", "pair", {"inputs": {"x": ROW, "w": np.ones((2, 4), np.float32)}}, "of pair"),
     ("unknown-model", "goood", {}, "Ask good"),
     ("unknown-model", "misspelt", {}, 'server.load("misspelt")'),
@@ -2136,8 +2478,8 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("sequence-not-started", "sequence", {"sequence_id": 5}, "sequence_start=True"),
     ("no-execute", "lazy", {}, "def execute(self, requests)"),
     ("model-exception", "misbehaves", {"inputs": how(1)}, "1/model.py, line 11, in execute"),
-    ("model-mistake", "misbehaves", {"inputs": how(2)}, "execute got 1 request and returned 0"),
-    ("model-mistake", "misbehaves", {"inputs": how(3)}, "an object of type ndarray"),
+    ("number-of-responses", "misbehaves", {"inputs": how(2)}, "and returned 0 response(s)."),
+    ("not-a-response", "misbehaves", {"inputs": how(3)}, "returned numpy.ndarray in place"),
     ("member-not-ready", "misbehaves", {"inputs": how(4)}, 'model_name="good"'),
     ("several-responses", "misbehaves", {"inputs": how(5)}, "decoupled: true"),
     ("client-timeout", "misbehaves", {"inputs": how(7), "client_timeout": 0.2}, "Wait longer"),
@@ -2185,6 +2527,12 @@ def post(server: Triton, path: str, body: Any) -> str:
     kind = {"content": body} if isinstance(body, bytes) else {"json": body}
     answer = httpx.post(f"{server.url}/v2/models/{path}", **kind, timeout=10)
     return str(answer.json()["error"])
+
+
+def got(server: Triton, path: str) -> str:
+    import httpx
+
+    return str(httpx.get(f"{server.url}/v2/models/{path}", timeout=10).json()["error"])
 
 
 def posted(path: str, body: Any) -> Callable[[Triton], str]:
@@ -2295,6 +2643,15 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
     "invalid-data-type": ("good", posted("good/infer", tensor(datatype="TYPE_FP32")), "Write FP32"),
     "huge-input": ("good", posted("good/infer", tensor(shape=[1, 2**62])), "Send the shape"),
     "generate-parameter": ("good", posted("good/generate", {"X": [1, 2]}), 'Write "x"'),
+    "ensemble-deadlock": (  # core, src/ensemble_scheduler/ensemble_scheduler.cc
+        "",
+        lambda server: (
+            "in ensemble 'e', unexpected deadlock, at least one output is not set while no more "
+            "ensemble steps can be made"
+        ),
+        "a Python model that leaves one out",
+    ),
+    "wrong-method": ("good", lambda server: got(server, "good/infer"), "Send a POST"),
     "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
     "output-data-type": ("torch_type", other_type, "Write data_type: TYPE_FP32"),
     "framework-refused": ("gather", framework, "could not compute"),
@@ -2331,7 +2688,7 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
         "",
         lambda server: (
             "failed to split the output tensor 'y' in responses: expected batch size of "
-            "atleast 2 in model output, got 1"
+            "at least 2 in model output, got 1"
         ),
         "max_batch_size: 0",
     ),
@@ -2355,6 +2712,125 @@ def test_bad_json_says_what_is_lacking(loaded: Triton) -> None:
         ({"input": []}, "lacks inputs"),
     ):
         assert said in str(explain(post(loaded, "good/infer", body)))
+
+
+TEXT = {"datatype": "BYTES", "shape": [1, 1], "data": ["a"]}
+RAW = {"Inference-Header-Content-Length": "9999"}
+BODY = tensor()["inputs"]
+#: rule, path, body, headers, what must be said.
+FRONT: list[tuple[str, str, Any, dict[str, str], str]] = [
+    ("bad-json", "words/infer", tensor(**{**TEXT, "data": [3]}), {}, "Write text, in quotes"),
+    ("bad-json", "words/generate", {"x": 3}, {}, "Write text, in quotes"),
+    ("bad-json", "good/infer", tensor(data=[1, None, 3, 4]), {}, "there is no null"),
+    ("bad-json", "good/infer", tensor(shape=[-1, 4]), {}, "-1 is for config.pbtxt"),
+    ("bad-json", "good/infer", {"inputs": {}}, {}, "a list in square brackets"),
+    ("bad-json", "good/infer", {**tensor(), "id": 3}, {}, "Write text, in quotes"),
+    ("not-in-json", "halves/infer", tensor(datatype="FP16"), {}, "JSON cannot carry FP16"),
+    ("not-in-json", "brains/infer", tensor(datatype="BF16"), {}, '"x" is BF16'),
+    ("no-data", "good/infer", tensor(data=None), {}, "no field is set"),
+    ("no-data", "good/infer", tensor(parameters={"binary_data_size": 16}), {}, "one place"),
+    ("input-twice", "good/infer", {"inputs": BODY * 2}, {}, 'the input "x" twice'),
+    ("no-shape", "good/infer", tensor(shape=[], data=[1]), {}, "array.reshape(1, …)"),
+    ("binary-request", "good/infer", b"", {}, "without JSON"),
+    ("binary-request", "good/infer", tensor(), RAW, "Inference-Header-Content-Length is 9999"),
+    ("reserved-parameter", "good/infer", {**tensor(), "parameters": {"triton_a": 1}}, {},
+     "another name"),
+    ("sequence-id-too-long", "sequence/infer",
+     {**tensor(), "parameters": {"sequence_id": "a" * 200, "sequence_start": True}}, {},
+     "longer than 128 characters"),
+    ("generate-shape", "good/generate", {"x": [1, 2]}, {}, "FP32, dims [ 4 ]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "path", "body", "headers", "said"), FRONT)
+def test_requests_that_the_front_end_refuses(
+    loaded: Triton, rule: str, path: str, body: Any, headers: dict[str, str], said: str
+) -> None:
+    import httpx
+
+    kind = {"content": body} if isinstance(body, bytes) else {"json": body}
+    answer = httpx.post(f"{loaded.url}/v2/models/{path}", **kind, headers=headers, timeout=10)
+    error = explain(answer.json()["error"], loaded, path.partition("/")[0])
+    assert error.rule == rule, str(error)  # type: ignore[attr-defined]
+    assert said in str(error), str(error)
+    assert error.where
+    assert "See below" not in str(error)
+
+
+#: What forward() returns → rule, where, what to do.
+RETURNS = {
+    "{'y': x}": ("torch-output", "1/model.pt, forward(x: Tensor)", "return tuple(out)"),
+    "[x, x]": ("torch-output", "1/model.pt, forward(x: Tensor)", "return tuple(out)"),
+    "x.sum()": ("torch-output", "1/model.pt, forward(x: Tensor)", "x.reshape(1)"),
+    "(x,)": ("torch-output", "config.pbtxt, line 4, field output[1]", "Take this output out"),
+}
+
+
+@pytest.mark.parametrize("returned", RETURNS)
+def test_outputs_of_a_module_that_are_no_tensors(
+    loaded: Triton, tmp_path: Path, returned: str
+) -> None:
+    """The output is at fault, not the input: the place is forward()."""
+    import importlib.util
+
+    import torch
+
+    rule, where, todo = RETURNS[returned]
+    name = f"torch_returns_{[*RETURNS].index(returned)}"
+    source = "import torch\n\nclass M(torch.nn.Module):\n    def forward(self, x):\n"
+    source += f"        return {returned}\n"
+    (tmp_path / f"{name}.py").write_text(source)
+    spec = importlib.util.spec_from_file_location(name, tmp_path / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    io = IO.replace('output [ { name: "y"', 'output [ { name: "y__0"')
+    io = io.replace("] } ]\n", "] } ]\n", 1)
+    if returned == "(x,)":
+        io = io[:-3] + ', { name: "z__1" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
+    write(
+        loaded.repository / name,
+        f'platform: "pytorch_libtorch"\nmax_batch_size: 8\n{io}',
+        {"1/x": ""},
+    )
+    torch.jit.script(module.M()).save(loaded.repository / name / "1/model.pt")
+    loaded.load(name)
+    with loaded.http_client() as client, pytest.raises(InferenceServerException) as caught:
+        ask(client, httpclient, name)
+    error = explain(caught.value, loaded, name)
+    assert error.rule == rule, str(error)  # type: ignore[attr-defined]
+    assert where in error.where, str(error)
+    assert todo in error.todo, str(error)
+    assert "inputs" not in error.where
+
+
+def test_arrays_that_the_client_refuses(loaded: Triton) -> None:
+    for array, kind, said in (
+        ([1, 2, 3, 4], "FP32", "Write np.array(…, dtype=np.float32) around it"),
+        (np.array([["a"]]), "BYTES", "array.astype(np.object_)"),
+        (ROW, "BF16", "ml_dtypes.bfloat16"),
+    ):
+        with pytest.raises(InferenceServerException) as caught:
+            httpclient.InferInput("x", [1, 4], kind).set_data_from_numpy(array)
+        assert said in explain(caught.value, loaded, "good").todo
+
+
+def test_strings_whose_bytes_do_not_fit(loaded: Triton) -> None:
+    import tritonclient.grpc as client_of_grpc
+    from tritonclient.grpc import service_pb2
+
+    request = service_pb2.ModelInferRequest(model_name="words", raw_input_contents=[b"abc"])
+    entry = request.inputs.add()
+    entry.name, entry.datatype = "x", "BYTES"
+    entry.shape.extend([1, 1])
+    with (
+        client_of_grpc.InferenceServerClient(loaded.grpc_url) as client,
+        pytest.raises(Exception, match="string") as caught,
+    ):
+        client._client_stub.ModelInfer(request)
+    error = explain(str(caught.value), loaded, "words")
+    assert error.rule == "string-elements", str(error)  # type: ignore[attr-defined]
 
 
 def test_streams_deliver_errors_that_can_be_explained(loaded: Triton) -> None:

@@ -262,7 +262,7 @@ REFUSED: list[tuple[str, Inputs, tuple[str, ...], str]] = [
 ]
 FAILED: list[tuple[str, Inputs, tuple[str, ...], str]] = [
     ("table", indices(0, 7), (), "onnx runtime error 2: "),
-    ("one_row", {"x": rows(2)}, (), "expected batch size of atleast 2 in model output, got 1"),
+    ("one_row", {"x": rows(2)}, (), "expected batch size of at least 2 in model output, got 1"),
 ]
 
 

@@ -191,6 +191,50 @@ def test_xgboost_reads_the_plain_base_score_as_its_own_list() -> None:
     )
 
 
+@pytest.mark.parametrize("ending", ["json", "ubj"])
+@pytest.mark.parametrize("booster", ["gbtree", "dart"])
+def test_save_xgboost_leaves_the_answers_as_they_are(
+    tmp_path: Path, booster: str, ending: str
+) -> None:
+    import treelite
+    import xgboost
+
+    from workbook.zoo.forests import save_xgboost
+
+    split = data.breast_cancer()
+    model = xgboost.XGBClassifier(n_estimators=5, booster=booster)  # base_score: from the rows
+    model.fit(split.x_train, split.y_train)
+    path = tmp_path / f"xgboost.{ending}"
+    save_xgboost(model, path)
+    again = xgboost.XGBClassifier()
+    again.load_model(path)
+    expected = model.predict_proba(split.x_test)
+    np.testing.assert_array_equal(again.predict_proba(split.x_test), expected)
+    kind = "json" if ending == "json" else "ubjson"
+    read = treelite.frontend.load_xgboost_model(path, format_choice=kind)
+    answers = treelite.gtil.predict(read, split.x_test.astype(np.float32)).squeeze()
+    np.testing.assert_allclose(answers, expected[:, 1], atol=1e-6)
+    assert b"cats" not in path.read_bytes()
+
+
+def test_save_xgboost_refuses_what_older_containers_cannot_read(tmp_path: Path) -> None:
+    import pandas as pd
+    import xgboost
+
+    from workbook.zoo.forests import save_xgboost
+
+    split = data.digit_rows()
+    model = xgboost.XGBClassifier(n_estimators=1).fit(split.x_train, split.y_train)
+    with pytest.raises(ValueError, match=r"a base_score for each class.*base_score=0\.5"):
+        save_xgboost(model, tmp_path / "xgboost.json")
+    table = pd.DataFrame({"town": pd.Categorical(["Ulm", "Bonn"] * 20)})
+    model = xgboost.XGBClassifier(n_estimators=1, enable_categorical=True)
+    model.fit(table, [0, 1] * 20)
+    with pytest.raises(ValueError, match=r"names of categories.*cat\.codes"):
+        save_xgboost(model, tmp_path / "xgboost.json")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_threshold_matters_for_eights_and_fp16_changes_verdicts_near_it(tmp_path: Path) -> None:
     import onnx
     from onnxconverter_common import float16

@@ -271,6 +271,8 @@ class StandIn:
     backend: ClassVar[str]
     #: The max_batch_size that auto-complete sets for a model that can batch; 0: it sets none.
     completed_batch_size: ClassVar[int] = 0
+    #: The error for a config that asks for batches of a model that cannot batch.
+    not_batching: ClassVar[type[BadModel]] = BrokenModel
     #: Whether auto-complete also runs for configs that name all tensors (to set max_batch_size).
     completes_always: ClassVar[bool] = False
 
@@ -333,9 +335,10 @@ class StandIn:
         if whole and not cls.completes_always:
             return auto
         directory, version = _model_place(raw)
-        signature = cls.describe(Config(raw, directory, version))
-        if signature is not None:
-            cls.complete(auto, raw, signature)
+        with _RaisedHere():
+            signature = cls.describe(Config(raw, directory, version))
+            if signature is not None:
+                cls.complete(auto, raw, signature)
         return auto
 
     @classmethod
@@ -352,7 +355,7 @@ class StandIn:
             if all(t.dims and t.dims[0] == -1 for t in tensors):
                 size = cls.complete_batching(auto, raw)
             elif size:
-                raise BrokenModel(
+                raise cls.not_batching(
                     f"autofill failed for model '{raw['name']}': model does not support batching "
                     "while non-zero max_batch_size is specified"
                 )
@@ -368,6 +371,7 @@ class StandIn:
         if size == 0:
             size = cls.default_batch_size()
             auto.set_max_batch_size(size)
+            warn_autofilled(raw, size)
         if size > 1 and "sequence_batching" not in raw and "dynamic_batching" not in raw:
             auto.set_dynamic_batching()
         return size
@@ -406,7 +410,8 @@ class StandIn:
         usual = type(self)._groups is StandIn._groups and type(self)._run is StandIn._run
         self._plain = _plain_names(self.config) if usual else None
         _type_tables()
-        self.load()
+        with _RaisedHere():
+            self.load()
 
     def finalize(self) -> None:
         """Called when the model is unloaded."""
@@ -513,7 +518,7 @@ class StandIn:
                     _failure(
                         BadRequest(
                             f"failed to split the output tensor '{missing[0]}' in responses: "
-                            f"expected batch size of atleast {need} in model output, got {got}"
+                            f"expected batch size of at least {need} in model output, got {got}"
                         )
                     )
                 )
@@ -651,6 +656,29 @@ def _plain_names(config: Config) -> tuple[str, str] | None:
     if inputs[0].ragged or inputs[0].optional:
         return None
     return inputs[0].name, outputs[0]
+
+
+class _RaisedHere:
+    """Raise a BadModel of the block anew, from this file.
+
+    The stub adds the places that an exception came through to its message. Those of a generator
+    end with the generator. `native/fastpath.cc` knows a stand-in's error by a place in this file.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, BadModel):
+            raise type(error)(str(error)) from None
+
+
+def warn_autofilled(raw: Mapping[str, Any], size: int) -> None:
+    """Log that auto-complete has set max_batch_size, as the real backends do."""
+    pb_utils.Logger.log_warn(
+        f"autofilled max_batch_size to {size} for model '{raw['name']}' since batching is "
+        "supported but no max_batch_size is specified in model configuration. Must specify "
+        "max_batch_size to utilize autofill with a larger max batch size"
+    )
 
 
 def _failure(error: Exception) -> Any:

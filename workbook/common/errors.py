@@ -42,6 +42,10 @@ class ServerError(WorkbookError):
     """The server could not be found, assembled, started, reached or stopped."""
 
 
+class StillLoading(ServerError):
+    """A model was not ready in time. The server goes on loading it."""
+
+
 class RepositoryError(WorkbookError):
     """A model folder, a name or a path is not allowed in the repository."""
 
@@ -79,4 +83,10 @@ class LoadError(Refusal):
 
 
 class RequestError(Refusal):
-    """The server or the client library refused a request, or the connection failed."""
+    """The server or the client library refused a request, or the connection failed.
+
+    Attributes:
+        status: the HTTP status of the server's answer, where it is known.
+    """
+
+    status: int | None = None

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -23,7 +25,7 @@ import httpx
 
 from .. import zoo
 from ..common.errors import RequestError, ServerError, WorkbookError
-from ..server import Server
+from ..server import Server, restart
 from . import tokenizer
 from .tokenizer import Turn
 
@@ -31,6 +33,20 @@ from .tokenizer import Turn
 MAX_TOKENS = 256
 #: The input of vLLM's backend that asks for the tokens' log probabilities.
 LOGPROBS = "return_logprobs"
+#: Errors that are no fault of the request: the model will be back or has room later, or it failed.
+_FAULTS = (
+    (
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        re.compile(
+            r"Exceeds maximum queue size|timeout expired|is not healthy|the process of model|"
+            r"The process of model|unhealthy|is not ready"
+        ),
+    ),
+    (
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        re.compile(r"Failed to process the request\(s\)|ended with an error|Traceback"),
+    ),
+)
 
 
 def language_models(server: Server) -> list[str]:
@@ -64,9 +80,16 @@ def check(server: Server, model: str) -> dict[str, Any]:
     """The configuration of a language model that is ready.
 
     Raises:
+        ServerError: the model is being loaded.
         WorkbookError: the server has no such model, it is not ready, or it is no language model.
     """
     known = language_models(server)
+    if model not in known and _is_coming(server, model):
+        raise ServerError(
+            f"{model} is still loading.",
+            where=server.url,
+            todo="Ask again when `workbook status` shows that it is READY.",
+        )
     if not known:
         check_any(server)
     if model not in known:
@@ -143,7 +166,7 @@ def stream(
     try:
         with httpx.stream("POST", url, json=body, timeout=None, trust_env=False) as answer:
             for line in answer.iter_lines():
-                yield from _pieces(model, line)
+                yield from _pieces(model, line, answer.status_code)
     except httpx.HTTPError as error:
         raise _unreachable(server, error) from None
 
@@ -162,7 +185,7 @@ async def astream(
             client.stream("POST", url, json=body) as answer,
         ):
             async for line in answer.aiter_lines():
-                for piece in _pieces(model, line):
+                for piece in _pieces(model, line, answer.status_code):
                     yield piece
     except httpx.HTTPError as error:
         raise _unreachable(server, error) from None
@@ -183,7 +206,8 @@ def _request(
 ) -> tuple[str, dict[str, Any]]:
     """The address and the body of a request that is answered piece by piece."""
     inputs = {entry["name"] for entry in check(server, model)["input"]}
-    extras = ["stream", "return_finish_reason", "return_num_output_tokens"]
+    counts = ("return_num_input_tokens", "return_num_output_tokens")
+    extras = ["stream", "return_finish_reason", *counts]
     extras += [LOGPROBS] if "logprobs" in parameters else []
     return f"{server.url}/v2/models/{quote(model, safe='')}/generate_stream", {
         "text_input": text,
@@ -192,7 +216,7 @@ def _request(
     }
 
 
-def _pieces(model: str, line: str) -> Iterator[dict[str, Any]]:
+def _pieces(model: str, line: str, status: int) -> Iterator[dict[str, Any]]:
     """The JSON in a line of the stream, if there is one.
 
     Raises:
@@ -204,8 +228,23 @@ def _pieces(model: str, line: str) -> Iterator[dict[str, Any]]:
     found = cast(dict[str, Any], json.loads(text))
     if "error" in found:
         message = str(found["error"])
-        raise RequestError(f"{model} did not answer.", model=model, message=message)
+        refusal = RequestError(f"{model} did not answer.", model=model, message=message)
+        refusal.status = _status(status, message)
+        raise refusal
     yield found
+
+
+def _status(status: int, message: str) -> int:
+    """The HTTP status of an error, which is the server's or the client's fault.
+
+    Triton 24.10's generate endpoints answer 400 for every error of a response: they read its code
+    when they have deleted it (`InferResponseComplete` and `AddErrorJson`,
+    https://github.com/triton-inference-server/server/blob/r24.10/src/http_server.cc#L4186-L4194).
+    So what the server itself says is known by its words.
+    """
+    if status != HTTPStatus.BAD_REQUEST:
+        return status
+    return next((code for code, words in _FAULTS if words.search(message)), status)
 
 
 def _unreachable(server: Server, error: httpx.HTTPError) -> ServerError:
@@ -214,6 +253,14 @@ def _unreachable(server: Server, error: httpx.HTTPError) -> ServerError:
         where=server.url,
         todo="`workbook status` says whether it runs; its log says why it ended.",
     )
+
+
+def _is_coming(server: Server, model: str) -> bool:
+    """Whether a model is being loaded, or will be, since the server was started again."""
+    if any(m.get("state") == "LOADING" for m in server.index() if m["name"] == model):
+        return True
+    progress = restart.progress(server)
+    return progress is not None and model in progress.waiting
 
 
 def _is_built(folder: Path) -> bool:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from .. import zoo
 from ..common.errors import RepositoryError, ServerError, WorkbookError
-from . import model_folder
+from . import endings, model_folder, model_warnings
 from .connection import Server
 from .deploy import is_stand_in
 from .find_server import connect
+from .model_warnings import ModelWarning
 from .which_repository import MARKER
 
+LOAD_TIMEOUT = 300.0  # seconds for one model
 AT_ONCE = 3  # loads at the same time, of which some wait for packages that others import
 
 
@@ -29,7 +31,9 @@ class ModelStatus:
         versions: state by version number, for the versions that the server has touched.
         backend: as the server's configuration names it; empty where it is not loaded.
         stand_in: whether one of this course's stand-ins serves it; None where it is not loaded.
-        reason: the server's message why it is unavailable; empty where it is available.
+        reason: the server's message why it is unavailable, or why it does not use a changed config
+            (control mode poll); else empty.
+        warnings: what is wrong with it, though it is served (model_warnings.py).
     """
 
     name: str
@@ -38,6 +42,7 @@ class ModelStatus:
     backend: str
     stand_in: bool | None
     reason: str
+    warnings: tuple[ModelWarning, ...] = ()
 
 
 def names(folder: Path) -> list[str]:
@@ -53,7 +58,7 @@ def names(folder: Path) -> list[str]:
         raise RepositoryError("The model repository is not a folder.", where=str(folder))
     models = [p for p in sorted(folder.iterdir()) if p.is_dir() and not p.name.startswith(".")]
     models = [p for p in models if model_folder.versions(p) and not zoo.repository.lacking(p)]
-    return [p.name for p in sorted(models, key=_is_ensemble)]
+    return [p.name for p in sorted(models, key=is_ensemble)]
 
 
 def ensure(*models: str) -> Server:
@@ -115,7 +120,7 @@ def load_all(
     """
     errors: dict[str, WorkbookError] = {}
     wanted = sorted(models, key=_turn)
-    ensembles = [name for name in wanted if _is_ensemble(server.repository / name)]
+    ensembles = [name for name in wanted if is_ensemble(server.repository / name)]
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         for group in ([name for name in wanted if name not in ensembles], ensembles):
@@ -138,22 +143,30 @@ def status(server: Server) -> list[ModelStatus]:
 
 def _status(server: Server) -> Iterator[ModelStatus]:
     coming = zoo.building(server.repository)
+    log = server.log_text()
+    refused = endings.refused_configs(log) if server.control == "poll" else {}
+    said = model_warnings.of_log(log)
+    core = str(server.metadata().get("version", ""))
     entries: dict[str, list[dict[str, str]]] = {name: [] for name in coming}
     for entry in server.index():
         if not entry["name"].startswith((".", MARKER)):
             entries.setdefault(entry["name"], []).append(entry)
-    for name, versions in sorted(entries.items()):
+    for name, listed in sorted(entries.items()):
+        versions = [v for v in listed if not _is_gone(server, name, v)]
         states = {
             int(v["version"]): v.get("state", "")
             for v in versions
             if v.get("version", "").isdecimal()
         }
         reasons = [v["reason"] for v in versions if v.get("reason") not in (None, "", "unloaded")]
-        backend, stand_in = "", None
+        if name in refused and (server.repository / name).is_dir():
+            reasons.append(f"The changed config is not used: {refused[name]}")
+        backend, stand_in, warnings = "", None, list[ModelWarning]()
         if "READY" in states.values():
             config = server.config(name)
             backend = str(config.get("backend") or config.get("platform") or "")
             stand_in = is_stand_in(config)
+            warnings = model_warnings.of_config(config, core) + [w for w in said if w.model == name]
             state = "READY"
         else:
             state = next((v["state"] for v in versions if v.get("state")), "not loaded")
@@ -161,19 +174,35 @@ def _status(server: Server) -> Iterator[ModelStatus]:
                 state = "not loaded"
             if state == "not loaded":
                 state = coming.get(name, state)
-        yield ModelStatus(name, state, states, backend, stand_in, "; ".join(reasons))
+        why = "; ".join(reasons)
+        yield ModelStatus(name, state, states, backend, stand_in, why, tuple(warnings))
 
 
-def load(server: Server, name: str) -> WorkbookError | None:
+def _is_gone(server: Server, name: str, entry: Mapping[str, str]) -> bool:
+    """Whether a version in the index has failed, and has no folder any more.
+
+    The index keeps such a version as long as the model has others. It is known of servers of this
+    checkout only.
+    """
+    folder = server.repository / name
+    has_failed = entry.get("state") == "UNAVAILABLE" and entry.get("version", "").isdecimal()
+    ours = server.log is not None and folder.is_dir()
+    return has_failed and ours and not (folder / entry["version"]).is_dir()
+
+
+def load(server: Server, name: str, timeout: float | None = None) -> WorkbookError | None:
     """Load one model; returns the error where it does not load.
 
-    if (error := all_models.load(server, "digits_onnx")) is not None:
-        print(error)
+        if (error := all_models.load(server, "digits_onnx")) is not None:
+            print(error)
+
+    Args:
+        timeout: seconds to wait for it; by default LOAD_TIMEOUT.
     """
     try:
         model_folder.check_inside(server.repository, name)
         model_folder.precompile(server.repository / name)
-        server.load(name)
+        server.load(name, timeout=LOAD_TIMEOUT if timeout is None else timeout)
     except WorkbookError as error:
         return error
     return None
@@ -184,7 +213,8 @@ def _turn(name: str) -> int:
     return first.index(name) if name in first else len(first)
 
 
-def _is_ensemble(folder: Path) -> bool:
+def is_ensemble(folder: Path) -> bool:
+    """Whether a model's folder has the config of an ensemble."""
     try:
         text = (folder / "config.pbtxt").read_text(encoding="utf-8", errors="replace")
     except OSError:

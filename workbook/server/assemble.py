@@ -162,19 +162,27 @@ def shell_safe(path: Path) -> Path:
     path = path.resolve()
     if _SHELL_SAFE.fullmatch(str(path)):
         return path
-    folder = Path(tempfile.gettempdir()) / f"triton-workbook-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    owner = folder.lstat()
-    if owner.st_uid != os.getuid() or folder.is_symlink():
-        raise ServerError(
-            "The folder for links to paths with spaces belongs to somebody else.",
-            where=str(folder),
-            todo="Set TMPDIR to a folder of your own whose path has no spaces.",
-        )
-    link = folder / hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    link = _private_folder() / hashlib.sha256(str(path).encode()).hexdigest()[:16]
     with contextlib.suppress(FileExistsError):
         link.symlink_to(path)
     return link
+
+
+def _private_folder() -> Path:
+    """A folder of this user's in the system's temporary directory. It is made if it is missing.
+
+    Raises:
+        ServerError: somebody else has made it, and could put files into it.
+    """
+    folder = Path(tempfile.gettempdir()) / f"triton-workbook-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
+        raise ServerError(
+            "The server's folder in the system's temporary directory belongs to somebody else.",
+            where=str(folder),
+            todo="Set TMPDIR to a folder of your own whose path has no spaces.",
+        )
+    return folder
 
 
 def _wheel() -> Path:
@@ -254,11 +262,13 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
         digest.update(str(source.relative_to(STAND_INS)).encode())
         digest.update(source.read_bytes())
     home = paths.state("server")
-    # The stub's own path goes through the shell, too, and links are refused.
-    if shell_safe(home) != home:
-        home = Path(tempfile.gettempdir()) / f"triton-workbook-{os.getuid()}" / "server"
-        home.mkdir(parents=True, mode=0o700, exist_ok=True)
     target = home / digest.hexdigest()[:16]
+    # The stub's own path goes through the shell, too, and links are refused. A checkout may belong to
+    # another user, who has not assembled this one.
+    if shell_safe(home) != home or not (target.is_dir() or os.access(home, os.W_OK)):
+        home = _private_folder() / "server"
+        home.mkdir(mode=0o700, exist_ok=True)
+        target = home / target.name
     if target.is_dir():
         with contextlib.suppress(OSError):  # a sandbox sees it read-only
             os.utime(target)

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from ..common import paths
-from ..common.errors import ServerError, WorkbookError
+from ..common.errors import ServerError, StillLoading, WorkbookError
 from .explain import dangerous_folder, load_error
 from .model_folder import check_name
 
@@ -174,6 +174,7 @@ class Server:
         Raises:
             RepositoryError: no model can have this name.
             LoadError: the server refused. The error has its message, the place, and what to do.
+            StillLoading: (a ServerError) it is not ready after `timeout` seconds.
             ServerError: the server does not answer.
         """
         check_name(model)
@@ -186,12 +187,19 @@ class Server:
             parameters["config"] = json.dumps(config)
         for path, content in (files or {}).items():
             parameters[path] = base64.b64encode(content).decode()
-        response = self._send(
-            "POST",
-            f"/v2/repository/models/{quote(model, safe='')}/load",
-            json={"parameters": parameters} if parameters else {},
-            timeout=timeout,
-        )
+        try:
+            response = self._send(
+                "POST",
+                f"/v2/repository/models/{quote(model, safe='')}/load",
+                json={"parameters": parameters} if parameters else {},
+                timeout=timeout,
+            )
+        except _NoAnswerInTime:
+            raise StillLoading(
+                f"{model} is still loading after {timeout:.0f} s.",
+                where=self.url,
+                todo="The server goes on loading it. `workbook status` shows when it is READY.",
+            ) from None
         if response.status_code != 200:
             raise load_error(model, _message(response), folder, self.log_text(log_start))
 
@@ -213,12 +221,16 @@ class Server:
         Raises:
             ServerError: the server does not answer, or requests are still under way.
         """
+        self.begin_unload(model, dependents=dependents)
+        self.wait_unloaded(model, timeout, told=told)
+
+    def begin_unload(self, model: str, *, dependents: bool = False) -> None:
+        """Have a model unloaded, and do not wait for that (`wait_unloaded` does)."""
         self.request(
             "POST",
             f"/v2/repository/models/{quote(model, safe='')}/unload",
             json={"parameters": {"unload_dependents": dependents}},
         )
-        self.wait_unloaded(model, timeout, told=told)
 
     def wait_unloaded(
         self, model: str, timeout: float = 60.0, *, told: Callable[[str], None] = print
@@ -255,9 +267,9 @@ class Server:
             raise ServerError(
                 f"{model} did not unload within {timeout:.0f} s. {self._why_unloading(model)}",
                 where=self.url,
-                todo="When the requests have ended, unload it again. Requests that never end (a "
-                "model whose execute returned no response) end with the server only: `workbook "
-                "stop`, then `workbook serve --detach`.",
+                todo="When the requests have ended, unload it again. If they never end (a loop in "
+                f"execute), end its processes: `workbook undeploy {model} --now`. For a model that "
+                "has no process of its own: `workbook stop`, then `workbook serve --detach`.",
             )
         raise ServerError(
             f"{model} did not unload within {timeout:.0f} s.",
@@ -352,17 +364,29 @@ class Server:
         try:
             return self._http.request(method, path, **options)
         except httpx.TimeoutException:
-            raise ServerError(
+            raise _NoAnswerInTime(
                 f"The server at {self.url} did not answer in time.",
                 where=f"{method} {path}",
                 todo="Look at its log (`workbook status` names the file).",
             ) from None
         except httpx.HTTPError as error:
-            raise ServerError(
-                f"No server answers at {self.url}: {error}",
-                where=f"{method} {path}",
-                todo="Start one with `workbook serve --detach` (or `make lab`), or set TRITON_URL.",
-            ) from None
+            raise self._no_answer(error, f"{method} {path}") from None
+
+    def _no_answer(self, error: httpx.HTTPError, request: str) -> ServerError:
+        """The error of a request that got no answer: does the server's guard start it again?"""
+        from . import restart  # it imports this module
+
+        if (progress := restart.progress_after_failure(self)) is not None:
+            return ServerError(
+                str(progress),
+                where=f"{request}, {self.url}",
+                todo="Try again when it answers. `workbook status` shows how far it is.",
+            )
+        return ServerError(
+            f"No server answers at {self.url}: {error}",
+            where=request,
+            todo="Start one with `workbook serve --detach` (or `make lab`), or set TRITON_URL.",
+        )
 
     def _request_counts(self, model: str) -> dict[str, float]:
         """How many of a model's requests have ended and how many wait; empty without metrics.
@@ -389,6 +413,10 @@ class Server:
             f"{model} takes no new requests. It is unloaded when those that it has accepted, if "
             f"any, are answered, and its finalize has returned.{queue}"
         )
+
+
+class _NoAnswerInTime(ServerError):
+    """The server has not answered a request in time."""
 
 
 def _model_path(model: str, version: str | int | None) -> str:

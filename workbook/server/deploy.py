@@ -6,14 +6,15 @@ import dataclasses
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..common.errors import LoadError, RepositoryError, ServerError
-from . import model_folder, which_repository
+from ..common.errors import LoadError, RepositoryError, ServerError, StillLoading
+from . import model_folder, model_processes, model_warnings, which_repository
 from .connection import Server
 from .explain import load_error
 from .find_server import connect
+from .model_warnings import ModelWarning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Deployment:
         backend: as the server's configuration names it.
         stand_in: whether a CPU stand-in of this course serves it, and not the real backend.
         seconds: from the call until it was ready.
+        warnings: what is wrong with it, though it is served; e.g. what its warm-ups have shown.
     """
 
     name: str
@@ -33,14 +35,16 @@ class Deployment:
     backend: str
     stand_in: bool
     seconds: float
+    warnings: tuple[ModelWarning, ...] = ()
 
     def __str__(self) -> str:
         which = ", ".join(map(str, self.versions))
         kind = " (stand-in)" if self.stand_in else ""
         verb = "is" if len(self.versions) == 1 else "are"
-        return (
+        ready = (
             f"{self.name} {which} {verb} ready on {self.backend}{kind}, after {self.seconds:.1f} s"
         )
+        return "\n".join([ready, *(f"Warning: {warning}" for warning in self.warnings)])
 
 
 def deploy(
@@ -71,6 +75,8 @@ def deploy(
     Raises:
         RepositoryError: the folder or the name cannot enter the repository.
         LoadError: the server refused the model.
+        StillLoading: (a ServerError) it is not ready after `timeout` seconds. The copy stays, and
+            the server goes on loading it.
         ServerError: there is no server, it serves another repository, or it loads nothing after
             its start (control mode none).
     """
@@ -98,6 +104,10 @@ def deploy(
             former = model_folder.put(copy, target)
             placed = True
             _load(server, target_name, timeout, folder, log_start)
+        except StillLoading:  # the server goes on reading the new folder
+            if former is not None:
+                shutil.rmtree(former, ignore_errors=True)
+            raise
         except BaseException:  # Ctrl-C included
             if placed:
                 model_folder.take_back(target, former, staging)
@@ -113,6 +123,7 @@ def undeploy(
     name: str,
     *,
     version: int | None = None,
+    now: bool = False,
     server: Server | None = None,
     timeout: float = 60.0,
     told: Callable[[str], None] = print,
@@ -121,10 +132,13 @@ def undeploy(
 
         undeploy("forest", version=1)
         undeploy("forest")
+        undeploy("forest", now=True)  # its `execute` never returns
 
     Args:
         name: the model's name.
         version: this version only; the others go on being served.
+        now: do not wait for the model's requests: end the processes in which it runs. The requests
+            get an error. Only for Python models, and the whole model, on a server of this machine.
         server: by default the one that `connect()` finds.
         timeout: seconds to wait for the model's requests to end.
         told: called with an explanation when requests that do not end delay it.
@@ -134,12 +148,20 @@ def undeploy(
         ServerError: the server does not answer, it serves another repository, or requests of the
             model are still under way. The folder is then where it was.
     """
+    if now and version is not None:
+        raise RepositoryError(
+            "All versions of a model end at once.", todo="Leave out the version, or --now."
+        )
     server = server or connect()
     model_folder.check_name(name)
     home = _home(server)
     target = home / name
     with model_folder.locked(home, name) as staging:
         held = model_folder.versions(target)
+        if now and not target.exists() and model_processes.find(server, name):
+            # It was undeployed, and older copies of it are left: no endpoint knows them.
+            _tell_ended(name, model_processes.end(server, name, timeout), told)
+            return
         if target.is_symlink() or not target.is_dir() or (version and version not in held):
             raise RepositoryError(
                 f"The repository holds no model {name}" + (f" {version}." if version else "."),
@@ -147,14 +169,18 @@ def undeploy(
                 todo="`workbook status` lists what there is.",
             )
         if version is None or held == [version]:
+            if now and _is_decoupled(server, name):
+                _tell_ended(name, model_processes.end_streaming(server, name), told)
             try:
-                server.unload(name, timeout=timeout, told=told)
-                model_folder.remove(target, staging)
+                server.begin_unload(name)
             except ServerError as error:
                 if "polling is enabled" not in error.what:
                     raise
                 model_folder.remove(target, staging)  # the server will see that it is gone
-                server.wait_unloaded(name, timeout, told=told)
+                _wait_unloaded(server, name, now, timeout, told)
+                return
+            _wait_unloaded(server, name, now, timeout, told)
+            model_folder.remove(target, staging)
             return
         copy = model_folder.stage(target, staging, name, model_folder.check_folder(target))
         shutil.rmtree(copy / str(version))
@@ -163,6 +189,30 @@ def undeploy(
         _load(server, name, timeout, target, log_start)
         if former is not None:
             shutil.rmtree(former, ignore_errors=True)
+
+
+def _wait_unloaded(
+    server: Server, name: str, now: bool, timeout: float, told: Callable[[str], None]
+) -> None:
+    """Wait until a model is unloaded; with `now` its processes are ended if they do not end."""
+    if now:
+        _tell_ended(name, model_processes.end(server, name, timeout), told)
+    try:
+        server.wait_unloaded(name, timeout, told=told)
+    except ServerError as error:
+        if now:
+            error.todo = (
+                "The model has no process any more, and Triton still waits for requests of it. "
+                "They end with the server: `workbook stop`, then `workbook serve --detach`."
+            )
+        raise
+
+
+def _tell_ended(
+    name: str, ended: Sequence[model_processes.ModelProcess], told: Callable[[str], None]
+) -> None:
+    if ended:
+        told(f"Ended the processes of {name}: {', '.join(str(p.pid) for p in ended)}.")
 
 
 def versions(name: str, *, server: Server | None = None) -> dict[int, str]:
@@ -289,7 +339,16 @@ def _deployment(server: Server, name: str, began: float) -> Deployment:
         backend=str(config.get("backend") or config.get("platform")),
         stand_in=is_stand_in(config),
         seconds=time.monotonic() - began,
+        warnings=tuple(model_warnings.of(server, name, config)),
     )
+
+
+def _is_decoupled(server: Server, name: str) -> bool:
+    try:
+        policy = server.config(name).get("model_transaction_policy", {})
+    except ServerError:
+        return False  # it is not loaded
+    return bool(policy.get("decoupled"))
 
 
 def is_stand_in(config: dict[str, object]) -> bool:

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import LoadError, RequestError, ServerError, WorkbookError
+from . import model_warnings
 from .catalogue import LOADS, REQUESTS, STARTS, AskedServer, Evidence, Question
 from .catalogue.evidence import CONFIG, show
-from .catalogue.rules import listed
+from .catalogue.rules import Advice, listed
 from .config_without_log import diagnose
 from .pbtxt import Field, Scalar
 
@@ -31,6 +32,13 @@ _STAND_IN = re.compile(
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
+#: Entries on what `execute` returned as a whole, with words of the warning in the log, which names
+#: the line.
+_WITH_LINE = {
+    "number-of-responses": "execute got ",
+    "not-a-response": " in place of a response.",
+    "not-a-list": ", not a list.",
+}
 #: Files that a config names, and the folder of the model that they are in.
 _FILES = {"label_filename": "", "data_file": "initial_state", "input_data_file": "warmup"}
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
@@ -81,7 +89,7 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         f"{model} did not load.",
         model=model,
         message=shown,
-        where=str(folder),
+        where=evidence.at_named(message) or str(folder),
         todo="The server's own message below says why.",
     )
 
@@ -115,8 +123,17 @@ def explain(
     found = REQUESTS.explain(question, question.message)
     message = _readable(message)
     if found is None:
-        return RequestError("The request failed.", model=model, message=message, todo="See below.")
+        first = message.partition("\n")[0].rstrip(". ")
+        return RequestError(
+            f"The request failed: {first}.",
+            model=model,
+            message=message,
+            todo="These are the server's own words. Look for what they name in the request, then "
+            "in the model's config.pbtxt.",
+        )
     rule, advice = found
+    if rule in _WITH_LINE:
+        advice = _with_line(advice, question, _WITH_LINE[rule])
     return RequestError(
         advice.what,
         model=model,
@@ -125,6 +142,16 @@ def explain(
         where=advice.where,
         todo=advice.todo,
     )
+
+
+def _with_line(advice: Advice, question: Question, words: str) -> Advice:
+    """An advice with the place and the remedy of the log's warning, if there is one."""
+    if question.server is None:
+        return advice
+    for warning in model_warnings.of_log(question.server.log_text()):
+        if warning.model == question.model and words in warning.what:
+            return Advice(advice.what, warning.where, warning.todo)
+    return advice
 
 
 def start_error(log: str) -> ServerError | None:
@@ -260,7 +287,8 @@ def _text(error: BaseException | str) -> str:
 
 
 def _no_python_file(evidence: Evidence) -> LoadError | None:
-    if evidence.value("backend") != "python" or evidence.value("runtime"):
+    ensemble = evidence.value("platform") == "ensemble"  # refused before its files are looked at
+    if evidence.value("backend") != "python" or evidence.value("runtime") or ensemble:
         return None
     name = evidence.value("default_model_filename", "model.py")
     for version in evidence.versions():

@@ -6,12 +6,12 @@ import os
 from typing import cast, get_args
 
 from ..common.errors import ServerError
-from . import run_folders, which_repository
+from . import notebook_warnings, run_folders, which_repository
 from .connection import Control, Server
 
 
 def connect() -> Server:
-    """The server to use.
+    """The server to use. In a notebook, warnings about its models are shown from here on.
 
         with connect() as server:
             print(server.url, server.ready("square"))
@@ -30,6 +30,12 @@ def connect() -> Server:
         WrongRepository: (a ServerError) the server on the default port serves another folder.
         ServerError: there is none, or the one that `TRITON_URL` names does not answer.
     """
+    server = _found()
+    notebook_warnings.watch(server)
+    return server
+
+
+def _found() -> Server:
     url = os.environ.get("TRITON_URL")
     record = run_folders.current()
     if url:

@@ -7,8 +7,11 @@ owner or the guard ends:
 - When the server ends, the guard writes into its log why: the exit status or the signal, or who
   asked the guard to stop it. `ENDED` begins that line.
 - When a signal that nobody asked for has ended the server (it crashed, or memory was short), and
-  the orders name a file `loaded`, the guard starts it again with the models that it had: at most
-  three times a minute. In that file the server notes its loads (native/load_calls.c).
+  the orders name a file `loaded`, the guard starts it again: at most three times a minute, and at
+  most three times in a row if it crashes before it has loaded its models. With the model control
+  mode "explicit" the server starts without models, so that it answers at once; another process
+  (restart.py) then loads those that it had. In the other modes Triton loads all models before it
+  opens its ports.
 - When the server ends, its Python stubs become children of the guard, because the guard is a child
   subreaper. The guard kills them, removes the server's shared memory (the names begin with the
   server's own prefix), and exits.
@@ -25,11 +28,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import glob
 import json
 import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -41,7 +46,8 @@ ENDED = "The server has ended: "
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
 RESTARTS, WITHIN = 3, 60.0  # a server is started again so often in so many seconds
 ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody has ended the server by these
-LOADED = "--load-model="
+LOAD = "--load-model="
+EXPLICIT = "--model-control-mode=explicit"
 
 
 def main() -> int:
@@ -60,14 +66,21 @@ def main() -> int:
 
     log = os.open(orders["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     argv, restarted = orders["argv"], [float("-inf")] * RESTARTS
+    loader, incomplete = None, 0
     while True:
         server = start(argv, orders, log, libc)
-        why = wait(server, wake, orders.get("owner_fd"))
+        if orders.get("loaded") and restarted[-1] > 0:
+            loader = load_behind(sys.argv[1], orders, log)
+        why = wait(server, wake, orders.get("owner_fd"), loader)
         again = not why and crashed(server) and bool(orders.get("loaded"))
         again = again and time.monotonic() - restarted[-RESTARTS] > WITHIN
+        # restart.py leaves out a model that ends the server while it is loaded: no limit is needed.
+        incomplete = incomplete + 1 if loader is not None and loader.poll() != 0 else 0
+        again = again and (incomplete < RESTARTS or EXPLICIT in argv)
         after = ". It is started again with its models." if again else ""
+        when = time.strftime("%H:%M:%S")
         with contextlib.suppress(OSError):  # a full disk
-            os.write(log, f"{ENDED}{why or how(server.returncode)}{after}\n".encode())
+            os.write(log, f"{ENDED}{why or how(server.returncode)}, at {when}{after}\n".encode())
         end(server)
         if not again:
             with contextlib.suppress(OSError):
@@ -79,7 +92,7 @@ def main() -> int:
         if not again:
             return 0
         restarted.append(time.monotonic())
-        argv = with_models(orders["argv"], orders["loaded"])
+        argv = [w for w in argv if EXPLICIT not in argv or not w.startswith(LOAD)]
 
 
 def start(
@@ -110,10 +123,46 @@ def start(
     return server
 
 
-def wait(server: subprocess.Popen[bytes], wake: int, owner: int | None) -> str:
-    """Wait until the server has ended, or is to end; returns who asks for that, or ""."""
+def load_behind(file: str, orders: dict[str, Any], log: int) -> subprocess.Popen[bytes]:
+    """Start the process that loads the models of a server that was started again (restart.py).
+
+    Args:
+        file: the orders' file.
+    """
+    code = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    # A lock on this file, which the process inherits, says that it is at work (common/locks.py).
+    lock = os.open(orders["loading"], os.O_RDWR | os.O_CREAT, 0o600)
+    with contextlib.suppress(OSError):
+        whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, whole_file)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "workbook.server.restart", file],
+            cwd=code,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(lock,),
+        )
+    finally:
+        os.close(lock)
+
+
+def wait(
+    server: subprocess.Popen[bytes],
+    wake: int,
+    owner: int | None,
+    loader: subprocess.Popen[bytes] | None,
+) -> str:
+    """Wait until the server has ended, or is to end; returns who asks for that, or "".
+
+    Args:
+        loader: the process that loads its models, or None. Its end is no end of the server.
+    """
     watched = [wake] + ([owner] if owner is not None else [])
     while server.poll() is None:
+        if loader is not None:
+            loader.poll()
         ready, _, _ = select.select(watched, [], [], 1.0)
         if owner in ready and not os.read(owner, 1):
             return "the process that started it has ended, or has closed its pipe to the guard"
@@ -139,25 +188,6 @@ def end(server: subprocess.Popen[bytes]) -> None:
     if server.poll() is None:
         server.kill()
         server.wait()
-
-
-def with_models(argv: list[str], loaded: str) -> list[str]:
-    """The command line for the models that a server had: what it began with, and its loads since.
-
-    Args:
-        loaded: the file of lines "+NAME" for a load and "-NAME" for an unload.
-    """
-    names = dict.fromkeys(word.removeprefix(LOADED) for word in argv if word.startswith(LOADED))
-    with contextlib.suppress(OSError), open(loaded, encoding="utf-8") as file:
-        for line in file.read().splitlines():
-            if line.startswith("+"):
-                names[line[1:]] = None
-            else:
-                names.pop(line[1:], None)
-    if "--model-control-mode=explicit" not in argv:
-        return argv  # it loads all models by itself
-    rest = [word for word in argv if not word.startswith(LOADED)]
-    return rest + [f"{LOADED}{name}" for name in names]
 
 
 def how(status: int) -> str:

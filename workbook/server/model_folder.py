@@ -25,7 +25,7 @@ from pathlib import Path
 from ..common import locks
 from ..common.errors import RepositoryError
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 _SKIP = ("__pycache__", ".ipynb_checkpoints", ".git", ".DS_Store")
 _SPARE = 32 << 20  # bytes of disk left free after a copy
@@ -48,11 +48,13 @@ def check_name(name: str) -> str:
     Raises:
         RepositoryError: it may not. A name with a slash could lead out of the repository; one with
             a space cannot be started (24.10's Python backend passes the path to a shell unquoted).
+            Any other character, `+` among them, is written as `%2B` in an address by clients, and
+            Triton's HTTP endpoint looks for a model of that name.
     """
     if not _NAME.fullmatch(name):
         raise RepositoryError(
             f"{name!r} cannot be a model's name.",
-            todo="Use letters, digits, '_', '-', '+' and '.'; begin with a letter, a digit or '_'.",
+            todo="Use letters, digits, '_', '-' and '.'; begin with a letter, a digit or '_'.",
         )
     return name
 

@@ -35,6 +35,7 @@ from .connection import Control, Server
 
 LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
 LOADED = "loaded"  # the loads and unloads of a server that its guard starts again
+LOADING = "loading"  # its loads after that (restart.py)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +148,14 @@ def end(record: Record, timeout: float = 30.0) -> None:
     prune()
 
 
+def orders_of(log: Path | None) -> dict[str, Any] | None:
+    """The orders of the guard whose server writes this log, if it is to start it again; or None."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        found = json.loads((log.parent / ORDERS).read_text(encoding="utf-8"))  # type: ignore[union-attr]
+        return found if found["loaded"] else None
+    return None
+
+
 def orders() -> list[dict[str, Any]]:
     """The guards' orders of all running servers of this checkout: `argv`, `env`, `cwd`, …"""
     found = []
@@ -175,13 +184,18 @@ def prune() -> None:
 
 
 def _is_guarded(run: Path) -> bool:
-    """Whether a guard holds the run's lock.
+    """Whether a guard holds the run's lock."""
+    return is_locked(run / LOCK)
+
+
+def is_locked(file: Path) -> bool:
+    """Whether a process holds a lock on a file.
 
     This function tries to get the lock for itself. It tries a shared lock: with exclusive ones, two
-    processes that call it at the same time would each see the other's lock as a guard's.
+    processes that call it at the same time would each see the other's lock as that of a third.
     """
     try:
-        lock = os.open(run / LOCK, os.O_RDWR)
+        lock = os.open(file, os.O_RDWR)
     except OSError:
         return False
     try:

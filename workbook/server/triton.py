@@ -28,7 +28,15 @@ import psutil
 
 from ..common import paths
 from ..common.errors import ServerError
-from . import assemble, model_folder, ports, run_folders, tritonserver_command
+from . import (
+    assemble,
+    endings,
+    model_folder,
+    notebook_warnings,
+    ports,
+    run_folders,
+    tritonserver_command,
+)
 from .connection import Control, Server
 from .explain import dangerous_folder, start_error
 from .guard import ENDED
@@ -64,9 +72,11 @@ class Triton(Server):
         tls: PEM files for gRPC over TLS: `cert` and `key`, and `root` for mutual TLS.
         options: any other tritonserver options, as a list of words.
         environment: variables for the server and its models, added to this process's own.
+        strict: refuse answers of Python models that do not fit the config, which are served
+            otherwise, with a warning (`backends/python/answer_checks.py`).
         plain: run the wheel's server without what this course adds: no compiled helpers, no
-            variables for speed (both: `native/README.md`), and no checks of what Python models
-            answer (`backends/python/answer_checks.py`).
+            variables for speed (both: `native/README.md`), and nothing looks at what Python
+            models answer (`backends/python/answer_checks.py`).
         jail: run the process of each model instance in a sandbox of its own
             (`native/jail.py`); a file with a seccomp filter for it. For the grader, whose server
             runs in a sandbox itself; outside of one it does not work. Models cannot load or unload
@@ -99,6 +109,7 @@ class Triton(Server):
         tls: Mapping[str, Path | str] | None = None,
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        strict: bool = False,
         plain: bool = False,
         jail: Path | None = None,
         start_timeout: float = 120.0,
@@ -130,7 +141,10 @@ class Triton(Server):
             rate_limit=rate_limit,
             tls=tls,
             options=tuple(options),
-            environment=dict(environment or {}),
+            environment={
+                **(environment or {}),
+                **({tritonserver_command.STRICT_VARIABLE: "1"} if strict else {}),
+            },
             plain=plain,
             jail=jail,
         )
@@ -163,6 +177,7 @@ class Triton(Server):
             raise
         if remember:
             self._remember()
+        notebook_warnings.watch(self)
         return self
 
     def stop(self) -> None:
@@ -204,8 +219,15 @@ class Triton(Server):
         self.stop()
 
     def _check_running(self) -> None:
-        if self.pid is not None and not psutil.pid_exists(self.pid):
+        ended = self.pid is None or not psutil.pid_exists(self.pid)
+        if ended and self._run is not None:
             self.pid = self._started_again()
+        if self.pid is None and (why := endings.started_again(self.log_text())) is not None:
+            raise ServerError(
+                f"The server has ended ({why}) and is being started again.",
+                where=self.url,
+                todo="Try again in a few seconds.",
+            )
         if self.pid is None:
             raise ServerError(
                 f"This server is not running.{self._how_it_ended()}",
@@ -217,7 +239,7 @@ class Triton(Server):
     def _started_again(self) -> int | None:
         """The number of the process in which the guard has started the server again, or None."""
         assert self._run is not None
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):  # it is being started, or has ended
             pid = int((self._run / run_folders.PIDFILE).read_text(encoding="utf-8"))
             return pid if psutil.pid_exists(pid) else None
         return None
@@ -263,6 +285,9 @@ class Triton(Server):
             "cwd": str(cwd),
             "env": variables,
             "loaded": loaded,
+            "loading": str(self._run / run_folders.LOADING),
+            "repository": str(self.repository),
+            "url": self.url,
             "log": str(self.log),
             "pidfile": str(self._run / run_folders.PIDFILE),
             "shm_prefix": prefix,

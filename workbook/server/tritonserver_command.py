@@ -32,6 +32,10 @@ SPEED_VARIABLES = {
     **SHORT_SPIN,
 }
 
+#: Where it is set, answers of Python models that do not fit the config are refused
+#: (backends/python/answer_checks.py).
+STRICT_VARIABLE = "WORKBOOK_STRICT"
+
 #: Variables of this process that would change which modules the server's Python models import.
 _PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MPLBACKEND")
 

@@ -110,9 +110,19 @@ class Reference:
             tokenizer = _tokenizer(self._folder)
             return {"tokens": sum(len(tokenizer.encode(text).ids) for text in texts)}
 
-        untrusted.read(
-            "The checkpoint's tokenizer.json", tokenized, help=_COMES, seconds=_TOKENIZER_SECONDS
-        )
+        try:
+            untrusted.read(
+                "The checkpoint's tokenizer.json",
+                tokenized,
+                help=_COMES,
+                seconds=_TOKENIZER_SECONDS,
+            )
+        except Failure as failure:
+            raise Failure(
+                failure.rationale,
+                help=failure.help,
+                safe="The checkpoint's tokenizer.json cannot be read within the limits.",
+            ) from None
 
 
 def _tokenizer(folder: Path) -> Any:

@@ -45,6 +45,7 @@ An instance on a GPU also computes on the CPU: GPUs are for the real backend.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -52,6 +53,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Config, StandIn, Tensor
 
@@ -78,6 +80,11 @@ CHOICES = {
         "FIL layout",
         ("depth_first", "breadth_first", "layered", "layered_children_together"),
     ),
+}
+#: What XGBoost writes since 3.1, and how it looks in JSON or in UBJSON.
+NEWER = {
+    "a section cats": rb'"cats"\s*:|L\0{7}\x04cats\{',
+    "base_score as a list": rb'"base_score"\s*:\s*"\[|L\0{7}\x0abase_scoreSL\0{7}.\[',
 }
 
 
@@ -331,7 +338,7 @@ def _read(path: Path, parameters: Parameters) -> Any:
             f"{FILES[written_as]}."
         )
     try:
-        return readers[kind]()
+        model = readers[kind]()
     except Exception as error:  # Treelite's own errors, and those of the libraries below it
         message = re.sub(r"^\[\S+\] \S+: ", "", str(error).strip()).splitlines()[0]
         hint = ""
@@ -343,6 +350,26 @@ def _read(path: Path, parameters: Parameters) -> Any:
         raise BrokenModel(
             f"Model failed to load into Treelite with error: {message}{hint}"
         ) from None
+    if kind in ("xgboost_json", "xgboost_ubj") and (newer := _newer(path)):
+        pb_utils.Logger.log_warn(
+            f"{path.name}: FIL in containers before 26.01 cannot read this file. XGBoost writes "
+            f"{newer} since 3.1. Save the model with save_xgboost (workbook.zoo.forests) to serve "
+            "it there too"
+        )
+    return model
+
+
+def _newer(path: Path) -> str:
+    """What a file of XGBoost has that Treelite before 4.6 refuses; "" where it has nothing.
+
+    `xgboost_allow_unknown_field` helps with `cats` only.
+    """
+    found = []
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for what, written in NEWER.items():
+            if re.search(written, content):
+                found.append(what)
+    return " and ".join(found)
 
 
 def _format(path: Path) -> str | None:

@@ -79,6 +79,7 @@ class TritonPythonModel(StandIn):
 
     backend: ClassVar[str] = "onnxruntime"
     completed_batch_size: ClassVar[int] = 4
+    not_batching: ClassVar[type[BadModel]] = BadModel
 
     @classmethod
     def describe(cls, config: Config) -> Signature:
@@ -113,7 +114,7 @@ class TritonPythonModel(StandIn):
             [*self.session.get_inputs(), *self.session.get_overridable_initializers()]
         )
         self._text_inputs = [t.name for t in inputs if t.data_type == "TYPE_STRING"]
-        self._scalars = [t.name for t in inputs if t.dims == ()]
+        self._scalars = [t.name for t in inputs if t.dims == () and t.data_type != "TYPE_STRING"]
         outputs = _tensors(self.session.get_outputs())
         self._text_outputs = [t.name for t in outputs if t.data_type == "TYPE_STRING"]
         scalar = any(t.dims == () for t in (*inputs, *outputs))
@@ -139,8 +140,8 @@ class TritonPythonModel(StandIn):
             if name in inputs:
                 inputs = {**inputs, name: to_text(inputs[name])}
         for name in self._scalars:
-            if name in inputs:
-                inputs = {**inputs, name: inputs[name].reshape(())}
+            if name in inputs:  # as upstream, the first element of a batch, whatever the others are
+                inputs = {**inputs, name: _first(name, inputs[name])}
         try:
             results = dict(
                 zip(outputs, self.session.run(outputs, inputs, self._run_options), strict=False)
@@ -376,6 +377,13 @@ def _register_operations(config: Config, options: Any) -> None:
             options.register_custom_ops_library(library)
         except Exception as error:
             raise BrokenModel(_message(error)) from None
+
+
+def _first(name: str, array: Array) -> Array:
+    """The first element, as an array without dimensions."""
+    if not array.size:
+        raise BadRequest(f"onnx runtime error 2: not enough space: input '{name}' has no element")
+    return array.reshape(-1)[:1].reshape(())
 
 
 def _tensors(nodes: Sequence[Any]) -> list[Tensor]:

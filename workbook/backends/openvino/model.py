@@ -6,6 +6,10 @@ File names, parameters, validation and messages follow triton-inference-server/o
 - With max_batch_size > 0 the model is compiled for exactly that batch size. A smaller batch is
   refused unless `ENABLE_BATCH_PADDING` is YES; then it is filled up with zeros, and takes as long
   as a full one. Without padding, requests are not batched together.
+- A config without tensors is completed with -1 for every dimension of a tensor that has a variable
+  one. The load then refuses that, since a fixed dimension of the model is not -1. Outputs, and
+  models that do not batch, must therefore be in the config, or have no variable dimension.
+- A dimension with bounds, e.g. 0..8, is not -1: the config must give a number between them.
 - The config's data types may differ from the model's: OpenVINO converts.
 - On a processor that has bfloat16 instructions OpenVINO computes in bfloat16 by default.
 
@@ -180,7 +184,7 @@ def _openvino(doing: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, TypeError, ValueError) as error:
-        raise BrokenModel(f"openvino error in {doing} : {error}") from None
+        raise BrokenModel(f"openvino error in {doing} : {str(error).strip()}") from None
 
 
 def _read(config: Config, core: Any = None) -> Any:
@@ -202,10 +206,15 @@ def _tensors(ports: Sequence[Any]) -> list[Tensor]:
         Tensor(
             port.get_any_name(),
             TYPES.get(port.get_element_type().get_type_name(), "TYPE_INVALID"),
-            _dims(port.get_partial_shape()),
+            _completed(port.get_partial_shape()),
         )
         for port in ports
     ]
+
+
+def _completed(shape: Any) -> tuple[int, ...]:
+    """The dims that upstream writes into a config: all -1 where one of them is variable."""
+    return _dims(shape) if shape.is_static else (-1,) * len(shape)
 
 
 def _inputs(config: Config, model: Any) -> Any:
@@ -276,7 +285,7 @@ def _reshaped(config: Config, shape: Any, dims: Sequence[int]) -> Any:
     import openvino as ov
 
     if any(d < 1 and d != -1 for d in dims):
-        raise BadModel(
+        raise BrokenModel(
             "openvino backend does not support dimensions values other than `-1` or positive "
             "integers"
         )
@@ -300,14 +309,23 @@ def _check_dims(
         _matches(shape[i], full[i]) or (full[i] == -1 and batches and not exact) for i in compared
     )
     if not fits:
-        raise other_dims(config, name, _dims(shape), full)
+        refused = other_dims(config, name, _dims(shape), full)
+        limits = [
+            f"dimension {i} has the bounds {dim.min_length}..{dim.max_length}"
+            for i, dim in enumerate(shape)
+            if _bounded(dim)
+        ]
+        raise BadModel("; ".join([str(refused), *limits]))
+
+
+def _bounded(dim: Any) -> bool:
+    return not dim.is_static and dim.max_length != -1
 
 
 def _matches(theirs: Any, ours: int) -> bool:
     if theirs.is_static:
         return bool(theirs.get_length() == ours)
-    bounded = theirs.max_length != -1
-    return not bounded or theirs.min_length < ours < theirs.max_length
+    return not _bounded(theirs) or theirs.min_length < ours < theirs.max_length
 
 
 def _yes(config: Config, key: str) -> bool:

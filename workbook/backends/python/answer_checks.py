@@ -1,10 +1,18 @@
-"""Checks what a Python model of the reader's own answers, before it leaves the model's process.
+"""Looks at what a Python model answers, before it leaves the model's process.
 
-Triton's Python backend takes some answers that nobody can use. A model whose `execute` returns
-None is never heard of again: its requests wait for ever, and it cannot be unloaded meanwhile. An
-output of another type than the config declares is sent as it is, and an output that the config
-does not have is left out without a word. Clients, ensembles and other models rely on the config.
-The laptop server refuses such answers with an error that names the line.
+Triton's Python backend sends nearly everything that a model answers: outputs of another type or
+shape than the config says, and it leaves out those that the config does not have. Clients,
+ensembles and other models rely on the config. The laptop server answers as NVIDIA's container
+does, and says once for each fault what is wrong, in which line, and what to do: in its log, from
+where `server/model_warnings.py` takes it. `workbook serve --strict` refuses such answers.
+
+Answers that leave a client waiting for ever, or end the server, are refused in any case:
+
+- `execute` returned None, or None in place of a response, for a request that nothing else answers;
+- a response sender is gone before it has sent a final response;
+- `execute` fails after a response sender has sent the final response of a model that is not
+  decoupled: Triton 24.10 then deletes the request's response factory twice, and ends;
+- a tensor has fewer dimensions than the `reshape` of its output: Triton 24.10 reads beyond them.
 
 How it gets there: `server/assemble.py` copies this file beside Triton's own
 `triton_python_backend_utils.py` and adds two lines to that one, which call `install`. Each
@@ -20,12 +28,16 @@ be installed: it imports only what every stub has.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import json
+import os
 import sys
+import traceback
 import types
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +47,9 @@ import triton_python_backend_utils as pb_utils
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _RESPONSES = "one pb_utils.InferenceResponse for each request, in their order"
+_FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+#: The server's variable for `workbook serve --strict`.
+_STRICT = "WORKBOOK_STRICT"
 
 
 class ModelMistake(Exception):
@@ -49,6 +64,98 @@ class ModelMistake(Exception):
 
     def __init__(self, what: str, where: str, todo: str) -> None:
         super().__init__(f"{what}\nwhere: {where}\nto do: {todo}")
+        self.parts = what, where, todo
+
+
+class Call:
+    """One call of `execute`.
+
+    Attributes:
+        settled: the ids of the requests that are answered otherwise than by returning a response:
+            those whose response sender was asked for, and those to be scheduled again.
+        over: the ids of the requests whose final response a sender has sent.
+        senders: the senders that were asked for.
+        left: those of them that the model has let go without a final response.
+        missing: an input that was asked for though the config does not have it, and the place.
+        absent: what is wrong where an output was asked for that another model's response lacks.
+        is_warming: whether it is a warm-up.
+        has_ended: whether `execute` has returned or failed.
+    """
+
+    def __init__(self, *, is_warming: bool = False) -> None:
+        self.settled: set[int] = set()
+        self.over: set[int] = set()
+        self.senders: weakref.WeakSet[Sender] = weakref.WeakSet()
+        self.left: list[Sender] = []
+        self.missing: tuple[str, str] | None = None
+        self.absent: ModelMistake | None = None
+        self.is_warming = is_warming
+        self.has_ended = False
+
+    def leave_to_stub(self) -> None:
+        """Where Triton's stub answers all requests with an error, it closes their senders."""
+        for sender in (*self.senders, *self.left):
+            sender.is_over = True
+        self.left.clear()
+
+
+class Sender:
+    """Stands in front of a response sender: looks at what is sent, and ends what nobody will end.
+
+    Where it is deleted before the final response was sent, no code of the model can send one any
+    more, and the client would wait for ever.
+
+    Attributes:
+        request: the id of its request.
+        place: the line and the file where it was asked for; None where it was not.
+        is_over: whether nothing is to be sent any more.
+    """
+
+    def __init__(self, real: Any, model: Model, request: int) -> None:
+        self._real, self._model, self._call = real, model, model.call
+        self._has_sent = False
+        self.request = request
+        self.place: tuple[int, str] | None = None
+        self.is_over = request in model.call.over
+
+    def send(self, response: Any = None, flags: int = 0) -> None:
+        """As `InferenceResponseSender.send`."""
+        if isinstance(response, stub.InferenceResponse):
+            caller = sys._getframe(1)
+            try:
+                self._model.check_response(response, lambda: self._model.at_caller(caller))
+            except ModelMistake as mistake:
+                response = self._model.failure(mistake, response)
+        self._real.send(response, flags)
+        self._has_sent = True
+        if flags == _FINAL:
+            self.is_over = True
+            self._call.over.add(self.request)
+
+    def is_cancelled(self) -> bool:
+        """As `InferenceResponseSender.is_cancelled`."""
+        return bool(self._real.is_cancelled())
+
+    def finish(self) -> None:
+        """Send what ends the request, with an error where one can be sent yet."""
+        response = None
+        if self._model.decoupled or not self._has_sent:
+            response = self._model.failure(
+                self._model.given_up(self.place), stub.InferenceResponse([])
+            )
+        else:  # it takes no second response
+            self._model.warn("given up", self._model.given_up, self.place, always=True)
+        with contextlib.suppress(stub.TritonModelException):  # closed meanwhile
+            self._real.send(response, _FINAL)
+        self.is_over = True
+
+    def __del__(self) -> None:
+        if self.is_over or sys.is_finalizing():
+            return
+        if self._call.has_ended or self._model.decoupled:
+            self.finish()
+        else:  # execute may yet return a response
+            self._call.left.append(self)
 
 
 class Model:
@@ -60,13 +167,7 @@ class Model:
         outputs: the config's outputs with their numpy types; None for a type that numpy lacks
             (BF16), which is not compared.
         decoupled: whether it answers through response senders alone.
-        settled: the ids of the requests that this call of `execute` answers otherwise than by
-            returning a response: those whose response sender it asked for, and those that it wants
-            scheduled again.
-        missing: an input that `execute` has asked for in this call though the config does not have
-            it, and the place; None where there is none.
-        absent: what is wrong where `execute` has asked for an output that another model's response
-            does not have; None where it has not.
+        call: the call of `execute` that has begun last.
     """
 
     def __init__(self, file: Path) -> None:
@@ -76,15 +177,20 @@ class Model:
         self.inputs: set[str] | None = None
         self.outputs: dict[str, np.dtype[Any] | None] = {}
         self.decoupled = False
-        self.settled: set[int] = set()
-        self.missing: tuple[str, str] | None = None
-        self.absent: ModelMistake | None = None
-        self._warming = False
+        self.call = Call()
+        self._name, self._version = "", ""
+        self._is_strict = _STRICT in os.environ
+        self._warned: set[str] = set()
         self._warmups = 0
         self._types: dict[str, str] = {}
+        self._dims: dict[str, list[int]] = {}
+        self._reshaped: set[str] = set()
+        self._batch_dims = 0
 
-    def configure(self, config: dict[str, Any]) -> None:
-        """Read the config that `initialize` gets, as `/v2/models/M/config` shows it."""
+    def configure(self, args: dict[str, str]) -> None:
+        """Read what `initialize` gets: the config, as `/v2/models/M/config` shows it."""
+        self._name, self._version = args["model_name"], args["model_version"]
+        config: dict[str, Any] = json.loads(args["model_config"])
         sequences = config.get("sequence_batching") or {}
         self.inputs = {entry["name"] for entry in config.get("input", [])}
         self.inputs.update(entry["name"] for entry in sequences.get("control_input", []))
@@ -94,45 +200,79 @@ class Model:
         self._types = {e["name"]: e["data_type"] for e in config.get("output", [])}
         self._types |= {e["output_name"]: e["data_type"] for e in sequences.get("state", [])}
         self.outputs = {name: _dtype(kind) for name, kind in self._types.items()}
+        self._batch_dims = int(config.get("max_batch_size", 0) > 0)
+        scattered = {n for entry in config.get("batch_output", []) for n in entry["target_name"]}
+        for entry in config.get("output", []):
+            if entry["name"] not in scattered:  # else its rows are those of a whole batch
+                reshape = entry.get("reshape")
+                dims = entry.get("dims", []) if reshape is None else reshape.get("shape", [])
+                self._dims[entry["name"]] = [int(dim) for dim in dims]
+                if reshape is not None:
+                    self._reshaped.add(entry["name"])
         samples = [s for s in config.get("model_warmup", []) if s.get("batch_size")]
         self._warmups = sum(s.get("count") or 1 for s in samples)
         self.decoupled = bool(pb_utils.using_decoupled_model_transaction_policy(config))
 
-    def begin(self) -> None:
-        """Forget the last call of `execute`; the first calls after the load are warm-ups."""
-        self.settled.clear()
-        self.missing = None
-        self.absent = None
-        self._warming = self._warmups > 0
-        if self._warming:
-            self._warmups -= 1
+    def begin(self) -> Call:
+        """A new call of `execute`; the first calls after the load are warm-ups."""
+        self.call = Call(is_warming=self._warmups > 0)
+        self._warmups -= self.call.is_warming
+        return self.call
 
     # -- the checks -----------------------------------------------------------------------------
 
-    def check(self, answer: Any, requests: Sequence[Any]) -> Any:
-        """What `execute` returned, with an error in place of each response that is wrong.
+    def check(self, answer: Any, requests: Sequence[Any], call: Call) -> Any:
+        """What `execute` returned, with an error in place of each response that is refused.
 
         Args:
             answer: the returned object.
             requests: what `execute` was given.
+            call: this call.
         """
+        call.has_ended = True
         if self.decoupled:  # must be None, which the stub checks
             return answer
-        wrong = self._mistake(answer, requests)
-        if wrong is not None:  # a response of its own for each: one is sent once
-            return [
-                None
-                if id(request) in self.settled
-                else self.failure(wrong, stub.InferenceResponse([]))
-                for request in requests
-            ]
+        if (hangs := self._silence(answer, requests, call)) is not None:
+            return self._fail_all(lambda: self.failure(hangs, stub.InferenceResponse([])),
+                                  requests, call)  # fmt: skip
+        if (wrong := self._mistake(answer, requests)) is not None:
+            if call.over or self._is_strict:
+                return self._fail_all(lambda: self.failure(wrong, stub.InferenceResponse([])),
+                                      requests, call)  # fmt: skip
+            kind = "list" if not isinstance(answer, list) else len(answer) == len(requests)
+            self.warn(f"returned {kind}", lambda: wrong)
+            call.leave_to_stub()
+            return answer
+        answers = dict(zip(map(id, requests), answer or (), strict=False))
+        for sender in (*call.senders, *call.left):
+            sender.is_over = sender.is_over or answers.get(sender.request) is not None
+        self._finish_left(call)
         for i, response in enumerate(answer or ()):
             if response is not None:
                 try:
-                    self.check_response(response)
+                    self.check_response(response, request=requests[i])
                 except ModelMistake as mistake:
                     answer[i] = self.failure(mistake, response)
         return answer
+
+    def fail(self, error: BaseException, requests: Sequence[Any], call: Call) -> list[Any] | None:
+        """What to return where `execute` has failed; None where the error is to be raised again.
+
+        Triton's stub answers all requests of the call with the error. Where a sender has sent a
+        final response, and the model is not decoupled, that ends Triton 24.10.
+        """
+        call.has_ended = True
+        if self.decoupled or not call.over:
+            call.leave_to_stub()
+            return None
+        places = traceback.extract_tb(error.__traceback__)[::-1]
+        words = f"{type(error).__name__}: {error}"
+        message = f"Failed to process the request(s) for model '{self._name}', message: {words}"
+        message += "\n\nAt:\n" + "".join(f"  {p.filename}({p.lineno}): {p.name}\n" for p in places)
+        stub.Logger.log_error(message)
+        return self._fail_all(
+            lambda: stub.InferenceResponse([], stub.TritonError(message)), requests, call
+        )
 
     def failure(self, mistake: ModelMistake, warm: Any) -> Any:
         """The response that tells a client of a mistake, which is logged as well.
@@ -143,17 +283,81 @@ class Model:
         """
         message = f"{type(mistake).__name__}: {mistake}"
         stub.Logger.log_error(message)
-        return warm if self._warming else stub.InferenceResponse([], stub.TritonError(message))
+        if self.call.is_warming:
+            return warm
+        return stub.InferenceResponse([], stub.TritonError(message))
+
+    def warn(
+        self, fault: str, made: Callable[..., ModelMistake], *given: Any, always: bool = False
+    ) -> None:
+        """Write once into the server's log what is wrong with an answer.
+
+        The line goes to the standard output, which is the log, in one piece and before the answer.
+
+        Args:
+            fault: what tells it from other faults.
+            made: called with `given` where it is not known yet; it looks for the place.
+            always: in a strict server, too.
+
+        Raises:
+            ModelMistake: the server is strict.
+        """
+        if self._is_strict and not always:
+            raise made(*given)
+        if fault in self._warned:
+            return
+        self._warned.add(fault)
+        what, where, todo = (" ".join(part.split()) for part in made(*given).parts)
+        line = f"Warning about model '{self._name}', version {self._version}: {what}"
+        with contextlib.suppress(OSError):
+            os.write(1, f"{line}\nwhere: {where}\nto do: {todo}\n".encode())
+
+    def given_up(self, place: tuple[int, str] | None) -> ModelMistake:
+        """What is said of a request whose final response nobody will send."""
+        return ModelMistake(
+            "A request is given up before its final response was sent, so its client would wait "
+            "for ever.",
+            self.at(*place) if place else self._at_return(none=True),
+            "Send the last response with flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL; "
+            "after the last one, sender.send(flags=…) ends the answer, too.",
+        )
+
+    def _fail_all(self, made: Callable[[], Any], requests: Sequence[Any], call: Call) -> list[Any]:
+        """A response of its own, since each is sent once, for all requests that wait for one."""
+        self._finish_left(call)
+        return [None if id(request) in call.settled else made() for request in requests]
+
+    def _finish_left(self, call: Call) -> None:
+        while call.left:
+            sender = call.left.pop()
+            if not sender.is_over:
+                sender.finish()
+
+    def _silence(self, answer: Any, requests: Sequence[Any], call: Call) -> ModelMistake | None:
+        """What is wrong where requests would wait for ever; None where none would."""
+        waiting = [request for request in requests if id(request) not in call.settled]
+        todo = f"End execute with `return responses`: {_RESPONSES}."
+        if answer is None and waiting:
+            return ModelMistake(
+                f"execute returned None, so {_requests(waiting)} would wait for ever.",
+                self._at_return(none=True),
+                todo,
+            )
+        if not isinstance(answer, list) or len(answer) != len(requests):
+            return None
+        given = {id(q) for q, r in zip(requests, answer, strict=True) if r is not None}
+        if all(id(request) in given for request in waiting):
+            return None
+        return ModelMistake(
+            "execute returned None in place of a response, so that request would wait for ever.",
+            self._at_return(none=True),
+            todo,
+        )
 
     def _mistake(self, answer: Any, requests: Sequence[Any]) -> ModelMistake | None:
-        """What is wrong with the list of responses as a whole; None where it is right."""
+        """Why Triton's stub refuses the list of responses as a whole; None where it is right."""
         if answer is None:
-            waiting = [request for request in requests if id(request) not in self.settled]
-            if not waiting:
-                return None
-            return self._silent(
-                f"execute returned None, so {_requests(waiting)} would wait for ever."
-            )
+            return None
         if not isinstance(answer, list):
             return ModelMistake(
                 f"execute returned {_a(answer)}, not a list.",
@@ -169,14 +373,8 @@ class Model:
                 if self._returns_inside_loop()
                 else f"Return {_RESPONSES}: the batcher may hand over several at once.",
             )
-        for response, request in zip(answer, requests, strict=True):
-            if response is None:
-                if id(request) not in self.settled:
-                    return self._silent(
-                        "execute returned None in place of a response, so that request would wait "
-                        "for ever."
-                    )
-            elif not isinstance(response, stub.InferenceResponse):
+        for response in answer:
+            if response is not None and not isinstance(response, stub.InferenceResponse):
                 return ModelMistake(
                     f"execute returned {_a(response)} in place of a response.",
                     self._at_return(),
@@ -185,37 +383,64 @@ class Model:
                 )
         return None
 
-    def check_response(self, response: Any, where: str = "") -> None:
+    def check_response(
+        self, response: Any, where: Callable[[], str] | None = None, request: Any = None
+    ) -> None:
         """Compare the outputs of one response with the config.
 
         Args:
             response: an InferenceResponse.
-            where: the place to name where the output's own line is not found.
+            where: gives the place to name where the output's own line is not found.
+            request: the request of a response that `execute` returned.
 
         Raises:
-            ModelMistake: an output has another name or type than the config declares.
+            ModelMistake: the response would end the server; or the server is strict, and an output
+                is not as the config says.
         """
-        outputs = self.outputs
+        if response.has_error():
+            return
+        names = []
         for tensor in response.output_tensors():
             name = tensor.name()
-            if name not in outputs:
-                raise ModelMistake(
-                    f'The model answers with an output "{name}", which its config does not have.',
-                    self._at_tensor(name) or where or self._at_return(),
-                    f"The config's outputs are {', '.join(outputs) or 'none'}: use such a name, or "
-                    "add the output to config.pbtxt.",
-                )
-            wanted = outputs[name]
+            names.append(name)
+            if name not in self.outputs:
+                self.warn(f"unknown {name}", self._unknown, name, where)
+                continue
+            wanted = self.outputs[name]
             if wanted is None:
                 continue
             try:
-                dtype = tensor.as_numpy().dtype
+                array = tensor.as_numpy()
             except stub.TritonModelException:  # it lies in the memory of a GPU
                 continue
-            if dtype is wanted or dtype == wanted:  # nearly always the same object
-                continue
-            if (dtype.kind, wanted.kind) != ("S", "O"):  # both are text
-                raise self._wrong_type(name, dtype, where)
+            dtype = array.dtype
+            same = dtype is wanted or dtype == wanted  # nearly always the same object
+            if not same and (dtype.kind, wanted.kind) != ("S", "O"):  # both are text
+                self.warn(f"type {name}", self._wrong_type, name, dtype, where)
+            self._check_shape(name, array.shape, where, request)
+        if len(names) != len(set(names)):
+            self.warn("twice", self._twice, names, where)
+        if request is not None and self.outputs.keys() >= set(names):  # else it may be misnamed
+            for name in request.requested_output_names():
+                if name not in names:
+                    self.warn(f"missing {name}", self._lacking, name, where)
+
+    def _check_shape(
+        self, name: str, shape: tuple[int, ...], where: Callable[[], str] | None, request: Any
+    ) -> None:
+        dims, batch = self._dims.get(name), self._batch_dims
+        if dims is None:
+            return
+        if len(shape) != batch + len(dims) or any(
+            dim not in (-1, size) for dim, size in zip(dims, shape[batch:], strict=True)
+        ):
+            if name in self._reshaped and len(shape) < batch + len(dims):
+                raise self._wrong_shape(name, shape, where)
+            self.warn(f"shape {name}", self._wrong_shape, name, shape, where)
+        elif batch and request is not None and (inputs := request.inputs()):
+            rows = inputs[0].shape()[0]
+            if shape[0] != rows:
+                self.warn(f"rows {name}", self._wrong_rows, name, shape[0], rows, where)
 
     def note_missing(self, name: str, request: Any, caller: types.FrameType) -> None:
         """Note that the model was given None for an input, if its config does not have it.
@@ -225,43 +450,93 @@ class Model:
         if self.inputs is None or name in self.inputs:  # not sent: the input is optional
             return
         if all(tensor.name() in self.inputs for tensor in request.inputs()):
-            self.missing = name, self.at_caller(caller)
+            self.call.missing = name, self.at_caller(caller)
 
-    def explain(self, error: Exception) -> ModelMistake | None:
-        """What to raise in place of an error of `execute`; None where it should stay as it is.
+    def explain(self, error: BaseException, call: Call) -> None:
+        """Add to an error of `execute` what is behind it.
 
         A model may ask for an input that it perhaps has, and Triton gives it None; so it does for
         an output of another model's response. Where that None made `execute` fail, the message
         names the input, or gives the error of the response.
         """
-        if "'NoneType'" not in str(error):
-            return None
-        if self.absent is not None:
-            return self.absent
-        if self.missing is None:
-            return None
-        name, where = self.missing
+        if "'NoneType'" not in str(error) or not isinstance(error, AttributeError | TypeError):
+            return
+        mistake = call.absent
+        if mistake is None and call.missing is not None:
+            name, where = call.missing
+            mistake = ModelMistake(
+                f'The model asks for an input "{name}", which its config does not have.',
+                where,
+                f"The config's inputs are {', '.join(sorted(self.inputs or ())) or 'none'}: use "
+                "such a name, or add the input to config.pbtxt.",
+            )
+        if mistake is not None:
+            error.args = (f"{error}\n{type(mistake).__name__}: {mistake}",)
+
+    # -- what is wrong ----------------------------------------------------------------------------
+
+    def _unknown(self, name: str, where: Callable[[], str] | None) -> ModelMistake:
         return ModelMistake(
-            f'The model asks for an input "{name}", which its config does not have.',
-            where,
-            f"The config's inputs are {', '.join(sorted(self.inputs or ())) or 'none'}: use such a "
-            "name, or add the input to config.pbtxt.",
+            f'The model answers with an output "{name}", which its config does not have. Triton '
+            "leaves it out.",
+            self._place(name, where),
+            f"The config's outputs are {', '.join(self.outputs) or 'none'}: use such a name, or "
+            "add the output to config.pbtxt.",
         )
 
-    def _silent(self, what: str) -> ModelMistake:
-        return ModelMistake(
-            what, self._at_return(none=True), f"End execute with `return responses`: {_RESPONSES}."
-        )
-
-    def _wrong_type(self, name: str, dtype: np.dtype[Any], where: str) -> ModelMistake:
+    def _wrong_type(
+        self, name: str, dtype: np.dtype[Any], where: Callable[[], str] | None
+    ) -> ModelMistake:
         kinds = [kind for kind in pb_utils.TRITON_STRING_TO_NUMPY if _dtype(kind) == dtype]
         wanted = self._types[name]
         convert = np.dtype(pb_utils.triton_string_to_numpy(wanted)).type.__name__
         return ModelMistake(
             f'The output "{name}" is {dtype}, and the config says {wanted}.',
-            self._at_tensor(name) or where or self._at_return(),
+            self._place(name, where),
             f"Write array.astype(np.{convert}) there, or data_type: {kinds[0]} in config.pbtxt.",
         )
+
+    def _wrong_shape(
+        self, name: str, shape: tuple[int, ...], where: Callable[[], str] | None
+    ) -> ModelMistake:
+        kind = "reshape" if name in self._reshaped else "dims"
+        rows = "after the number of rows " * self._batch_dims
+        return ModelMistake(
+            f'The output "{name}" has the shape {list(shape)}, and by {kind} in the config it is '
+            f"{rows}{self._dims[name]}.",
+            self._place(name, where),
+            f"Give the array that shape there (array.reshape), or correct {kind} in config.pbtxt; "
+            "-1 is any size.",
+        )
+
+    def _wrong_rows(
+        self, name: str, rows: int, wanted: int, where: Callable[[], str] | None
+    ) -> ModelMistake:
+        return ModelMistake(
+            f'The output "{name}" has {rows} rows, and its request has {wanted}.',
+            self._place(name, where),
+            "With max_batch_size, an answer has a row for each row of its request. Where it has "
+            "not, write max_batch_size: 0, and the first dimension into dims.",
+        )
+
+    def _twice(self, names: list[str], where: Callable[[], str] | None) -> ModelMistake:
+        name = next(name for name in names if names.count(name) > 1)
+        return ModelMistake(
+            f'A response has the output "{name}" twice.',
+            self._place(name, where),
+            "Give each tensor of a response a name of its own.",
+        )
+
+    def _lacking(self, name: str, where: Callable[[], str] | None) -> ModelMistake:
+        return ModelMistake(
+            f'A response lacks the output "{name}", which its request asks for.',
+            self._place(name, where),
+            "Put it into each InferenceResponse, or take it out of config.pbtxt.",
+        )
+
+    def _place(self, name: str, where: Callable[[], str] | None) -> str:
+        """The line that makes a tensor; else what `where` gives, else the `return` of execute."""
+        return self._at_tensor(name) or (self._at_return() if where is None else where())
 
     # -- where ----------------------------------------------------------------------------------
 
@@ -368,7 +643,6 @@ def install() -> None:
 
     module.__class__ = Checked
     _watch_requests(model)
-    _watch_senders(model)
     _watch_inputs(model)
     _watch_outputs(model)
 
@@ -379,31 +653,36 @@ def _subclass(theirs: Any, model: Model) -> Any:
         return theirs
 
     def initialize(self: Any, args: dict[str, str]) -> None:
-        model.configure(json.loads(args["model_config"]))
+        model.configure(args)
         own = getattr(super(checked, self), "initialize", None)
         if own is not None:
             own(args)
 
     def execute(self: Any, requests: list[Any]) -> Any:
-        model.begin()
+        call = model.begin()
+        if model.decoupled:
+            _hold_senders(model, requests)
         try:
             answer = super(checked, self).execute(requests)
-        except (AttributeError, TypeError) as error:
-            if (mistake := model.explain(error)) is None:
-                raise
-            raise mistake from None
+        except BaseException as error:
+            return failed(error, requests, call)
         if inspect.iscoroutine(answer):
-            return answer if model.decoupled else awaited(answer, requests)
-        return model.check(answer, requests)
+            return answer if model.decoupled else awaited(answer, requests, call)
+        return model.check(answer, requests, call)
 
-    async def awaited(answer: Any, requests: list[Any]) -> Any:
+    async def awaited(answer: Any, requests: list[Any], call: Call) -> Any:
         try:
             returned = await answer
-        except (AttributeError, TypeError) as error:
-            if (mistake := model.explain(error)) is None:
-                raise
-            raise mistake from None
-        return model.check(returned, requests)
+        except BaseException as error:
+            return failed(error, requests, call)
+        return model.check(returned, requests, call)
+
+    def failed(error: BaseException, requests: list[Any], call: Call) -> Any:
+        model.explain(error, call)
+        answer = model.fail(error, requests, call)
+        if answer is None:
+            raise error
+        return answer
 
     members: dict[str, Any] = {"initialize": initialize}
     if hasattr(theirs, "execute"):  # else the stub says that it is missing
@@ -414,32 +693,52 @@ def _subclass(theirs: Any, model: Model) -> Any:
 
 
 def _watch_requests(model: Model) -> None:
-    """Note which requests `execute` answers otherwise than by returning a response."""
+    """Give out a `Sender`; note which requests are answered otherwise than by returning."""
     request = stub.InferenceRequest
-    for name in ("get_response_sender", "set_release_flags"):
-        method = getattr(request, name)
+    get, release = request.get_response_sender, request.set_release_flags
+    senders: weakref.WeakValueDictionary[int, Sender] = weakref.WeakValueDictionary()
 
-        def noting(self: Any, *args: Any, method: Any = method, **named: Any) -> Any:
-            model.settled.add(id(self))
-            return method(self, *args, **named)
+    @functools.wraps(get)
+    def get_response_sender(self: Any) -> Sender:
+        real = get(self)
+        sender = senders.get(id(real))  # which keeps the real one
+        if sender is None:
+            sender = senders[id(real)] = Sender(real, model, id(self))
+            model.call.senders.add(sender)
+        if sender.place is None:
+            caller = sys._getframe(1)
+            sender.place = caller.f_lineno, caller.f_code.co_filename
+        model.call.settled.add(id(self))
+        return sender
 
-        setattr(request, name, functools.wraps(method)(noting))
+    @functools.wraps(release)
+    def set_release_flags(self: Any, flags: int) -> None:
+        release(self, flags)
+        model.call.settled.add(id(self))
+        if flags == pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE:
+            sender = senders.get(id(get(self)))
+            if sender is not None:  # the request comes again
+                sender.is_over = True
+
+    request.get_response_sender = get_response_sender
+    request.set_release_flags = set_release_flags
 
 
-def _watch_senders(model: Model) -> None:
-    """Let a response sender send an error in place of a response that the config forbids."""
-    theirs = stub.InferenceResponseSender.send
+#: The senders of a decoupled model's requests, for as long as the model has the requests.
+_held: dict[int, tuple[weakref.ref[Any], Sender]] = {}
 
-    @functools.wraps(theirs)
-    def send(self: Any, response: Any = None, flags: int = 0) -> Any:
-        if isinstance(response, stub.InferenceResponse):
-            try:
-                model.check_response(response, model.at_caller(sys._getframe(1)))
-            except ModelMistake as mistake:
-                response = model.failure(mistake, response)
-        return theirs(self, response, flags)
 
-    stub.InferenceResponseSender.send = send
+def _hold_senders(model: Model, requests: Iterable[Any]) -> None:
+    """Have a request ended that a decoupled model lets go without asking for its sender."""
+    for request in requests:
+        sender = request.get_response_sender()
+        sender.place = None
+        drop = functools.partial(_drop_sender, id(request))
+        _held[id(request)] = weakref.ref(request, drop), sender
+
+
+def _drop_sender(request: int, _: object) -> None:
+    _held.pop(request, None)
 
 
 def _watch_inputs(model: Model) -> None:
@@ -464,7 +763,7 @@ def _watch_outputs(model: Model) -> None:
     def get_output_tensor_by_name(inference_response: Any, name: str) -> Any:
         found = theirs(inference_response, name)
         if found is None and isinstance(inference_response, stub.InferenceResponse):
-            model.absent = _absent(name, inference_response, model.at_caller(sys._getframe(1)))
+            model.call.absent = _absent(name, inference_response, model.at_caller(sys._getframe(1)))
         return found
 
     pb_utils.get_output_tensor_by_name = get_output_tensor_by_name

@@ -94,6 +94,15 @@ class Compiled:
                     f"the model gives {len(values)}"
                 )
             named = dict(zip(self._config.outputs, values, strict=False))
+            if any(
+                value.layout == torch.strided and not value.is_contiguous()
+                for value in named.values()
+            ):
+                # The Python backend's words: upstream's model.py hands tensors over as DLPack.
+                raise BadRequest(
+                    "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are "
+                    "stored in C-Order are supported."
+                )
             return {name: to_array(named[name]) for name in outputs}
 
     def _torchscript(self, path: Path) -> Any:

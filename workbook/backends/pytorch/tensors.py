@@ -34,5 +34,6 @@ def to_tensor(array: Array, device: str) -> Any:
 
 def to_array(tensor: Any) -> Array:
     """The tensor as an array in main memory."""
-    array: Array = tensor.detach().cpu().numpy()
+    # Views of complex numbers may hold a mark in place of changed values: `fft(x).conj().imag`.
+    array: Array = tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
     return array

@@ -154,10 +154,15 @@ class TorchScript:
         value = values[position]
         if isinstance(value, list):
             return np.array([text.encode("utf-8") for text in value], dtype=np.object_)
+        try:
+            value = value.contiguous()
+        except Exception:  # a sparse tensor has no such form
+            raise BadRequest(f"output tensor '{name}' is not found") from None
         expected, provided = self._expected[name], type_name(value.dtype)
         if expected != provided:
             raise BadRequest(
-                f"configuration expects datatype {expected} for output '{name}', "
+                f"configuration expects datatype {expected.replace('STRING', 'BYTES')} for output "
+                f"'{name}', "
                 f"model provides {provided}"
             )
         if value.dim() == 0:

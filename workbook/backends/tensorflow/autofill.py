@@ -7,10 +7,11 @@ max_batch_size the signature cannot serve is refused.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from workbook.backends.base import BrokenModel, Signature, Tensor
+from workbook.backends.base import BadModel, BrokenModel, Signature, Tensor
 from workbook.backends.rules import sequence_controls
 
 
@@ -39,8 +40,15 @@ def complete(raw: dict[str, Any], signature: Signature, default_size: int) -> No
     if raw.get("output"):
         known = {tensor.name: tensor for tensor in signature.outputs}
         for entry in raw["output"]:
-            _fill(raw, entry, known.get(entry["name"]), batches)
+            with contextlib.suppress(BadModel):  # upstream passes over it, and the core refuses it
+                _fill(raw, entry, known.get(entry["name"]), batches)
     else:
+        for tensor in signature.outputs:
+            if not tensor.dims:
+                raise BadModel(
+                    f"Unable to autofill for '{raw['name']}': the rank of model tensor "
+                    f"'{tensor.name}' is 0 which is not supported"
+                )
         raw["output"] = [_fill(raw, {}, tensor, batches) for tensor in signature.outputs]
 
 
@@ -106,7 +114,7 @@ def _fill(
         entry["data_type"] = model.data_type
     if not entry.get("dims"):
         if not model.dims:
-            raise BrokenModel(
+            raise BadModel(
                 f"Unable to autofill for '{raw['name']}': the rank of model tensor "
                 f"'{model.name}' is 0 and dimensions are not defined"
             )

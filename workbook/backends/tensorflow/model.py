@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import (
     Array,
@@ -31,6 +30,7 @@ from workbook.backends.base import (
     MissingModel,
     Signature,
     StandIn,
+    warn_autofilled,
 )
 from workbook.backends.tensorflow import autofill, session, signature, validate
 from workbook.backends.tensorflow.runtime import module
@@ -71,12 +71,7 @@ class TritonPythonModel(StandIn):
         given = int(config.get("max_batch_size", 0))
         autofill.complete(config, signature, cls.default_batch_size())
         if config["max_batch_size"] != given:
-            pb_utils.Logger.log_warn(
-                f"autofilled max_batch_size to {config['max_batch_size']} for model "
-                f"'{config['name']}' since batching is supported but no max_batch_size is "
-                "specified in model configuration. Must specify max_batch_size to utilize "
-                "autofill with a larger max batch size"
-            )
+            warn_autofilled(config, config["max_batch_size"])
 
     def load(self) -> None:
         """Check the config, open a session, load the model into it."""

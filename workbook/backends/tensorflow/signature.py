@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import triton_python_backend_utils as pb_utils
+
 from workbook.backends.base import Config, Tensor
 from workbook.backends.tensorflow.runtime import module
 
@@ -53,10 +55,15 @@ class Endpoint(Tensor):
 
 @dataclasses.dataclass(frozen=True)
 class ServingSignature:
-    """The signature to serve: its inputs and outputs by name, sorted by name."""
+    """The signature to serve: its inputs and outputs by name, sorted by name.
+
+    Attributes:
+        others: the names of the other signatures' tensors, by the signature.
+    """
 
     inputs: Mapping[str, Endpoint]
     outputs: Mapping[str, Endpoint]
+    others: Mapping[str, frozenset[str]]
 
 
 def tag(config: Config) -> str:
@@ -71,10 +78,13 @@ def read(config: Config, path: Path) -> ServingSignature:
         Unreadable: no SavedModel, no such tag, no signature, or a type that Triton lacks.
     """
     meta = _meta_graph(path, tag(config))
-    definition = _choose(config, meta.signature_def)
+    name = _choose(config, meta.signature_def)
+    definition = meta.signature_def[name]
+    others = {n: s for n, s in meta.signature_def.items() if n not in (name, *_NOT_FOR_SERVING)}
     return ServingSignature(
         _endpoints(config, "input", definition.inputs),
         _endpoints(config, "output", definition.outputs),
+        {n: frozenset((*s.inputs, *s.outputs)) for n, s in sorted(others.items())},
     )
 
 
@@ -107,15 +117,25 @@ def _text_format() -> Any:
     return importlib.import_module("google.protobuf.text_format")
 
 
-def _choose(config: Config, signatures: Mapping[str, Any]) -> Any:
-    wanted = config.parameters.get("TF_SIGNATURE_DEF") or "serving_default"
-    if wanted in signatures:
-        return signatures[wanted]
-    # The real backend takes any other one that is meant for serving.
-    for name in sorted(signatures):
-        if name not in _NOT_FOR_SERVING:
-            return signatures[name]
-    raise Unreadable(f"unable to load model '{config.name}', expected '{wanted}' signature")
+def _choose(config: Config, signatures: Mapping[str, Any]) -> str:
+    """The name of the signature to serve: the one that the config names, else `serving_default`.
+
+    Where a SavedModel has no `serving_default`, the real backend takes any other one that is meant
+    for serving, and logs both names. A signature that the config names must be there (since 23.04).
+    """
+    wanted = config.parameters.get("TF_SIGNATURE_DEF") or ""
+    name = wanted or "serving_default"
+    if name in signatures:
+        return name
+    usable = sorted(set(signatures) - set(_NOT_FOR_SERVING))
+    if wanted or not usable:
+        there = f"; the file has {', '.join(usable)}" if usable else ""
+        raise Unreadable(
+            f"unable to load model '{config.name}', expected '{name}' signature{there}"
+        )
+    pb_utils.Logger.log_warn(f"unable to find serving signature '{name}'")
+    pb_utils.Logger.log_warn(f"using signature '{usable[0]}'")
+    return usable[0]
 
 
 def _endpoints(config: Config, kind: str, tensors: Mapping[str, Any]) -> dict[str, Endpoint]:

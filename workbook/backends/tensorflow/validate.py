@@ -84,7 +84,7 @@ def saved_model(config: Config, signature: ServingSignature) -> None:
                 f"specifies data-type {control.data_type}"
             )
     for name in config.inputs:
-        check_allowed("input", name, signature.inputs)
+        _check_allowed("input", name, signature.inputs, signature)
     given = _listed_inputs(config) + len(config.batch_inputs) + len(controls)
     if given != len(signature.inputs):
         raise BadModel(
@@ -94,8 +94,20 @@ def saved_model(config: Config, signature: ServingSignature) -> None:
     for name, tensor in config.inputs.items():
         _tensor(config, "input", tensor, signature.inputs[name])
     for name, tensor in config.outputs.items():
-        check_allowed("output", name, signature.outputs)
+        _check_allowed("output", name, signature.outputs, signature)
         _tensor(config, "output", tensor, signature.outputs[name])
+
+
+def _check_allowed(
+    kind: str, name: str, allowed: Collection[str], signature: ServingSignature
+) -> None:
+    """As `check_allowed`; the error also says which other signature has such a tensor."""
+    try:
+        check_allowed(kind, name, allowed)
+    except BadModel as error:
+        owners = [other for other, names in signature.others.items() if name in names]
+        hint = f" ('{name}' is in the signature '{owners[0]}')" if owners else ""
+        raise BadModel(f"{error}{hint}") from None
 
 
 def graph(config: Config, placeholders: Collection[str], others: Collection[str]) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 
 from ...common.errors import RequestError, ServerError, WorkbookError
 from ...server import Server
@@ -38,8 +39,8 @@ def app(server: Server) -> FastAPI:
         uvicorn.run(openai.app(server), port=9000)
     """
     made = FastAPI(title="OpenAI's API for Triton", docs_url=None, redoc_url=None)
-    made.add_exception_handler(WorkbookError, errors.response)
-    made.add_exception_handler(RequestValidationError, errors.response)
+    for kind in (WorkbookError, RequestValidationError, HTTPException, Exception):
+        made.add_exception_handler(kind, errors.response)
     began = int(time.time())
 
     @made.get("/v1/models")

@@ -12,11 +12,10 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
-from ...common.errors import RequestError, WorkbookError
+from ...common.errors import WorkbookError
 from ...server import Server
 from .. import chat, tokenizer
-from . import logprobs
-from .errors import described
+from . import errors, logprobs
 from .fields import Chat, Question
 
 #: What the status of an answer is whose client has left (nginx has made it up).
@@ -49,6 +48,9 @@ class Answer:
         self._server, self._question = server, question
         self._prompts, self._sampling = prompts, sampling
         self._choices = len(prompts) * question.n
+        self._counted: dict[str, int] = {}  # the tokens of a prompt, as the model counts them
+        self._tokens = 0  # those of the answers, as the model counts them
+        self._uncounted = [""] * self._choices  # the answers where it does not
         self._chats = isinstance(question, Chat)
         self._kind = "chat.completion" if self._chats else "text_completion"
         self._head = {
@@ -105,34 +107,55 @@ class Answer:
         if "seed" in sampling:
             sampling["seed"] += turn
         if self.echo:
-            yield {"text_output": prompt, "num_output_tokens": 0}
+            yield {"text_output": prompt}
         async for piece in chat.astream(self._server, self._question.model, prompt, sampling):
+            self._count(prompt, number, piece)
             yield piece
 
+    def _count(self, prompt: str, number: int, piece: Mapping[str, Any]) -> None:
+        """Count a piece's tokens, whether the answer is streamed or not."""
+        if "num_input_tokens" in piece:
+            self._counted[prompt] = int(piece["num_input_tokens"])
+        if "num_output_tokens" in piece:
+            self._tokens += int(piece["num_output_tokens"])
+        elif "token_ids" in piece:
+            ids = piece["token_ids"]  # Triton gives a list of one as a number
+            self._tokens += len(ids) if isinstance(ids, list) else 1
+        else:
+            self._uncounted[number] += str(piece.get("text_output", ""))
+
     async def _whole(self, pieces: AsyncIterator[_Piece]) -> dict[str, Any]:
-        texts, reasons, tokens = [""] * self._choices, ["stop"] * self._choices, 0
+        texts, reasons = [""] * self._choices, ["stop"] * self._choices
         chances: list[list[logprobs.Token]] = [[] for _ in texts]
         async for number, piece in pieces:
             if piece is not None:
                 texts[number] += piece.get("text_output", "")
                 reasons[number] = _reason(piece) or reasons[number]
                 chances[number] += logprobs.read(piece)
-                tokens += _tokens(piece)
         choices = [
             {**self._choice(number, reason, found), **self._content("message", text)}
             for number, (text, reason, found) in enumerate(
                 zip(texts, reasons, chances, strict=True)
             )
         ]
-        usage = await self._usage(tokens)
+        usage = await self._usage()
         return {**self._head, "object": self._kind, "choices": choices, "usage": usage}
 
-    async def _usage(self, tokens: int) -> dict[str, int]:
-        """The number of tokens in the prompts and in the answers."""
-        found = await asyncio.to_thread(
-            tokenizer.read, self._server.repository / self._question.model
-        )
-        prompts = sum(map(found.count, self._prompts)) if found is not None else 0
+    async def _usage(self) -> dict[str, int]:
+        """The number of tokens in the prompts and in the answers.
+
+        A model that counts them itself is believed; for others its tokenizer counts.
+        """
+        counts, tokens = self._counted, self._tokens
+        if not counts.keys() >= set(self._prompts) or any(self._uncounted):
+            found = await asyncio.to_thread(
+                tokenizer.read, self._server.repository / self._question.model
+            )
+            count = found.count if found is not None else lambda text: 0
+            counts = {text: count(text) for text in self._prompts} | counts
+            every = count("")  # what begins and ends every text
+            tokens += sum(count(text) - every for text in self._uncounted if text)
+        prompts = sum(counts[text] for text in self._prompts)
         return {
             "prompt_tokens": prompts,
             "completion_tokens": tokens,
@@ -146,7 +169,7 @@ class Answer:
         the number of tokens if the request asks for it, and `[DONE]`."""
         reasons: dict[int, str] = {}
         lengths: dict[int, int] = {}
-        tokens, following = 0, first
+        following = first
         try:
             while following is not None:
                 number, piece = following
@@ -155,19 +178,17 @@ class Answer:
                 else:
                     text, begins = piece.get("text_output", ""), number not in reasons
                     reasons[number] = _reason(piece) or reasons.get(number, "stop")
-                    tokens += _tokens(piece)
                     found, at = logprobs.read(piece), lengths.get(number, 0)
                     lengths[number] = at + sum(len(token.text) for token in found)
                     content = self._content("delta", text, begins=begins)
                     yield self._chunk({**self._choice(number, None, found, at), **content})
                 following = await anext(pieces, None)
         except WorkbookError as error:
-            message = error.message if isinstance(error, RequestError) else error.what
-            yield _event({"error": described(message)})
+            yield _event({"error": errors.of(error)})
             return
         options = self._question.stream_options
         if options is not None and options.include_usage:
-            usage = await self._usage(tokens)
+            usage = await self._usage()
             yield _event({**self._head, "object": self._part, "choices": [], "usage": usage})
         yield "data: [DONE]\n\n"
 
@@ -224,14 +245,6 @@ def _reason(piece: dict[str, Any]) -> str | None:
     """Why the answer ended; None while it is not complete."""
     reason = piece.get("finish_reason")
     return str(reason) if reason not in (None, "", "None") else None
-
-
-def _tokens(piece: dict[str, Any]) -> int:
-    """The number of tokens in a piece; each model gives it in its own way."""
-    if "num_output_tokens" in piece:
-        return int(piece["num_output_tokens"])
-    tokens = piece.get("token_ids", [])
-    return len(tokens) if isinstance(tokens, list) else 1
 
 
 def _event(content: dict[str, Any]) -> str:

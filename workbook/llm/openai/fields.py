@@ -1,6 +1,6 @@
 """The bodies of the requests that both endpoints accept, checked field by field.
 
-Every field that is not named here is refused.
+Every field that is not named here is refused. A field whose value is null counts as left out.
 """
 
 from __future__ import annotations
@@ -18,15 +18,24 @@ _SAMPLING = (
 )  # fmt: skip
 
 
+#: Fields that clients send, and that change nothing here: nothing is stored, there is one tier of
+#: service, and there are no tools.
+_WITHOUT_EFFECT = (
+    *("user", "store", "metadata", "service_tier", "parallel_tool_calls"),
+    *("safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+)
+
+
 class StreamOptions(BaseModel):
-    """Options of a streamed answer."""
+    """Options of a streamed answer. `include_obfuscation` has no effect."""
 
     model_config = ConfigDict(extra="forbid")
     include_usage: bool = False
+    include_obfuscation: bool = False
 
 
 class Question(BaseModel):
-    """The fields that both endpoints accept. `user` has no effect; every other field is refused."""
+    """The fields that both endpoints accept. Some have no effect; every other field is refused."""
 
     model_config = ConfigDict(extra="forbid")
     model: str
@@ -43,7 +52,13 @@ class Question(BaseModel):
     stream: bool = False
     stream_options: StreamOptions | None = None
     n: Annotated[int, Field(ge=1, le=128)] = 1
-    user: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _those_with_an_effect(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        return {k: v for k, v in body.items() if v is not None and k not in _WITHOUT_EFFECT}
 
     def sampling(self, most: int) -> dict[str, Any]:
         """The sampling parameters; at most `most` tokens where the request gives no number."""

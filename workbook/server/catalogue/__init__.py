@@ -16,8 +16,22 @@ from .python_models import PYTHON
 from .server_start import STARTS
 from .tensors import TENSORS
 from .unbuilt_models import WEIGHTS
+from .unreadable_files import REST, UNREADABLE
 
 #: For models that do not load, in the order in which they are tried.
-LOADS = (TEXT, WEIGHTS, ENSEMBLES, ENGINES, FRAMEWORKS, PYTHON, CORE, TENSORS, FILES, OTHERS)
+LOADS = (
+    TEXT,
+    WEIGHTS,
+    ENSEMBLES,
+    ENGINES,
+    UNREADABLE,
+    FRAMEWORKS,
+    PYTHON,
+    CORE,
+    TENSORS,
+    FILES,
+    REST,
+    OTHERS,
+)
 
 __all__ = ["LOADS", "REQUESTS", "STARTS", "AskedServer", "Evidence", "Question"]

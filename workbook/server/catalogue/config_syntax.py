@@ -144,6 +144,34 @@ def list_without_brackets(evidence: Evidence, said: Said) -> Advice | None:
     )
 
 
+#: Fields that Triton never had, and the parameter of a backend that is meant.
+_PARAMETERS = {
+    "signature_def": "TF_SIGNATURE_DEF",
+    "tf_signature_def": "TF_SIGNATURE_DEF",
+    "graph_tag": "TF_GRAPH_TAG",
+    "tf_graph_tag": "TF_GRAPH_TAG",
+}
+
+
+@TEXT.rule(
+    "parameter-as-field",
+    '{line:int}:{column:int}: Message type "inference.ModelConfig" has no field named "{field}"',
+)
+def parameter_as_field(evidence: Evidence, said: Said) -> Advice | None:
+    """Write a backend's own option as a parameter."""
+    name = said["field"]
+    key = _PARAMETERS.get(name.lower())
+    if key is None:
+        return None
+    field = evidence.config.before(evidence.place(said), name)
+    text = field.value.text if field and isinstance(field.value, Scalar) else "…"
+    return Advice(
+        f"{name} is no field of a config; it is an option of the TensorFlow backend, {key}.",
+        show(field) if field else evidence.at_position(said),
+        f'Write parameters {{ key: "{key}" value: {{ string_value: "{text}" }} }} in its place.',
+    )
+
+
 @TEXT.rule(
     "misspelt-field",
     '{line:int}:{column:int}: Message type "inference.{type:word}" has no field named "{field}"',
@@ -156,7 +184,9 @@ def misspelt_field(evidence: Evidence, said: Said) -> Advice:
     inside = f"The section {section}" if section else CONFIG
     meant = config_schema.field_near(said["type"], name)
     owners = config_schema.owners(name)
-    if owners and (
+    if not section and name in config_schema.field_names("ModelConfig"):
+        todo = "Newer releases of Triton have it, this server does not: take it out."
+    elif owners and (
         not config_schema.is_habit(name)
         or any(owner.startswith(f"{section}.") for owner in owners if section)
     ):

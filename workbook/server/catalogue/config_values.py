@@ -5,9 +5,11 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
+import re
+
 from ..pbtxt import Scalar
 from . import config_schema
-from .evidence import CONFIG, Evidence, at_field, show
+from .evidence import CONFIG, Evidence, at_field, at_parameter, show
 from .language_models import is_for_vllm
 from .rules import Advice, Catalogue, Said, listed, near
 
@@ -345,6 +347,21 @@ CORE.row(
     todo="Write data_type: TYPE_UINT64 (or UINT32, INT64, INT32, STRING).",
 )
 CORE.row(
+    "control-values",
+    "sequence batching must not specify either 'int32_false_true', 'fp32_false_true' or "
+    "'bool_false_true' for {kind:word}",
+    what="The control {kind} holds an id, and has a pair of values for false and true.",
+    where=_at_control,
+    todo="Take the pair of values out; write data_type: TYPE_UINT64 in its place.",
+)
+CORE.row(
+    "control-without-name",
+    "sequence batching control tensor must have a name",
+    what="A control of the sequence batcher has no name.",
+    where=at_field("sequence_batching.control_input", "sequence_batching"),
+    todo='Write name: "…" into it, the name of the model\'s input that it fills.',
+)
+CORE.row(
     "control-twice",
     "sequence batching specifies multiple {kind:word} tensors",
     what="The control {kind} is given twice.",
@@ -364,6 +381,94 @@ CORE.row(
     what="A decoupled model cannot use the response cache.",
     where=at_field("response_cache"),
     todo="Take response_cache out, or decoupled: true.",
+)
+CORE.row(
+    "sequence-cache",
+    "Response Cache does not currently support model {model:word} with sequence batching",
+    what="A model with sequences cannot use the response cache.",
+    where=at_field("response_cache"),
+    todo="Take response_cache out, with its lines: an answer depends on the sequence, too.",
+)
+CORE.row(
+    "preserve-ordering",
+    "Only one priority level is allowed when 'preserve_ordering' is true",
+    what="With preserve_ordering there can be one priority level only.",
+    where=at_field("dynamic_batching.priority_levels"),
+    todo="Take priority_levels and default_priority_level out, or preserve_ordering.",
+)
+CORE.row(
+    "preserve-ordering",
+    "Queue policy can not have DELAY as timeout action when 'preserve_ordering' is true",
+    what="With preserve_ordering a request cannot be put behind others when its time is over.",
+    where=lambda evidence, said: evidence.at_value("DELAY"),
+    todo="Write timeout_action: REJECT, or take preserve_ordering out.",
+)
+CORE.row(
+    "slot-utilization",
+    "sequence batching minimum slot utilization must be in range (0.0, 1.0]",
+    what="minimum_slot_utilization is the share of slots that must have a request: from 0 to 1.",
+    where=at_field("sequence_batching.direct.minimum_slot_utilization"),
+    todo="Write e.g. minimum_slot_utilization: 0.5.",
+)
+
+
+@CORE.rule("sequence-state", "initial_state{words:rest}", "State input name '{words:rest}")
+def sequence_state(evidence: Evidence, said: Said) -> Advice | None:
+    """Let initial_state have the state's data_type and dims, sizes without -1, and a name."""
+    at = evidence.at("sequence_batching.state.initial_state", "sequence_batching.state")
+    if at == CONFIG or "failed to open text file" in evidence.message:
+        return None
+    found = re.search(r"[^\n:;]*(?:initial_state|State input name)[^\n;]*", evidence.message)
+    words = found[0].strip(" .") if found else said["words"]
+    return Advice(
+        f"A state of the sequences is described wrongly: {words}.",
+        at,
+        "Give initial_state a name, the data_type and the dims of its state (with a size in place "
+        "of -1), and zero_data: true or a data_file; each input_name once.",
+    )
+
+
+@CORE.rule(
+    "batch-tensors",
+    "batch input kind '{kind:id}' expects 1 source input, got {count:int}",
+    "batch output kind '{kind:id}' expects 1 source input, got {count:int}",
+    "batch input data type must be TYPE_INT32 or TYPE_FP32",
+    "unknown source input name '{source}'",
+    "unknown target output name '{target}'",
+    "target output name '{twice}' can only be specified once",
+)
+def batch_tensors(evidence: Evidence, said: Said) -> Advice:
+    """Name one input of the model as source, and outputs of the model as targets."""
+    kind = "batch_output" if "output" in evidence.message else "batch_input"
+    if name := said.get("source") or said.get("target") or said.get("twice"):
+        known = evidence.tensor_names("input" if said.get("source") else "output")
+        meant = near(name, known) or (known[0] if len(known) == 1 else "")
+        if said.get("twice"):
+            what, todo = f'The target "{name}" is given twice.', "Name each target once."
+        else:
+            which = "input" if said.get("source") else "output"
+            what = f'The config has no {which} "{name}"; it has {listed(known)}.'
+            todo = f'Write "{meant}".' if meant else f"Write one of {listed(known, 'or')}."
+        return Advice(what, evidence.at_value(name, "source_input", "target_name"), todo)
+    if said.get("kind"):
+        return Advice(
+            f"{said['kind']} is computed from one input, and {said['count']} are named.",
+            evidence.at_value(said["kind"]),
+            'Write source_input: [ "…" ] with one input of the model.',
+        )
+    return Advice(
+        "The data type of a batch_input is TYPE_INT32 or TYPE_FP32.",
+        evidence.at(f"{kind}.data_type", kind),
+        "Write data_type: TYPE_INT32 or TYPE_FP32, as the model takes it.",
+    )
+
+
+CORE.row(
+    "batch-strategy",
+    "Batching library path not found: {path:word}",
+    what="The library of the batching strategy is not there: {path}.",
+    where=at_parameter("TRITON_BATCH_STRATEGY_PATH"),
+    todo="Write the whole path of a file that the server can read, or take the parameter out.",
 )
 CORE.row(
     "no-repository-agent",

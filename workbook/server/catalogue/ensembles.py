@@ -111,6 +111,21 @@ ENSEMBLES.row(
     todo="Take instance_group out; write it into the configs of the models inside.",
 )
 ENSEMBLES.row(
+    "ensemble-field",
+    "{field:id} should not be specified for ensemble '{model}'",
+    "{field:id} can not be specified for ensemble '{model}'",
+    what="An ensemble cannot have {field}.",
+    where=lambda evidence, said: evidence.at(said["field"]),
+    todo="Take {field} out, with all of its lines; write it into the configs of the models inside.",
+)
+ENSEMBLES.row(
+    "ensemble-platform",
+    "Ensemble model '{model}' must have platform type 'ensemble' and empty backend type",
+    what="An ensemble has no backend, and the config names one.",
+    where=at_field("backend"),
+    todo="Take the line backend out.",
+)
+ENSEMBLES.row(
     "ensemble-step-incomplete",
     "must specify 'step' for ensemble '{model}'",
     what="The ensemble has no steps.",

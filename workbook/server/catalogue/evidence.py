@@ -13,6 +13,7 @@ functions at the end of this module find the place for an entry of the catalogue
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable
 from functools import cached_property
@@ -23,6 +24,8 @@ from ..pbtxt import Document, Field, Message, Place, Scalar, parse
 from .rules import Said, near
 
 CONFIG = "config.pbtxt"
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
 _FRAME = re.compile(r"^ *(?P<file>\S.*)\((?P<line>\d+)\): (?P<function>.*)$", re.MULTILINE)
 
 
@@ -63,6 +66,14 @@ class Evidence:
         for path in paths:
             field = self.config.find(path)
             if field is not None:
+                return show(field)
+        return CONFIG
+
+    def at_value(self, text: str, *names: str) -> str:
+        """The place of the last field with this value, of those names; else the file's name."""
+        for field in reversed(list(self.config.walk())):
+            same = isinstance(field.value, Scalar) and field.value.text == text
+            if same and (not names or field.name in names):
                 return show(field)
         return CONFIG
 
@@ -109,12 +120,47 @@ class Evidence:
                 return show(other)
         return self.at(f"{kind}[0]")
 
+    def at_named(self, words: str) -> str:
+        """The place of what a message names; "" where it names nothing that is there.
+
+        It may name a file of the model's folder, a parameter, a tensor, or a field of the config:
+
+            evidence.at_named("model_warmup can not be specified for ensemble 'e'")
+            # config.pbtxt, line 9, field model_warmup[0]
+        """
+        for path in re.findall(rf"/{re.escape(self.model)}/([\w./@+-]+)", words):
+            if (self.folder / path.rstrip(".")).exists():
+                return str(path.rstrip("."))
+        single = _WORD.findall(words)
+        # A message says "response cache" for the field response_cache.
+        tokens = {*single, *(f"{a}_{b}".lower() for a, b in itertools.pairwise(single))}
+        for entry, section in self.sections("parameters"):
+            if section.text("key") in tokens:
+                return show(entry)
+        quoted = {name or other for name, other in _QUOTED.findall(words)} - {self.model}
+        for kind in ("input", "output"):
+            for name in self.tensor_names(kind):
+                if name in quoted or (len(name) > 1 and name in tokens):
+                    return self.at_tensor(kind, name)
+        fields = list(self.config.walk())
+        for field in fields:
+            if isinstance(field.value, Scalar) and field.value.text in quoted:
+                return show(field)
+        plain = tokens - {"name", "input", "output", "value", "key", "kind", "backend", "platform"}
+        named = [field for field in fields if field.name in plain]
+        return show(max(named, key=lambda field: field.path.count("."))) if named else ""
+
     def at_parameter(self, key: str) -> str:
         """The place of a parameter; else that of the first one, or the file's name."""
         for entry, section in self.sections("parameters"):
             if section.text("key") == key:
                 return show(entry)
         return self.at("parameters")
+
+    def parameter(self, key: str) -> str:
+        """A parameter's value; "" where the config does not give it."""
+        entries = [section for _, section in self.sections("parameters")]
+        return next((string_value(s) for s in entries if s.text("key") == key), "")
 
     def parameter_like(self, key: str) -> str:
         """A parameter's key that is most likely a misspelt `key`; "" where there is none.
@@ -204,6 +250,12 @@ class Evidence:
 def show(field: Field) -> str:
     """`config.pbtxt, line 7, field input[0].dims`."""
     return f"{CONFIG}, line {field.place.line}, field {short(field)}"
+
+
+def string_value(entry: Message) -> str:
+    """The value of an entry of `parameters`."""
+    inner = [field.value for field in entry.all("value")]
+    return inner[0].text("string_value") if inner and isinstance(inner[0], Message) else ""
 
 
 def short(field: Field) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...common.errors import WorkbookError
+from . import formats
 from .evidence import Evidence
 from .python_models import (
     missing_file,
@@ -56,6 +57,9 @@ class AskedServer(Protocol):
 
     def index(self) -> list[dict[str, Any]]:
         """The repository index."""
+
+    def log_text(self) -> str:
+        """The server's log; empty where it cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,6 +275,8 @@ def _unknown_tensor(question: Question, kind: str, name: str, where: str, other:
     "expected {n:int} inputs but got {m:int} inputs for model '{model}'. Got input(s) "
     "[{got:rest}], but missing required input(s) {missing:rest}. Please",
     "expected {n:int} inputs but got {m:int} inputs for model",
+    "expected number of inputs between {least:int} and {n:int} but got {m:int} inputs for model "
+    "'{model}'. Got input(s) [{got:rest}], but missing required input(s) {missing:rest}. Please",
 )
 def missing_input(question: Question, said: Said) -> Advice:
     """Send every input of the model, and no other."""
@@ -395,6 +401,19 @@ def input_data_type(question: Question, said: Said) -> Advice:
 def client_data_type(question: Question, said: Said) -> Advice:
     """Let the type of InferInput and of the array agree."""
     wanted = said["wanted"].rstrip(".")
+    if wanted == "BF16":
+        return Advice(
+            f"InferInput says BF16, and the array is {said['given']}.",
+            "set_data_from_numpy(…)",
+            "numpy alone has no BF16: send array.astype(ml_dtypes.bfloat16) (package ml_dtypes).",
+        )
+    if said["given"] == "None":
+        return Advice(
+            f"InferInput says {wanted}, and the array has a type that Triton does not know.",
+            "set_data_from_numpy(…)",
+            f"Send array.astype({_NUMPY.get(wanted, 'np.float32')})"
+            + (": text as an array of objects." if wanted == "BYTES" else "."),
+        )
     return Advice(
         f"InferInput says {wanted}, and the array is {said['given']}.",
         "set_data_from_numpy(…)",
@@ -409,6 +428,94 @@ REQUESTS.row(
     what="InferInput says [{wanted}], and the array has shape [{given}].",
     where="set_data_from_numpy(…)",
     todo="Write InferInput(name, array.shape, type).",
+)
+
+
+REQUESTS.row(
+    "not-an-array",
+    "input_tensor must be a numpy array",
+    what="set_data_from_numpy was given something that is not a numpy array.",
+    where="set_data_from_numpy(…)",
+    todo="Write np.array(…, dtype=np.float32) around it, with the type of InferInput.",
+)
+_HEADER = (
+    "tritonclient does all this. By hand, with bytes after the JSON: the header "
+    "Inference-Header-Content-Length has the length of the JSON in bytes, and each input's "
+    "parameters its binary_data_size. With JSON alone, leave the header out."
+)
+REQUESTS.row(
+    "binary-request",
+    "input byte size mismatch for input 'raw_input' for model '{model}'. Expected {wanted:int}, "
+    "got {given:int}",
+    what="The body of the request was taken for the bytes of one input, without JSON.",
+    where="the request's headers",
+    todo=_HEADER,
+)
+REQUESTS.row(
+    "binary-request",
+    "inference header size should be in range (0, {body:int}), got: {given:word}",
+    "Unable to parse Inference-Header-Content-Length, got: {given:word}",
+    what="Inference-Header-Content-Length is {given}: not the length of the JSON in this body.",
+    where="header Inference-Header-Content-Length",
+    todo=_HEADER,
+)
+REQUESTS.row(
+    "binary-request",
+    "unexpected additional input data for model '{model}'",
+    "unexpected size for input '{input}', expecting {more:int} additional bytes for model",
+    "must specify valid 'Infer-Header-Content-Length' in request header",
+    what="The bytes after the JSON are not those that the inputs' binary_data_size announce.",
+    where="the request's body",
+    todo=_HEADER,
+)
+REQUESTS.row(
+    "no-data",
+    "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', "
+    "'shared_memory_region' in 'parameters'. But {words:rest}",
+    what="An input of the request needs its data from one place: {words}.",
+    where="inputs",
+    todo='Give each input "data": […], or call set_data_from_numpy(array) before infer(…).',
+)
+REQUESTS.row(
+    "input-twice",
+    "input '{name}' already exists in request",
+    what='The request has the input "{name}" twice.',
+    where=lambda question, said: question.place(f'InferInput("{said["name"]}", …)'),
+    todo="Send each input once; several rows are one array with the batch in front.",
+)
+REQUESTS.row(
+    "no-shape",
+    "input '{name}' has no shape but model requires batch dimension for '{model}'",
+    what='The input "{name}" is sent as a scalar, and {model} takes batches.',
+    where=lambda question, said: question.place(f'InferInput("{said["name"]}", [], …)'),
+    todo="Send a batch of one: array.reshape(1, …), with the dims of config.pbtxt after the batch.",
+)
+REQUESTS.row(
+    "string-elements",
+    "incomplete string length indicator for inference input '{name}'",
+    "unexpected number of string elements {given:int} for inference input '{name}'",
+    "expected {wanted:int} string elements for inference input '{name}'",
+    what='The bytes of "{name}" are not the strings that its shape announces.',
+    where=lambda question, said: question.place(f'InferInput("{said["name"]}", …)'),
+    todo="Send np.array([b'…'], dtype=np.object_) with set_data_from_numpy, which writes the "
+    "length of each string (4 bytes) in front; as many strings as the shape has.",
+)
+REQUESTS.row(
+    "not-in-json",
+    "receiving {type:id} data via JSON is not supported. Please use the binary data format for "
+    "input {name:word}",
+    what='"{name}" is {type}, and JSON cannot carry {type}.',
+    where='"data"',
+    todo="Send it as bytes: tritonclient does so (set_data_from_numpy, or gRPC).",
+)
+REQUESTS.row(
+    "not-in-json",
+    "sending {type:id} data via JSON is not supported. Please use the binary data format for "
+    "output",
+    what="{asked} answers in {type}, and JSON cannot carry {type}.",
+    where='"outputs"',
+    todo='Ask for bytes: tritonclient does so, or write "parameters": '
+    '{"binary_data_output": true} into the request.',
 )
 
 
@@ -610,6 +717,30 @@ REQUESTS.row(
     "sequence_end=True for its last.",
 )
 REQUESTS.row(
+    "sequence-batch",
+    "inference request to model '{model}' must specify batch-size 1 due to requirements of "
+    "sequence batcher",
+    what="{model} keeps a state for each sequence, and a request of a sequence has one row.",
+    where="inputs",
+    todo="Send one row in each request, [1, …]. Several sequences are several requests with a "
+    "sequence_id of their own: the server puts them together.",
+)
+REQUESTS.row(
+    "sequence-id-too-long",
+    "string correlation ID cannot be longer than {most:int} characters",
+    what="The name of the sequence is longer than {most} characters.",
+    where="sequence_id",
+    todo="Write a shorter sequence_id, or a whole number above 0.",
+)
+REQUESTS.row(
+    "reserved-parameter",
+    "parameter keys starting with 'triton_' are reserved",
+    what="A parameter of the request has a name that begins with triton_, which Triton keeps for "
+    "itself.",
+    where="parameters",
+    todo="Give it another name.",
+)
+REQUESTS.row(
     "sequence-not-started",
     "inference request for sequence {id:word} to model '{model}' must specify the START flag",
     what="Sequence {id} of {model} was never begun, or has ended or timed out.",
@@ -645,7 +776,7 @@ REQUESTS.row(
     "number-of-responses",
     "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
     "InferenceRequest(s) size is:{requests:int}, and InferenceResponse(s) size is:{responses:int}",
-    what="execute got {requests} requests and returned {responses} responses.",
+    what="execute got {requests} request(s) and returned {responses} response(s).",
     where="model.py, execute",
     todo="Return one InferenceResponse for each request, in their order: the batcher may hand over "
     "several at once.",
@@ -953,7 +1084,7 @@ def _passed_on(question: Question, evidence: Evidence | None, words: str, where:
 
 REQUESTS.row(
     "rows-do-not-match",
-    "failed to split the output tensor '{output}' in responses: expected batch size of atleast "
+    "failed to split the output tensor '{output}' in responses: expected batch size of at least "
     "{wanted:int} in model output, got {given:int}",
     what='The output "{output}" has {given} rows for a batch of {wanted}.',
     where="max_batch_size in config.pbtxt",
@@ -985,6 +1116,55 @@ REQUESTS.row(
     where="inputs",
     todo="Open the file with another program, e.g. PIL.Image.open(path).load(). It is damaged or "
     "cut off, or of a kind that DALI does not decode.",
+)
+_FORWARD = (
+    "Let forward() return a tensor, a tuple of tensors or a List[str]: of a dict "
+    '`return out["a"], out["b"]`, of a list `return tuple(out)` or `return out[0], out[1]`. Then '
+    "save the module again."
+)
+
+
+def _at_forward(question: Question, said: Said) -> str:
+    """forward() of a TorchScript model, with its arguments where its file shows them."""
+    evidence = question.evidence()
+    if evidence is None:
+        return "forward() of the module in the model's file"
+    file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
+    return f"{file}, forward{formats.forward(evidence.folder / file)}"
+
+
+def _in_config(question: Question, output: str) -> str:
+    """The place of an output in config.pbtxt."""
+    evidence = question.evidence()
+    return evidence.at_tensor("output", output) if evidence else f"config.pbtxt, output {output}"
+
+
+REQUESTS.row(
+    "torch-output",
+    "output must be of type Tensor, List[str] or Tuple containing one of these two types",
+    "output must be of type Tensor or List[str], received {given:rest}",
+    "output at index {index:int} must be of type Tensor or List[str], received {given:rest}",
+    "PyTorch execute failure: Expected Tensor but got {given:rest}",
+    what="What forward() of {asked} returns is not a tensor, nor a tuple of tensors.",
+    where=_at_forward,
+    todo=_FORWARD,
+)
+REQUESTS.row(
+    "torch-output",
+    "output '{name}' is a scalar which is not supported",
+    what='forward() of {asked} returns a number without dimensions as "{name}".',
+    where=_at_forward,
+    todo="Return one value a row, e.g. x.sum(dim=1, keepdim=True), or x.reshape(1) where "
+    "max_batch_size is 0. Then save the module again.",
+)
+REQUESTS.row(
+    "torch-output",
+    "The output {name:word} in the model configuration refers to an output index which doesn't "
+    "exist. This model has {count:int} outputs",
+    what='The config has an output "{name}", and forward() of {asked} returns {count} tensor(s): '
+    "numbers count from 0.",
+    where=lambda question, said: _in_config(question, said["name"]),
+    todo="Take this output out, or give it a number that is there, e.g. NAME__0.",
 )
 REQUESTS.row(
     "framework-refused",
@@ -1057,8 +1237,19 @@ REQUESTS.row(
 # -- requests written by hand ----------------------------------------------------------------------
 
 
+#: What the server expects in place of what a request has → what to write.
+_JSON = {
+    "double": "Write numbers, without quotes; there is no null.",
+    "string": 'Write text, in quotes: "…".',
+    "boolean": "Write true or false.",
+    "unsigned-integer": "Write whole numbers from 0 up, without quotes.",
+    "array": "Write a list in square brackets.",
+}
+
+
 @REQUESTS.rule(
     "bad-json",
+    "Unable to parse JSON bytes array: {words:rest}",
     "failed to parse the request JSON buffer: {words:rest}",
     "Unable to parse '{field}': {words:rest}",
 )
@@ -1071,6 +1262,16 @@ def bad_json(question: Question, said: Said) -> Advice:
         lacking = re.findall(r"'([^']*)'", words)
         what = f"The request lacks {listed(lacking)}."
         todo = 'Write {"inputs": [{"name": …, "shape": …, "datatype": "FP32", "data": […]}]}.'
+    elif wrong := re.search(r"attempt to access JSON non-([\w-]+) as", words):
+        field = said.get("field") or "data"
+        what = f"{field} cannot be read: it holds something else than the server expects there"
+        what += " (an input of BYTES takes strings alone)." if not said.get("field") else "."
+        todo = _JSON.get(wrong[1].replace("number", "double"), f"Write {wrong[1]} there.")
+        if field == "shape":
+            todo = (
+                "Write the sizes of your data as a list of whole numbers; -1 is for config.pbtxt."
+            )
+        return Advice(what, field, todo)
     elif said.get("field"):
         what, todo = f"{said['field']} cannot be read: {words}.", "Write numbers for numbers."
     else:
@@ -1091,6 +1292,35 @@ def generate_parameter(question: Question, said: Said) -> Advice:
     )  # fmt: skip
 
 
+@REQUESTS.rule(
+    "generate-shape", "The schema can not convert input '{name}' to tensor with proper shape"
+)
+def generate_shape(question: Question, said: Said) -> Advice:
+    """Give the input of a generate request as many values as its dims hold."""
+    name = said["name"]
+    inputs = question.config().get("input", [])
+    entry: dict[str, Any] = next((each for each in inputs if each["name"] == name), {})
+    dims = ", ".join(str(d) for d in entry.get("dims", []))
+    kind = str(entry.get("data_type", "")).removeprefix("TYPE_")
+    holds = f": {kind}, dims [ {dims} ]" if entry else ""
+    return Advice(
+        f'The request gives "{name}" other values than {question.asked} takes{holds}.',
+        f'"{name}"',
+        "Write one value, or a flat list of as many values as dims hold; no object. For other "
+        "shapes send …/infer with a shape.",
+    )
+
+
+REQUESTS.row(
+    "ensemble-deadlock",
+    "in ensemble '{name}', unexpected deadlock, at least one output is not set while no more "
+    "ensemble steps can be made",
+    what="A model inside of {name} has answered without a tensor that a later step, or the answer, "
+    "needs.",
+    where="the models inside of {name}",
+    todo="Ask each of them alone, and look for an output that is missing: a Python model that "
+    "leaves one out, or a decoupled one that sends no response.",
+)
 REQUESTS.row(
     "no-shared-region",
     "Unable to find {kind:word} shared memory region: '{name}'",
@@ -1098,6 +1328,13 @@ REQUESTS.row(
     what='The server knows no shared memory region "{name}".',
     where="{name}",
     todo="Register it first: client.register_system_shared_memory(name, key, size).",
+)
+REQUESTS.row(
+    "wrong-method",
+    "Method Not Allowed",
+    what="This address takes another method, e.g. POST in place of GET.",
+    where="the request's method",
+    todo="Send a POST to …/infer and …/generate, with a body; a GET to …/ready, …/config, …/stats.",
 )
 REQUESTS.row(
     "not-found",

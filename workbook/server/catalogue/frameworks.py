@@ -10,11 +10,9 @@ The docstring of each rule is the advice of its entry.
 from __future__ import annotations
 
 import re
-import zipfile
-from pathlib import Path
 
-from .config_values import AS_TORCHSCRIPT
-from .evidence import Evidence, at_field, at_input
+from . import formats
+from .evidence import CONFIG, Evidence, at_field, at_input
 from .rules import Advice, Catalogue, Said, listed, near
 
 FRAMEWORKS: Catalogue[Evidence] = Catalogue()
@@ -100,6 +98,41 @@ def fixed_batch(evidence: Evidence, said: Said) -> Advice:
 
 
 @FRAMEWORKS.rule(
+    "bounded-dims",
+    "tensor '{name}': the model expects {n:int} dimensions (shape [{model:dims}]) but the model "
+    "configuration specifies {m:int} dimensions ({how:rest} [{config:dims}]); {bounds:rest}",
+)
+def bounded_dims(evidence: Evidence, said: Said) -> Advice | None:
+    """Write a number between the bounds, or export the model without them."""
+    bounds = re.findall(r"dimension (\d+) has the bounds (\d+)\.\.(\d+)", said["bounds"])
+    shape = [d.strip() for d in said["model"].split(",")]
+    numbers = []
+    for place, least, most in bounds:
+        if int(most) - int(least) > 1:
+            numbers.append(f"dimension {place} may be {int(least) + 1} to {int(most) - 1}")
+            shape[int(place)] = str(int(most) - 1)
+    if not bounds:
+        return None
+    name, kind = said["name"], _kind(evidence, said["name"])
+    batched = evidence.value("max_batch_size", "0") not in ("0", "")
+    dims = ", ".join(shape[1:] if batched else shape)
+    limits = listed(f"dimension {place} is {least} to {most}" for place, least, most in bounds)
+    todo = "Export the model without the bounds: no number lies between them."
+    if len(numbers) == len(bounds):
+        todo = (
+            f"Write a number between the bounds ({listed(numbers)}), e.g. dims: [ {dims} ]; "
+            "answers keep the size that the model gives them. Or export the model without the "
+            "bounds."
+        )
+    return Advice(
+        f'{kind} "{name}" of the model has a dimension with bounds: {limits}. OpenVINO\'s backend '
+        "takes neither -1 nor a bound for it.",
+        evidence.at_tensor(kind, name, "dims"),
+        todo,
+    )
+
+
+@FRAMEWORKS.rule(
     "tensor-dims",
     "tensor '{name}': the model expects {n:int} dimensions (shape [{model:rest}]) but the model "
     "configuration specifies {m:int} dimensions ({how:rest} [{config:rest}])",
@@ -142,6 +175,17 @@ def tensor_dims(evidence: Evidence, said: Said) -> Advice:
             f"Write {wanted} dims (the batch is not among them).",
         )
     shape = [d.strip() for d in said["model"].partition("]")[0].split(",") if d.strip()]
+    if not written and evidence.value("backend") == "openvino":
+        whole = [*(["-1"] if batched else []), *(shape[1:] if batched else shape)]
+        return Advice(
+            f'config.pbtxt has no {kind} "{name}". OpenVINO\'s backend completes it with -1 for '
+            "every dimension where one of them is variable, and then refuses that: "
+            f"the model has [ {', '.join(whole)} ].",
+            "config.pbtxt",
+            f'Write {kind} [ {{ name: "{name}" data_type: TYPE_… dims: '
+            f"[ {', '.join(shape[1:] if batched else shape)} ] }} ], and the other tensors too. "
+            "Or export the model without variable dimensions.",
+        )
     right = shape[1:] if batched and "dims [" not in evidence.message else shape
     where = evidence.at_tensor(kind, name, "dims")
     if shape == ["-1"] and (not right or len(written) > 1 or written == ["1"]):
@@ -192,6 +236,44 @@ def _one_number_a_row(
 
 
 @FRAMEWORKS.rule(
+    "other-signature",
+    "unexpected inference {kind:word} '{name}', allowed {kinds:word} are: {allowed:rest} "
+    "('{same:word}' is in the signature '{signature}')",
+)
+def other_signature(evidence: Evidence, said: Said) -> Advice:
+    """Choose the signature with TF_SIGNATURE_DEF."""
+    return Advice(
+        f'The signature that is served has no {said["kind"]} "{said["name"]}"; the signature '
+        f'"{said["signature"]}" of the same file has it.',
+        evidence.at_tensor(said["kind"], said["name"], "name"),
+        f'Write parameters {{ key: "TF_SIGNATURE_DEF" value: {{ string_value: '
+        f'"{said["signature"]}" }} }}.',
+    )
+
+
+@FRAMEWORKS.rule(
+    "unknown-signature",
+    "unable to load model '{model}', expected '{name}' signature{words:rest}",
+)
+def unknown_signature(evidence: Evidence, said: Said) -> Advice:
+    """Name a signature that the SavedModel has."""
+    names = said["words"].partition("the file has ")[2].rstrip('";. ').split(", ")
+    there = [name for name in names if name]
+    meant = near(said["name"], there) or (there[0] if len(there) == 1 else "")
+    todo = "List them: saved_model_cli show --dir DIR --tag_set serve."
+    if meant:
+        todo = f'Write string_value: "{meant}".'
+    elif there:
+        todo = f"Write one of {listed(there, 'or')}."
+    return Advice(
+        f'The SavedModel has no signature "{said["name"]}"'
+        + (f"; it has {listed(there)}." if there else "."),
+        evidence.at_parameter("TF_SIGNATURE_DEF"),
+        todo,
+    )
+
+
+@FRAMEWORKS.rule(
     "tensor-name",
     "unexpected inference {kind:word} '{name}', allowed {kinds:word} are: {allowed:rest}",
 )
@@ -220,13 +302,6 @@ FRAMEWORKS.row(
     what='The pipeline has an input "{name}" that the config lacks.',
     where=at_field("input"),
     todo='Write an input with name: "{name}".',
-)
-FRAMEWORKS.row(
-    "no-savedmodel",
-    "Could not find SavedModel .pb or .pbtxt at supplied export directory path: {path:word}",
-    what="The SavedModel's folder has no saved_model.pb.",
-    where="{version}/model.savedmodel/",
-    todo="Let saved_model.pb and the folder variables/ lie directly in this folder.",
 )
 
 
@@ -282,14 +357,16 @@ def _declare(kind: str) -> str:
     return f"Or write {keys} into {where}, and serialize the pipeline again."
 
 
-FRAMEWORKS.row(
-    "broken-pipeline",
-    "{file:word} is not a serialized pipeline: {words:text}",
-    what="{file} cannot be read as a serialized pipeline: {words}.",
-    where="{version}/{file}",
-    todo="Serialize the pipeline again: pipeline().serialize(filename=…). Compare the file's size "
-    "with the original's: a copy may be cut off.",
-)
+@FRAMEWORKS.rule("broken-pipeline", "{file:word} is not a serialized pipeline: {words:text}")
+def broken_pipeline(evidence: Evidence, said: Said) -> Advice:
+    """Serialize the pipeline again; a file that ends too early is copied again."""
+    words, file = said["words"], f"{evidence.version}/{said['file']}"
+    again = "Serialize the pipeline again: pipeline().serialize(filename=…)."
+    if words.startswith("it ends "):
+        again = f"Copy it again, and compare its size with the original's. {again}"
+    return Advice(f"{said['file']} cannot be read as a serialized pipeline: {words}.", file, again)
+
+
 FRAMEWORKS.row(
     "pipeline-program",
     "{file:word} did not serialize: {words:text}",
@@ -313,9 +390,20 @@ FRAMEWORKS.row(
 def number_of_tensors(evidence: Evidence, said: Said) -> Advice:
     """List every input of the model."""
     provides = said["model"].removeprefix("at most ").rstrip("; ")
-    return Advice(
+    what = (
         f"The config has {said['config']} inputs ({listed(evidence.tensor_names('input'))}), the "
-        f"model has {provides}.",
+        f"model has {provides}."
+    )
+    if "pytorch" in evidence.value("backend") + evidence.value("platform"):
+        file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
+        return Advice(
+            what,
+            f"{evidence.at('input')}; {file}, forward{formats.forward(evidence.folder / file)}",
+            "Write one input for each argument of forward(), also for those with a default, by "
+            "their names or as NAME__0, NAME__1. Or write forward() with fewer arguments.",
+        )
+    return Advice(
+        what,
         evidence.at("input"),
         "List every input of the model once; leave input and output out altogether, and the "
         "server fills them in from the model.",
@@ -608,32 +696,6 @@ FRAMEWORKS.row(
 )
 
 
-@FRAMEWORKS.rule(
-    "no-torchscript", "PytorchStreamReader failed locating file constants.pkl{words:rest}"
-)
-def no_torchscript(evidence: Evidence, said: Said) -> Advice:
-    """Save the module as TorchScript, or export it as ONNX."""
-    file = f"{evidence.version}/{evidence.value('default_model_filename', 'model.pt')}"
-    if _is_exported(evidence.folder / file):
-        return Advice(f"{file} is not TorchScript: torch.export wrote it.", file, AS_TORCHSCRIPT)
-    return Advice(
-        f"{file} is not TorchScript: torch.save wrote it.",
-        file,
-        "Make the module in Python, load its weights, and save "
-        'torch.jit.script(module.eval()).save("model.pt").',
-    )
-
-
-def _is_exported(path: Path) -> bool:
-    """Whether torch.export.save or AOTInductor wrote a file: a zip archive with these entries."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = {name.rpartition("/")[2] for name in archive.namelist()}
-    except (OSError, zipfile.BadZipFile):
-        return path.suffix == ".pt2"
-    return bool(names & {"archive_format", "serialized_exported_program.json"})
-
-
 FRAMEWORKS.row(
     "no-openvino-weights",
     "Empty weights data in bin file or bin file cannot be found",
@@ -693,34 +755,50 @@ FRAMEWORKS.row(
 )
 
 
-@FRAMEWORKS.rule(
-    "broken-weights",
-    "onnx runtime error {code:int}: {words:rest}",
-    "openvino error in reading model : {words:rest}",
-    "failed to load model '{model}': {words:rest}",
-    "failed to load model: {words:rest}",
-    "Model failed to load into Treelite {words:rest}",
-    "Model failed to load into Treelite: {words:rest}",
-    "Can't parse {path:word} as binary proto{words:rest}",
-    "model {model:word} has an empty network{words:rest}",
-    "is not this model's state dict: {words:rest}",
-)
-def broken_weights(evidence: Evidence, said: Said) -> Advice:
-    """Export the model again; look whether the file is whole (git LFS pointers are not)."""
-    files = evidence.files()
-    empty = []
-    for file in files:
-        path = evidence.folder / evidence.version / file
-        if path.is_file() and path.stat().st_size == 0:
-            empty.append(file)
-    words = said["words"].strip('";: ')
+@FRAMEWORKS.rule("openvino-error", "openvino error in {doing} : {words:rest}")
+def openvino_error(evidence: Evidence, said: Said) -> Advice:
+    """Read OpenVINO's last sentence; the lines before it say where in OpenVINO it arose."""
+    start = evidence.message.index(said["words"])
+    lines = evidence.message[start:].partition("\n\n")[0].splitlines()
+    arose = re.compile(r"^(Exception from |Check '.* failed at )\S+:\d+:$|^\s*$")
+    reasons = [line.strip(' ;"') for line in lines if not arose.match(line)]
+    reason = reasons[-1] if reasons else said["words"].strip(' ;:"')
+    doing = said["doing"].strip()
+    if doing == "reading model":
+        file = evidence.value("default_model_filename", "model.xml")
+        return Advice(
+            f"OpenVINO cannot read {evidence.version}/{file}: {reason}",
+            f"{evidence.version}/{file}",
+            "Open it with openvino.Core().read_model. Where that fails too, write it again with "
+            "openvino.save_model, of a version that is not newer than the server's.",
+        )
+    keys = [section.text("key") for _, section in evidence.sections("parameters")]
+    found = next((key for key in keys if key in reason), "")
+    device = "" if found or "TARGET_DEVICE" not in keys else "TARGET_DEVICE"
+    todo = "Look for what it names in the config, then in the model's file."
+    if found:
+        todo = f"Take {found} out, or give it a value that OpenVINO takes."
+    elif device:
+        todo = 'Write string_value: "CPU", or take TARGET_DEVICE out, where that device is missing.'
     return Advice(
-        f"{evidence.version}/{empty[0]} is empty."
-        if empty
-        else f"The backend cannot read the model's file: {words}",
-        f"{evidence.version}/{(empty or files or [''])[0]}",
-        "Export it again, and open it with the framework itself. Look at its size: a copy may be "
-        "cut off, or be a git-LFS pointer.",
+        f"OpenVINO refuses it ({doing}): {reason}",
+        evidence.at_parameter(found or device)
+        if found or device
+        else evidence.at("backend", "platform"),
+        todo,
+    )
+
+
+@OTHERS.rule("core-refused", "failed to poll from model repository\n{reason:rest}")
+def core_refused(evidence: Evidence, said: Said) -> Advice | None:
+    """Change what the reason names: the server's log has it."""
+    reason = said["reason"].strip().rstrip(".;")
+    if not reason:
+        return None
+    return Advice(
+        f"The server refused config.pbtxt: {reason}.",
+        evidence.at_named(reason) or CONFIG,
+        "Change or take out what this sentence names, and load the model again.",
     )
 
 
@@ -745,24 +823,14 @@ OTHERS.row(
 )
 def backend_refused(evidence: Evidence, said: Said) -> Advice:
     """Correct what the backend's own sentence names."""
-    words = said["words"].rstrip('"; ')
+    words = said["words"].rstrip('";. ')
+    words = re.sub(r"^\[request id: [^\]]*\] ", "", words)
     reason, _, todo = words.rpartition(": write ")  # a stand-in says what to write
     todo = f"Write {todo}." if reason else "Look for it in the config, then in the model's file."
     words = reason or words
-    named = re.findall(r"\w+", words)
-    for kind in ("input", "output"):
-        for name in evidence.tensor_names(kind):
-            if name in named:
-                return Advice(
-                    f"The backend refused it: {words}.",
-                    evidence.at_tensor(kind, name),
-                    todo,
-                )
-    keys = [s.text("key") for _, s in evidence.sections("parameters")]
-    found = next((key for key in keys if key in named), "")
     return Advice(
         f"The backend refused it: {words}.",
-        evidence.at_parameter(found) if found else evidence.at("backend", "platform"),
+        evidence.at_named(words) or evidence.at("backend", "platform"),
         todo,
     )
 

@@ -7,15 +7,17 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 
-from ..pbtxt import Message, Scalar
-from .config_values import PLATFORMS, backend_of, pt2
-from .evidence import CONFIG, Evidence, at_parameter, show
+from ..pbtxt import Scalar
+from . import formats
+from .config_values import backend_of, pt2
+from .evidence import CONFIG, Evidence, at_parameter, show, string_value
 from .repositories import how_to_add
 from .rules import Advice, Catalogue, Said, fill, listed, near
+from .unreadable_files import backend
 
 FILES: Catalogue[Evidence] = Catalogue()
 
@@ -131,30 +133,80 @@ def missing_file(evidence: Evidence, said: Said) -> Advice:
     if name.startswith("["):  # pytorch lists the names that it tried
         name = "model.pt"
     files = [f for f in evidence.files() if not f.startswith("__pycache__")]
+    here = evidence.folder / version
     if evidence.value("backend") == "fil" and len(files) == 1:
-        meant = _FIL_TYPES.get(files[0].rpartition(".")[2], "")
-        if meant and meant != _parameter(evidence, "model_type"):
-            return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
-        if not meant and (advice := _written_as(evidence, f"{version}/{name}", files[0])):
-            return advice
+        meant = formats.written_as(here / files[0])
+        if meant in _FIL_TYPES and meant != evidence.parameter("model_type"):
+            if files[0].endswith(_FIL_TYPES[meant]):
+                return _other_model_type(evidence, f"{version}/{name}", files[0], meant)
+            if (advice := _written_as(evidence, f"{version}/{name}", files[0])) is not None:
+                return advice
     if (other := pt2(evidence) or _other_backend(evidence, files)) is not None:
         return other
+    what, todo = _in_its_place(evidence, here, name, files)
     return Advice(
         f"The model's file {version}/{name} is missing"
-        + (f"; {version}/ holds {listed(files)}." if files else f": {version}/ is empty."),
+        + (f"; {version}/ holds {listed(files)}{what}." if files else f": {version}/ is empty."),
         evidence.at("default_model_filename")
         if evidence.value("default_model_filename")
         else f"{version}/",
-        f'Rename {files[0]} to {name}, or write default_model_filename: "{files[0]}".'
-        if len(files) == 1 and not files[0].endswith("/")
-        else f"Put the model's file there as {name}, or name it in default_model_filename.",
+        todo,
+    )
+
+
+def _in_its_place(evidence: Evidence, here: Path, name: str, files: list[str]) -> tuple[str, str]:
+    """What the files of a version are in place of the model's, and what to do.
+
+    A file gets another name only where its format is the one that the backend reads.
+    """
+    named = backend(evidence)
+    written = {f.rstrip("/"): formats.written_as(here / f) for f in files}
+    if named == "tensorflow" and "saved_model.pb" in written:
+        inner = listed(f for f in files if f.startswith(("saved_model.pb", "variables", "assets")))
+        return "", f"Make the folder {here.name}/{name}/, and move {inner} into it."
+    wanted = formats.READS.get(named, set())
+    if named == "fil":
+        wanted = {evidence.parameter("model_type") or "xgboost"}
+    elif named == "tensorflow":
+        wanted = {"graphdef"} if "graphdef" in evidence.value("platform") else {"savedmodel"}
+    elif not wanted:
+        wanted = {formats.ENDINGS.get(Path(name).suffix, "")} - {""}
+    for file, form in written.items():
+        if form in wanted:
+            weights = f"{Path(file).stem}.bin"
+            both = f", and {weights} to {Path(name).stem}.bin" if weights in written else ""
+            return "", (
+                f'Rename {file} to {name}{both}; or write default_model_filename: "{file}".'
+                if both
+                else f'Rename {file} to {name}, or write default_model_filename: "{file}".'
+            )
+        if named == "openvino" and form == "onnx":
+            return "", f'Write default_model_filename: "{file}": OpenVINO reads it as it is.'
+        if named == "dali" and b"@autoserialize" in formats.head(here / file, 1 << 20):
+            return "", f"Rename {file} to dali.py: it makes the pipeline."
+    known = next((f for f in written if written[f] in formats.NAMES), "")
+    if not known or not named:
+        return "", f"Put the model's file there as {name}, or name it in default_model_filename."
+    form = written[known]
+    if form == "torch":  # neither a whole archive nor a pickle: the bytes do not tell
+        return "", (
+            f"If {known} is TorchScript (torch.jit.save), rename it to {name}. If torch.save wrote "
+            f"it: {formats.how_to_convert(form, named, known)}"
+        )
+    kind = f": {formats.NAMES[form]}" if len(files) == 1 else f"; {known} is {formats.NAMES[form]}"
+    return (
+        f"{kind}. Another name does not make it a file for {named}",
+        formats.how_to_convert(form, named, known),
     )
 
 
 def _other_backend(evidence: Evidence, files: list[str]) -> Advice | None:
     """What to do about the one file of another backend than the config's; None where it is not."""
-    named = evidence.value("backend") or PLATFORMS.get(evidence.value("platform") or "", "")
+    named = backend(evidence)
     meant = backend_of(files) if len(files) == 1 else ""
+    written = formats.by_bytes(evidence.folder / evidence.version / files[0]) if meant else ""
+    if written and written not in formats.READS.get(meant, {written}):
+        return None  # the ending is that backend's, the file is not
     reads_it = (named, meant) in _ALSO or meant == "python"
     if not named or not meant or named == meant or reads_it:
         return None
@@ -168,17 +220,17 @@ def _other_backend(evidence: Evidence, files: list[str]) -> Advice | None:
 
 #: Backends that read another one's files, where default_model_filename names them.
 _ALSO = {("openvino", "onnxruntime"), ("openvino", "tensorflow")}
-#: The ending of a forest's file → the `model_type` of such files.
+#: The `model_type` of a forest's file → its ending.
 _FIL_TYPES = {
-    "json": "xgboost_json",
-    "ubj": "xgboost_ubj",
-    "txt": "lightgbm",
-    "tl": "treelite_checkpoint",
+    "xgboost_json": ".json",
+    "xgboost_ubj": ".ubj",
+    "lightgbm": ".txt",
+    "treelite_checkpoint": ".tl",
 }
 
 
 def _other_model_type(evidence: Evidence, wanted: str, file: str, meant: str) -> Advice:
-    given = _parameter(evidence, "model_type")
+    given = evidence.parameter("model_type")
     misspelt = evidence.parameter_like("model_type")
     what = f'model_type is "{given}"' if given else "The config names no model_type"
     return Advice(
@@ -196,13 +248,11 @@ def _written_as(evidence: Evidence, wanted: str, file: str) -> Advice | None:
 
     None where they do not tell, or tell the config's model_type: then another name is enough.
     """
-    start = b""
-    with contextlib.suppress(OSError):
-        start = (evidence.folder / evidence.version / file).read_bytes()[:64].lstrip()
-    if start[:1] != b"{":
+    written = formats.by_bytes(evidence.folder / evidence.version / file)
+    if written not in ("xgboost_json", "xgboost_ubj"):
         return None
-    kind = "json" if start[1:].lstrip()[:1] in (b'"', b"}") else "ubj"
-    given = _parameter(evidence, "model_type")
+    kind = written.removeprefix("xgboost_")
+    given = evidence.parameter("model_type")
     if given == f"xgboost_{kind}":
         return None
     return Advice(
@@ -302,9 +352,9 @@ def _bad_parameter(wanted: str) -> Callable[[Evidence, Said], Advice]:
         value = said.get("value", "").rstrip("';. ")
         key = said.get("key", "")
         if "value" not in said:
-            value = next((_string_value(s) for s in entries if s.text("key") == key), "")
+            value = next((string_value(s) for s in entries if s.text("key") == key), "")
         elif not key:
-            same = (s.text("key") for s in entries if _string_value(s).lower() == value.lower())
+            same = (s.text("key") for s in entries if string_value(s).lower() == value.lower())
             key = next(same, "model_type" if "treelite" in wanted else "")
         right = wanted or _TYPES.get(said["type"], _NAMED)
         return Advice(
@@ -318,15 +368,3 @@ def _bad_parameter(wanted: str) -> Callable[[Evidence, Said], Advice]:
 
 for _words, _wanted in _VALUES:
     FILES.rule("bad-parameter", _words)(_bad_parameter(_wanted))
-
-
-def _parameter(evidence: Evidence, key: str) -> str:
-    sections = [s for _, s in evidence.sections("parameters") if s.text("key") == key]
-    return _string_value(sections[0]) if sections else ""
-
-
-def _string_value(section: object) -> str:
-    if not isinstance(section, Message):
-        return ""
-    inner = [f.value for f in section.all("value")]
-    return inner[0].text("string_value") if inner and isinstance(inner[0], Message) else ""

@@ -5,6 +5,7 @@ The docstring of each rule is the advice of its entry.
 
 from __future__ import annotations
 
+from ..pbtxt import Message, Scalar
 from .evidence import CONFIG, Evidence, at_field, at_tensor, show
 from .rules import Advice, Catalogue, Said
 
@@ -61,6 +62,42 @@ TENSORS.row(
     todo="Set max_batch_size above 0, or take reshape out.",
 )
 TENSORS.row(
+    "reshape-size",
+    "model {kind:word} '{name}' reshape dimensions must be integer >= 1, or -1",
+    what='A size in the reshape of {kind} "{name}" is neither 1 or more nor -1.',
+    where=at_tensor("reshape"),
+    todo="Write sizes from 1 up, and -1 for a size that varies.",
+)
+TENSORS.row(
+    "reshape-size",
+    "model {kind:word} '{name}' has different number of variable-size dimensions for dims and "
+    "reshape",
+    what='dims and reshape of {kind} "{name}" have different numbers of -1.',
+    where=at_tensor("reshape"),
+    todo="Write one -1 in reshape for each -1 in dims.",
+)
+
+
+@TENSORS.rule(
+    "tensorrt-only",
+    "shape tensors are only supported for TensorRT platform",
+    "Non-linear IO format is only supported for the TensorRT platform",
+    "profile field which is only supported for TensorRT models",
+)
+def tensorrt_only(evidence: Evidence, said: Said) -> Advice:
+    """Take out what only engines of TensorRT have."""
+    fields = ("is_shape_tensor", "is_non_linear_format_io", "profile")
+    words = ("shape tensors", "Non-linear", "profile field")
+    field = next(f for f, w in zip(fields, words, strict=True) if w in evidence.message)
+    found = [f for f in evidence.config.walk() if f.name == field]
+    return Advice(
+        f"Only engines of TensorRT have {field}.",
+        show(found[0]) if found else CONFIG,
+        f"Take {field} out.",
+    )
+
+
+TENSORS.row(
     "image-format",
     "model input NHWC/NCHW require 3 dims",
     what="An input with an image format needs three dims.",
@@ -108,6 +145,15 @@ def unknown_gpu(evidence: Evidence, said: Said) -> Advice:
     )
 
 
+TENSORS.row(
+    "gpus-on-cpu",
+    "has kind KIND_MODEL but specifies one or more GPUs",
+    what="With KIND_MODEL the model chooses its device itself, and the instance group names GPUs.",
+    where=at_field("instance_group.gpus", "instance_group"),
+    todo="Take gpus out, or write kind: KIND_GPU.",
+)
+
+
 @TENSORS.rule("gpus-on-cpu", "has kind KIND_CPU but specifies one or more GPUs")
 def gpus_on_cpu(evidence: Evidence, said: Said) -> Advice:
     """Take gpus out, or write KIND_GPU; OpenVINO's instances are KIND_CPU."""
@@ -146,12 +192,57 @@ TENSORS.row(
 )
 TENSORS.row(
     "warmup-data",
-    "warmup setting expects {expected:int} bytes, but the data provided from {file} has "
+    "warmup setting expects {expected:int} bytes, but the data provided from {file}only has "
     "{given:int} bytes",
-    what="A warm-up's data file has {given} bytes, its dims need {expected}.",
-    where=at_field("model_warmup.inputs.value.input_data_file", "model_warmup"),
-    todo="Write the array with numpy's tofile(), in the config's data_type and dims.",
+    what="The warm-up's file warmup/{file} has {given} bytes, its dims need {expected}.",
+    where=lambda evidence, said: _at_file(evidence, said["file"]),
+    todo="Write the array with numpy's tofile(), in the warm-up's data_type and dims; or correct "
+    "these.",
 )
+
+
+def _at_file(evidence: Evidence, file: str) -> str:
+    """The file of a warm-up, and the place of its name in the config."""
+    return f"warmup/{file} ({evidence.at_value(file)})" if file else evidence.at("model_warmup")
+
+
+@TENSORS.rule(
+    "warmup-strings",
+    "incomplete string length indicator for inference input '{input}'",
+    "incomplete string data for inference input '{input}'",
+    "unexpected number of string elements {given:int} for inference input '{input}' for model "
+    "'{model}', expecting {wanted:int}",
+    "expected {wanted:int} string elements for inference input '{input}' for model '{model}', got "
+    "{given:int}",
+)
+def warmup_strings(evidence: Evidence, said: Said) -> Advice | None:
+    """Write a length of 4 bytes before each string: tritonclient.utils.serialize_byte_tensor."""
+    name, file, dims = said["input"], "", ""
+    for _, warmup in evidence.sections("model_warmup"):
+        for field in warmup.all("inputs"):
+            if isinstance(field.value, Message) and field.value.text("key") == name:
+                for value in field.value.all("value"):
+                    if isinstance(value.value, Message):
+                        file = value.value.text("input_data_file")
+                        numbers = [d.value for d in value.value.all("dims")]
+                        dims = ", ".join(d.text for d in numbers if isinstance(d, Scalar))
+    if not file:
+        return None
+    count = f"; dims: [ {dims} ] wants {said['wanted']}" if said.get("wanted") else ""
+    given = said.get("given")
+    what = (
+        f"It holds {given} string{'' if given == '1' else 's'}{count}."
+        if given
+        else "In a file of strings each string has its length in front, as 4 bytes, and this one "
+        "does not."
+    )
+    return Advice(
+        f'The warm-up of input "{name}" cannot be read from warmup/{file}. {what}',
+        _at_file(evidence, file),
+        "Write the file so: Path(…).write_bytes(serialize_byte_tensor(array).item()), with "
+        "tritonclient.utils and array = np.array([b'…'], dtype=np.object_), as many strings as "
+        'dims have. By hand: struct.pack("<I", len(b)) + b for each.',
+    )
 
 
 @TENSORS.rule(

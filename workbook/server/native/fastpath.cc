@@ -524,7 +524,7 @@ class Instance {
                 if (next + answer.rows > rows) {
                     if (answer.failure.empty())
                         answer.failure = std::string("failed to split the output tensor '") +
-                            name + "' in responses: expected batch size of atleast " +
+                            name + "' in responses: expected batch size of at least " +
                             std::to_string(next + answer.rows) + " in model output, got " +
                             std::to_string(shape.empty() ? 1 : rows);
                     next += answer.rows;

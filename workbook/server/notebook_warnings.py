@@ -1,0 +1,40 @@
+"""Shows the warnings about models under the cell of the notebook in which they came up."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from . import model_warnings
+from .connection import Server
+
+#: The log of each server that this kernel uses, and how many of its bytes were read.
+_read: dict[Path, int] = {}
+
+
+def watch(server: Server) -> None:
+    """After each cell of this notebook, print what the server's log has to say of its models.
+
+    Outside of a notebook, and where the server's log is not on this machine, nothing is done.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None or server.log is None:
+        return
+    if not _read:
+        shell.events.register("post_run_cell", _show)
+    _read.setdefault(server.log, server.log_size())
+
+
+def _show(_result: object) -> None:
+    """IPython calls this after a cell, with the cell's result."""
+    for log, start in list(_read.items()):
+        try:
+            with log.open("rb") as file:
+                file.seek(start)
+                news = file.read()
+        except OSError:  # the server has ended
+            continue
+        _read[log] = start + len(news)
+        for warning in model_warnings.of_log(news.decode("utf-8", errors="replace")):
+            print(f"Warning: {warning}")
