@@ -263,8 +263,8 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
         digest.update(source.read_bytes())
     home = paths.state("server")
     target = home / digest.hexdigest()[:16]
-    # The stub's own path goes through the shell, too, and links are refused. A checkout may belong to
-    # another user, who has not assembled this one.
+    # The stub's own path is on the command line, too, and links are refused. A checkout may be
+    # that of another user, who has not assembled this one.
     if shell_safe(home) != home or not (target.is_dir() or os.access(home, os.W_OK)):
         home = _private_folder() / "server"
         home.mkdir(mode=0o700, exist_ok=True)
