@@ -95,5 +95,6 @@ def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
     assert attack.flags <= {flag.kind for flag in graded.verdict.flags}, graded.verdict.flags
     shown = outputs(graded.notebook) + graded.verdict.log  # the judge's server's: of its models
     assert attack.says in shown
-    assert any(attack.told in check.rationale + check.found for check in checks)
+    said = [check.rationale + check.found for check in checks]
+    assert any(attack.told in text for text in said), said
     assert "LEAK" not in shown
