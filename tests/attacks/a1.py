@@ -57,7 +57,7 @@ def a_tokenizer_that_runs_code(folder: Path) -> None:
     (home / "tokenization_own.py").write_text("print('LEAK: code of a checkpoint ran')\n")
 
 
-@ATTACKS.add("solution", lost=ANSWERS, told="The checkpoint cannot be read")
+@ATTACKS.add("solution", lost=ANSWERS, told="The checkpoint cannot be loaded as data")
 def a_checkpoint_that_fills_the_memory(folder: Path) -> None:
     """A config that promises ten million layers to whoever loads it; the model corrects it."""
     home = folder / CHECKPOINT

@@ -114,7 +114,7 @@ def a_script_without_end(folder: Path) -> None:
     lost={"a3.reader", "a3.versions", "a3.ensemble", "a3.bls", "a3.pads"},
     flags={"notebook disagrees"},
     says=RAN,
-    told="did not answer in time",
+    told="reader is still loading",
 )
 def a_script_that_never_loads(folder: Path) -> None:
     """After the checks have passed, TorchScript that loops for ever while it is loaded."""
