@@ -28,7 +28,7 @@ from .server import (
     endings,
     model_processes,
     ports,
-    restart,
+    restart_progress,
     run_folders,
     which_repository,
 )
@@ -152,7 +152,7 @@ def status(
         models = all_models.status(server)
     except ServerError as error:
         if as_json:
-            progress = restart.progress(server) if server is not None else None
+            progress = restart_progress.progress(server) if server is not None else None
             more = {} if progress is None else {"restart": dataclasses.asdict(progress)}
             out.print_json(json.dumps({"version": 1, "running": False, **more}))
         else:
@@ -168,7 +168,7 @@ def status(
         out.print(f"  log          {escape(str(record.log))}", soft_wrap=True)
         for sentence in endings.sentences(server.log_text()):
             out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
-        if (progress := restart.progress(server)) is not None:
+        if (progress := restart_progress.progress(server)) is not None:
             out.print(f"  [yellow]{escape(progress.models())}[/]", soft_wrap=True)
         for sentence in model_processes.sentences(server):
             out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
@@ -584,7 +584,7 @@ def _wait_for_restart(server: Server) -> None:
         ServerError: it does not answer after RESTART_PATIENCE seconds, or has ended.
     """
     deadline = time.monotonic() + RESTART_PATIENCE
-    if (progress := restart.progress(server)) is not None:
+    if (progress := restart_progress.progress(server)) is not None:
         err.print(f"[yellow]{escape(str(progress))}[/]")
     while not server.live():
         if run_folders.current() is None or time.monotonic() > deadline:
@@ -662,7 +662,7 @@ def _status_json(
     server: Server, record: run_folders.Record | None, models: Sequence[all_models.ModelStatus]
 ) -> dict[str, Any]:
     repository = which_repository.repository(server)
-    progress = restart.progress(server) if record else None
+    progress = restart_progress.progress(server) if record else None
     older = model_processes.older(server, server.index()) if record else []
     return {
         "version": 1,

@@ -65,7 +65,7 @@ class TritonPythonModel:
     def execute(self, requests):
         for request in requests:
             n = int(pb_utils.get_input_tensor_by_name(request, "n").as_numpy().ravel()[0])
-            sender = request.get_response_sender()
+            sender = self.sender = request.get_response_sender()  # kept: a lost one is an error
             cancelled = request.is_cancelled
 
             def response(value):

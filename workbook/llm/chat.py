@@ -25,7 +25,7 @@ import httpx
 
 from .. import zoo
 from ..common.errors import RequestError, ServerError, WorkbookError
-from ..server import Server, restart
+from ..server import Server, restart_progress
 from . import tokenizer
 from .tokenizer import Turn
 
@@ -259,7 +259,7 @@ def _is_coming(server: Server, model: str) -> bool:
     """Whether a model is being loaded, or will be, since the server was started again."""
     if any(m.get("state") == "LOADING" for m in server.index() if m["name"] == model):
         return True
-    progress = restart.progress(server)
+    progress = restart_progress.progress(server)
     return progress is not None and model in progress.waiting
 
 

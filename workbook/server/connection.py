@@ -30,6 +30,9 @@ from .model_folder import check_name
 
 Control = Literal["explicit", "poll", "none"]
 DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS = 8000, 8001, 8002
+#: Says how far a server is that its guard starts again; None where it does not. The module
+#: restart_progress.py, which needs this one, puts its function here.
+started_again: Callable[[Server], object | None] | None = None
 PATIENCE = 3.0  # seconds without progress after which a wait is explained
 
 # The metrics that change when one of a model's requests ends.
@@ -374,9 +377,8 @@ class Server:
 
     def _no_answer(self, error: httpx.HTTPError, request: str) -> ServerError:
         """The error of a request that got no answer: does the server's guard start it again?"""
-        from . import restart  # it imports this module
-
-        if (progress := restart.progress_after_failure(self)) is not None:
+        progress = started_again(self) if started_again is not None else None
+        if progress is not None:
             return ServerError(
                 str(progress),
                 where=f"{request}, {self.url}",

@@ -11,10 +11,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .connection import Server
+from .catalogue import AskedServer
 
 _WARNING = re.compile(
     r"^Warning about model '(?P<model>.+?)', version \d+: (?P<what>.*)\nwhere: (?P<where>.*)\n"
@@ -95,7 +94,9 @@ def of_config(config: Mapping[str, Any], core: str = _CORE) -> list[ModelWarning
     ]
 
 
-def of(server: Server, model: str, config: Mapping[str, Any] | None = None) -> list[ModelWarning]:
+def of(
+    server: AskedServer, model: str, config: Mapping[str, Any] | None = None
+) -> list[ModelWarning]:
     """All warnings about one model that is served.
 
         for warning in model_warnings.of(server, "square"):

@@ -11,121 +11,26 @@ begin, "-NAME" an end. If the server ends meanwhile, the next process reads ther
 under way. Then it loads one model at a time, and those last. Where a single one was under way, it
 is not loaded again: so one that always ends the server does so at most twice.
 
-`progress(server)` tells commands whether a server is being started again.
+restart_progress.py tells commands whether a server is being started again.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import json
-import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..common.errors import ServerError
-from . import all_models, endings, run_folders
+from . import all_models, endings
 from .connection import Server
-from .guard import EXPLICIT, LOAD
+from .guard import EXPLICIT
+from .restart_progress import applied, models
 
-NOTICED = 1.0  # seconds until the guard has seen a server's end and has written it down
 TIMEOUT = 3600.0  # seconds for one model
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a server is that is being started again.
-
-        print(restart.progress(server))
-
-    Attributes:
-        why: how it ended.
-        loaded: how many of its models are ready.
-        waiting: the others.
-    """
-
-    why: str
-    loaded: int
-    waiting: tuple[str, ...]
-
-    def models(self) -> str:
-        """A sentence on its models."""
-        return f"{self.loaded} of {self.loaded + len(self.waiting)} models are loaded."
-
-    def __str__(self) -> str:
-        return f"The server has ended ({self.why}) and is being started again: {self.models()}"
-
-
-def progress(server: Server) -> Progress | None:
-    """How far a server is that is being started again; None where it is not, or is not known."""
-    orders = run_folders.orders_of(server.log)
-    if server.log is None or orders is None:
-        return None
-    log = server.log_text()
-    why = endings.started_again(log)
-    live = _listens(server)
-    explicit = EXPLICIT in orders["argv"]
-    behind = explicit and run_folders.is_locked(Path(orders["loading"]))
-    if why is None or (live and not behind):
-        return None
-    if explicit:
-        names = models(orders)
-        with contextlib.suppress(ServerError):
-            waiting = all_models.missing(server, names) if live else names
-            return Progress(why, len(names) - len(waiting), tuple(waiting))
-        return Progress(why, 0, tuple(names))
-    names = all_models.names(server.repository)
-    loaded = endings.loaded(log)
-    return Progress(
-        why, len(loaded & set(names)), tuple(name for name in names if name not in loaded)
-    )
-
-
-def progress_after_failure(server: Server) -> Progress | None:
-    """The same where a request has just failed: the guard has perhaps not seen the end yet."""
-    deadline = time.monotonic() + NOTICED
-    while run_folders.orders_of(server.log) is not None:
-        if (found := progress(server)) is not None or time.monotonic() > deadline:
-            return found
-        time.sleep(0.05)
-    return None
-
-
-def _listens(server: Server) -> bool:
-    """Whether a server listens at its HTTP port: Triton opens it when it can be asked."""
-    place = urlsplit(server.url)
-    with contextlib.suppress(OSError):
-        socket.create_connection((place.hostname, place.port), timeout=5.0).close()
-        return True
-    return False
-
-
-def models(orders: Mapping[str, Any]) -> list[str]:
-    """The models of a server in explicit mode: those that it began with, and its loads since.
-
-    Args:
-        orders: the guard's. They name the file `loaded`, which has lines "+NAME" for a load and
-            "-NAME" for an unload.
-    """
-    words = orders["argv"]
-    names = dict.fromkeys(word.removeprefix(LOAD) for word in words if word.startswith(LOAD))
-    return list(_applied(Path(orders["loaded"]), names))
-
-
-def _applied(file: Path, names: dict[str, None]) -> dict[str, None]:
-    """Names with those that the lines of a file add (+) and take away (-)."""
-    with contextlib.suppress(OSError):
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("+"):
-                names[line[1:]] = None
-            else:
-                names.pop(line[1:], None)
-    return names
 
 
 class _Loading:
@@ -134,7 +39,7 @@ class _Loading:
     def __init__(self, orders: Mapping[str, Any], server: Server) -> None:
         self._orders, self._server = orders, server
         self._file = Path(orders["loading"])
-        self._interrupted = list(_applied(self._file, {}))
+        self._interrupted = list(applied(self._file, {}))
         self._lost = False
         self._file.write_bytes(b"")
 

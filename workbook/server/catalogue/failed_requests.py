@@ -58,6 +58,9 @@ class AskedServer(Protocol):
     def index(self) -> list[dict[str, Any]]:
         """The repository index."""
 
+    def metadata(self) -> dict[str, Any]:
+        """The server's name, version and extensions."""
+
     def log_text(self) -> str:
         """The server's log; empty where it cannot be read."""
 
