@@ -13,7 +13,7 @@ from fault_models import until
 
 from tests.server.test_triton import CONFIG, SQUARE, make_square, square
 from workbook.common.errors import ServerError
-from workbook.server import Triton, all_models, endings, restart, run_folders
+from workbook.server import Triton, all_models, endings, restart_progress, run_folders
 from workbook.server.connection import Control
 
 pytestmark = needs_compiler
@@ -67,7 +67,7 @@ def test_the_quick_models_answer_while_a_slow_one_is_loaded(home: Path) -> None:
         config = server.config("a") | {"name": "by_hand", "max_batch_size": 2}
         server.load("by_hand", config=config)
         server.unload("gone")
-        assert restart.progress(server) is None
+        assert restart_progress.progress(server) is None
         (home / "gate").touch()
         kill(server)
         until(lambda: server.ready("a"), "a is ready")
@@ -75,7 +75,7 @@ def test_the_quick_models_answer_while_a_slow_one_is_loaded(home: Path) -> None:
         assert not server.ready("slow")
         until(lambda: server.ready("by_hand"), "by_hand is ready")
         until(lambda: server.ready("gone_meanwhile"), "all but the slow one are ready")
-        found = restart.progress(server)
+        found = restart_progress.progress(server)
         assert found is not None
         assert (found.loaded, found.waiting) == (3, ("slow",))
         assert found.why.startswith("signal 9 (SIGKILL), at ")
@@ -84,7 +84,7 @@ def test_the_quick_models_answer_while_a_slow_one_is_loaded(home: Path) -> None:
         # What a reader does meanwhile stays: it is neither loaded nor unloaded behind his back.
         server.unload("gone_meanwhile")
         (home / "gate").unlink()
-        until(lambda: restart.progress(server) is None, "all are loaded")
+        until(lambda: restart_progress.progress(server) is None, "all are loaded")
         assert server.ready("slow")
         assert not server.ready("gone")
         assert not server.ready("gone_meanwhile")
@@ -104,7 +104,7 @@ def test_a_model_that_ends_the_server_while_it_is_loaded_is_left_out(home: Path)
         kill(server)
         words = "bad was not loaded again: the server ended while it was loaded."
         until(lambda: words in endings.sentences(server.log_text()), "bad is left out")
-        until(lambda: restart.progress(server) is None, "the others are loaded")
+        until(lambda: restart_progress.progress(server) is None, "the others are loaded")
         assert [name for name in ("a", "bad", "b", "c") if server.ready(name)] == ["a", "b", "c"]
         assert server.log_text().count("is started again") <= 3
         (home / "armed").unlink()
@@ -131,7 +131,7 @@ def test_without_explicit_control_it_says_how_far_it_is(home: Path, control: Con
         until(lambda: message().endswith(words), "a is loaded")
         (home / "gate").unlink()
         until(lambda: server.ready("slow"), "it answers")
-        assert restart.progress(server) is None
+        assert restart_progress.progress(server) is None
         assert square(server, "a") == 9.0
 
 
@@ -151,9 +151,9 @@ def test_the_models_of_a_server(tmp_path: Path) -> None:
     noted = tmp_path / "loaded"
     words = ["tritonserver", "--model-control-mode=explicit", "--load-model=a", "--load-model=b"]
     orders = {"argv": words, "loaded": str(noted)}
-    assert restart.models(orders) == ["a", "b"]  # nothing has been loaded since
+    assert restart_progress.models(orders) == ["a", "b"]  # nothing has been loaded since
     noted.write_text("+c\n-b\n+d\n-d\n-never\n+c\n")
-    assert restart.models(orders) == ["a", "c"]
+    assert restart_progress.models(orders) == ["a", "c"]
 
 
 def test_a_config_that_polling_refuses_and_a_version_that_is_gone(tmp_path: Path) -> None:
