@@ -221,6 +221,7 @@ config_of_onnx = """
 backend: "openvino"
 default_model_filename: "model.onnx"
 max_batch_size: 8
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ] output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
 parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }

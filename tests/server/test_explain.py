@@ -1565,7 +1565,7 @@ CASES: dict[str, Case] = {
     ),
     "openvino_auto": case(
         "tensor-dims", ('backend: "openvino"\n', {"1/model.xml": ""}),
-        "config.pbtxt", 'Write input [ { name: "x" data_type: TYPE_… dims: [ -1, 4 ] } ]',
+        "config.pbtxt", 'Write { name: "x" data_type: TYPE_… dims: [ -1, 4 ] } into input',
         what="completes it with -1 for every dimension where one of them is variable",
     ),
     "openvino_bounded": case(

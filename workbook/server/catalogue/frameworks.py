@@ -178,13 +178,13 @@ def tensor_dims(evidence: Evidence, said: Said) -> Advice:
     if not written and evidence.value("backend") == "openvino":
         whole = [*(["-1"] if batched else []), *(shape[1:] if batched else shape)]
         return Advice(
-            f'config.pbtxt has no {kind} "{name}". OpenVINO\'s backend completes it with -1 for '
-            "every dimension where one of them is variable, and then refuses that: "
+            f'config.pbtxt does not name the tensor "{name}". OpenVINO\'s backend completes it '
+            "with -1 for every dimension where one of them is variable, and then refuses that: "
             f"the model has [ {', '.join(whole)} ].",
             "config.pbtxt",
-            f'Write {kind} [ {{ name: "{name}" data_type: TYPE_… dims: '
-            f"[ {', '.join(shape[1:] if batched else shape)} ] }} ], and the other tensors too. "
-            "Or export the model without variable dimensions.",
+            f'Write {{ name: "{name}" data_type: TYPE_… dims: '
+            f"[ {', '.join(shape[1:] if batched else shape)} ] }} into input or "
+            "output, and the other tensors too. Or export the model without variable dimensions.",
         )
     right = shape[1:] if batched and "dims [" not in evidence.message else shape
     where = evidence.at_tensor(kind, name, "dims")
