@@ -251,7 +251,14 @@ def ways(server: Triton, names: Mapping[str, str]) -> pd.DataFrame:
 
 
 def one_thread(models: Path) -> None:
-    """Write the configs of the two converted models: batches of 8, one instance, one thread."""
+    """Write the configs of the two converted models: batches of 8, one instance, one thread.
+
+    OpenVINO's backend cannot complete a config for variable dimensions: it is told the tensors.
+    """
+    tensors = (
+        'input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]\n'
+        'output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
+    )
     settings = {
         ("on_openvino", 'backend: "openvino"'): {
             "INFERENCE_NUM_THREADS": "1",
@@ -261,7 +268,7 @@ def one_thread(models: Path) -> None:
     }
     for (name, first), parameters in settings.items():
         text = f"{first}\nmax_batch_size: 8\ninstance_group [ {{ kind: KIND_CPU count: 1 }} ]\n"
-        text += "dynamic_batching { }\n"
+        text += "dynamic_batching { }\n" + (tensors if name == "on_openvino" else "")
         for key, value in parameters.items():
             text += f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
         (version(models, name).parent / "config.pbtxt").write_text(text, "utf-8")
