@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from ..common.errors import WorkbookError
 from ..common.unattended import unattended
-from . import answers, cards, questions
+from . import answers, cards, words
 from .cards import ASKS, SHOWS, Card
 from .claims import not_shown
 from .premises import Premise
@@ -35,7 +35,7 @@ def predict_curve(
         predict_curve("batcher.load", "How does the latency grow with the load?",
                       x=[10, 20, 40, 80], y_range=(0, 200), unit="ms", below="requests per second")
 
-    Without a question, it is looked up in the lecture's source (questions.py).
+    Without a question, it is looked up in the lecture's source (words.py).
 
     Args:
         key: the prediction's name, for `compare_curve`: small letters, digits, dots, underscores.
@@ -52,8 +52,8 @@ def predict_curve(
     checked_name(key)
     if question:
         arguments = {"question": question, "x": x, "y_range": y_range, "unit": unit, "below": below}
-        questions.remember("predict_curve", key, **arguments)
-    asked = questions.find("predict_curve", key, _NAMES)
+        words.remember("predict_curve", key, **arguments)
+    asked = words.find("predict_curve", key, _NAMES)
     lowest, highest = asked["y_range"]
     if not 2 <= len(asked["x"]) <= MOST or lowest >= highest:
         raise WorkbookError(
@@ -118,7 +118,7 @@ def compare_curve(
     measured = [float(value) for value in x], [float(value) for value in y]
     asked: dict[str, Any] = {}
     with contextlib.suppress(WorkbookError):  # a question that the course no longer asks
-        asked = questions.find("predict_curve", key, _NAMES)
+        asked = words.find("predict_curve", key, _NAMES)
 
     def card() -> Card:
         verdict = _verdict(remembered_curve(key), measured, asked.get("unit", ""))

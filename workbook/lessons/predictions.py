@@ -9,10 +9,11 @@ from typing import Any
 
 from ..common.errors import WorkbookError
 from ..common.unattended import unattended
-from . import answers, cards, questions
+from . import answers, cards
 from .cards import ASKS, SHOWS, Card
 from .claims import not_shown
 from .premises import Premise
+from .words import find, remember
 from .workspace import checked_name
 
 Options = Mapping[str, str | None] | Sequence[str]
@@ -27,7 +28,7 @@ def predict(
         predict("batcher.gain", "How many times more does batching give?", unit="×")
         predict("start.sky", "Which colour?", {"blue": None, "green": "You thought of grass."})
 
-    Without a question, it is looked up in the lecture's source (questions.py).
+    Without a question, it is looked up in the lecture's source (words.py).
 
     Args:
         key: the prediction's name, for `compare`: small letters, digits, dots and underscores.
@@ -41,8 +42,8 @@ def predict(
     """
     checked_name(key)
     if question:
-        questions.remember("predict", key, question=question, options=options, unit=unit)
-    asked = questions.find("predict", key, _NAMES)
+        remember("predict", key, question=question, options=options, unit=unit)
+    asked = find("predict", key, _NAMES)
     question, options = asked["question"], asked.get("options")
     _check(key, options)
     if unattended():
@@ -90,7 +91,7 @@ def compare(
         return
     asked: dict[str, Any] = {}
     with contextlib.suppress(WorkbookError):  # a question that the course no longer asks
-        asked = questions.find("predict", key, _NAMES)
+        asked = find("predict", key, _NAMES)
     options = asked.get("options")
     if options is not None and measured not in options:
         raise WorkbookError(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common import paths
-from .questions import hidden
+from .hide_words import hidden
 from .source import notebook, read, text
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ A source has the whole question, and a word for each wrong option:
     predict("batcher.delay", "What does a delay do to a lone request?",
             {"nothing": "The batcher cannot know that no other comes.", "it waits": None})
 
-The built notebook has `predict("batcher.delay")` in its place (`workbook/notebooks/questions.py`),
+The built notebook has `predict("batcher.delay")` in its place (`workbook/notebooks/hide_words.py`),
 since the code would tell the right answer before the reader has thought. So `predict` looks the
 question up in `lectures/`, and `claim` its sentence and what to do.
 """

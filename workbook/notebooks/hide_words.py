@@ -3,7 +3,7 @@
 The source has a question with its options, and a word for each wrong one. In the notebook, this
 code would tell the right answer, and so would the sentence of a claim. So the notebook has
 `predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`; `predict` and `claim` look the
-rest up in the source (workbook/lessons/questions.py).
+rest up in the source (workbook/lessons/words.py).
 """
 
 from __future__ import annotations
