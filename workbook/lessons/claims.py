@@ -20,7 +20,7 @@ def claim(
         claim(gain > 1.5, "Batching pays.", "Close other programs and run the two cells again.",
               id="batcher.gain")
 
-    Without a sentence, the words are looked up in the lecture's source by the id (words.py).
+    Without a sentence, the texts are those that the notebook carries under this id (words.py).
 
     Args:
         holds: the condition.
@@ -31,8 +31,9 @@ def claim(
             letters, digits, dots and underscores.
 
     Raises:
-        WorkbookError: the id has other characters; no lecture has this claim; or
-            `WORKBOOK_UNATTENDED` is set, and the condition or the premise is false.
+        WorkbookError: the id has other characters; the notebook has no text for it; a variable that
+            the text shows is missing; or `WORKBOOK_UNATTENDED` is set, and the condition or the
+            premise is false.
     """
     about = {"claim": checked_name(id)} if id else {}
     if not sentence:

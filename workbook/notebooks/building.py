@@ -3,8 +3,8 @@
     for lecture in lectures():
         build(lecture)      # lectures/…/01__first_model.py → lectures/…/01__first_model.ipynb
 
-The source is `lectures/**/NN__topic.py`, and the notebook lies beside it. It has no outputs, and of
-the questions of predictions only their keys: readers predict before they see what comes out.
+The source is `lectures/**/NN__topic.py`, and the notebook lies beside it. It has no outputs, and
+the texts of predictions and claims are encoded: readers predict before they see what comes out.
 Assignments are built by `workbook.assignments`; `workbook build` calls both.
 """
 

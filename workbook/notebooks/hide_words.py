@@ -1,22 +1,38 @@
-"""Take the lesson's words out of a built notebook: the keys of questions and claims are left.
+"""Hide the texts of predictions and claims in a built notebook, which carries them encoded.
 
 The source has a question with its options, and a word for each wrong one. In the notebook, this
 code would tell the right answer, and so would the sentence of a claim. So the notebook has
-`predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`; `predict` and `claim` look the
-rest up in the source (workbook/lessons/words.py).
+`predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`, and the texts below the import
+of `predict`, as JSON in base64 that nobody reads by accident:
+
+    _words = "eyJwcmVkaWN0Ijog…"
+
+`predict` and `claim` find them there (workbook/lessons/words.py), so that a notebook which a reader
+keeps runs with its own texts on every later version of the course.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
 import dataclasses
+import json
 import re
+from typing import Any
 
 from ..common.errors import WorkbookError
 from .source import Cell, Source
 
-ASKING = ("predict", "predict_curve")
+#: What asks, and how its arguments by position are called, without the key.
+ASKING = {"predict": ("question", "options"), "predict_curve": ("question", "x", "y_range")}
+#: The variable of the notebook that has the texts.
+NAME = "_words"
+_COMMENT = "# The texts of predictions and claims, encoded: predict before you read an answer."
+_CARRIED = re.compile(rf'\n\n{re.escape(_COMMENT)}\n{NAME} = "[\w+/=]*"')
 _WIDTH = 100
+
+#: Function → key → a question's arguments, or the code of a claim's two texts.
+Words = dict[str, dict[str, Any]]
 
 
 def hidden(source: Source) -> Source:
@@ -24,16 +40,71 @@ def hidden(source: Source) -> Source:
 
         node = notebook(hidden(read(path)))
 
-    A claim without an id keeps its words, and one whose words are not written in the call.
+    The first cell that imports from `workbook.lessons` has the texts. A claim without an id keeps
+    its texts, and so does one whose texts are not written in the call.
 
     Raises:
-        WorkbookError: a question is not written out, so that it cannot be looked up.
+        WorkbookError: a question is not written out, or nothing is imported before it.
     """
+    words: Words = {}
     cells = [
-        dataclasses.replace(cell, source=_short(source, cell)) if _speaks(cell) else cell
+        dataclasses.replace(cell, source=_short(source, cell, words)) if _speaks(cell) else cell
         for cell in source.cells
     ]
+    if words:
+        place = next((n for n, cell in enumerate(cells) if _imports(cell)), len(cells))
+        first = next(n for n, cell in enumerate(cells) if _speaks(cell))
+        if place > first:
+            raise WorkbookError(
+                "A prediction or a claim stands before the import from `workbook.lessons`.",
+                where=f"{source.path}, line {cells[first].line}",
+                todo="Import `predict` and `claim` in this cell or in one before it.",
+            )
+        lines, end = cells[place].source.splitlines(), _imports(cells[place])
+        lines[end:end] = ["", _COMMENT, f'{NAME} = "{encode(words)}"']
+        cells[place] = dataclasses.replace(cells[place], source="\n".join(lines))
     return dataclasses.replace(source, cells=tuple(cells))
+
+
+def encode(words: Words) -> str:
+    """The texts of a notebook as a text that nobody reads by accident."""
+    return base64.b64encode(json.dumps(words).encode()).decode()
+
+
+def decode(text: str) -> Words:
+    """What `encode` made this text of.
+
+    Raises:
+        ValueError: it is another text.
+    """
+    words: Words = json.loads(base64.b64decode(text, validate=True))
+    if not isinstance(words, dict):
+        raise ValueError("No texts of a notebook.")
+    return words
+
+
+def without(code: str) -> str:
+    """A cell's code without the texts, which are no code to read."""
+    return _CARRIED.sub("", code)
+
+
+def _imports(cell: Cell) -> int:
+    """The last line of the imports that begin with `workbook.lessons`; 0 where there are none."""
+    end = 0
+    if cell.type != "code" or "from workbook.lessons import" not in cell.source:
+        return end
+    for statement in ast.parse(_python(cell)).body:
+        ours = isinstance(statement, ast.ImportFrom) and statement.module == "workbook.lessons"
+        if ours or (end and isinstance(statement, ast.Import | ast.ImportFrom)):
+            end = statement.end_lineno or 0
+        elif end:
+            break
+    return end
+
+
+def _python(cell: Cell) -> str:
+    """A cell's Python. Magics are none; a statement in their place keeps the numbers of lines."""
+    return re.sub(r"(?m)^[%!].*$", "pass", cell.source)
 
 
 def _speaks(cell: Cell) -> bool:
@@ -42,18 +113,23 @@ def _speaks(cell: Cell) -> bool:
     return bool(re.search(rf"(?m)^({'|'.join((*ASKING, 'claim'))})\(", cell.source))
 
 
-def _short(source: Source, cell: Cell) -> str:
-    lines = cell.source.splitlines()
-    # Magics are no Python; a statement in their place keeps the numbers of lines.
-    python = "\n".join("pass" if re.match(r"[%!]", line) else line for line in lines)
+def _short(source: Source, cell: Cell, words: Words) -> str:
+    """A cell's code without the texts, which are added to `words`."""
+    lines, python = cell.source.splitlines(), _python(cell)
     for statement in reversed(ast.parse(python).body):
         call = getattr(statement, "value", None)
         if not isinstance(statement, ast.Expr) or not isinstance(call, ast.Call):
             continue
         name = getattr(call.func, "id", "")
         if name in ASKING and len(call.args) + len(call.keywords) > 1:
-            short = f'{name}("{_key(call, source, cell)}")'
+            key, asked = _question(name, call, f"{source.path}, line {cell.line + call.lineno}")
+            words.setdefault(name, {})[key] = asked
+            short = f'{name}("{key}")'
         elif name == "claim" and _has_words(call):
+            id = next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "id")
+            # In brackets, since a text may be written on several lines.
+            texts = [f"({ast.get_source_segment(python, text)})" for text in call.args[1:]]
+            words.setdefault(name, {})[id] = texts
             short = _claim(call, python)
         else:
             continue
@@ -61,20 +137,18 @@ def _short(source: Source, cell: Cell) -> str:
     return "\n".join(lines)
 
 
-def _key(call: ast.Call, source: Source, cell: Cell) -> str:
-    """The key of a question that is written out."""
+def _question(name: str, call: ast.Call, where: str) -> tuple[str, dict[str, Any]]:
+    """The key of a question that is written out, and its other arguments."""
     try:
-        key, *_ = [
-            ast.literal_eval(value)
-            for value in [*call.args, *(word.value for word in call.keywords)]
-        ]
+        key, *given = [ast.literal_eval(value) for value in call.args]
+        named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except ValueError:
         raise WorkbookError(
             "A question is put together when the cell runs.",
-            where=f"{source.path}, line {cell.line + call.lineno}",
-            todo="Write out its texts and numbers: predict looks them up in the source.",
+            where=where,
+            todo="Write out its texts and numbers: the notebook carries them.",
         ) from None
-    return str(key)
+    return str(key), dict(zip(ASKING[name], given, strict=False)) | named
 
 
 def _has_words(call: ast.Call) -> bool:
