@@ -75,8 +75,6 @@ CASES: dict[str, tuple[str, str, Files, str, str, str]] = {
                  "/resolve/"),
     "ort_gzip": ("damaged-file", "ort", {"model.onnx": gzip.compress(b"x")}, "packed with gzip",
                  "1/model.onnx", "gunzip"),
-    "torch_lfs": ("damaged-file", "torch", {"model.pt": LFS}, GIT_LFS, "1/model.pt",
-                  "`git lfs pull`"),
     "torch_cut": ("damaged-file", "torch", {"model.pt": "torchscript cut"},
                   "is a zip archive that ends too early", "1/model.pt", "compare its size"),
     "ov_lfs": ("damaged-file", "ov", {"model.xml": LFS, "model.bin": "ov_bin"}, GIT_LFS,
@@ -90,24 +88,6 @@ CASES: dict[str, tuple[str, str, Files, str, str, str]] = {
                     SHORT, "1/model.onnx", "compare its size"),
     "json_cut": ("damaged-file", "xgboost_json", {"xgboost.json": "json cut"},
                  "its last brace is missing", "1/xgboost.json", "compare its size"),
-    "ubj_cut": ("damaged-file", "xgboost_ubj", {"xgboost.ubj": "ubj cut"},
-                "its last brace is missing", "1/xgboost.ubj", "compare its size"),
-    "ubj_lfs": ("damaged-file", "xgboost_ubj", {"xgboost.ubj": LFS}, GIT_LFS, "1/xgboost.ubj",
-                "`git lfs pull`"),
-    "binary_lfs": ("damaged-file", "xgboost", {"xgboost.model": LFS}, GIT_LFS, "1/xgboost.model",
-                   "`git lfs pull`"),
-    "lightgbm_lfs": ("damaged-file", "lightgbm", {"model.txt": LFS}, GIT_LFS, "1/model.txt",
-                     "`git lfs pull`"),
-    "treelite_lfs": ("damaged-file", "treelite_checkpoint", {"checkpoint.tl": LFS}, GIT_LFS,
-                     "1/checkpoint.tl", "`git lfs pull`"),
-    "tf_lfs": ("damaged-file", "tf", {"model.savedmodel/saved_model.pb": LFS}, GIT_LFS,
-               "1/model.savedmodel/saved_model.pb", "`git lfs pull`"),
-    "tf_empty": ("damaged-file", "tf", {"model.savedmodel/saved_model.pb": b""}, "is empty.",
-                 "1/model.savedmodel/saved_model.pb", "Copy it again"),
-    "graph_lfs": ("damaged-file", "graph", {"model.graphdef": LFS}, GIT_LFS, "1/model.graphdef",
-                  "`git lfs pull`"),
-    "dali_lfs": ("damaged-file", "dali", {"model.dali": LFS}, GIT_LFS, "1/model.dali",
-                 "`git lfs pull`"),
     # -- whole files that hold something else than the backend takes
     "ort_no_data": ("external-data", "ort", {"model.onnx": "external"}, "a file of its own, w.data",
                     "1/w.data", "Copy w.data beside model.onnx"),
@@ -116,34 +96,22 @@ CASES: dict[str, tuple[str, str, Files, str, str, str]] = {
                    "a file of its own, w.data", "1/w.data", "Copy w.data beside model.onnx"),
     "ort_other_data": ("external-data", "ort", {"model.onnx": "external", "weights.data": b"1234"},
                        "w.data", "1/w.data", "There is weights.data: the name must stay w.data"),
-    "ort_short_data": ("external-data-short", "ort", {"model.onnx": "external", "w.data": b"1234"},
-                       "has 4 bytes; the tensor W begins at 0 and has 64", "1/",
-                       "from the same export"),
     "ort_domain": ("unknown-operator", "ort", {"model.onnx": "my_domain"}, "my.dom.Foo",
                    "1/model.onnx", "model_operations { op_library_filename:"),
     "ort_no_import": ("unknown-operator", "ort", {"model.onnx": "no_import"}, "my.dom.Foo",
                       "1/model.onnx", "model_operations { op_library_filename:"),
     "ort_operator": ("unknown-operator", "ort", {"model.onnx": "no_such_operator"},
                      "the operator Foo", "1/model.onnx", "opset_version=18"),
-    "ort_library": ("operator-library", "ort",
-                    {"model.onnx": "onnx",
-                     "": 'model_operations { op_library_filename: "libmy.so" }\n'},
-                    "libmy.so", "field model_operations.op_library_filename", "the whole path"),
     "ort_zipmap": ("not-a-tensor", "ort", {"model.onnx": "zipmap"}, '"y" of the model is a list',
                    '1/model.onnx, "y"', 'options={"zipmap": False}'),
     "ort_types": ("unreadable-file", "ort", {"model.onnx": "wrong_type"}, "'tensor(int32)'",
                   "1/model.onnx", 'onnxruntime.InferenceSession("model.onnx")'),
     "torch_operator": ("unknown-operator", "torch", {"model.pt": "torch_vision"},
                        "torchvision::nms", "1/model.pt", "comes with the package torchvision"),
-    "torch_float": ("torch-arguments", "torch", {"model.pt": "torch_float"},
-                    "forward() takes a float", "1/model.pt, forward(x: Tensor, scale: float)",
-                    "Write forward() with tensors alone"),
     "torch_two": ("number-of-tensors", "torch", {"model.pt": "torch_two"}, "the model has 2",
                   "1/model.pt, forward(a: Tensor, b: Tensor)", "for each argument of forward()"),
     "ov_operator": ("unknown-operator", "ov", {"model.xml": "ov_operator", "model.bin": "ov_bin"},
                     "opset1.FooMul", "1/model.xml", "Convert the original model again"),
-    "ov_old": ("old-ir", "ov", {"model.xml": "ov_old", "model.bin": "ov_bin"}, "has version 7",
-               "1/model.xml", "ov.convert_model"),
     "fil_linear": ("not-a-forest", "xgboost_json", {"xgboost.json": "gblinear_json"},
                    "booster gblinear", "1/xgboost.json", 'booster="gbtree"'),
     "fil_linear_ubj": ("not-a-forest", "xgboost_ubj", {"xgboost.ubj": "gblinear_ubj"},
@@ -152,8 +120,6 @@ CASES: dict[str, tuple[str, str, Files, str, str, str]] = {
                        "columns of categories", "1/xgboost.json", "column.cat.codes"),
     "fil_leaves": ("not-a-forest", "lightgbm", {"model.txt": "linear_tree"}, "linear_tree=True",
                    "1/model.txt", "Train without linear_tree"),
-    "fil_targets": ("not-a-forest", "xgboost_json", {"xgboost.json": "targets"},
-                    "several targets", "1/xgboost.json", "one model for each target"),
     "fil_dump": ("not-a-forest", "xgboost_json", {"xgboost.json": "dump"}, "dump_model wrote it",
                  "1/xgboost.json", "booster.save_model"),
     "fil_settings": ("not-a-forest", "xgboost_json", {"xgboost.json": "settings"},
@@ -163,8 +129,6 @@ CASES: dict[str, tuple[str, str, Files, str, str, str]] = {
     "fil_short": ("unreadable-file", "treelite_checkpoint", {"checkpoint.tl": "treelite cut"},
                   "cannot read the model's file", "1/checkpoint.tl",
                   'treelite.Model.deserialize("checkpoint.tl")'),
-    "tf_tag": ("savedmodel-tag", "tf", {"model.savedmodel/saved_model.pb": "tag"},
-               'no graph with the tag "serve"', "config.pbtxt", "TF_GRAPH_TAG"),
     "tf_deep": ("no-savedmodel", "tf", {"model.savedmodel/export/saved_model.pb": b"x"},
                 "one folder too deep", "1/model.savedmodel/", "into 1/model.savedmodel/."),
     # -- another format under the right name
@@ -234,15 +198,6 @@ CASES: dict[str, tuple[str, str, Files, str, str, str]] = {
                   "Rename pipeline.dali to model.dali"),
     "name_dali_program": ("missing-file", "dali", {"pipe.py": b"@autoserialize\n"},
                           "holds pipe.py", "1/", "Rename pipe.py to dali.py"),
-}  # fmt: skip
-
-#: rule → words of a server that this machine does not have, the file, and what to do.
-OTHER_SERVERS = {
-    "torch-newer": ("failed to load model 'm': Attempted to read a PyTorch file with version 11, "
-                    "but the maximum supported version for reading is 10. Your PyTorch",
-                    "with the PyTorch of the server's release"),
-    "core-refused": ("failed to load 'm', failed to poll from model repository\ndynamic_batching "
-                     "is not what a later server takes", "take out what this sentence names"),
 }  # fmt: skip
 
 
@@ -472,20 +427,6 @@ def test_whole_files_show_no_damage(made: dict[str, bytes], tmp_path: Path) -> N
     assert formats.damage(tmp_path / "w.bin") is None
     (tmp_path / "w.bin").write_bytes(made["ov_bin"][:-1])
     assert formats.damage(tmp_path / "w.bin") is not None
-
-
-@pytest.mark.parametrize("rule", OTHER_SERVERS)
-def test_words_of_other_servers_about_files(tmp_path: Path, rule: str) -> None:
-    said, todo = OTHER_SERVERS[rule]
-    folder = tmp_path / "m"
-    (folder / "1").mkdir(parents=True)
-    (folder / "config.pbtxt").write_text(HEADS["torch"] + "dynamic_batching { }\n")
-    error = load_error("m", said, folder)
-    assert error.rule == rule
-    assert todo in error.todo
-    if rule == "core-refused":
-        assert error.where == "config.pbtxt, line 5, field dynamic_batching"
-        assert "is not what a later server takes" in error.what
 
 
 #: What ONNX Runtime of other releases says of a file of weights that is not there.

@@ -7,7 +7,7 @@
   asked to load it;
 - `table`: the whole catalogue as a Markdown table, for the documentation.
 
-The explanations themselves are in `catalogue/`; catalogue/rules.py shows how to add one.
+The explanations themselves are in `catalogue/`; catalogue/rules.py says how to add one.
 """
 
 from __future__ import annotations
@@ -221,8 +221,8 @@ def table() -> str:
                 continue
             seen.add(rule.id)
             says, todo = (
-                " ".join(re.sub(r"\{\w+(:\w+)?\}", "…", text).replace("|", "/").split())
-                for text in (rule.words[0], rule.summary)
+                " ".join(re.sub(r"\{\w+(:\w+)?\??\}", "…", text).replace("|", "/").split())
+                for text in (rule.messages[0], rule.todo[-1])
             )
             lines.append(f"| {rule.id} | `{says.replace('`', chr(39))}` | {todo} |")
     return "\n".join(lines) + "\n"
@@ -240,13 +240,13 @@ def _reason(model: str, log: str) -> str:
     if last < 0:
         return ""
     reason = lines[last].partition(failed)[2].removesuffix('"')
-    said = [reason.replace('\\"', '"').replace("\\n", "\n")]
+    parts = [reason.replace('\\"', '"').replace("\\n", "\n")]
     for line in reversed(lines[:last]):
         parsed = _PARSER.match(line)
         if parsed is None:
             break
-        said.insert(0, parsed[1])
-    return "\n".join(said)
+        parts.insert(0, parsed[1])
+    return "\n".join(parts)
 
 
 def _first_version(message: str) -> tuple[str, str]:

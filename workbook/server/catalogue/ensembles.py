@@ -1,7 +1,4 @@
-"""What the server refuses in an ensemble: its members, its maps, its tensors.
-
-The docstring of each rule is the advice of its entry.
-"""
+"""Look-ups for what the server refuses in an ensemble: ensembles.toml has the words."""
 
 from __future__ import annotations
 
@@ -9,348 +6,140 @@ import re
 from pathlib import Path
 
 from ..pbtxt import Field, Message, Scalar, parse
-from .evidence import CONFIG, Evidence, at_field, show
-from .rules import Advice, Catalogue, Said, listed, near
+from .evidence import CONFIG, PLACES, Evidence, show
+from .rules import Advice, Catalogue, Parts, listed, near, near_or_only
 from .unbuilt_models import unbuilt
 
-ENSEMBLES: Catalogue[Evidence] = Catalogue()
+ENSEMBLES: Catalogue[Evidence] = Catalogue("ensembles", PLACES)
 
 
-def _at_step(evidence: Evidence, said: Said) -> str:
-    return evidence.at(f"ensemble_scheduling.step[{said['step']}]", "ensemble_scheduling.step")
-
-
-def _at_last_output(evidence: Evidence, said: Said) -> str:
-    places = [f for f, value in _maps(evidence, "output_map") if value.text == said["name"]]
-    return show(places[-1]) if places else evidence.at("ensemble_scheduling")
-
-
-@ENSEMBLES.rule(
-    "ensemble-unused",
-    "ensemble {kind:id} '{name}' for ensemble {model:word}' is not used",
-    "ensemble {kind:id} '{name}' for ensemble '{model}' is not used",
-)
-def ensemble_unused(evidence: Evidence, said: Said) -> Advice:
-    """Map every input and output of the ensemble to a step."""
+@ENSEMBLES.look_up
+def unused(evidence: Evidence, parts: Parts) -> Parts | Advice:
+    """The map of a step that may be meant."""
     if (advice := _without_value(evidence)) is not None:
         return advice
-    kind, name = said["kind"], said["name"]
-    wanted = "input_map" if kind == "input" else "output_map"
-    used = [value for _, value in _maps(evidence, wanted)]
-    meant = near(name, [value.text for value in used])
-    if meant:
-        field = next(f for f, value in _maps(evidence, wanted) if value.text == meant)
-        return Advice(
-            f'No step uses the ensemble\'s {kind} "{name}"; one uses "{meant}".',
-            show(field),
-            f'Write value: "{name}" in that {wanted}, or rename the {kind} to "{meant}".',
-        )
-    return Advice(
-        f'No step {"takes" if kind == "input" else "gives"} the ensemble\'s {kind} "{name}".',
-        evidence.at_tensor(kind, name),
-        f'Map it in a step: {wanted} {{ key: "THE MODEL\'S {kind.upper()}" value: "{name}" }}, '
-        f"or take the {kind} out.",
-    )
+    kind, name = parts["kind"], parts["name"]
+    used = {value.text: show(field) for field, value in _maps(evidence, f"{kind}_map")}
+    meant = near(name, used)
+    return {
+        "map": "input_map" if kind == "input" else "output_map",
+        "input": "yes" if kind == "input" else "",
+        "upper": kind.upper(),
+        "meant": meant,
+        "place": used[meant] if meant else evidence.at_tensor(kind, name),
+    }
 
 
-@ENSEMBLES.rule(
-    "ensemble-tensor-unused", "ensemble tensor '{name}' is unused in ensemble '{model}'"
-)
-def ensemble_tensor_unused(evidence: Evidence, said: Said) -> Advice:
-    """Give the tensor to a step or to the client, or take its output_map out."""
+@ENSEMBLES.look_up
+def tensor_unused(evidence: Evidence, parts: Parts) -> Parts | Advice:
+    """The map that gives the tensor."""
+    return _without_value(evidence) or {"place": _at_map(evidence, "output_map", parts["name"])}
+
+
+@ENSEMBLES.look_up
+def tensor_missing(evidence: Evidence, parts: Parts) -> Parts | Advice:
+    """The map that takes the tensor, and the tensor that may be meant."""
     if (advice := _without_value(evidence)) is not None:
         return advice
-    name = said["name"]
-    places = [show(f) for f, value in _maps(evidence, "output_map") if value.text == name]
-    return Advice(
-        f'A step gives the tensor "{name}", and nothing takes it.',
-        places[0] if places else evidence.at("ensemble_scheduling"),
-        f'Take it with a step (input_map {{ key: "THE MODEL\'S INPUT" value: "{name}" }}), make '
-        "it an output of the ensemble, or take this output_map out.",
-    )
-
-
-@ENSEMBLES.rule(
-    "ensemble-tensor-missing",
-    "output '{name}' for ensemble '{model}' is not written: at least one of its depending tensors, "
-    "'{tensor}', is not connected",
-    "output '{name}' for ensemble '{model}' is not written",
-)
-def ensemble_tensor_missing(evidence: Evidence, said: Said) -> Advice:
-    """Write the name of a tensor that a step gives, or that is an input of the ensemble."""
-    if (advice := _without_value(evidence)) is not None:
-        return advice
-    tensor = said.get("tensor", "")
-    places = [show(f) for f, value in _maps(evidence, "input_map") if value.text == tensor]
-    where = places[0] if places else evidence.at("ensemble_scheduling")
+    tensor = parts.get("tensor", "")
     given = [value.text for _, value in _maps(evidence, "output_map")]
-    if not tensor or tensor in given:
-        return Advice(
-            f'The output "{said["name"]}" can never be computed: two steps or more wait for each '
-            "other.",
-            where,
-            "Look at the maps of each step: the tensors must lead from the ensemble's inputs to "
-            "its outputs without a circle.",
-        )
-    meant = near(tensor, [*given, *evidence.tensor_names("input")])
-    return Advice(
-        f'A step takes the tensor "{tensor}", and no step gives it.',
-        where,
-        f'Write value: "{meant}".'
-        if meant
-        else f'Let a step give it (output_map {{ key: "THE MODEL\'S OUTPUT" value: "{tensor}" }}), '
-        "or make it an input of the ensemble.",
-    )
+    return {
+        "circle": "yes" if not tensor or tensor in given else "",
+        "meant": near(tensor, [*given, *evidence.tensor_names("input")]),
+        "place": _at_map(evidence, "input_map", tensor),
+    }
 
 
-ENSEMBLES.row(
-    "ensemble-instances",
-    "instance group should not be specified for ensemble",
-    what="An ensemble has no instances of its own.",
-    where=at_field("instance_group"),
-    todo="Take instance_group out; write it into the configs of the models inside.",
-)
-ENSEMBLES.row(
-    "ensemble-field",
-    "{field:id} should not be specified for ensemble '{model}'",
-    "{field:id} can not be specified for ensemble '{model}'",
-    what="An ensemble cannot have {field}.",
-    where=lambda evidence, said: evidence.at(said["field"]),
-    todo="Take {field} out, with all of its lines; write it into the configs of the models inside.",
-)
-ENSEMBLES.row(
-    "ensemble-platform",
-    "Ensemble model '{model}' must have platform type 'ensemble' and empty backend type",
-    what="An ensemble has no backend, and the config names one.",
-    where=at_field("backend"),
-    todo="Take the line backend out.",
-)
-ENSEMBLES.row(
-    "ensemble-step-incomplete",
-    "must specify 'step' for ensemble '{model}'",
-    what="The ensemble has no steps.",
-    where=at_field("ensemble_scheduling"),
-    todo='Write ensemble_scheduling { step { model_name: "…" model_version: -1 input_map { … } '
-    "output_map { … } } }.",
-)
-ENSEMBLES.row(
-    "ensemble-step-incomplete",
-    "must specify 'model_name' in step {step:int} of ensemble '{model}'",
-    what="Step {step} (the first is 0) of the ensemble has no model_name.",
-    where=_at_step,
-    todo='Write model_name: "…".',
-)
-ENSEMBLES.row(
-    "ensemble-step-incomplete",
-    "must specify '{field}' in step {step:int} of ensemble '{model}'",
-    what="Step {step} (the first is 0) of the ensemble has no {field}.",
-    where=_at_step,
-    todo='Write {field} { key: "MODEL\'S NAME" value: "ENSEMBLE\'S" }.',
-)
-ENSEMBLES.row(
-    "ensemble-tensor-twice",
-    "ensemble tensor '{name}' can appear in an output map only once",
-    what='Two steps give the tensor "{name}".',
-    where=_at_last_output,
-    todo="Name one of them otherwise, and use that name in the steps after it.",
-)
-ENSEMBLES.row(
-    "ensemble-without-steps",
-    "ensemble scheduling must be set for ensemble {model:word} whose",
-    what="An ensemble needs ensemble_scheduling.",
-    where=at_field("platform"),
-    todo='Write ensemble_scheduling { step [ { model_name: "…" model_version: -1 … } ] }.',
-)
-ENSEMBLES.row(
-    "ensemble-platform",
-    "ensemble scheduling cannot be set for model '{model}' whose platform is not ensemble",
-    what="Only an ensemble may have ensemble_scheduling.",
-    where=at_field("backend", "platform", "ensemble_scheduling"),
-    todo='Write platform: "ensemble" in its place; an ensemble has no backend.',
-)
+@ENSEMBLES.look_up
+def named_field(evidence: Evidence, parts: Parts) -> Parts:
+    """The place of the field that the message names."""
+    return {"place": evidence.at(parts["field"])}
 
 
-@ENSEMBLES.rule(
-    "ensemble-member-missing", "contains models that are not available or ambiguous: {names:rest}"
-)
-def ensemble_member_missing(evidence: Evidence, said: Said) -> Advice:
-    """Deploy the member first, or correct its name."""
-    name = said["names"].rstrip('";. ').split(",")[0].strip()
+@ENSEMBLES.look_up
+def member_missing(evidence: Evidence, parts: Parts) -> Parts | Advice:
+    """The member, and whether the repository has it."""
+    name = parts["names"].rstrip('";. ').split(",")[0].strip()
     if (advice := unbuilt(evidence.folder.parent / name)) is not None:
         return advice
     known = evidence.neighbours()
-    if name in known:
-        return Advice(
-            f"The ensemble's model {name} cannot be loaded itself.",
-            f"{name}/{CONFIG}",
-            f"Load {name} alone first: its own error says what is wrong with it.",
-        )
-    meant = near(name, known)
-    return Advice(
-        f"The ensemble uses a model that the repository does not have: {name}.",
-        _at_member(evidence, name),
-        f'Write model_name: "{meant}".' if meant else f"Deploy {name} first, then the ensemble.",
-    )
+    own = name in known
+    return {
+        "name": name,
+        "own": name if own else "",
+        "meant": near(name, known),
+        "place": f"{name}/{CONFIG}" if own else _at_member(evidence, name),
+    }
 
 
-@ENSEMBLES.rule(
-    "ensemble-member-failed",
-    "ensemble '{model}' depends on '{member}' which has no loaded version. Model '{other}' "
-    "loading failed with error: {why:rest}",
-    "ensemble '{model}' depends on '{member}' which has no loaded version",
-)
-def ensemble_member_failed(evidence: Evidence, said: Said) -> Advice:
-    """Correct the member first."""
-    member = said["member"]
-    if (advice := unbuilt(evidence.folder.parent / member)) is not None:
+@ENSEMBLES.look_up
+def member_failed(evidence: Evidence, parts: Parts) -> Parts | Advice:
+    """Why the member did not load, and the step that names it."""
+    if (advice := unbuilt(evidence.folder.parent / parts["member"])) is not None:
         return advice
-    why = said.get("why", "").rpartition("UNAVAILABLE state: ")[2].rstrip("; ")
-    return Advice(
-        f"The ensemble's model {member} did not load{f' ({why})' if why else ''}.",
-        f"{_at_member(evidence, member)}; the mistake is in {member}/",
-        f"Load {member} alone and mend it first: its own error says more.",
-    )
+    why = parts.get("why", "").rpartition("UNAVAILABLE state: ")[2].rstrip("; ")
+    return {"reason": why, "place": _at_member(evidence, parts["member"])}
 
 
-@ENSEMBLES.rule(
-    "ensemble-member-version",
-    "ensemble '{model}' depends on '{member}' whose required version {version:int} is not loaded",
-)
-def ensemble_member_version(evidence: Evidence, said: Said) -> Advice:
-    """Write model_version: -1, or a version that the member serves."""
-    step = _member(evidence, said["member"])
-    return Advice(
-        f"The ensemble uses version {said['version']} of {said['member']}, which is not served.",
-        evidence.at(f"{step.path}.model_version", step.path) if step else CONFIG,
-        "Write model_version: -1 (the latest), or a version that is there and that the model's "
-        "version_policy serves.",
-    )
+@ENSEMBLES.look_up
+def member_version(evidence: Evidence, parts: Parts) -> Parts:
+    """The step that names the member's version."""
+    step = _member(evidence, parts["member"])
+    return {"place": evidence.at(f"{step.path}.model_version", step.path) if step else CONFIG}
 
 
-@ENSEMBLES.rule(
-    "ensemble-map",
-    "ensemble tensor {tensor:word} is mapping to non-existing {kind:word} {name:word} in model "
-    "{member:word}",
-    "ensemble tensor {tensor:word} is mapped from non-existing {kind:word} {name:word} in model "
-    "{member:word}",
-    "ensemble tensor {tensor:word} is mapping to non-existing {kind:word}  in model {member:word}",
-    "ensemble tensor {tensor:word} is mapped from non-existing {kind:word}  in model {member:word}",
-)
-def ensemble_map(evidence: Evidence, said: Said) -> Advice:
-    """Write the member's own name as the key of the map."""
-    kind, name, member = said["kind"], said.get("name", ""), said["member"]
+@ENSEMBLES.look_up
+def other_name(evidence: Evidence, parts: Parts) -> Parts:
+    """The names that the member has for its tensors."""
+    kind, name, member = parts["kind"], parts.get("name", ""), parts["member"]
     names = _names(evidence.folder.parent / member, kind)
-    meant = near(name, names) or (names[0] if len(names) == 1 else "")
-    for field in _map_fields(evidence, f"{kind}_map"):
-        section = field.value
-        if isinstance(section, Message) and section.text("key") == name:
-            where = show(field)
-            break
-    else:
-        where = _at_member(evidence, member)
-    if not name:
-        return Advice(
-            f'The {kind}_map of the tensor "{said["tensor"]}" has no key.',
-            where,
-            f'Write key: "{meant}", the {kind} of the model {member}.'
-            if meant
-            else f"Write key: and an {kind} of the model {member} ({listed(names, 'or')}).",
-        )
-    swapped = name in evidence.tensor_names(kind) and said["tensor"] in names
-    return Advice(
-        f'The model {member} has no {kind} "{name}"'
-        + (f"; it has {listed(names)}." if names else "."),
-        where,
-        "Swap key and value: the key is the model's name for it, the value the ensemble's."
-        if swapped
-        else f'Write key: "{meant}".'
-        if meant
-        else f"The key is the model's own name for the {kind}.",
-    )
-
-
-@ENSEMBLES.rule(
-    "ensemble-shape",
-    "ensemble tensor {tensor:word} inconsistent shape: [{one:rest}] is inferred from model "
-    "{first:word} while [{two:rest}] is inferred from model {second:word}",
-)
-def ensemble_shape(evidence: Evidence, said: Said) -> Advice:
-    """Give the tensor the same dims on both sides."""
-    return _inconsistent(
-        evidence, said, "dims", f"[{said['one']}]", f"[{said['two']}]", "its -1 in front included"
-    )
-
-
-@ENSEMBLES.rule(
-    "ensemble-data-type",
-    "ensemble tensor {tensor:word} inconsistent data type: {one:word} is inferred from model "
-    "{first:word} while {two:word} is inferred from model {second:word}",
-)
-def ensemble_data_type(evidence: Evidence, said: Said) -> Advice:
-    """Give the tensor the same data type on both sides."""
-    return _inconsistent(evidence, said, "data_type", said["one"], said["two"], "")
-
-
-def _inconsistent(
-    evidence: Evidence, said: Said, field: str, one: str, two: str, note: str
-) -> Advice:
-    tensor, first, second = said["tensor"].rstrip(":"), said["first"], said["second"]
-    if evidence.model in (first, second):
-        kind = "input" if tensor in evidence.tensor_names("input") else "output"
-        own, theirs = (one, two) if first == evidence.model else (two, one)
-        other = second if first == evidence.model else first
-        batched = evidence.value("max_batch_size", "0") != "0" and theirs.startswith("[-1")
-        value = theirs.replace("[-1,", "[", 1) if batched else theirs
-        return Advice(
-            f'The ensemble gives its {kind} "{tensor}" as {own}, the model {other} as {theirs}'
-            + (f" ({note})." if note and batched else "."),
-            evidence.at_tensor(kind, tensor, field),
-            f"Write {field}: {value} in the ensemble (or mend {other}).",
-        )
-    fields = [f for f, value in _maps(evidence, "input_map") if value.text == tensor]
-    return Advice(
-        f'The tensor "{tensor}" leaves {first} as {one} and enters {second} as {two}.',
-        show(fields[0]) if fields else evidence.at("ensemble_scheduling"),
-        f"Make the two models agree, or put one between them that converts {one} to {two}.",
-    )
-
-
-@ENSEMBLES.rule(
-    "ensemble-batch",
-    "ensemble {model:word} allows maximum batch size {size:int}, but it contains model "
-    "{member:word} which only allows maximum batch size to be {limit:int}",
-)
-def ensemble_batch(evidence: Evidence, said: Said) -> Advice:
-    """Write at most the smallest max_batch_size of the members."""
-    return Advice(
-        f"The ensemble takes batches of {said['size']}, its model {said['member']} at most "
-        f"{said['limit']}.",
-        evidence.at("max_batch_size"),
-        f"Write max_batch_size: {said['limit']}, or raise it in {said['member']}."
-        if said["limit"] != "0"
-        else f"Write max_batch_size: 0, or let {said['member']} batch.",
-    )
-
-
-ENSEMBLES.row(
-    "ensemble-circle",
-    "circular dependency between ensembles: {path:rest}",
-    what="The ensemble contains itself.",
-    where=lambda evidence, said: _at_member(evidence, evidence.model),
-    todo="Name another model in that step.",
-)
-
-
-def _steps(evidence: Evidence) -> list[Field]:
-    return [
-        f
-        for f in evidence.config.walk()
-        if f.name == "step" and f.path.startswith("ensemble_scheduling")
+    fields = [
+        field
+        for field in _map_fields(evidence, f"{kind}_map")
+        if isinstance(field.value, Message) and field.value.text("key") == name
     ]
+    swapped = name in evidence.tensor_names(kind) and parts["tensor"] in names
+    return {
+        "nameless": "" if name else "yes",
+        "swapped": "yes" if swapped else "",
+        "names": listed(names) if names else "",
+        "choice": listed(names, "or"),
+        "meant": near_or_only(name, names),
+        "place": show(fields[0]) if fields else _at_member(evidence, member),
+    }
+
+
+@ENSEMBLES.look_up
+def inconsistent(evidence: Evidence, parts: Parts) -> Parts:
+    """Which of the two is the ensemble itself, and what it must write."""
+    tensor, first, second = parts["tensor"].rstrip(":"), parts["first"], parts["second"]
+    if evidence.model not in (first, second):
+        return {"tensor": tensor, "kind": "", "other": "",
+                "place": _at_map(evidence, "input_map", tensor)}  # fmt: skip
+    kind = "input" if tensor in evidence.tensor_names("input") else "output"
+    is_first = first == evidence.model
+    own, theirs = (parts["one"], parts["two"])[:: 1 if is_first else -1]
+    batched = evidence.value("max_batch_size", "0") != "0" and theirs.startswith("-1")
+    return {
+        "tensor": tensor,
+        "kind": kind,
+        "own": own,
+        "theirs": theirs,
+        "other": second if is_first else first,
+        "batched": "yes" if batched else "",
+        "right": theirs.removeprefix("-1,") if batched else theirs,
+        "place": evidence.at_tensor(kind, tensor, "data_type" if "TYPE" in theirs else "dims"),
+    }
+
+
+@ENSEMBLES.look_up
+def batch(evidence: Evidence, parts: Parts) -> Parts:
+    """Whether the member batches at all."""
+    return {"alone": "yes" if parts["limit"] == "0" else ""}
 
 
 def _member(evidence: Evidence, name: str) -> Field | None:
-    for step in _steps(evidence):
+    for step in _map_fields(evidence, "step"):
         if isinstance(step.value, Message) and step.value.text("model_name") == name:
             return step
     return None
@@ -360,6 +149,12 @@ def _at_member(evidence: Evidence, name: str) -> str:
     step = _member(evidence, name)
     path = step.path if step else "ensemble_scheduling"
     return evidence.at(f"{path}.model_name", path)
+
+
+def _at_map(evidence: Evidence, kind: str, tensor: str) -> str:
+    """The first input_map or output_map with a tensor as its value."""
+    places = [show(field) for field, value in _maps(evidence, kind) if value.text == tensor]
+    return places[0] if places else evidence.at("ensemble_scheduling")
 
 
 def _map_fields(evidence: Evidence, name: str) -> list[Field]:

@@ -1,12 +1,12 @@
 """`Evidence`: the folder, the config and the Python files of a model that the server refused.
 
-An explanation names a place, such as `config.pbtxt, line 7, field input[0].dims`. The `at_…`
-functions at the end of this module find the place for an entry of the catalogue:
+An explanation names a place, such as `config.pbtxt, line 7, field input[0].dims`. `PLACES` has the
+helpers that an entry's `where` may name:
 
-    where=at_field("instance_group.kind", "instance_group")
+    where = "@field instance_group.kind instance_group"
     # the line of the first of these fields that is in the config
 
-    where=at_tensor("dims")
+    where = "@tensor dims"
     # the line of the field dims, in the input or output that the server's message names
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from .. import model_folder
 from ..pbtxt import Document, Field, Message, Place, Scalar, parse
-from .rules import Said, near
+from .rules import Parts, near
 
 CONFIG = "config.pbtxt"
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -77,18 +77,18 @@ class Evidence:
                 return show(field)
         return CONFIG
 
-    def at_position(self, said: dict[str, str]) -> str:
+    def at_position(self, parts: Parts) -> str:
         """The place for the `line` and `column` that the server's message names."""
-        place = self.place(said)
+        place = self.place(parts)
         field = self.config.at(place)
         found = show(field) if field else ""
         if found.startswith(f"{CONFIG}, line {place.line},"):
             return found
         return f"{CONFIG}, line {place.line}" + (f", after field {short(field)}" if field else "")
 
-    def place(self, said: dict[str, str]) -> Place:
+    def place(self, parts: Parts) -> Place:
         """The server's line and column as a `Place`."""
-        return self.config.place_of(int(said["line"]), int(said["column"]))
+        return self.config.place_of(int(parts["line"]), int(parts["column"]))
 
     def value(self, path: str, default: str = "") -> str:
         """The text of a scalar field of the config."""
@@ -263,34 +263,28 @@ def short(field: Field) -> str:
     return re.sub(r"\[\d+\]$", "", field.path) if isinstance(field.value, Scalar) else field.path
 
 
-def at_field(*paths: str) -> Callable[[Evidence, Said], str]:
-    """For `where=`: the place of the first of these fields that is in the config."""
-    return lambda evidence, said: evidence.at(*paths)
+def _at_named(kind: str) -> Callable[..., str]:
+    def at(evidence: Evidence, parts: Parts, field: str = "") -> str:
+        return evidence.at_tensor(kind or parts["kind"], parts["name"], field)
+
+    return at
 
 
-def at_tensor(field: str = "") -> Callable[[Evidence, Said], str]:
-    """For `where=`: the tensor that the message names as {kind} and {name}, or a field of it."""
-    return lambda evidence, said: evidence.at_tensor(said["kind"], said["name"], field)
-
-
-def at_input(field: str = "") -> Callable[[Evidence, Said], str]:
-    """For `where=`: the input that the message names as {name}, or a field of it."""
-    return lambda evidence, said: evidence.at_tensor("input", said["name"], field)
-
-
-def at_parameter(key: str) -> Callable[[Evidence, Said], str]:
-    """For `where=`: the place of a parameter in the config."""
-    return lambda evidence, said: evidence.at_parameter(key)
-
-
-def at_frame(evidence: Evidence, said: Said) -> str:
-    """For `where=`: the innermost line of the traceback that is in the model's own code."""
-    return evidence.at_frame()
-
-
-def at_position(evidence: Evidence, said: Said) -> str:
-    """For `where=`: the place for the message's line and column."""
-    return evidence.at_position(said)
+#: For an entry's `where`: `@NAME WORDS` → the place, from the parts of the message and these words.
+PLACES: dict[str, Callable[..., str]] = {
+    # the first of these fields that is in the config
+    "field": lambda evidence, parts, *paths: evidence.at(*paths),
+    # the last field whose value is this part of the message
+    "value": lambda evidence, parts, part: evidence.at_value(parts[part]),
+    # the tensor that the message names as {kind} and {name}, or a field of it
+    "tensor": _at_named(""),
+    "input": _at_named("input"),
+    "parameter": lambda evidence, parts, key: evidence.at_parameter(key),
+    # the innermost line of the traceback that is in the model's own code
+    "frame": lambda evidence, parts: evidence.at_frame(),
+    # the line and the column of the message
+    "position": lambda evidence, parts: evidence.at_position(parts),
+}
 
 
 def _children(folder: Path) -> list[Path]:

@@ -1,132 +1,107 @@
-"""Files of a model that are missing or unreadable, and values of parameters that are refused.
-
-The files are version folders, weights, labels and packed Python environments.
-
-The docstring of each rule is the advice of its entry.
-"""
+"""Look-ups for files that are missing, and parameters: model_files.toml has the words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 from ..pbtxt import Scalar
 from . import formats
 from .config_values import backend_of, pt2
-from .evidence import CONFIG, Evidence, at_parameter, show, string_value
+from .evidence import CONFIG, PLACES, Evidence, show, string_value
 from .repositories import how_to_add
-from .rules import Advice, Catalogue, Said, fill, listed, near
+from .rules import Advice, Catalogue, Parts, listed, near
 from .unreadable_files import backend
 
-FILES: Catalogue[Evidence] = Catalogue()
+FILES: Catalogue[Evidence] = Catalogue("model_files", PLACES)
+
+_WHOLE, _BOOLEAN = 'a whole number in quotes, e.g. "4"', '"true" or "false"'
+#: Words of a backend's message about a parameter → what its value must be.
+_VALUES = (
+    ("Incorrect value for ", _BOOLEAN),
+    ("Expected 'true' or 'false' for parameter", _BOOLEAN),
+    ("' to boolean", _BOOLEAN),
+    ("' to integral", _WHOLE),
+    ("; it must be at least ", _WHOLE),
+    ("' to be a non-negative number", _WHOLE),
+    ("Bad input for parameter ", 'a number in quotes, e.g. "0.5",'),
+    (" are 0 or 1 but got ", '"0" or "1"'),
+    ("serialization format", "xgboost_json, xgboost_ubj, lightgbm or treelite_checkpoint"),
+)
 
 
-@FILES.rule("no-such-model", "failed to poll from model repository", "model not found in any model")
-def no_such_model(evidence: Evidence, said: Said) -> Advice | None:
-    """Load a name that the repository has."""
-    if evidence.folder.is_dir() or not evidence.folder.parent.is_dir():
+@FILES.look_up
+def no_such_model(evidence: Evidence, parts: Parts) -> Parts | None:
+    """The models that the repository has; None where this one is among them."""
+    repository = evidence.folder.parent
+    if evidence.folder.is_dir() or not repository.is_dir():
         return None
     known = evidence.neighbours()
-    meant = near(evidence.model, known)
-    return Advice(
-        f"The repository has no model {evidence.model}.",
-        str(evidence.folder.parent),
-        f"Load {meant}."
-        if meant
-        else f"It holds {listed(known) if known else 'no model'}. "
-        f"{how_to_add(evidence.folder.parent)}",
-    )
+    return {
+        "repository": str(repository),
+        "meant": near(evidence.model, known),
+        "known": listed(known) if known else "no model",
+        "how_to_add": how_to_add(repository),
+    }
 
 
-@FILES.rule(
-    "no-version",
-    "at least one version must be available under the version policy of model '{model}'",
-)
-def no_version(evidence: Evidence, said: Said) -> Advice:
-    """Put the model's file into a folder named by a number, which version_policy serves."""
-    versions = evidence.versions()
-    wanted = [
-        f.value.text
-        for f in evidence.config.walk()
-        if f.name == "versions" and isinstance(f.value, Scalar)
-    ]
-    if versions and wanted:
-        return Advice(
-            f"version_policy asks for version {listed(wanted)}, and the folder has "
-            f"{listed(map(str, versions))}.",
-            evidence.at("version_policy.specific.versions"),
-            f"Write versions: [ {', '.join(map(str, versions))} ], or add the folder {wanted[0]}/.",
-        )
-    if versions:
-        return Advice(
-            "version_policy serves none of the versions there are.",
-            evidence.at("version_policy.latest.num_versions", "version_policy"),
-            "Write version_policy { latest { num_versions: 1 } }, or take it out.",
-        )
+@FILES.look_up
+def no_version(evidence: Evidence, parts: Parts) -> Parts:
+    """The versions that there are, and those that version_policy asks for."""
+    versions = [str(version) for version in evidence.versions()]
+    fields = [f.value for f in evidence.config.walk() if f.name == "versions"]
+    wanted = [value.text for value in fields if isinstance(value, Scalar)] if versions else []
     entries = evidence.entries()
     almost = [n for n in entries if n.endswith("/") and re.search(r"\d", n)]
     loose = [n for n in entries if re.search(r"\.(py|onnx|pt|xml|plan|json|ubj|tl|dali)$", n)]
-    if evidence.value("platform") == "ensemble":
-        todo = f"Make the empty folder {evidence.model}/1/: an ensemble has a version as well."
-    elif almost:
-        number = re.sub(r"\D", "", almost[0]).lstrip("0") or "1"
-        todo = f"Rename {almost[0]} to {number}/: a version folder is named by a number alone."
-    elif loose:
-        todo = f"Move {loose[0]} into the folder {evidence.model}/1/."
-    else:
-        todo = f"Put the model's file into {evidence.model}/1/, e.g. {evidence.model}/1/model.py."
-    return Advice("The model has no version folder.", f"{evidence.model}/", todo)
+    place = f"{evidence.model}/"
+    if wanted:
+        place = evidence.at("version_policy.specific.versions")
+    elif versions:
+        place = evidence.at("version_policy.latest.num_versions", "version_policy")
+    return {
+        "wanted": listed(wanted) if wanted else "",
+        "first": wanted[0] if wanted else "",
+        "there": listed(versions) if versions else "",
+        "versions": ", ".join(versions),
+        "ensemble": "yes" if evidence.value("platform") == "ensemble" else "",
+        "almost": almost[0] if almost else "",
+        "number": (re.sub(r"\D", "", almost[0]).lstrip("0") or "1") if almost else "",
+        "loose": loose[0] if loose else "",
+        "place": place,
+    }
 
 
-@FILES.rule("file-unreadable", "failed to open text file for read {path:word}: {why:rest}")
-def file_unreadable(evidence: Evidence, said: Said) -> Advice:
-    """Put the file where the config says, or correct its name in the config."""
-    path = said["path"]
+@FILES.look_up
+def file_unreadable(evidence: Evidence, parts: Parts) -> Parts:
+    """The field that names the file, and a file with a similar name."""
+    path, why = parts["path"], parts["why"].rstrip("; ")
     name = path.rpartition(f"/{evidence.model}/")[2]
-    why = said["why"].rstrip("; ")
     if name == CONFIG:
-        return Advice(
-            f"config.pbtxt cannot be read: {why}.",
-            CONFIG,
-            f"Make it readable: `chmod a+r {evidence.model}/{CONFIG}`.",
-        )
+        return {"config": "yes", "why": why, "place": CONFIG}
     for field in evidence.config.walk():
         value = field.value.text if isinstance(field.value, Scalar) else ""
         if value and path.endswith(f"/{value}") and field.name.endswith(("filename", "file")):
-            base = value.rpartition("/")[2]
-            if base != value and field.name == "label_filename" and base in evidence.entries():
-                return Advice(
-                    f"There is no file {value} in the model's folder; {base} is there.",
-                    show(field),
-                    f'Write label_filename: "{base}": the path begins in the model\'s folder.',
-                )
+            labels, base = field.name == "label_filename", value.rpartition("/")[2]
             name = name if name.endswith(value) else value
-            there = "the model's folder" if field.name == "label_filename" else name[: -len(value)]
-            seen = near(value, evidence.entries())
-            return Advice(
-                f"The file {value} is not in {there}."
-                if "No such file" in why
-                else f"The file {value} cannot be read: {why}.",
-                show(field),
-                f'Write "{seen}", or put {value} into {there}.'
-                if seen
-                else f"Put {value} there, as {evidence.model}/{name}.",
-            )
-    return Advice(f"The file {name} cannot be read: {why}.", name, "Put it there, readable.")
+            deeper = labels and base != value and base in evidence.entries()
+            return {
+                "value": value,
+                "base": base if deeper else "",
+                "absent": "yes" if "No such file" in why else "",
+                "there": "the model's folder" if labels else name[: -len(value)],
+                "why": why,
+                "seen": near(value, evidence.entries()),
+                "name": name,
+                "place": show(field),
+            }
+    return {"name": name, "why": why, "place": name}
 
 
-@FILES.rule(
-    "missing-file",
-    "failed to stat file {path:word}",
-    "unable to find '{path}' for model",
-    "unable to find {path:word} for model",
-    "Failed to load model file. The program looked in the following locations: {path:word},",
-    "No model found in {path:rest}",
-)
-def missing_file(evidence: Evidence, said: Said) -> Advice:
-    """Put the weights there under that name, or write default_model_filename."""
-    path = said["path"].rstrip("/.:;")
+@FILES.look_up
+def missing_file(evidence: Evidence, parts: Parts) -> Advice:
+    """What lies in the place of the model's file."""
+    path = parts["path"].rstrip("/.:;")
     inside = path.rpartition(f"/{evidence.model}/")[2] if f"/{evidence.model}/" in path else path
     folder, _, name = inside.rpartition("/")
     version = folder or evidence.version
@@ -268,103 +243,25 @@ def _written_as(evidence: Evidence, wanted: str, file: str) -> Advice | None:
     )
 
 
-FILES.row(
-    "environment-one-dollar",
-    "Failed to get the canonical path for ${name:word}",
-    what="EXECUTION_ENV_PATH begins with one dollar sign.",
-    where=at_parameter("EXECUTION_ENV_PATH"),
-    todo="Write two: $$TRITON_MODEL_DIRECTORY/…",
-)
-
-
-@FILES.rule(
-    "no-environment",
-    "Failed to get the canonical path for {path:word}",
-    "Path {path:word} does not exist. The Python environment should contain an 'activate' script",
-)
-def no_environment(evidence: Evidence, said: Said) -> Advice:
-    """Put the packed environment where EXECUTION_ENV_PATH says."""
-    path = said["path"].rstrip(".")
-    where = evidence.at_parameter("EXECUTION_ENV_PATH")
-    if path.endswith("/bin/activate"):
-        return Advice(
-            "The environment of EXECUTION_ENV_PATH has no file bin/activate.",
-            where,
-            "bin must be at the top of the archive or folder, with no other folder around it: pack "
-            "with venv-pack or conda-pack, or with `tar -czf env.tar.gz -C ENVIRONMENT .`",
-        )
+@FILES.look_up
+def no_environment(evidence: Evidence, parts: Parts) -> Parts:
+    """Whether the environment itself is missing, or its file bin/activate."""
+    path = parts["path"].rstrip(".")
     name = path.rpartition(f"/{evidence.model}/")[2]
-    return Advice(
-        f"EXECUTION_ENV_PATH names an environment that is not there: {name}.",
-        where,
-        f"Pack one (`venv-pack -o {name.rpartition('/')[2]}`) into the model's folder, and write "
-        "$$TRITON_MODEL_DIRECTORY/ before its name.",
-    )
+    return {"name": name, "file": name.rpartition("/")[2],
+            "activate": "yes" if path.endswith("/bin/activate") else ""}  # fmt: skip
 
 
-FILES.row(
-    "environment-not-unpacked",
-    "Failed to create environment directory for '{path}'",
-    what="The server cannot unpack another environment: an archive before it could not be read.",
-    where=at_parameter("EXECUTION_ENV_PATH"),
-    todo="Mend or remove the broken archive, and start the server again. Or unpack the environment "
-    "yourself, and name the folder.",
-)
-FILES.row(
-    "broken-environment",
-    "archive_read_open_filename() failed",
-    "archive_read_next_header() failed",
-    "archive_write_header() failed",
-    what="The packed environment is not an archive that can be read.",
-    where=at_parameter("EXECUTION_ENV_PATH"),
-    todo="Pack it again as .tar.gz with venv-pack or conda-pack.",
-)
-
-
-_BOOLEAN = '"true" or "false"'
-_WHOLE = 'a whole number in quotes, e.g. "4"'
-_NAMED = "one of the values that the message below names"
-_TYPES = {"boolean": _BOOLEAN, "integral": _WHOLE}
-#: A backend's message about the value of a parameter → what the value must be.
-_VALUES = (
-    ("Incorrect value for {key:word}: {value:rest}", _BOOLEAN),
-    ("failed to convert '{value}' to {type:id}", ""),
-    ("parameter {key:word} is {value:word}; it must be at least {least:int}", _WHOLE),
-    ("Expected 'true' or 'false' for parameter '{key}', got: '{value}'", _BOOLEAN),
-    ("Bad input for parameter {key:word}: '{value}'", 'a number in quotes, e.g. "0.5",'),
-    ("expected the parameter '{key}' to be a non-negative number, got {value:rest}", _WHOLE),
-    ("expected the parameter '{key}' to {wanted}, got {value:rest}", _NAMED),
-    ("Expected values for  {key:id} are 0 or 1 but got {value:word}", '"0" or "1"'),
-    ("unsupported {key:id} value '{value}' is requested", _NAMED),
-    ("parameter '{key}' must be {wanted} number{rest:rest}", "{wanted} number in quotes"),
-    ("Unknown {what} name: {value:word}. ", _NAMED),
-    (
-        "{value:word} not recognized as a valid serialization format",
-        "xgboost_json, xgboost_ubj, lightgbm or treelite_checkpoint",
-    ),
-)
-
-
-def _bad_parameter(wanted: str) -> Callable[[Evidence, Said], Advice]:
-    def advise(evidence: Evidence, said: Said) -> Advice:
-        """Write a value that the parameter may have; a parameter is always a string."""
-        entries = [section for _, section in evidence.sections("parameters")]
-        value = said.get("value", "").rstrip("';. ")
-        key = said.get("key", "")
-        if "value" not in said:
-            value = next((string_value(s) for s in entries if s.text("key") == key), "")
-        elif not key:
-            same = (s.text("key") for s in entries if string_value(s).lower() == value.lower())
-            key = next(same, "model_type" if "treelite" in wanted else "")
-        right = wanted or _TYPES.get(said["type"], _NAMED)
-        return Advice(
-            f'The parameter {key or "named below"} cannot be "{value}".',
-            evidence.at_parameter(key),
-            f"Write {fill(right, evidence, said)} as its string_value.",
-        )
-
-    return advise
-
-
-for _words, _wanted in _VALUES:
-    FILES.rule("bad-parameter", _words)(_bad_parameter(_wanted))
+@FILES.look_up
+def bad_parameter(evidence: Evidence, parts: Parts) -> Parts:
+    """The parameter's key and value, of which the message names one or both."""
+    entries = [section for _, section in evidence.sections("parameters")]
+    value, key = parts.get("value", "").rstrip("';. "), parts.get("key", "")
+    if "value" not in parts:
+        value = next((string_value(s) for s in entries if s.text("key") == key), "")
+    elif not key:
+        same = (s.text("key") for s in entries if string_value(s).lower() == value.lower())
+        key = next(same, "model_type" if "serialization format" in evidence.message else "")
+    right = next((text for words, text in _VALUES if words in evidence.message), "")
+    place = evidence.at_parameter(key)
+    return {"key": key or "named below", "value": value, "right": right, "place": place}

@@ -1,7 +1,4 @@
-"""Failures of Python models: their file, their imports, their methods, their exceptions.
-
-The docstring of each rule is the advice of its entry.
-"""
+"""Look-ups for failures of Python models: python_models.toml has the words."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ import sysconfig
 from pathlib import Path
 
 from .. import model_folder
-from .evidence import Evidence, at_field, at_frame
-from .rules import Advice, Catalogue, Said, listed, near
+from .evidence import PLACES, Evidence
+from .rules import Advice, Catalogue, Parts, listed, near
 
-PYTHON: Catalogue[Evidence] = Catalogue()
+PYTHON: Catalogue[Evidence] = Catalogue("python_models", PLACES)
 
 #: The name in an import → the package that pip installs, where the two differ.
 _PACKAGES = {
@@ -40,92 +37,55 @@ _METHODS = {
     "initialize": "def initialize(self, args)",
     "execute": "def execute(self, requests)",
     "finalize": "def finalize(self)",
-    "auto_complete_config": "@staticmethod\ndef auto_complete_config(auto_complete_model_config)",
+    "auto_complete_config": "@staticmethod def auto_complete_config(auto_complete_model_config)",
 }
 
 
-@PYTHON.rule(
-    "no-model-py",
-    "Python model file not found in '{path}'",
-    "Python model file not found",
-    "model.py does not exist in the model repository path: {path:word}",
-)
-def no_model_py(evidence: Evidence, said: Said) -> Advice:
-    """Put the model's code into VERSION/model.py, or name the file in default_model_filename."""
-    file = evidence.python_file
-    folder, _, name = file.rpartition("/")
+@PYTHON.look_up
+def no_model_py(evidence: Evidence, parts: Parts) -> Parts:
+    """The Python files that are there."""
+    folder, _, name = evidence.python_file.rpartition("/")
     files = [f for f in evidence.files() if f.endswith(".py")]
     loose = [f for f in evidence.entries() if f.endswith(".py")]
-    if files:
-        meant = near(name, files) or files[0]
-        todo = f'Rename {folder}/{meant} to {name}, or write default_model_filename: "{meant}".'
-    elif loose:
-        todo = f"Move {loose[0]} into {folder}/."
-    else:
-        todo = f"Write the class TritonPythonModel into {evidence.model}/{file}."
-    return Advice(
-        f"The Python model has no file {file}.",
-        evidence.at("default_model_filename")
-        if evidence.value("default_model_filename")
-        else f"{folder}/",
-        todo,
-    )
+    named = evidence.value("default_model_filename")
+    return {
+        "name": name,
+        "meant": near(name, files) or (files or [""])[0],
+        "loose": loose[0] if loose else "",
+        "place": evidence.at("default_model_filename") if named else f"{folder}/",
+    }
 
 
-@PYTHON.rule(
-    "syntax-error",
-    "SyntaxError: {words:rest} ({file:word}, line {line:int})",
-    "IndentationError: {words:rest} ({file:word}, line {line:int})",
-    "TabError: {words:rest} ({file:word}, line {line:int})",
-)
-def syntax_error(evidence: Evidence, said: Said) -> Advice:
-    """Correct that line, or the one before it."""
-    names = ("SyntaxError", "IndentationError", "TabError")
-    error = next(name for name in names if f"{name}: {said['words']}" in evidence.message)
-    file, line = said["file"], int(said["line"])
+@PYTHON.look_up
+def syntax_error(evidence: Evidence, parts: Parts) -> Parts | None:
+    """The line of the file; None for another exception with a place."""
+    error, file = parts["error"], parts["file"]
+    if error not in ("Syntax", "Indentation", "Tab"):
+        return None
     own = file in {*evidence.files(), "model.py"}
     path = f"{evidence.version}/{file}" if own else file
-    code = evidence.code(path, line)
-    hints = {
-        "TabError": "Indent with spaces only.",
-        "IndentationError": "Let the line begin below a line of the same block.",
-    }
-    return Advice(
-        f"{file} is not valid Python: {error}: {said['words']}.",
-        f"{path}, line {line}" + (f": {code}" if code else ""),
-        hints.get(error, "Mend this line; the mistake may be in the line before it."),
-    )
+    code = evidence.code(path, int(parts["line"]))
+    return {"path": path, "code": code, "tab": "yes" if error == "Tab" else "",
+            "indentation": "yes" if error == "Indentation" else ""}  # fmt: skip
 
 
-@PYTHON.rule("no-model-class", "has no attribute 'TritonPythonModel'")
-def no_model_class(evidence: Evidence, said: Said) -> Advice:
-    """Call the class TritonPythonModel."""
-    file = evidence.python_file
-    for i in range(1, 2000):
-        found = re.match(r"class\s+(\w+)", evidence.code(file, i))
-        if found:
-            return Advice(
-                f"{file} has no class TritonPythonModel; it has {found[1]}.",
-                f"{file}, line {i}: {evidence.code(file, i)}",
-                f"Rename {found[1]} to TritonPythonModel.",
-            )
-    return Advice(
-        f"{file} has no class TritonPythonModel.",
-        file,
-        "Write class TritonPythonModel with a method execute(self, requests).",
-    )
+@PYTHON.look_up
+def no_model_class(evidence: Evidence, parts: Parts) -> Parts:
+    """The first class of the file."""
+    for line in range(1, 2000):
+        code = evidence.code(evidence.python_file, line)
+        if found := re.match(r"class\s+(\w+)", code):
+            return {"name": found[1], "line": str(line), "code": code}
+    return {"name": "", "line": ""}
 
 
-@PYTHON.rule("missing-package", "ModuleNotFoundError: No module named '{module}'")
-def missing_package(evidence: Evidence, said: Said) -> Advice:
-    """Correct the module's name, put its file beside model.py, or add its package."""
-    module = said["module"]
-    if (advice := missing_file(module, evidence)) is not None:
-        return advice
-    return Advice(
-        f"The model's Python has no module {module}.",
-        evidence.at_frame(),
-        missing_module(module, evidence),
+@PYTHON.look_up
+def missing_package(evidence: Evidence, parts: Parts) -> Advice:
+    """A file of the model's own, or a module of the server's Python."""
+    module = parts["module"]
+    what = f"The model's Python has no module {module}."
+    return missing_file(module, evidence) or Advice(
+        what, evidence.at_frame(), missing_module(module, evidence)
     )
 
 
@@ -216,10 +176,10 @@ def _installed() -> frozenset[str]:
     return frozenset({*names, *_PACKAGES, "triton_python_backend_utils"})
 
 
-@PYTHON.rule("import-name", "ImportError: cannot import name '{name}' from '{module}'")
-def import_name(evidence: Evidence, said: Said) -> Advice:
-    """Import a name that the module has, in the installed version."""
-    return missing_name(said["name"], said["module"], evidence)
+@PYTHON.look_up
+def import_name(evidence: Evidence, parts: Parts) -> Advice:
+    """The names that the module has."""
+    return missing_name(parts["name"], parts["module"], evidence)
 
 
 def missing_name(name: str, module: str, evidence: Evidence) -> Advice:
@@ -271,116 +231,28 @@ def _names_of(path: Path) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-@PYTHON.rule(
-    "method-signature",
-    "TypeError: TritonPythonModel.{method:word}() takes {words:rest}",
-    "TypeError: TritonPythonModel.{method:word}() missing {words:rest}",
-)
-def method_signature(evidence: Evidence, said: Said) -> Advice:
-    """Write the method as the backend calls it."""
-    method = said["method"]
+@PYTHON.look_up
+def method_signature(evidence: Evidence, parts: Parts) -> Parts:
+    """How the backend calls the method, and its line in the file."""
+    method = parts["method"]
+    code = {n: evidence.code(evidence.python_file, n) for n in range(1, 2000)}
+    line = next((n for n, text in code.items() if f"def {method}(" in text), 0)
     wanted = _METHODS.get(method, f"def {method}(self)")
-    file = evidence.python_file
-    lines = [i for i in range(1, 2000) if f"def {method}(" in evidence.code(file, i)]
-    return Advice(
-        f"{method} takes other arguments than the backend gives it.",
-        f"{file}, line {lines[0]}: {evidence.code(file, lines[0])}" if lines else file,
-        f"Write {wanted.replace(chr(10), ' ')}.",
-    )
+    return {"wanted": wanted, "line": str(line or ""), "code": code.get(line, "")}
 
 
-PYTHON.row(
-    "auto-complete-returns-nothing",
-    "auto_complete_config function in model '{model}' must return a valid pb.ModelConfig",
-    what="auto_complete_config returns something else than the config.",
-    where="{python_file}, auto_complete_config",
-    todo="End it with `return auto_complete_model_config`.",
-)
-
-
-_TENSOR = (
-    'Write {"name": "…", "data_type": "TYPE_FP32", "dims": [4]} (inputs also "optional": True).'
-)
-PYTHON.row(
-    "auto-complete-property",
-    "in auto-complete-config function for model '{model}' contains property other than "
-    "{known:rest}",
-    what="A tensor in auto_complete_config has a key too many.",
-    where=at_frame,
-    todo=_TENSOR,
-)
-PYTHON.row(
-    "auto-complete-property",
-    "in auto-complete-config function for model '{model}' is missing '{missing}' property",
-    what="A tensor in auto_complete_config lacks {missing}.",
-    where=at_frame,
-    todo=_TENSOR,
-)
-PYTHON.row(
-    "auto-complete-batch",
-    "configuration specified max_batch_size {config:int}, but in auto-complete-config function for "
-    "model '{model}' specified max_batch_size {code:int}",
-    what="config.pbtxt says max_batch_size: {config}, auto_complete_config says {code}.",
-    where=at_frame,
-    todo="Write set_max_batch_size({config}), or take the line out of config.pbtxt.",
-)
-PYTHON.row(
-    "unsafe-name",
-    "the model's process was not started: a name on its command line",
-    what="A name has a space or a special character. Triton 24.10 hands it to a shell, unquoted.",
-    where=at_field("default_model_filename", "instance_group.name"),
-    todo="Use letters, digits and . _ - + = : , @ % in the file's name, in the name of an "
-    "instance_group, and in the model's own name.",
-)
-PYTHON.row(
-    "process-died",
-    "Stub process '{name}' is not healthy",
-    "Stub process is not healthy",
-    "Received unexpected response from Python backend stub",
-    what="The model's process ended while it was starting.",
-    where="{python_file}",
-    todo="The end of the server's log may say why. Usual reasons: too little memory, a crash in a "
-    "native library, os._exit.",
-)
-
-
-for _name, _words in (
-    ("no-shared-memory", "Failed to initialize Python stub: No space left on device"),
-    ("no-shared-memory-for-model", "Unable to initialize shared memory key '{key}'"),
-):
-    PYTHON.row(
-        _name,
-        _words,
-        what="The shared memory is used up.",
-        where="/dev/shm",
-        todo="Stop servers that are not needed (`workbook stop`); in a container give "
-        "--shm-size=1g.",
-    )
-
-
-@PYTHON.rule("file-not-found", "FileNotFoundError: [Errno 2] No such file or directory: '{path}'")
-def file_not_found(evidence: Evidence, said: Said) -> Advice:
-    """Build paths from args["model_repository"] and args["model_version"]."""
-    path = said["path"]
-    name = path.rpartition("/")[2]
+@PYTHON.look_up
+def file_not_found(evidence: Evidence, parts: Parts) -> Parts:
+    """A file of this name in the model's folder."""
+    name = parts["path"].rpartition("/")[2]
     there = [f"{evidence.version}/{f}" for f in evidence.files() if f == name]
     there += [f for f in evidence.entries() if f == name]
-    return Advice(
-        f"The model opens a file that is not there: {path}.",
-        evidence.at_frame(),
-        f"{name} lies in the model's folder as {there[0]}; the server runs elsewhere. Write "
-        'Path(args["model_repository"]) / args["model_version"] / … (or Path(__file__).parent).'
-        if there
-        else "Put it into the model's folder, and write the path from Path(__file__).parent.",
-    )
+    return {"name": name, "there": there[0] if there else ""}
 
 
-@PYTHON.rule(
-    "python-exception",
-    "Internal: {error:id}: {words:rest}",
-)
-def python_exception(evidence: Evidence, said: Said) -> Advice | None:
-    """Correct the line that it names; the exception comes from the model's own code."""
+@PYTHON.look_up
+def python_exception(evidence: Evidence, parts: Parts) -> Parts | Advice | None:
+    """When the model's own code raised it; None where no own line is in the traceback."""
     frame = evidence.frame()
     if frame is None:
         return None
@@ -391,14 +263,18 @@ def python_exception(evidence: Evidence, said: Said) -> Advice | None:
     }
     functions = re.findall(r"\): (\S+)$", evidence.message, re.MULTILINE)
     when = next((phase[f] for f in functions if f in phase), "while it started")
-    words = said["words"].rstrip('";')
-    if (advice := not_written(evidence.model, said["error"], words, evidence)) is not None:
+    error, words = parts["error"], parts["words"].rstrip('";')
+    if (advice := not_written(evidence.model, error, words, evidence)) is not None:
         return advice
-    return Advice(
-        f"The model {raised(said['error'], words, when)}",
-        evidence.at_frame(),
-        _hint(said["error"], words, frame[0]),
-    )
+    hints = {
+        "key_error": error == "KeyError",
+        "json": "string indices must be integers" in words,
+        "none": "'NoneType' object" in words,
+        "decode": error == "UnicodeDecodeError",
+        "memory": error == "MemoryError",
+    }
+    found = {name: "yes" if applies else "" for name, applies in hints.items()}
+    return {**found, "words": words, "raised": raised(error, words, when), "file": frame[0]}
 
 
 def not_written(model: str, error: str, words: str, evidence: Evidence) -> Advice | None:
@@ -424,22 +300,5 @@ def raised(error: str, words: str, when: str = "") -> str:
 
     raised("ValueError", "no weights", "in initialize")
     """
-    said = f"raised {error}" + (f" {when}" if when else "")
-    return f"{said}." if words == EMPTY else f"{said}: {words}"
-
-
-def _hint(error: str, words: str, file: str) -> str:
-    if error == "KeyError":
-        return f"There is no {words}: print the keys that there are, they reach the server's log."
-    if "string indices must be integers" in words:
-        return 'args["model_config"] is JSON text: write json.loads(args["model_config"]).'
-    if "'NoneType' object" in words:
-        return (
-            "Something is None: get_output_config_by_name and get_input_config_by_name return None "
-            "for a name that the config does not have."
-        )
-    if error == "UnicodeDecodeError":
-        return 'Open the file with encoding="utf-8".'
-    if error == "MemoryError":
-        return "Use a smaller model, or fewer instances."
-    return f"Mend {file} there, then load the model again."
+    text = f"raised {error}" + (f" {when}" if when else "")
+    return f"{text}." if words == EMPTY else f"{text}: {words}"

@@ -1,48 +1,35 @@
-"""How an entry of the catalogue is written.
+"""How an entry of the catalogue is written, and how a message is explained.
 
-An entry that always gives the same advice is added with `row`. It has the message that the server
-sends, what is wrong, where, and what to do about it:
+An entry is data. Each family of entries is a TOML file of this folder. To add an entry, write a
+table into the file of its family, at the place where it shall be tried:
 
-    CORE.row(
-        "name-differs",
-        "unexpected directory name '{folder}' for model '{model}', directory name must",
-        what='The config calls the model "{model}", its folder is {folder}.',
-        where=at_field("name"),
-        todo='Write name: "{folder}", or take the line out: the folder names the model.',
-    )
+    [[name-differs]]
+    message = "unexpected directory name '{folder}' for model '{model}', directory name must"
+    what = 'The config calls the model "{model}", its folder is {folder}.'
+    where = "@field name"
+    todo = 'Write name: "{folder}", or take the line out: the folder names the model.'
+    example = "unexpected directory name 'a' for model 'b', directory name must equal it"
 
-An entry that has to look something up is a function, added with `rule`. Its docstring says in one
-line what to do; the catalogue's table shows this line. One message can have several causes. The
-function checks whether its own cause applies. If so, it returns an `Advice`. If not, it returns
-None, and the next entry is tried:
+- `message`: what the server says, or a list of several. A part in braces varies:
+  `{name}` is any text without quotes and line ends, `{name:int}` a whole number, `{name:id}` an
+  identifier, `{name:word}` a name or a path, `{name:dims}` a shape, `{name:rest}` the rest of the
+  line, `{name:text}` the same without quotes and full stops at its end.
+- `what`, `where`, `todo`: what is wrong, where, and what to do. Each `{name}` is replaced by that
+  part of the message, or by the attribute of the evidence (`{version}`). Of a list of texts, the
+  first whose parts are all known and not empty is taken, else the last one; `{name?}` must be
+  known, too, and is not shown.
+- `where` may name a helper: `@field PATHS`, `@tensor FIELD`, `@input FIELD`, `@parameter KEY`,
+  `@frame`, `@position` (see evidence.py, PLACES).
+- `look_up`: for an entry that has to look at the config or at a file, the name of a function in the
+  family's module. It gets the evidence and the parts of the message, and returns more parts. One
+  message can have several causes: where the cause is another one it returns None, and the next
+  entry is tried. It may also return the whole `Advice`.
+- `example`: a message that this entry explains; `config`: the faulty config, for an example that
+  needs one. tests/server/test_explain.py explains each example. Add what must come out as a line of
+  tests/server/explanations.txt; the test shows this line where it is missing.
 
-    @CORE.rule("no-backend", "must specify 'platform' or 'backend' for '{model}'")
-    def no_backend(evidence: Evidence, said: Said) -> Advice | None:
-        "Write `backend:` into config.pbtxt."
-        return Advice(what=..., where=..., todo=...)
-
-Parts of the server's message vary. The entry writes such a part as a name in braces:
-
-- `{name}`: any text without quotes and line ends
-- `{name:int}`: a whole number
-- `{name:id}`: an identifier
-- `{name:word}`: a name or a path
-- `{name:dims}`: a shape
-- `{name:rest}`: the rest of the line
-- `{name:text}`: the rest of the line, without quotes and full stops at its end
-
-A message is explained in these steps:
-
-1. The entries are tried in the order in which they are written.
-2. An entry fits if its message occurs in the server's message. What was found for each name in
-   braces is kept as `said`, a dict by name.
-3. For a function, `said` is its second argument.
-4. For a row, each `{name}` in `what`, `where` and `todo` is replaced by `said[name]`. If `said` has
-   no such name, the attribute of the evidence is taken: `{version}` is `Evidence.version`.
-
-Several rows and functions may have the same name: they are one entry with several messages.
-
-Every entry needs a test in tests/server/test_explain.py that causes the failure on a real server.
+The first entry whose message occurs in the server's message explains it. Entries with one name are
+tried together, where the first of them stands.
 """
 
 from __future__ import annotations
@@ -50,14 +37,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 Evidence = TypeVar("Evidence")
-#: What was found for each name in braces of an entry's message, by name.
-Said = dict[str, str]
+#: The parts of a message, by name.
+Parts = dict[str, str]
 
-_VARIES = re.compile(r"\{(\w+)(?::(\w+))?\}")
+_PART = re.compile(r"\{(\w+)(?::(\w+))?(\?)?\}")
 _KINDS = {
     "": r"[^'\"\n]*?",
     "int": r"-?\d+",
@@ -78,92 +67,83 @@ class Advice:
     todo: str = ""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Rule:
-    """One entry of the catalogue, as its table shows it.
-
-    Attributes:
-        id: its name, in kebab case.
-        words: the messages that it explains, with `{…}` for the parts that vary.
-        summary: what to do, in one line.
-    """
+    """One entry: the fields of its table. `what`, `where` and `todo` are lists of texts."""
 
     id: str
-    words: list[str]
-    summary: str
+    messages: list[str]
+    what: list[str]
+    where: list[str]
+    todo: list[str]
+    look_up: str
+    example: str
+    config: str
 
 
-Advise = Callable[[Evidence, Said], Advice | None]
-Where = str | Callable[[Evidence, Said], str]
+LookUp = Callable[[Evidence, Parts], Mapping[str, str] | Advice | None]
+Place = Callable[..., str]
 
 
 class Catalogue(Generic[Evidence]):
-    """Entries in the order in which they are tried; the module's docstring shows how to add one."""
+    """The entries of one family, in the order in which they are tried."""
 
-    def __init__(self) -> None:
-        self.rules: list[Rule] = []
-        self._forms: list[tuple[re.Pattern[str], str, Advise[Evidence]]] = []
-
-    def row(
-        self, name: str, *words: str, what: str, where: Where[Evidence] = "", todo: str
-    ) -> None:
-        """Add an entry that always gives the same advice.
+    def __init__(self, family: str, places: Mapping[str, Place] | None = None) -> None:
+        """Read a family's file.
 
         Args:
-            name: the entry's name, in kebab case.
-            words: the messages that it explains.
-            what: one sentence that says what is wrong.
-            where: the place: a text, or one of the `at_…` functions of evidence.py.
-            todo: the instruction.
+            family: the name of its TOML file.
+            places: the helpers that `where` may name.
         """
+        text = Path(__file__).with_name(f"{family}.toml").read_text("utf-8")
+        tables = [(name, one) for name, group in tomllib.loads(text).items() for one in group]
+        self.rules = [_rule(name, table) for name, table in tables]
+        self._places = places or {}
+        self._look_ups: dict[str, LookUp[Evidence]] = {}
+        self._forms = [(pattern(m), rule) for rule in self.rules for m in rule.messages]
 
-        def advise(evidence: Evidence, said: Said) -> Advice:
-            place = fill(where, evidence, said) if isinstance(where, str) else where(evidence, said)
-            return Advice(fill(what, evidence, said), place, fill(todo, evidence, said))
-
-        self._add(name, words, advise, todo)
-
-    def rule(self, name: str, *words: str) -> Callable[[Advise[Evidence]], Advise[Evidence]]:
-        """Add the function that follows as an entry.
-
-            @CORE.rule("no-backend", "must specify 'platform' or 'backend' for '{model}'")
-            def no_backend(evidence, said): ...
-
-        Args:
-            name: the entry's name, in kebab case.
-            words: the messages that it explains.
-        """
-
-        def add(advise: Advise[Evidence]) -> Advise[Evidence]:
-            self._add(name, words, advise, " ".join((advise.__doc__ or "").split()))
-            return advise
-
-        return add
-
-    def _add(
-        self, name: str, words: tuple[str, ...], advise: Advise[Evidence], summary: str
-    ) -> None:
-        known = next((rule for rule in self.rules if rule.id == name), None)
-        if known is None:
-            self.rules.append(Rule(name, list(words), summary))
-        else:
-            known.words += words
-        self._forms += [(pattern(message), name, advise) for message in words]
+    def look_up(self, function: LookUp[Evidence]) -> LookUp[Evidence]:
+        """Make a function known to the entries that name it as `look_up`."""
+        self._look_ups[function.__name__] = function
+        return function
 
     def explain(self, evidence: Evidence, message: str) -> tuple[str, Advice] | None:
         """The name and the advice of the first entry that explains a message; None without one.
 
         name, advice = CORE.explain(evidence, "unexpected platform type 'onnx' for m")
         """
-        for expression, name, advise in self._forms:
+        for expression, rule in self._forms:
             for match in expression.finditer(message):
-                advice = advise(evidence, match.groupdict(default=""))
+                advice = self._advise(rule, evidence, match.groupdict(default=""))
                 if advice is not None:
-                    return name, advice
+                    return rule.id, advice
         return None
+
+    def _advise(self, rule: Rule, evidence: Evidence, parts: Parts) -> Advice | None:
+        if rule.look_up:
+            found = self._look_ups[rule.look_up](evidence, parts)
+            if found is None or isinstance(found, Advice):
+                return found
+            parts = {**parts, **found}
+        where = fill(rule.where, evidence, parts)
+        if where.startswith("@") and rule.where[0] != "{where}":
+            helper, *words = where[1:].split()
+            where = self._places[helper](evidence, parts, *words)
+        return Advice(fill(rule.what, evidence, parts), where, fill(rule.todo, evidence, parts))
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
+
+
+def _rule(name: str, table: dict[str, Any]) -> Rule:
+    def texts(key: str) -> list[str]:
+        value: str | list[str] = table.get(key, "")
+        return [value] if isinstance(value, str) else value
+
+    fields = (str(table.get(key, "")) for key in ("look_up", "example", "config"))
+    look_up, example, config = fields
+    return Rule(name, texts("message"), texts("what"), texts("where"), texts("todo"),
+                look_up, example, config)  # fmt: skip
 
 
 def pattern(words: str) -> re.Pattern[str]:
@@ -172,21 +152,28 @@ def pattern(words: str) -> re.Pattern[str]:
     pattern("version {n:int} is not found").search(message)["n"]
     """
     expression, last = "", 0
-    for match in _VARIES.finditer(words):
+    for match in _PART.finditer(words):
         expression += re.escape(words[last : match.start()])
         expression += f"(?P<{match[1]}>{_KINDS[match[2] or '']})"
         last = match.end()
     return re.compile(expression + re.escape(words[last:]))
 
 
-def fill(text: str, evidence: object, said: Said) -> str:
-    """A row's text with each `{name}` replaced. Braces around other text are kept.
+def fill(texts: Iterable[str], evidence: object, parts: Mapping[str, str]) -> str:
+    """The first text whose parts are all known, else the last one; filled. Other braces are kept.
 
-    fill("There is no {name}: write { } or {name}s.", None, {"name": "input"})
+    fill(["There is no {name}: write { } or {name}s."], None, {"name": "input"})
     """
-    return _VARIES.sub(
-        lambda match: said[match[1]] if match[1] in said else str(getattr(evidence, match[1])), text
-    )
+    filled = ""
+    for text in texts:
+        known = {}
+        for name in (match[1] for match in _PART.finditer(text)):
+            value = parts[name] if name in parts else getattr(evidence, name, "")
+            known[name] = value if isinstance(value, str) else ""
+        filled = _PART.sub(lambda m, known=known: "" if m[3] else known[m[1]], text)  # type: ignore[misc]
+        if all(known.values()):
+            break
+    return filled
 
 
 def near(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -197,6 +184,11 @@ def near(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[found[0]] if found else ""
+
+
+def near_or_only(word: str, candidates: list[str]) -> str:
+    """The candidate that was most likely meant, or the only one there is; else ""."""
+    return near(word, candidates) or (candidates[0] if len(candidates) == 1 else "")
 
 
 def listed(words: Iterable[str], last: str = "and") -> str:

@@ -1,40 +1,12 @@
-"""The messages in the log of a server that does not start.
-
-The docstring of each rule is the advice of its entry.
-"""
+"""Look-ups for the log of a server that does not start: server_start.toml has the words."""
 
 from __future__ import annotations
 
 import re
 
-from .rules import Advice, Catalogue, Said, near
+from .rules import Catalogue, Parts, near
 
-STARTS: Catalogue[str] = Catalogue()
-
-
-@STARTS.rule(
-    "unknown-option", "unrecognized option '--{option:word}", "invalid option -- '{option}'"
-)
-def unknown_option(log: str, said: Said) -> Advice:
-    """Write the option as tritonserver --help has it."""
-    option = said["option"]
-    known = re.findall(r"^\s*--([\w-]+)", log, re.MULTILINE)  # the usage follows in the log
-    meant = near(option, known)
-    return Advice(
-        f"tritonserver has no option --{option}.",
-        f"--{option}",
-        f"Write --{meant}." if meant else "`tritonserver --help` lists the options.",
-    )
-
-
-STARTS.row(
-    "option-without-value",
-    "option '--{option:word}' requires an argument",
-    what="The option --{option} needs a value.",
-    where="--{option}",
-    todo="Write --{option}=VALUE.",
-)
-
+STARTS: Catalogue[str] = Catalogue("server_start")
 
 _GPU_AND_BYTES = "GPU:BYTES, e.g. 0:67108864"
 _RESTRICTED = "PROTOCOLS:HEADER=VALUE, e.g. model-repository,shared-memory:admin-key=a-secret"
@@ -62,105 +34,31 @@ _FORMS = {
 }
 
 
-@STARTS.rule("bad-option-value", 'Bad option: "--{option}".\n{words:rest}')
-def bad_option_value(log: str, said: Said) -> Advice:
-    """Write a value that the option may have."""
-    option = said["option"]
-    words = said["words"].strip().rstrip(".")
-    # Where only the number in a value is wrong, the whole form says where it stands.
-    form = "true or false" if "bool" in words else _FORMS.get(option, "a whole number")
-    return Advice(
-        f"The option --{option} cannot have this value: {words}.", f"--{option}", f"Write {form}."
-    )
+@STARTS.look_up
+def unknown_option(log: str, parts: Parts) -> Parts:
+    """The option that is meant: the usage follows in the log."""
+    known = re.findall(r"^\s*--([\w-]+)", log, re.MULTILINE)
+    return {"meant": near(parts["option"], known)}
 
 
-STARTS.row(
-    "load-needs-explicit",
-    "Use of '--load-model' requires setting",
-    what="Models can be named at the start in explicit mode only.",
-    where="--load-model",
-    todo='Use control="explicit" (--control explicit); the other modes load what the repository '
-    "holds.",
-)
+@STARTS.look_up
+def bad_option_value(log: str, parts: Parts) -> Parts:
+    """What the option may have. Where a number in a value is wrong, the form says where it is."""
+    words = parts["words"].strip().rstrip(".")
+    form = _FORMS.get(parts["option"], "a whole number")
+    return {"words": words, "form": "true or false" if "bool" in words else form}
 
 
-@STARTS.rule(
-    "bad-certificate",
-    "Invalid cert chain file",
-    "Invalid private key",
-    "Socket '{address:word}:0' already in use",  # port 0 is any free port, so it is the TLS files
-)
-def bad_certificate(log: str, said: Said) -> Advice:
-    """Give PEM files that exist and belong together."""
-    files = [
-        file
-        for file, words in {"cert": "Invalid cert chain", "key": "Invalid private key"}.items()
-        if words in log
-    ] or ["cert", "key"]  # the server may end before gRPC has written which file it is
-    return Advice(
-        f"The TLS {' or '.join(files)} cannot be read (a log that speaks of a port in use does not "
-        "give the reason).",
-        ", ".join(f"--grpc-server-{file}" for file in files),
-        "Give PEM files that exist; cert and key must belong together.",
-    )
+@STARTS.look_up
+def bad_certificate(log: str, parts: Parts) -> Parts:
+    """The files of TLS. The server may end before gRPC has written which one it is."""
+    words = {"cert": "Invalid cert chain", "key": "Invalid private key"}
+    files = [file for file in words if words[file] in log] or list(words)
+    options = ", ".join(f"--grpc-server-{file}" for file in files)
+    return {"files": " or ".join(files), "options": options}
 
 
-_PORTS = (
-    "Stop the other server (`workbook stop`), or give other ports (--http-port, --grpc-port, "
-    "--metrics-port)."
-)
-STARTS.row(
-    "port-taken",
-    "Socket '{address}' already in use",
-    what="The address {address} is in use already.",
-    where="{address}",
-    todo=_PORTS,
-)
-STARTS.row(
-    "port-taken",
-    "failed to start {service:word} service: Unavailable",
-    what="The address of a service is in use already.",
-    todo=_PORTS,
-)
-STARTS.row(
-    "no-repository",
-    "creating server: Internal - failed to stat file {path:word}",
-    'tritonserver.cc:{line:int}] "Internal: failed to stat file {path:word}',
-    what="There is no model repository {path}.",
-    where="{path}",
-    todo="Give --repository a folder that holds one folder per model.",
-)
-STARTS.row(
-    "no-cache",
-    "unable to find 'libtritoncache_{name:word}.so' for cache",
-    what="This server has no response cache called {name}.",
-    where="--cache-config",
-    todo="Use the local one (cache=BYTES, --cache-config=local,size=BYTES); redis comes with "
-    "NVIDIA's container.",
-)
-STARTS.row(
-    "cache-size",
-    "Failed to initialize LocalCache: {words:rest}",
-    what="The server cannot have a response cache of this size.",
-    where="--cache-config",
-    todo="Give a positive number of bytes that fits into memory, e.g. 67108864.",
-)
-STARTS.row(
-    "cache-size",
-    "found multiple cache configurations",
-    what="Two response caches are configured, and the server takes one.",
-    where="--cache-config",
-    todo="Give cache=BYTES or --cache-config, not both.",
-)
-
-
-@STARTS.rule("bad-option", "\nerror: {words:rest}", "\nError: {words:rest}")
-def bad_option(log: str, said: Said) -> Advice | None:
-    """Correct the option that it names."""
-    if "NVML" in said["words"]:  # printed at every start without a GPU
-        return None
-    return Advice(
-        f"The server does not start with these options: {said['words'].strip()}.",
-        "",
-        "Mend the option that it names.",
-    )
+@STARTS.look_up
+def bad_option(log: str, parts: Parts) -> Parts | None:
+    """The server's words; None for those that every start without a GPU prints."""
+    return None if "NVML" in parts["words"] else {"words": parts["words"].strip()}

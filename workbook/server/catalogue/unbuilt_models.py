@@ -1,7 +1,4 @@
-"""The course's own models whose weights are not built, or are being built.
-
-The docstring of each rule is the advice of its entry.
-"""
+"""The course's own models whose weights are not built, or are being built."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from ...common import paths
 from ...zoo.demonstrations import lacking
 from ...zoo.progress import building
 from .evidence import Evidence
-from .rules import Advice, Catalogue, Said
+from .rules import Advice, Catalogue, Parts
 
-WEIGHTS: Catalogue[Evidence] = Catalogue()
+WEIGHTS: Catalogue[Evidence] = Catalogue("unbuilt_models")
 
 
 def unbuilt(folder: Path) -> Advice | None:
@@ -26,26 +23,20 @@ def unbuilt(folder: Path) -> Advice | None:
     if folder.parent.resolve() != paths.repository().resolve() or not (command := lacking(folder)):
         return None
     if state := building(folder.parent).get(name):
+        later = " (others come first)." if state == "waiting" else "."
         return Advice(
-            f"The weights of {name} are still being built"
-            + (" (others come first)." if state == "waiting" else "."),
+            f"The weights of {name} are still being built{later}",
             name,
             f"Wait until `workbook status` shows {name} as ready; if it shows `not loaded`, run "
             "`workbook serve --detach`.",
         )
-    what = (
-        "The package vllm is not installed."
-        if command == "make vllm"
-        else (f"The weights of {name} are not built yet.")
-    )
+    what = f"The weights of {name} are not built yet."
+    if command == "make vllm":
+        what = "The package vllm is not installed."
     return Advice(what, name, f"Run `{command}`, then `workbook serve --detach`.")
 
 
-@WEIGHTS.rule(
-    "weights-not-built",
-    "is at UNAVAILABLE state",
-    "at least one version must be available under the version policy of model",
-)
-def weights_not_built(evidence: Evidence, said: Said) -> Advice | None:
-    """Build the weights (`workbook models NAME`), or wait until they are, then load the model."""
+@WEIGHTS.look_up
+def weights_not_built(evidence: Evidence, parts: Parts) -> Advice | None:
+    """The advice for a model of the course; None for any other."""
     return unbuilt(evidence.folder)
