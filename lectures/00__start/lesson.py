@@ -73,7 +73,7 @@ answer["outputs"][0]["data"]
 # %%
 from workbook import measure
 from workbook.lessons import claim, compare, predict, task
-from workbook.lessons.setups.inside_the_server import counted
+from workbook.lessons.premises import counted
 
 predict(
     "start.square",

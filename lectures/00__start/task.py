@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ... import measure
-from ...common import paths
-from ...server import Server, deploy
-from ..workspace import laboratory
-from . import NotYet, define
+from workbook import measure
+from workbook.common import paths
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server, deploy
 
 _ROWS = 5
 

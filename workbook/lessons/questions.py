@@ -19,6 +19,7 @@ from typing import Any
 
 from ..common import paths
 from ..common.errors import WorkbookError
+from ..notebooks import building
 
 #: What a kernel has asked already, by function and key.
 _asked: dict[tuple[str, str], dict[str, Any]] = {}
@@ -86,8 +87,8 @@ def remember(function: str, key: str, **arguments: Any) -> None:
 
 def _in_lectures(function: str, key: str) -> ast.Call | None:
     """The call of a function with this key, or this id, in any lecture's source."""
-    for path in sorted((paths.root() / "lectures").glob("**/[0-9][0-9]__*.py")):
-        for cell in re.split(r"(?m)^# %%", path.read_text("utf-8")):
+    for lecture in building.lectures():
+        for cell in re.split(r"(?m)^# %%", lecture.source.read_text("utf-8")):
             call = _call(cell, function, key) if f'"{key}"' in cell else None
             if call is not None:
                 return call

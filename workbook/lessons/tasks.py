@@ -1,9 +1,8 @@
 """Tasks: the reader changes or mends something on a server, and the server's state shows it.
 
-A module of this package holds the tasks of one topic. A task's id begins with the module's name,
-so `repository.half` is in `repository.py`:
+The folder of a notebook has its tasks in `task.py`. They are found by their ids:
 
-    from . import NotYet, define
+    from workbook.lessons.tasks import NotYet, define
 
     @define(
         "repository.half",
@@ -22,25 +21,26 @@ so `repository.half` is in `repository.py`:
 
 `task("repository.half", server=lab, models=models)` in the notebook calls the function with the
 server, and with what else its parameters name (`models`). The solution is either Python, which runs
-with the names `lab` and `server` (the same), `models`, `write`, `shutil` and `Path`; or files:
+with the names `lab` and `server` (the same), `models`, `write`, `shutil` and `Path`, and which may
+import the notebook's own modules, e.g. `setup`; or files:
 `{"half/config.pbtxt": "…"}`, which are written below `models` and their models loaded. Readers see
 it on the site only, behind a fold. Tests look at the task before and after it (`test_tasks.py`).
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...common.errors import WorkbookError
-from ...server import Server
-from ..workspace import checked_name, write
+from ..common import paths
+from ..common.errors import WorkbookError
+from ..server import Server
+from . import units
+from .workspace import checked_name, write
 
 Check = Callable[..., None]
 Solution = str | Mapping[str, str]
@@ -101,10 +101,10 @@ def define(
     solution: Solution,
     start: Callable[[Path], Server] | None = None,
 ) -> Callable[[Check], Check]:
-    """Register a task: a decorator for its check. The docstring of this package has an example.
+    """Register a task: a decorator for its check. The docstring of this module has an example.
 
     Args:
-        id: the module's name, a dot, and the task's own name.
+        id: the topic, a dot, and the task's own name.
         hints: at least two, from a first direction to the step to take.
         solution: Python, or file → text.
         start: makes the starting state; by default the module's function `start`.
@@ -139,13 +139,13 @@ def find(id: str) -> Task:
     Raises:
         WorkbookError: there is none.
     """
-    topic = checked_name(id).partition(".")[0]
-    if id not in _tasks and topic in _topics():
-        importlib.import_module(f"{__name__}.{topic}")
+    checked_name(id)
+    if id not in _tasks and (home := _home(id)):
+        units.load(home, "task")
     if id not in _tasks:
         raise WorkbookError(
             f"There is no task {id!r}.",
-            where=f"workbook/lessons/tasks/{topic}.py",
+            where=str(paths.root() / "lectures"),
             todo="Look at the name in the cell; bring the course up to date with `git pull`.",
         )
     return _tasks[id]
@@ -153,8 +153,9 @@ def find(id: str) -> Task:
 
 def ids() -> list[str]:
     """The ids of all tasks, in order of the alphabet."""
-    for topic in _topics():
-        importlib.import_module(f"{__name__}.{topic}")
+    for home in units.folders():
+        if (home / "task.py").is_file():
+            units.load(home, "task")
     return sorted(_tasks)
 
 
@@ -176,7 +177,9 @@ def solve(id: str, server: Server, models: Path | None = None, **given: Any) -> 
     if isinstance(solution, str):
         names = {"server": server, "lab": server, "models": models, "write": write,
                  "shutil": shutil, "Path": Path, **given}  # fmt: skip
-        exec(compile(inspect.cleandoc(solution), f"the solution of {id}", "exec"), names)
+        code = compile(inspect.cleandoc(solution), f"the solution of {id}", "exec")
+        with units.importable(_home(id) or Path.cwd()):
+            exec(code, names)
         return
     if models is None:
         raise WorkbookError(f"The solution of {id!r} is files.", todo="Pass the folder `models`.")
@@ -186,5 +189,10 @@ def solve(id: str, server: Server, models: Path | None = None, **given: Any) -> 
         server.load(model)
 
 
-def _topics() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__)]
+def _home(id: str) -> Path | None:
+    """The folder whose `task.py` defines a task: the notebook's own, or another of the course."""
+    for home in (Path.cwd(), *units.folders()):
+        file = home / "task.py"
+        if file.is_file() and f'"{id}"' in file.read_text("utf-8"):
+            return home
+    return None

@@ -15,6 +15,7 @@ from ..common import paths
 from ..common.errors import WorkbookError
 from ..lessons import syllabus
 from ..notebooks import text
+from ..notebooks.building import IMAGES, Lecture
 from .pages import page
 
 _THEME = Path(__file__).parent / "theme"
@@ -31,7 +32,7 @@ README of the course tells how.
 ```{toctree}
 :maxdepth: 1
 
-00__start
+00__start/00__start
 ```
 """
 
@@ -55,12 +56,11 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         shutil.copytree(_THEME, place, dirs_exist_ok=True)
-        images = [p.relative_to(home) for p in (home / "images").iterdir() if p.suffix != ".py"]
-        (place / "images").mkdir()
+        images = [p.relative_to(home) for p in home.glob("**/*") if p.suffix in IMAGES]
         for image in images:
-            if (home / image).is_file():
-                shutil.copy(home / image, place / image)
-        names = {source: source.relative_to(home).with_suffix(".ipynb") for source in lectures}
+            (place / image).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(home / image, place / image)
+        names = {source: Lecture(source).built.relative_to(home) for source in lectures}
         for source, node in lectures.items():
             file = place / names[source]
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def _contents(pages: list[Path]) -> str:
     """The table of contents, one part per lecture."""
     parts = []
     for folder in syllabus.LECTURES:
-        own = [page.with_suffix("") for page in pages if page.parent.name == folder]
+        own = [page.with_suffix("") for page in pages if page.parts[0] == folder]
         if own:
             head = ["", "```{toctree}", ":maxdepth: 1", f":caption: {syllabus.heading(folder)}", ""]
             parts += [*head, *map(str, own), "```"]

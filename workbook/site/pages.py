@@ -30,7 +30,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNode:
     """The page of an executed lecture.
 
-        node = page(executed, Path("1_architecture/01__first_model.ipynb"), names)
+        node = page(executed, Path("1_architecture/01__first_model/01__first_model.ipynb"), names)
 
     Args:
         node: the executed notebook; it is not changed.

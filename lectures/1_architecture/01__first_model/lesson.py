@@ -27,12 +27,13 @@ import textwrap
 
 import numpy as np
 
+import setup
 from workbook import measure, zoo
 from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
-from workbook.lessons.setups import first_model as setup
+from workbook.lessons.shared import digits_model
 
 pictures = zoo.data.digits().x_test
-setup.show_pictures(pictures[:9])
+digits_model.show_pictures(pictures[:9])
 
 # %% [markdown]
 # ## The model repository
@@ -46,7 +47,7 @@ setup.show_pictures(pictures[:9])
 # %%
 models = folder("first_model")
 home = models / "digits"
-setup.save_weights(home / "1/weights.npy")
+digits_model.save_weights(home / "1/weights.npy")
 
 # %% [markdown]
 # The **model** is a class. Triton calls `initialize` once when it loads an instance, `execute` for requests, `finalize` before it unloads. Only `execute` is required. It gets a *list* of requests, and returns a list with one response per request.

@@ -11,50 +11,9 @@ import numpy as np
 import pandas as pd
 from tritonclient.utils import InferenceServerException
 
-from ... import zoo
-from ...common.errors import LoadError
-from ...measure import style
-from ..workspace import laboratory
-
-
-def save_weights(path: Path) -> None:
-    """Train a linear classifier of the digits, and save it as one array of 65 rows, 10 columns.
-
-    Row i is how much pixel i counts for each digit; the last row is added to every score.
-
-    Args:
-        path: the file, e.g. `models / "digits/1/weights.npy"`. Folders above it are made.
-
-    Example:
-        save_weights(models / "digits/1/weights.npy")
-    """
-    from sklearn.linear_model import LogisticRegression
-
-    split = zoo.data.digit_rows()
-    trained = LogisticRegression(max_iter=1000).fit(split.x_train, split.y_train)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, np.vstack([trained.coef_.T, trained.intercept_]).astype(np.float32))
-
-
-def show_pictures(pictures: Any) -> style.Picture:
-    """Draw digits side by side.
-
-    Args:
-        pictures: an array (n, 1, 8, 8) of values from 0 to 1.
-
-    Returns:
-        A figure, which shows itself as a cell's last expression.
-
-    Example:
-        show_pictures(zoo.data.digits().x_test[:4])
-    """
-    figure = style.Picture(0.9 * len(pictures), 0.9, f"{len(pictures)} handwritten digits")
-    for axes, picture in zip(
-        np.atleast_1d(figure.subplots(1, len(pictures))), pictures, strict=True
-    ):
-        axes.imshow(picture[0], cmap="gray_r", vmin=0, vmax=1)
-        axes.axis("off")
-    return figure
+from workbook.common.errors import LoadError
+from workbook.lessons.workspace import laboratory
+from workbook.measure import style
 
 
 def try_to_serve(models: Path) -> tuple[list[str], str]:

@@ -7,13 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ... import zoo
-from ...server import Server
-from ..setups import written
-from ..setups.digits_model import CONFIG, ask
-from ..setups.first_model import save_weights
-from ..workspace import laboratory
-from . import NotYet, define
+from workbook import zoo
+from workbook.lessons.shared import written
+from workbook.lessons.shared.digits_model import CONFIG, ask, save_weights
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _REQUESTS, _ROWS = 3, 5
 _WAIT_SECONDS = 5.0  # until the log has the line that `finalize` writes

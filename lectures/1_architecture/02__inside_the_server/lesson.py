@@ -16,12 +16,13 @@
 import numpy as np
 import pandas as pd
 
+import setup
 from workbook import measure, zoo
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, steady, task
-from workbook.lessons.setups import digits_model
-from workbook.lessons.setups import inside_the_server as setup
+from workbook.lessons.premises import counted
+from workbook.lessons.shared import digits_model
 from workbook.server import deploy
 
 setup.this_machine()
@@ -225,12 +226,12 @@ cached[["requests", "executions", "cache_hits", "cache_misses"]].to_frame("count
 
 # %%
 ran = {1: "once", 2: "twice: once for HTTP, once for gRPC"}.get(cached.executions, "three times")
-compare("inside.cache", ran, premise=setup.counted(cached, 3))
+compare("inside.cache", ran, premise=counted(cached, 3))
 claim(
     cached.cache_hits == 2,
     "The model ran once; the second and the third way got the kept answer.",
     "Run the cell before this one again: it takes a new picture.",
-    premise=setup.counted(cached, 3),
+    premise=counted(cached, 3),
     id="inside.cache",
 )
 

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from ... import measure
-from ...server import Server, Triton
-from ..premises import Premise
-from . import digits_model
+from workbook import measure
+from workbook.lessons.premises import Premise
+from workbook.lessons.shared import digits_model
+from workbook.server import Server, Triton
 
 
 def this_machine() -> pd.DataFrame:
@@ -144,14 +144,3 @@ def ask_three_ways(server: Server, model: str, pictures: Any) -> None:
         with connect() as client:
             tensor = api.InferInput("image", list(pictures.shape), "FP32")
             client.infer(model, [tensor.set_data_from_numpy(pictures)])
-
-
-def counted(row: Any, requests: int) -> Premise:
-    """Premise: the server counted our requests, and no others.
-
-    Args:
-        row: a row of `measure.difference`.
-        requests: how many we sent.
-    """
-    differs = f"{requests} requests were sent, and the server counted {row.requests}"
-    return Premise(row.requests == requests, differs)

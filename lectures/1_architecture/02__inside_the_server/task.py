@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import measure
-from ...server import Server
-from ..setups import digits_model
-from ..workspace import laboratory
-from . import NotYet, define
+from workbook import measure
+from workbook.lessons.shared import digits_model
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 
 @define(

@@ -33,11 +33,11 @@ import httpx
 import numpy as np
 import tritonclient.grpc as grpc
 
+import setup
 from workbook import measure
 from workbook.common import paths
 from workbook.lessons import claim, compare, folder, laboratory, predict, runs, task
-from workbook.lessons.setups import schedulers as setup
-from workbook.lessons.setups import sleeper
+from workbook.lessons.shared import sleeper
 from workbook.server import deploy
 
 # %%

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from ..premises import Premise
+from workbook.lessons.premises import Premise
 
 
 def what_came(response: httpx.Response) -> str:

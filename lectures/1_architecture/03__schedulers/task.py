@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import measure
-from ...server import Server
-from ..setups import sleeper
-from ..workspace import laboratory
-from . import NotYet, define
+from workbook import measure
+from workbook.lessons.shared import sleeper
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _REQUESTS, _WITHIN_MS, _TRIES = 12, 220.0, 3
 

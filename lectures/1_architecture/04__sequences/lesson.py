@@ -19,9 +19,9 @@
 import numpy as np
 import pandas as pd
 
+import setup
 from workbook import measure, zoo
 from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task
-from workbook.lessons.setups import sequences as setup
 
 models = folder("sequences")
 

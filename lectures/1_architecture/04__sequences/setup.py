@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ... import measure
-from ...measure import style
-from ...server import Server
-from .. import runs
-from ..premises import Premise, attempt
-from ..runs import Run
-from .first_model import save_weights
+from workbook import measure
+from workbook.lessons import runs
+from workbook.lessons.premises import Premise, attempt
+from workbook.lessons.runs import Run
+from workbook.lessons.shared.digits_model import save_weights
+from workbook.measure import style
+from workbook.server import Server
 
 #: What each request of a sequence adds to its sum: a digit of its own in the sum for each sequence.
 WORTH = {"A": 1.0, "B": 10.0, "C": 100.0, "D": 1000.0}

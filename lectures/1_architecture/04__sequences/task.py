@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ... import measure
-from ...server import Server
-from ..setups import sequences, written
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import measure
+from workbook.lessons.shared import written
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _CONFIG = """\
 backend: "python"
@@ -57,11 +58,11 @@ def apart(server: Server) -> None:
         raise NotYet("The model oldest is not ready.")
     if "oldest" not in server.config("oldest").get("sequence_batching", {}):
         raise NotYet("Its config has another strategy than oldest.")
-    answers = measure.send(server, "oldest", sequences.plan())
+    answers = measure.send(server, "oldest", setup.plan())
     refused = answers[answers["error"] != ""]
     if len(refused):
         raise NotYet(f"{refused['id'].iloc[0]} was refused: {refused['error'].iloc[0]}")
-    right = sequences.right_sums()
+    right = setup.right_sums()
     for name, outputs in zip(answers["id"], answers["outputs"], strict=True):
         told = outputs["SUM"].item()
         if told != right[name]:
@@ -71,5 +72,5 @@ def apart(server: Server) -> None:
 def start(folder: Path) -> Server:
     """The model as the notebook writes it: its sums have one place per slot."""
     memory = written.cell("04__sequences", "memory.py")
-    sequences.add_sums(folder, "oldest", _CONFIG.replace("MORE", ""), memory)
+    setup.add_sums(folder, "oldest", _CONFIG.replace("MORE", ""), memory)
     return laboratory(folder)

@@ -15,11 +15,11 @@
 # %%
 import numpy as np
 
+import setup
 from workbook import measure, zoo
 from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, task
 from workbook.lessons.runs import record
-from workbook.lessons.setups import dynamic_batcher as setup
-from workbook.lessons.setups import sleeper
+from workbook.lessons.shared import sleeper
 
 models = folder("dynamic_batcher")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,13 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import measure, zoo
-from ...common import paths
-from ...common.errors import WorkbookError
-from ...measure import style
-from ...server import Server
-from ..premises import Premise, steady
-from ..runs import Run
+from workbook import measure
+from workbook.lessons.premises import Premise, steady
+from workbook.lessons.runs import Run
+from workbook.lessons.workspace import copy
+from workbook.measure import style
 
 Array = npt.NDArray[np.float32]
 
@@ -55,47 +52,6 @@ def digits(models: Path) -> dict[str, tuple[str, str]]:
 def crowded(models: Path) -> None:
     """The model of the task: OpenVINO's digits, whose batcher waits for eight requests."""
     copy(models, "digits_openvino", "crowded", {_BATCHING: _PATIENT})
-
-
-def copy(models: Path, name: str, target: str, changes: Mapping[str, str]) -> None:
-    """Copy version 1 of one of the course's models into a repository, and change its config.
-
-    Args:
-        models: the repository.
-        name: the model in the shared repository. It is built if it is not there yet.
-        target: its name in the other repository.
-        changes: text of its config → what takes its place.
-    """
-    zoo.repository.build(only=[name], bar=False)
-    home = paths.root() / "model_repository" / name
-    shutil.rmtree(models / target, ignore_errors=True)
-    shutil.copytree(home / "1", models / target / "1")
-    for file in home.glob("*.txt"):
-        shutil.copy(file, models / target)
-    text = (home / "config.pbtxt").read_text("utf-8")
-    for old, new in {**changes, "version_policy { all { } }\n": ""}.items():
-        text = text.replace(old, new)
-    (models / target / "config.pbtxt").write_text(text, "utf-8")
-
-
-def answers(server: Server, model: str, pictures: Array) -> Array:
-    """The scores of a digits model for pictures that are sent one by one, all at once.
-
-    Args:
-        pictures: an array (n, 1, 8, 8).
-
-    Raises:
-        WorkbookError: the server answered one of them with an error.
-    """
-    tensor = server.config(model)["input"][0]["name"]
-    plan = [
-        measure.Request(f"r{i}", inputs={tensor: picture[None]})
-        for i, picture in enumerate(pictures)
-    ]
-    found = measure.send(server, model, plan)
-    if any(found["error"]):
-        raise WorkbookError(max(found["error"]), where=model)
-    return np.concatenate([next(iter(outputs.values())) for outputs in found["outputs"]])
 
 
 def in_turn(rate: Callable[[str], float], pairs: Mapping[str, tuple[str, str]]) -> pd.DataFrame:

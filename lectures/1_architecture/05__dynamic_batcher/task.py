@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import measure, zoo
-from ...server import Server
-from ..setups import dynamic_batcher as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import measure, zoo
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _LONE_MS = 200  # the config that is to be mended makes a lone request wait for 400
 _PICTURES = 32

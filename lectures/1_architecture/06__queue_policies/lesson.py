@@ -13,11 +13,11 @@
 # ![Triton; marked are the dynamic batcher and the rate limiter](../images/architecture_queue_policies.svg)
 
 # %%
+import setup
 from workbook import measure
 from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, slots, task
 from workbook.lessons.runs import record
-from workbook.lessons.setups import queue_policies as setup
-from workbook.lessons.setups import sleeper
+from workbook.lessons.shared import sleeper
 
 models = folder("queue_policies")
 

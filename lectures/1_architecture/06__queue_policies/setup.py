@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from ... import measure
-from ..premises import Premise
-from ..runs import Run
-from . import sleeper
+from workbook import measure
+from workbook.lessons.premises import Premise
+from workbook.lessons.runs import Run
+from workbook.lessons.shared import sleeper
 
 #: What the reader's task starts with: a queue that is too short for ordinary traffic.
 SHORT = "dynamic_batching { default_queue_policy { max_queue_size: 2 } }"

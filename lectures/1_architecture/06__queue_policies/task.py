@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ... import measure
-from ...server import Server
-from ..setups import queue_policies as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import measure
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _REFUSED, _LONGEST_MS = 0.05, 350
 

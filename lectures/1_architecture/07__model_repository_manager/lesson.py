@@ -15,9 +15,9 @@
 # %%
 import pandas as pd
 
+import setup
 from workbook.common.errors import WorkbookError
 from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, task
-from workbook.lessons.setups import repository as setup
 
 models = folder("repository_manager")
 home = setup.digits(models)

@@ -18,13 +18,12 @@ import pandas as pd
 from tritonclient.grpc import InferInput
 from tritonclient.utils import InferenceServerException
 
-from ... import zoo
-from ...measure import style
-from ...server import Server, Triton
-from ...server.connection import Control
-from ..premises import Premise
-from ..workspace import laboratory
-from . import dynamic_batcher
+from workbook import zoo
+from workbook.lessons.premises import Premise
+from workbook.lessons.workspace import copy, laboratory
+from workbook.measure import style
+from workbook.server import Server, Triton
+from workbook.server.connection import Control
 
 MODEL = "digits"
 CLIENTS, PAUSE_S = 4, 0.004  # so that there is time for the server, too, on two cores
@@ -44,7 +43,7 @@ def digits(models: Path) -> Path:
     Returns:
         The model's folder.
     """
-    dynamic_batcher.copy(models, "digits_torch", MODEL, {})
+    copy(models, "digits_torch", MODEL, {})
     return models / MODEL
 
 
@@ -263,5 +262,5 @@ def versions(server: Server, folders: list[str]) -> dict[str, str]:
 
 def half(models: Path) -> None:
     """The model of the task: version 2 was copied while the disk was full."""
-    dynamic_batcher.copy(models, "digits_torch", "half", {})
+    copy(models, "digits_torch", "half", {})
     add_version(models / "half", 2, cut=True)

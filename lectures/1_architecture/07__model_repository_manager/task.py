@@ -10,12 +10,12 @@ import numpy as np
 from tritonclient.grpc import InferInput
 from tritonclient.utils import InferenceServerException
 
-from ... import zoo
-from ...common.errors import LoadError
-from ...server import Server
-from ..setups import repository as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import zoo
+from workbook.common.errors import LoadError
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _ROWS = 20
 

@@ -16,10 +16,10 @@
 import pandas as pd
 import psutil
 
+import setup
 from workbook import measure
 from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, task
-from workbook.lessons.setups import dynamic_batcher as pictures
-from workbook.lessons.setups import metrics as setup
+from workbook.lessons.shared import digits_model
 from workbook.zoo.data import digits
 
 models = folder("metrics")
@@ -32,7 +32,7 @@ lab = laboratory(models, options=["--metrics-config=summary_latencies=true"])
 # We send one picture to the model `digits`. Then the endpoint says this about its executions:
 
 # %%
-pictures.answers(lab, "digits", digits().x_test[:1])
+digits_model.answers(lab, "digits", digits().x_test[:1])
 text = lab.metrics().splitlines()
 print(f"{len(text)} lines from {lab.metrics_url}, among them:")
 print(

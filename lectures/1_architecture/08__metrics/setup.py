@@ -13,11 +13,11 @@ import pandas as pd
 from tritonclient.grpc import InferInput
 from tritonclient.utils import InferenceServerException
 
-from ... import measure, zoo
-from ...measure import style
-from ...server import Server
-from ..premises import Premise
-from . import dynamic_batcher
+from workbook import measure, zoo
+from workbook.lessons.premises import Premise
+from workbook.lessons.workspace import copy
+from workbook.measure import style
+from workbook.server import Server
 
 #: Services → how many instances they have, how long an execution sleeps (ms), numbers per request.
 SERVICES = {"anton": (1, 15, 4), "berta": (8, 60, 4), "clara": (2, 0, 2_000_000)}
@@ -60,7 +60,7 @@ _POLICY = "dynamic_batching {{ default_queue_policy {{ {} }} }}"
 
 def services(models: Path) -> None:
     """Digits without a batcher, the three services, a slow one, and three that refuse."""
-    dynamic_batcher.copy(models, "digits_onnx", "digits", {"dynamic_batching { }": ""})
+    copy(models, "digits_onnx", "digits", {"dynamic_batching { }": ""})
     for name, (count, _, _) in SERVICES.items():
         add(models, name, count)
     add(models, "doris")

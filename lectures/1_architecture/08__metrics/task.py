@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...server import Server
-from ..setups import metrics as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _CLIENTS, _SHARE = 8, 0.25
 

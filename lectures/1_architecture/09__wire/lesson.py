@@ -18,11 +18,12 @@ import pandas as pd
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 
+import setup
 from workbook import measure
 from workbook.lessons import Premise, claim, compare, laboratory, predict, task
-from workbook.lessons.setups import wire
+from workbook.lessons.shared import digits_model, timing
 
-models = wire.models()
+models = setup.models()
 server = laboratory(models)
 
 # %% [markdown]
@@ -38,7 +39,7 @@ def ask(api, x, **form):
     """The bytes of one request for the logits of pictures, and of its answer."""
     tensor = api.InferInput("image", x.shape, "FP32").set_data_from_numpy(x, **form)
     output = api.InferRequestedOutput("logits", **form)
-    with wire.tapped(api, server) as (tap, client):
+    with setup.tapped(api, server) as (tap, client):
         client.is_server_live()  # opens the connection; it is kept for the next request
         tap.reset()
         client.infer("digits_onnx", [tensor], outputs=[output])
@@ -60,7 +61,7 @@ predict(
 )
 
 # %%
-pictures = wire.pictures()[:64]
+pictures = digits_model.pictures()[:64]
 darker = pictures * np.float32(0.9)
 forms = {"HTTP, JSON": (http, {"binary_data": False}), "HTTP, binary": (http, {})}
 forms["gRPC"] = (grpc, {})
@@ -113,7 +114,7 @@ def burst(connections):
     """Eight requests at once over HTTP: the time until the last answer, and the executions."""
     one = http.InferInput("X", [1, 1], "FP32").set_data_from_numpy(np.ones((1, 1), "f4"))
     before = measure.statistics(server, "nap")
-    with wire.tapped(http, server, concurrency=connections) as (tap, client):
+    with setup.tapped(http, server, concurrency=connections) as (tap, client):
         began = time.perf_counter()
         sent = [client.async_infer("nap", [one]) for _ in range(8)]
         answers = [request.get_result() for request in sent]
@@ -153,7 +154,7 @@ often["http2_max_pings_without_data"] = 0  # no limit
 allowed = ["--grpc-http2-min-recv-ping-interval-without-data=100"]
 allowed += ["--grpc-http2-max-ping-strikes=0"]
 with Triton(options=allowed) as patient:
-    silent, pings = (wire.idle_bytes(patient, 3, **options) for options in ({}, often))
+    silent, pings = (setup.idle_bytes(patient, 3, **options) for options in ({}, often))
 sent_pings = silent == 0 and pings >= 34
 claim(
     sent_pings,
@@ -186,15 +187,15 @@ predict(
 )
 
 # %%
-flat, rows = wire.pictures().reshape(1, -1), {}
+flat, rows = digits_model.pictures().reshape(1, -1), {}
 kinds = {"pictures": flat, "noise": np.random.default_rng(1).random(flat.shape, "f4")}
-with wire.tapped(http, server) as (tap, client):
+with setup.tapped(http, server) as (tap, client):
     for kind, x in kinds.items():
         tensor = http.InferInput("INPUT", x.shape, "FP32").set_data_from_numpy(x)
         for how in (None, "gzip", "deflate"):
             both = {f"{part}_compression_algorithm": how for part in ("request", "response")}
             tap.reset()
-            ms = wire.median_ms(client.infer, "square", [tensor], **both)
+            ms = timing.median_ms(client.infer, "square", [tensor], **both)
             rows[kind, how or "none"] = {"ms": ms, "kB": (tap.sent + tap.received) / 6 / 1000}
 packed = pd.DataFrame(rows).T
 packed.round(1)
@@ -230,15 +231,15 @@ claim(
 big, ways = np.random.default_rng(1).random((1, 4_000_000), "f4"), {}
 tensor = grpc.InferInput("INPUT", big.shape, "FP32").set_data_from_numpy(big)
 there, back = grpc.InferInput("INPUT", big.shape, "FP32"), grpc.InferRequestedOutput("OUTPUT")
-with wire.tapped(grpc, server) as (tap, client), wire.regions(client, big.nbytes) as (ours, theirs):
-    ours.put(big)
-    there.set_shared_memory(ours.name, big.nbytes)
-    back.set_shared_memory(theirs.name, big.nbytes)
+with setup.tapped(grpc, server) as (tap, client), setup.regions(client, big.nbytes) as (sent, got):
+    sent.put(big)
+    there.set_shared_memory(sent.name, big.nbytes)
+    back.set_shared_memory(got.name, big.nbytes)
     for way, given, wanted in (("in the message", tensor, None), ("shared memory", there, [back])):
         tap.reset()
-        ms = wire.median_ms(client.infer, "square", [given], outputs=wanted)
+        ms = timing.median_ms(client.infer, "square", [given], outputs=wanted)
         ways[way] = {"ms": ms, "kB": (tap.sent + tap.received) / 6 / 1000}
-    squares = theirs.get(big.shape)
+    squares = got.get(big.shape)
 
 # %%
 costs = pd.DataFrame(ways).T

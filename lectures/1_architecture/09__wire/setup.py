@@ -1,8 +1,8 @@
 """What the notebook `09__wire` uses beside Triton's own clients.
 
-models = wire.models()                      # a repository: digits_onnx, square and nap
+models = setup.models()                      # a repository: digits_onnx, square and nap
 server = laboratory(models)
-with wire.tapped(http, server) as (tap, client):
+with setup.tapped(http, server) as (tap, client):
     client.is_server_live()
     print(tap.sent)
 """
@@ -12,21 +12,20 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from tritonclient import grpc
 from tritonclient.utils import shared_memory
 
-from ... import measure, zoo
-from ...server import Server
-from ..workspace import folder
-from . import sleeper
+from workbook import measure, zoo
+from workbook.lessons.shared import sleeper
+from workbook.lessons.workspace import folder
+from workbook.server import Server
 
 #: Models of the shared repository that the notebook asks.
 SHARED = ("digits_onnx", "square")
@@ -41,7 +40,7 @@ def models() -> Path:
         Its path, relative to the notebook.
 
     Example:
-        server = laboratory(wire.models())
+        server = laboratory(setup.models())
     """
     home = copy_shared(folder("wire"))
     sleeper.add(home, "nap", "dynamic_batching { }", ms=NAP_MS)
@@ -58,20 +57,10 @@ def copy_shared(home: Path) -> Path:
         BuildError: the weights of a model could not be built.
 
     Example:
-        server = Triton(wire.copy_shared(folder)).start()
+        server = Triton(setup.copy_shared(folder)).start()
     """
     zoo.repository.build(home, only=SHARED, bar=False)
     return home
-
-
-def pictures() -> npt.NDArray[np.float32]:
-    """All 1,797 pictures of digits, as FP32 between 0 and 1, with the shape (1797, 1, 8, 8).
-
-    Example:
-        batch = wire.pictures()[:64]
-    """
-    split = zoo.data.digits()
-    return np.concatenate([split.x_test, split.x_train])
 
 
 @contextlib.contextmanager
@@ -84,7 +73,7 @@ def tapped(api: ModuleType, server: Server, **options: Any) -> Iterator[tuple[me
         options: passed to the client.
 
     Example:
-        with wire.tapped(grpc, server) as (tap, client):
+        with setup.tapped(grpc, server) as (tap, client):
             client.is_server_live()
             print(tap.sent)
     """
@@ -102,7 +91,7 @@ def idle_bytes(server: Server, seconds: float, **keepalive: Any) -> int:
         keepalive: arguments of `grpc.KeepAliveOptions`; none for the client's defaults.
 
     Example:
-        wire.idle_bytes(server, 3)      # 0
+        setup.idle_bytes(server, 3)      # 0
     """
     options = grpc.KeepAliveOptions(**keepalive) if keepalive else None
     with tapped(grpc, server, keepalive_options=options) as (tap, client):
@@ -111,43 +100,6 @@ def idle_bytes(server: Server, seconds: float, **keepalive: Any) -> int:
         tap.reset()
         time.sleep(seconds)
         return tap.sent
-
-
-def median_ms(action: Callable[..., object], *given: Any, times: int = 5, **options: Any) -> float:
-    """The median of the milliseconds that a call takes, after one to warm up.
-
-    Args:
-        action: what is called.
-        given: its arguments by position.
-        times: how often it is called and timed.
-        options: its arguments by name.
-
-    Example:
-        wire.median_ms(client.infer, "square", [tensor], times=50)
-    """
-    took = []
-    for _ in range(times + 1):
-        began = time.perf_counter()
-        action(*given, **options)
-        took.append((time.perf_counter() - began) * 1000)
-    return float(np.median(took[1:]))
-
-
-def by_turns(ways: Mapping[str, Callable[[], object]], *, times: int) -> pd.DataFrame:
-    """The milliseconds that each of several ways takes, in turn, so that all meet the same load.
-
-    Args:
-        ways: functions without arguments, by name.
-        times: how often each is called and timed.
-
-    Returns:
-        One row per turn, one column per way.
-
-    Example:
-        wire.by_turns({"HTTP": ask_http, "gRPC": ask_grpc}, times=300).quantile(0.05)
-    """
-    rows = [{name: median_ms(way, times=1) for name, way in ways.items()} for _ in range(times)]
-    return pd.DataFrame(rows)
 
 
 class Region:
@@ -192,7 +144,7 @@ def regions(client: Any, size: int) -> Iterator[list[Region]]:
         size: bytes of each.
 
     Example:
-        with wire.regions(client, x.nbytes) as (ours, theirs):
+        with setup.regions(client, x.nbytes) as (ours, theirs):
             ours.put(x)
     """
     made: list[Region] = []

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from tritonclient import http
 
-from ... import measure
-from ...server import Server, Triton, all_models
-from ..setups import wire, written
-from . import NotYet, define
+import setup
+from workbook import measure
+from workbook.lessons.shared import digits_model, written
+from workbook.lessons.tasks import NotYet, define
+from workbook.server import Server, Triton, all_models
 
 COUNT = 360  # pictures
 MOST = 1.5  # times the bytes of the pictures: one half more for names, headers and answers
@@ -21,9 +22,9 @@ CONNECTIONS = 2
 def start(folder: Path) -> Server:
     """The slow client of the notebook, and a server with `digits_onnx`."""
     (folder / "client.py").write_text(written.cell("09__wire", "client.py"), "utf-8")
-    models = wire.copy_shared(folder)
+    models = setup.copy_shared(folder)
     server = Triton(models).start()
-    all_models.load_all(server, wire.SHARED)
+    all_models.load_all(server, setup.SHARED)
     return server
 
 
@@ -59,7 +60,7 @@ def start(folder: Path) -> Server:
 def client(server: Server) -> None:
     """Change client.py: the same 360 answers over HTTP, with at most 2 connections, and at most
     1.5 times the bytes of the pictures in both directions together."""
-    pictures = wire.pictures()[:COUNT]
+    pictures = digits_model.pictures()[:COUNT]
     before = measure.statistics(server, "digits_onnx")
     with measure.Tap(server.url) as tap:
         answers = _classify(server.repository / "client.py", f"http://{tap.address}", pictures)

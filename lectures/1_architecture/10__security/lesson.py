@@ -15,13 +15,14 @@ import httpx
 import numpy as np
 import pandas as pd
 
+import setup
 from workbook import measure
 from workbook.common import paths
 from workbook.lessons import Premise, claim, compare, laboratory, predict, task
-from workbook.lessons.setups import first_model, security, wire
+from workbook.lessons.shared import digits_model, timing
 
 server = laboratory(paths.repository(), only=["digits_onnx"])
-picture = wire.pictures()[:1]
+picture = digits_model.pictures()[:1]
 
 # %% [markdown]
 # ## What a listener reads
@@ -29,7 +30,7 @@ picture = wire.pictures()[:1]
 # Everybody between client and server can keep what passes. Here `measure.Tap` does. A client sends one picture over gRPC. In the message, `3a` stands before a tensor's bytes, then their length: 256 is `80 02` ([protobuf](https://protobuf.dev/programming-guides/encoding/)).
 
 # %%
-heard = security.listen(server, picture)
+heard = setup.listen(server, picture)
 begin = heard.find(b"\x3a\x80\x02") + 3
 seen = np.frombuffer(heard[begin : begin + 256], "<f4").reshape(1, 1, 8, 8)
 same = np.array_equal(seen, picture)
@@ -39,7 +40,7 @@ claim(
     "Run this cell again.",
     id="security.plain",
 )
-first_model.show_pictures(seen)
+digits_model.show_pictures(seen)
 
 # %% [markdown]
 # ## Certificates
@@ -47,13 +48,13 @@ first_model.show_pictures(seen)
 # With TLS the server shows a *certificate*: a name, a public key, and the signature of an *authority* that the client trusts. We make an authority of our own (`root`), and let it sign a certificate for the name `localhost`. Then one for a client, for later.
 
 # %%
-papers = security.papers("security")
+papers = setup.papers("security")
 (papers / "names").write_text("subjectAltName=DNS:localhost")
 by_root = "-CA root.pem -CAkey root.key -CAcreateserial -extfile names"
-security.openssl(papers, "req -x509 -days 2 -subj /CN=course -out root.pem NEW_KEY root.key")
+setup.openssl(papers, "req -x509 -days 2 -subj /CN=course -out root.pem NEW_KEY root.key")
 for who in ("server", "client"):
-    security.openssl(papers, f"req -subj /CN={who} -out {who}.csr NEW_KEY {who}.key")
-    security.openssl(papers, f"x509 -req -days 2 -in {who}.csr -out {who}.pem {by_root}")
+    setup.openssl(papers, f"req -subj /CN={who} -out {who}.csr NEW_KEY {who}.key")
+    setup.openssl(papers, f"x509 -req -days 2 -in {who}.csr -out {who}.pem {by_root}")
 print(*sorted(file.name for file in papers.iterdir()))
 
 # %% [markdown]
@@ -88,8 +89,8 @@ secure = laboratory(paths.repository(), only=["digits_onnx"], tls=tls)
 name, number = secure.grpc_url, secure.grpc_url.replace("localhost", "127.0.0.1")
 trust = {"ssl": True, "root_certificates": str(papers / "root.pem")}
 clients = {"A": (name, trust), "B": (number, trust), "C": (name, {"ssl": True}), "D": (name, {})}
-came = {who: security.comes_in(url, **options) for who, (url, options) in clients.items()}
-secret = security.listen(secure, picture, **trust)
+came = {who: setup.comes_in(url, **options) for who, (url, options) in clients.items()}
+secret = setup.listen(secure, picture, **trust)
 pd.Series(came, name="comes in").to_frame()
 
 # %%
@@ -118,8 +119,8 @@ claim(
 shown = {"private_key": str(papers / "client.key"), "certificate_chain": str(papers / "client.pem")}
 both = {**tls, "root": papers / "root.pem"}
 mutual = laboratory(paths.repository(), only=["digits_onnx"], tls=both)
-known = security.comes_in(mutual.grpc_url, **trust, **shown)
-unknown = security.comes_in(mutual.grpc_url, **trust)
+known = setup.comes_in(mutual.grpc_url, **trust, **shown)
+unknown = setup.comes_in(mutual.grpc_url, **trust)
 right = known == "yes" and unknown != "yes"
 claim(
     right,
@@ -140,8 +141,8 @@ ways = {"plain": (server, {}), "TLS": (secure, trust), "mutual TLS": (mutual, {*
 ms = {}
 for way, (where, options) in ways.items():
     with grpc.InferenceServerClient(where.grpc_url, **options) as client:
-        kept = wire.median_ms(security.ask, client, picture, times=50)
-    anew = wire.median_ms(security.ask_once, where.grpc_url, picture, times=10, **options)
+        kept = timing.median_ms(setup.ask, client, picture, times=50)
+    anew = timing.median_ms(setup.ask_once, where.grpc_url, picture, times=10, **options)
     ms[way] = {"open connection": kept, "opening": anew - kept}
 costs = pd.DataFrame(ms).T
 measure.plot_bars(costs, title="One picture over gRPC", below="ms, median")
@@ -181,13 +182,13 @@ predict(
 def opens(rules):
     """Whether HTTP and gRPC give the list of models, without and with the key."""
     found = {}
-    with security.Triton(models=["digits_onnx"], options=rules) as guarded:
+    with setup.Triton(models=["digits_onnx"], options=rules) as guarded:
         for key in ({}, {"admin-key": "open-sesame"}):
             url = f"{guarded.url}/v2/repository/index"
             named = {f"triton-grpc-protocol-{name}": word for name, word in key.items()}
             found["with the key" if key else "no key"] = {
                 "HTTP": httpx.post(url, headers=key).status_code == 200,
-                "gRPC": security.lists(guarded.grpc_url, headers=named),
+                "gRPC": setup.lists(guarded.grpc_url, headers=named),
             }
     return found
 
@@ -221,8 +222,8 @@ pd.concat(tables, axis=1)
 # The server `door` is open for everybody. Protect it: gRPC over TLS, with a certificate for `localhost`, and the header `admin-key: two-eights` for the repository's API. Make the authority and the certificate in the folder `own`; clients trust `own / "root.pem"`. Write your lines above `door.restart`, and give it `tls` and `options`.
 
 # %%
-own = security.papers("security_own")
-door = security.Door(own)
+own = setup.papers("security_own")
+door = setup.Door(own)
 
 # %%
 door.restart(tls=None, options=[])

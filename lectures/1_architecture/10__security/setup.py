@@ -1,9 +1,9 @@
 """What the notebook `10__security` uses: certificates, a listener, and a server to protect.
 
-papers = security.papers("security")
-security.openssl(papers, "version")
-wire = security.listen(server, picture)             # what passes the wire for one request
-security.comes_in("localhost:8001", ssl=True)       # "no: UNAVAILABLE"
+papers = setup.papers("security")
+setup.openssl(papers, "version")
+wire = setup.listen(server, picture)             # what passes the wire for one request
+setup.comes_in("localhost:8001", ssl=True)       # "no: UNAVAILABLE"
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy.typing as npt
 from tritonclient import grpc
 from tritonclient.utils import InferenceServerException
 
-from ...common import paths
-from ...common.errors import WorkbookError
-from ...measure import Tap
-from ...server import Server, Triton
-from ..workspace import folder
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons.workspace import folder
+from workbook.measure import Tap
+from workbook.server import Server, Triton
 
 MODEL = "digits_onnx"
 #: Arguments of `openssl req` for a new key; the key's file follows.
@@ -40,7 +40,7 @@ def papers(name: str) -> Path:
         name: small letters, digits, dots and underscores.
 
     Example:
-        papers = security.papers("security")
+        papers = setup.papers("security")
     """
     return folder(name).resolve()
 
@@ -56,7 +56,7 @@ def openssl(where: Path, line: str) -> None:
         WorkbookError: there is no openssl, or it failed.
 
     Example:
-        security.openssl(papers, "x509 -in server.pem -noout -subject")
+        setup.openssl(papers, "x509 -in server.pem -noout -subject")
     """
     words = line.replace("NEW_KEY", NEW_KEY).split()
     try:
@@ -83,7 +83,7 @@ def ask(client: grpc.InferenceServerClient, picture: npt.NDArray[np.float32]) ->
         InferenceServerException: the server did not answer in time, or refused.
 
     Example:
-        security.ask(client, wire.pictures()[:1])
+        setup.ask(client, digits_model.pictures()[:1])
     """
     tensor = grpc.InferInput("image", picture.shape, "FP32").set_data_from_numpy(picture)
     answer = client.infer(MODEL, [tensor], client_timeout=SECONDS)
@@ -99,7 +99,7 @@ def ask_once(address: str, picture: npt.NDArray[np.float32], **options: Any) -> 
         options: of the client, e.g. for TLS.
 
     Example:
-        security.ask_once(server.grpc_url, wire.pictures()[:1])
+        setup.ask_once(server.grpc_url, digits_model.pictures()[:1])
     """
     with grpc.InferenceServerClient(address, **options) as client:
         return ask(client, picture)
@@ -114,7 +114,7 @@ def listen(server: Server, picture: npt.NDArray[np.float32], **options: Any) -> 
         options: of the gRPC client, e.g. for TLS.
 
     Example:
-        b"digits_onnx" in security.listen(server, picture)      # True
+        b"digits_onnx" in setup.listen(server, picture)      # True
     """
     with Tap(server.grpc_url) as tap, grpc.InferenceServerClient(tap.address, **options) as client:
         ask(client, picture)
@@ -130,7 +130,7 @@ def comes_in(address: str, *, headers: Mapping[str, str] | None = None, **option
         options: of the client, e.g. for TLS.
 
     Example:
-        security.comes_in(server.grpc_url)      # "yes"
+        setup.comes_in(server.grpc_url)      # "yes"
     """
     with grpc.InferenceServerClient(address, **options) as client:
         try:
@@ -149,7 +149,7 @@ def lists(address: str, *, headers: Mapping[str, str] | None = None, **options: 
         options: of the client, e.g. for TLS.
 
     Example:
-        security.lists(server.grpc_url)      # True
+        setup.lists(server.grpc_url)      # True
     """
     with grpc.InferenceServerClient(address, **options) as client:
         try:
@@ -162,7 +162,7 @@ def lists(address: str, *, headers: Mapping[str, str] | None = None, **options: 
 class Door(Triton):
     """A server with digits_onnx whose protection can be changed: it stops and starts again.
 
-        door = security.Door(papers)                        # open for everybody
+        door = setup.Door(papers)                        # open for everybody
         door.restart(tls={"cert": cert, "key": key})        # the same ports, gRPC over TLS
 
     Args:

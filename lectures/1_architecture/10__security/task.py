@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 from tritonclient import grpc
 
-from ...server import Server
-from ..setups import security, wire
-from . import NotYet, define
+import setup
+from workbook.lessons.shared import digits_model
+from workbook.lessons.tasks import NotYet, define
+from workbook.server import Server
 
 #: The header that opens the repository's API, and its value.
 HEADER, WORD = "admin-key", "two-eights"
@@ -18,7 +19,7 @@ HEADER, WORD = "admin-key", "two-eights"
 
 def start(folder: Path) -> Server:
     """A server that is open for everybody; the folder is empty."""
-    return security.Door(folder).restart()
+    return setup.Door(folder).restart()
 
 
 @define(
@@ -33,14 +34,14 @@ def start(folder: Path) -> Server:
         "`model-repository:admin-key=two-eights`.",
     ),
     solution="""
-    from workbook.lessons.setups import security
+    import setup
 
     own = server.papers
     (own / "names").write_text("subjectAltName=DNS:localhost")
     root = "-CA root.pem -CAkey root.key -CAcreateserial -extfile names"
-    security.openssl(own, "req -x509 -days 2 -subj /CN=mine -out root.pem NEW_KEY root.key")
-    security.openssl(own, "req -subj /CN=server -out server.csr NEW_KEY server.key")
-    security.openssl(own, f"x509 -req -days 2 -in server.csr -out server.pem {root}")
+    setup.openssl(own, "req -x509 -days 2 -subj /CN=mine -out root.pem NEW_KEY root.key")
+    setup.openssl(own, "req -subj /CN=server -out server.csr NEW_KEY server.key")
+    setup.openssl(own, f"x509 -req -days 2 -in server.csr -out server.pem {root}")
     rule = "model-repository:admin-key=two-eights"
     server.restart(
         tls={"cert": own / "server.pem", "key": own / "server.key"},
@@ -48,10 +49,10 @@ def start(folder: Path) -> Server:
     )
     """,
 )
-def door(server: security.Door) -> None:
+def door(server: setup.Door) -> None:
     """Make a certificate in the folder `own`, and restart the server so that gRPC wants TLS and
     the repository's API wants the header `admin-key: two-eights`, over HTTP and over gRPC."""
-    if security.comes_in(server.grpc_url) == "yes":
+    if setup.comes_in(server.grpc_url) == "yes":
         raise NotYet("A client without TLS gets an answer over gRPC.")
     root = server.papers / "root.pem"
     if not root.is_file():
@@ -59,14 +60,14 @@ def door(server: security.Door) -> None:
             "There is no root.pem in the folder `own`: which authority shall clients trust?"
         )
     trust: dict[str, Any] = {"ssl": True, "root_certificates": str(root)}
-    if (answer := security.comes_in(server.grpc_url, **trust)) != "yes":
+    if (answer := setup.comes_in(server.grpc_url, **trust)) != "yes":
         raise NotYet(f"A client that trusts root.pem gets no answer over TLS ({answer}).")
     with grpc.InferenceServerClient(server.grpc_url, **trust) as client:
-        security.ask(client, wire.pictures()[:1])  # inference stays open for clients with TLS
-    if security.lists(server.grpc_url, **trust):
+        setup.ask(client, digits_model.pictures()[:1])  # inference stays open for clients with TLS
+    if setup.lists(server.grpc_url, **trust):
         raise NotYet("Over gRPC the repository's index opens without the header.")
     key = {f"triton-grpc-protocol-{HEADER}": WORD}
-    if not security.lists(server.grpc_url, headers=key, **trust):
+    if not setup.lists(server.grpc_url, headers=key, **trust):
         raise NotYet(f"Over gRPC the index stays closed with {HEADER}: {WORD}.")
     index = f"{server.url}/v2/repository/index"
     if httpx.post(index).status_code == 200:

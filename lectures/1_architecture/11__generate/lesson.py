@@ -17,11 +17,11 @@ import time
 import httpx
 import pandas as pd
 
+import setup
 from workbook import measure
 from workbook.lessons import Premise, claim, compare, laboratory, predict, task
-from workbook.lessons.setups import generate
 
-host, name = generate.language_model()
+host, name = setup.language_model()
 url = f"{host.url}/v2/models/{name}"
 
 # %% [markdown]
@@ -117,7 +117,7 @@ pieces[["s", "text_output"]].head()
 # A model can fail after it has sent half of its answer. We have a parrot for that. It repeats the prompt, one word per response, and raises an error at the word *cat*. We ask for "a parrot likes no cat".
 
 # %%
-nest = generate.parrot("generate")
+nest = setup.parrot("generate")
 lab = laboratory(nest)
 parrot = f"{lab.url}/v2/models/parrot"
 
@@ -163,7 +163,7 @@ from openai import OpenAI
 
 asked = [{"role": "user", "content": "What is a list?"}]
 question = {"model": name, "messages": asked, "max_tokens": 24, "temperature": 0}
-with generate.front_end(host) as address, OpenAI(base_url=address, api_key="none") as client:
+with setup.front_end(host) as address, OpenAI(base_url=address, api_key="none") as client:
     print("models:", [model.id for model in client.models.list()])
     answer = client.chat.completions.create(**question)
     chunks = [chunk.choices[0] for chunk in client.chat.completions.create(**question, stream=True)]

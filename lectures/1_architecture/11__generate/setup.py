@@ -1,8 +1,8 @@
 """What the notebook `11__generate` uses: a language model that is there, a parrot, and a front end.
 
-host, name = generate.language_model()          # llama_vllm, or llama_stream, or a parrot
-lab = laboratory(generate.parrot("generate"))
-with generate.front_end(host) as url:           # OpenAI's API for the models of a server
+host, name = setup.language_model()          # llama_vllm, or llama_stream, or a parrot
+lab = laboratory(setup.parrot("generate"))
+with setup.front_end(host) as url:           # OpenAI's API for the models of a server
     print(url)
 """
 
@@ -15,12 +15,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...common import paths
-from ...common.errors import WorkbookError
-from ...server import Server, Triton, connect
-from ...zoo.repository import lacking
-from ..workspace import folder, laboratory
-from . import written
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons.shared import written
+from workbook.lessons.workspace import folder, laboratory
+from workbook.server import Server, Triton, connect
+from workbook.zoo.repository import lacking
 
 LECTURE = "11__generate"
 #: Language models of the shared repository, the best one first.
@@ -98,7 +98,7 @@ def language_model() -> tuple[Server, str]:
         LoadError: the model could not be loaded.
 
     Example:
-        host, name = generate.language_model()
+        host, name = setup.language_model()
     """
     with contextlib.suppress(WorkbookError):
         shared = connect()
@@ -137,7 +137,7 @@ def parrot(name: str) -> Path:
         Its path, relative to the notebook.
 
     Example:
-        lab = laboratory(generate.parrot("generate"))
+        lab = laboratory(setup.parrot("generate"))
     """
     home = folder(name)
     write_parrot(home)
@@ -153,7 +153,7 @@ def write_parrot(home: Path) -> None:
         home: the repository's folder.
 
     Example:
-        generate.write_parrot(tmp_path)
+        setup.write_parrot(tmp_path)
     """
     version = home / "parrot/1"
     version.mkdir(parents=True)
@@ -173,12 +173,12 @@ def front_end(server: Server) -> Iterator[str]:
         WorkbookError: it did not start within ten seconds.
 
     Example:
-        with generate.front_end(server) as url:
+        with setup.front_end(server) as url:
             client = openai.OpenAI(base_url=url, api_key="none")
     """
     import uvicorn
 
-    from ...llm import openai
+    from workbook.llm import openai
 
     ear = socket.create_server(("127.0.0.1", 0))
     front = uvicorn.Server(uvicorn.Config(openai.app(server), log_level="error"))
@@ -203,7 +203,7 @@ def begin(home: Path) -> Triton:
         home: an empty folder.
 
     Example:
-        server = generate.begin(tmp_path)
+        server = setup.begin(tmp_path)
     """
     write_parrot(home)
     return Triton(home, models=["parrot"]).start()

@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from ...server import Server
-from ..setups import generate
-from . import NotYet, define
+import setup
+from workbook.lessons.tasks import NotYet, define
+from workbook.server import Server
 
 PROMPT = "one two three four five"
 #: Sampling parameters, the text that they allow, and why it ends there.
@@ -25,7 +25,7 @@ ASKED: tuple[tuple[dict[str, Any], str, str], ...] = (
 
 def start(folder: Path) -> Server:
     """A server with the parrot as the notebook writes it."""
-    return generate.begin(folder)
+    return setup.begin(folder)
 
 
 @define(

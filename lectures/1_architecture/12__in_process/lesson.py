@@ -17,10 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 
+import setup
 from workbook import measure
 from workbook.common import paths
 from workbook.lessons import Premise, claim, compare, laboratory, predict, task
-from workbook.lessons.setups import in_process, wire
+from workbook.lessons.shared import digits_model, timing
 from workbook.server.capi import Core
 
 # %% [markdown]
@@ -31,13 +32,13 @@ from workbook.server.capi import Core
 # `core("Name", …)` calls the function `TRITONSERVER_Name` and raises its error; `core.new` returns the pointer that a function fills in (`workbook.server.capi.Core`).
 
 # %%
-core, home = Core(), in_process.home()
+core, home = Core(), setup.home()
 print(core.path.name, "· version of its API: {}.{}".format(*core.version()))
 
 options = core.new("ServerOptionsNew")
 core("ServerOptionsSetModelRepositoryPath", options, os.fsencode(paths.repository()))
 core("ServerOptionsSetBackendDirectory", options, os.fsencode(core.place.backends))
-core("ServerOptionsSetModelControlMode", options, in_process.EXPLICIT)
+core("ServerOptionsSetModelControlMode", options, setup.EXPLICIT)
 core("ServerOptionsSetStartupModel", options, b"digits_onnx")
 core("ServerOptionsSetGpuMetrics", options, False)
 core("ServerOptionsSetLogFile", options, os.fsencode(home / "core.log"))
@@ -46,11 +47,11 @@ core("ServerOptionsSetLogFile", options, os.fsencode(home / "core.log"))
 # These are the options of `tritonserver`, one function each. Now the server. Compare this process's ports and its child processes before and after.
 
 # %%
-in_process.stop_all()  # one that an earlier run of this cell has started
-ports, processes = in_process.look()
+setup.stop_all()  # one that an earlier run of this cell has started
+ports, processes = setup.look()
 with core.environment():
-    inside = in_process.Inside(core, core.new("ServerNew", options), home)
-now, more = in_process.look()
+    inside = setup.Inside(core, core.new("ServerNew", options), home)
+now, more = setup.look()
 for process in processes:
     more.remove(process)
 print("ready:", core.yes("ServerIsReady", inside.pointer), "· new processes:", more)
@@ -76,13 +77,13 @@ predict(
 import tritonclient.grpc as grpc
 
 server = laboratory(paths.repository(), only=["digits_onnx"])
-x = wire.pictures()[:360]
+x = digits_model.pictures()[:360]
 tensor = grpc.InferInput("image", [1, 1, 8, 8], "FP32").set_data_from_numpy(x[:1])
 with grpc.InferenceServerClient(server.grpc_url) as client:
     asked = {"C API": lambda: inside.infer("digits_onnx", {"image": x[:1]})["logits"]}
     asked["gRPC"] = lambda: client.infer("digits_onnx", [tensor]).as_numpy("logits")
     answers = [way() for way in asked.values()]
-    ms = wire.by_turns(asked, times=300).quantile(0.05)  # the best: disturbed least
+    ms = timing.by_turns(asked, times=300).quantile(0.05)  # the best: disturbed least
 measure.plot_bars(ms.to_frame("ms"), title="One picture", below="ms, best 5 % of 300")
 
 # %%

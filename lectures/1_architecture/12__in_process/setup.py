@@ -1,6 +1,6 @@
 """What the notebook `12__in_process` uses: a Triton inside the kernel, as an object.
 
-inside = in_process.start(folder)
+inside = setup.start(folder)
 inside.infer("digits_onnx", {"image": picture})
 inside.counts("digits_onnx")                        # {"requests": 1, "executions": 1, …}
 inside.stop()
@@ -19,10 +19,10 @@ from typing import Any
 import numpy.typing as npt
 import psutil
 
-from ...common import paths
-from ...common.errors import ServerError
-from ...server.capi import NEWEST, Core
-from ..workspace import folder
+from workbook.common import paths
+from workbook.common.errors import ServerError
+from workbook.lessons.workspace import folder
+from workbook.server.capi import NEWEST, Core
 
 MODEL = "digits_onnx"
 EXPLICIT = 2  # TRITONSERVER_MODEL_CONTROL_EXPLICIT
@@ -119,7 +119,7 @@ def home() -> Path:
     """A fresh folder for the notebook's log and the reader's file, relative to the notebook.
 
     Example:
-        home = in_process.home()
+        home = setup.home()
     """
     return folder("in_process")
 
@@ -128,7 +128,7 @@ def stop_all() -> None:
     """Stop the servers that this process has started inside itself; also called when it ends.
 
     Example:
-        in_process.stop_all()       # at the beginning of a cell that starts one
+        setup.stop_all()       # at the beginning of a cell that starts one
     """
     for inside in list(_running):
         inside.stop()
@@ -141,7 +141,7 @@ def look() -> tuple[set[int], list[str]]:
     """The ports at which this process listens, and the names of the processes that it started.
 
     Example:
-        ports, processes = in_process.look()
+        ports, processes = setup.look()
     """
     this = psutil.Process()
     ports = {c.laddr.port for c in this.net_connections() if c.status == psutil.CONN_LISTEN}
@@ -158,7 +158,7 @@ def start(where: Path) -> Inside:
         ServerError: it could not start.
 
     Example:
-        inside = in_process.start(tmp_path)
+        inside = setup.start(tmp_path)
     """
     core = Core()
     options = core.new("ServerOptionsNew")

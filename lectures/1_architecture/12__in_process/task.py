@@ -7,10 +7,11 @@ import threading
 from pathlib import Path
 from typing import Any, cast
 
-from ...common.errors import WorkbookError
-from ...server import Server
-from ..setups import in_process, wire, written
-from . import NotYet, define
+import setup
+from workbook.common.errors import WorkbookError
+from workbook.lessons.shared import digits_model, written
+from workbook.lessons.tasks import NotYet, define
+from workbook.server import Server
 
 COUNT = 360  # messages
 MOST = 60  # executions: 360 pictures in batches of 64 are 6, ten times as many are good enough
@@ -20,7 +21,7 @@ SECONDS = 60  # for all messages
 def start(folder: Path) -> Server:
     """A server inside this process, and the bridge of the notebook."""
     (folder / "bridge.py").write_text(written.cell("12__in_process", "bridge.py"), "utf-8")
-    return cast(Server, in_process.start(folder))
+    return cast(Server, setup.start(folder))
 
 
 @define(
@@ -48,18 +49,18 @@ def start(folder: Path) -> Server:
     """)
     ''',
 )
-def bridge(server: in_process.Inside) -> None:
+def bridge(server: setup.Inside) -> None:
     """Change bridge.py: 360 messages from the inbox, one answer per message in the outbox, and the
     server counts at most 60 executions."""
-    pictures = wire.pictures()[:COUNT]
+    pictures = digits_model.pictures()[:COUNT]
     expected = [
         int(digit)
         for first in range(0, COUNT, 60)
         for digit in _logits(server, pictures[first : first + 60]).argmax(axis=1)
     ]
-    before = server.counts(in_process.MODEL)
+    before = server.counts(setup.MODEL)
     answers = _run(server, pictures)
-    after = server.counts(in_process.MODEL)
+    after = server.counts(setup.MODEL)
     inferences, executions = (after[k] - before[k] for k in ("inferences", "executions"))
     if len(answers) != COUNT:
         raise NotYet(f"The outbox has {len(answers)} answers to {COUNT} messages.")
@@ -75,11 +76,11 @@ def bridge(server: in_process.Inside) -> None:
         raise NotYet(f"The server counted {executions} executions; {MOST} are allowed.")
 
 
-def _logits(server: in_process.Inside, pictures: Any) -> Any:
-    return server.infer(in_process.MODEL, {"image": pictures})["logits"]
+def _logits(server: setup.Inside, pictures: Any) -> Any:
+    return server.infer(setup.MODEL, {"image": pictures})["logits"]
 
 
-def _run(server: in_process.Inside, pictures: Any) -> list[Any]:
+def _run(server: setup.Inside, pictures: Any) -> list[Any]:
     """Call the reader's function with full queues, and return what it put into the outbox.
 
     Raises:

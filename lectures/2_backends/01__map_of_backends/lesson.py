@@ -18,9 +18,9 @@ import functools
 
 import pandas as pd
 
+import setup
 from workbook.common.errors import WorkbookError
 from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, task
-from workbook.lessons.setups import map_of_backends as setup
 
 models = folder("map_of_backends")  # run again, it empties this notebook's folder
 setup.repository(models)

@@ -14,12 +14,12 @@ from typing import Any
 import numpy.typing as npt
 import pandas as pd
 
-from ... import measure, zoo
-from ...common.errors import LoadError
-from ...server import Server, Triton, assemble
-from ...server.deploy import is_stand_in
-from ..premises import Premise
-from . import dynamic_batcher
+from workbook import measure, zoo
+from workbook.common.errors import LoadError
+from workbook.lessons.premises import Premise
+from workbook.lessons.workspace import copy
+from workbook.server import Server, Triton, assemble
+from workbook.server.deploy import is_stand_in
 
 #: Document 000's table of relevance, as far as this server has the backend: its name → a model.
 MODELS = {
@@ -187,9 +187,9 @@ def borrowed(models: Path) -> None:
     A folder that is there stays as it is: it has the reader's work.
     """
     if not (models / "ir").exists():
-        dynamic_batcher.copy(models, "digits_openvino", "ir", {'backend: "openvino"': IR})
+        copy(models, "digits_openvino", "ir", {'backend: "openvino"': IR})
     if not (models / "trees").exists():
-        dynamic_batcher.copy(models, "forest_xgboost", "trees", {'backend: "fil"': TREES})
+        copy(models, "forest_xgboost", "trees", {'backend: "fil"': TREES})
 
 
 IR = 'platform: "openvino_ir"'

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import zoo
-from ...server import Server
-from ..setups import map_of_backends as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import zoo
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 
 @define(

@@ -15,9 +15,11 @@
 # %%
 import numpy as np
 
+import setup
+import task as own
 from workbook.lessons import attempt, claim, compare, folder, formats, laboratory, predict, write
-from workbook.lessons.setups import python_models as setup
-from workbook.lessons.tasks import python as own
+from workbook.lessons.mistakes import refusal
+from workbook.lessons.runs import infer
 
 models = folder("python")  # run again, it empties this notebook's folder
 setup.repository(models)
@@ -52,7 +54,7 @@ write(code, printed_code)
 steps = {"": "", "import triton": "import json\nimport triton", "(model_": "(self.model_"}
 refused = [setup.change(lab, code, old, new) for old, new in steps.items()]
 one = np.array([[1, 2]], "f4")
-sums = setup.infer(lab, "python_model", INPUT_0=one, INPUT_1=one)
+sums = infer(lab, "python_model", INPUT_0=one, INPUT_1=one)
 printed = setup.unload(lab, "python_model", "goodbye")
 claim(
     all(refused[:2]) and not refused[2] and sums["OUTPUT_0"].sum() == 6 and len(printed) == 1,
@@ -141,7 +143,7 @@ setup.add_method(home)  # the function above
 filled = setup.loaded(lab, "focus_auto")
 wrong = 'input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 32, 32 ] } ]'
 (home / "config.pbtxt").write_text('backend: "python" ' + wrong)
-conflict = setup.refusal(lab, "focus_auto")
+conflict = refusal(lab, "focus_auto")
 seen = "the model is refused" if conflict else "the code wins: it is asked later"
 compare("python.conflict", seen, premise=setup.completed(filled))
 claim(
@@ -244,7 +246,7 @@ before = setup.metric(lab, "sharp_total")  # 0 where the metric is new
 sharp = int((formats.score(formats.ask(lab, "tally")) > 0).sum())
 grown = setup.metric(lab, "sharp_total") - before
 ms = {name: 1000 * setup.seconds(lab, name, X=one[:, :1]) for name in ("in_turn", "panel")}
-counts = setup.infer(lab, "collected", start=np.array([4], "i4"))["counts"]
+counts = infer(lab, "collected", start=np.array([4], "i4"))["counts"]
 claim(
     grown == sharp and counts.tolist() == [4, 3, 2, 1],
     f"The counter has grown by {grown:.0f}. One after the other: {ms['in_turn']:.0f} ms; at once: "

@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import measure, zoo
-from ...common import paths
-from ...common.errors import LoadError, RequestError, WorkbookError
-from ...server import Server, Triton
-from .. import mistakes
-from ..premises import Premise
-from ..runs import Run, record
-from . import sleeper
+from workbook import measure, zoo
+from workbook.common import paths
+from workbook.common.errors import RequestError, WorkbookError
+from workbook.lessons import mistakes
+from workbook.lessons.premises import Premise
+from workbook.lessons.runs import Run, infer, record
+from workbook.lessons.shared import sleeper
+from workbook.server import Server, Triton
 
 Array = npt.NDArray[Any]
 
@@ -326,7 +326,7 @@ def classifier(models: Path, name: str = "focus_python") -> Path:
     Returns:
         The model's folder, which lacks its model.py.
     """
-    from ...zoo import nets
+    from workbook.zoo import nets
 
     home = models / name
     _put(models, name, CONFIG)
@@ -345,25 +345,6 @@ def _put(models: Path, name: str, config: str, code: str = "") -> None:
         (models / name / "1/model.py").write_text(code, "utf-8")
 
 
-def infer(server: Server, model: str, **tensors: Array) -> dict[str, Array]:
-    """Send one request over gRPC.
-
-    Args:
-        tensors: arrays by the inputs' names.
-
-    Returns:
-        Arrays by the outputs' names.
-
-    Raises:
-        RequestError: the server answered with an error.
-    """
-    answer = measure.send(server, model, [measure.Request("r", inputs=tensors)]).iloc[0]
-    if answer["error"]:
-        raise RequestError("The request failed.", model=model, message=answer["error"], todo="")
-    found: dict[str, Array] = answer["outputs"]
-    return found
-
-
 def change(server: Triton, file: Path, old: str, new: str) -> str:
     """Replace a text of a model's code once, and load the model; returns what was refused, or "".
 
@@ -371,16 +352,7 @@ def change(server: Triton, file: Path, old: str, new: str) -> str:
         file: MODEL/VERSION/model.py in the server's repository.
     """
     file.write_text(file.read_text("utf-8").replace(old, new, 1), "utf-8")
-    return refusal(server, file.parent.parent.name)
-
-
-def refusal(server: Triton, model: str) -> str:
-    """Load a model; returns what is wrong and where, "" if it was loaded."""
-    try:
-        server.load(model)
-    except LoadError as error:
-        return f"{error.what} ({error.where})"
-    return ""
+    return mistakes.refusal(server, file.parent.parent.name)
 
 
 def loaded(server: Triton, model: str) -> dict[str, Any]:

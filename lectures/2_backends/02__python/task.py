@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import measure
-from ...server import Server
-from ..setups import python_models as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import measure
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _CONFIG = """\
 backend: "python"

@@ -15,9 +15,9 @@ import sys
 
 import pandas as pd
 
+import setup
 from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, write
-from workbook.lessons.setups import environments as setup
-from workbook.lessons.setups.python_models import refusal
+from workbook.lessons.mistakes import refusal
 
 interpreter = sys.executable  # this notebook's Python
 models = folder("environments")  # run again, it empties this notebook's folder

@@ -29,14 +29,15 @@ import pandas as pd
 from tritonclient.grpc import InferInput
 from tritonclient.utils import InferenceServerException
 
-from ...common import paths
-from ...common.errors import WorkbookError
-from ...measure import style
-from ...server import Server, Triton
-from .. import cards, formats
-from ..cards import Card
-from ..mistakes import shown
-from ..premises import Premise
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons import cards, formats
+from workbook.lessons.cards import Card
+from workbook.lessons.mistakes import refusal, shown
+from workbook.lessons.premises import Premise
+from workbook.lessons.runs import infer
+from workbook.measure import style
+from workbook.server import Server, Triton
 
 _PYPROJECT = """\
 [build-system]
@@ -344,8 +345,6 @@ def ask(server: Server, name: str) -> tuple[str, str, str]:
     Raises:
         RequestError: the server answered with an error.
     """
-    from .python_models import infer
-
     words = infer(server, name, image=formats.pictures()[:1])["where"][0]
     package, python, prefix = (word.decode() for word in words)
     return package, python, shown(prefix)
@@ -516,8 +515,6 @@ def situation_2(server: Triton, wheel: Path) -> Second:
         server: of `laboratory`.
         wheel: of `wheel`; it fits any Python.
     """
-    from .python_models import refusal
-
     home = model(server.repository, "other_python")
     use(home, "$$TRITON_MODEL_DIRECTORY/env")
     other = other_python()

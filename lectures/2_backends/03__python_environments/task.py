@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...common.errors import Refusal
-from ...server import Server
-from ..setups import environments as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook.common.errors import Refusal
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 
 @define(
@@ -21,7 +21,7 @@ from . import NotYet, define
         "{wheel}`, and load strict again.",
     ),
     solution="""
-        from workbook.lessons.setups import environments as setup
+        import setup
         setup.install(models / "strict/env", setup.wheel(models, "2.0"))
         lab.unload("strict")
         lab.load("strict")

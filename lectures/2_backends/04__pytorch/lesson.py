@@ -16,10 +16,10 @@ import torch
 import torch.nn as nn
 from tritonclient import grpc
 
+import setup
 from workbook import lessons
 from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, task, write
-from workbook.lessons.setups import documented, variants
-from workbook.lessons.setups import pytorch as setup
+from workbook.lessons.shared import documented, variants
 
 setup.hide_warnings()  # torch.jit is deprecated, and says so at each use
 models = setup.models()  # run again, it empties this notebook's folder

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...server import Server
-from .. import formats
-from ..workspace import folder
+from workbook.lessons import formats
+from workbook.lessons.workspace import folder
+from workbook.server import Server
 
 #: The size of document 003's vocabulary.
 WORDS = 13088
@@ -274,7 +274,7 @@ def answer(server: Server, model: str, inputs: dict[str, npt.NDArray[Any]]) -> n
     from tritonclient import grpc
     from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-    from ...server.explain import explain
+    from workbook.server.explain import explain
 
     output = server.config(model)["output"][0]["name"]
     tensors = []

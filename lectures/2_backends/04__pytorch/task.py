@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...server import Server
-from .. import formats
-from ..setups import pytorch as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook.lessons import formats
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _ROWS = 8
 

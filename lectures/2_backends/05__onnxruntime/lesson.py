@@ -16,11 +16,11 @@ import onnxruntime as ort
 import pandas as pd
 import torch
 
+import setup
 from workbook import lessons, measure
 from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, task, write
 from workbook.lessons.runs import record
-from workbook.lessons.setups import documented, variants
-from workbook.lessons.setups import onnxruntime as setup
+from workbook.lessons.shared import documented, variants
 
 setup.hide_warnings()
 models = setup.models()  # run again, it empties this notebook's folder

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
-from ... import measure
-from ..premises import Premise
-from ..workspace import folder
+from workbook import measure
+from workbook.lessons.premises import Premise
+from workbook.lessons.workspace import folder
 
 #: The tensors of a BERT, as document 003 agrees on them.
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
@@ -249,7 +249,7 @@ def frozen(models: Path) -> None:
 
     A folder that is there stays as it is: it has the reader's work.
     """
-    from .. import formats
+    from workbook.lessons import formats
 
     home = models / "frozen"
     if home.exists():

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import measure
-from ...server import Server
-from .. import formats
-from ..setups import onnxruntime as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import measure
+from workbook.lessons import formats
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _ROWS = 8
 

@@ -17,10 +17,10 @@ import pandas as pd
 import torch
 from tritonclient import grpc
 
+import setup
 from workbook import lessons
 from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, task, write
-from workbook.lessons.setups import documented, variants
-from workbook.lessons.setups import openvino as setup
+from workbook.lessons.shared import documented, variants
 
 setup.hide_warnings()
 models = setup.models()  # run again, it empties this notebook's folder

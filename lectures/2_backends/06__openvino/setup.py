@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import time
 import timeit
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...server import Server, Triton
-from .. import formats
-from ..premises import Premise
-from ..workspace import folder
-from . import onnxruntime, variants
+from workbook.lessons import formats
+from workbook.lessons.premises import Premise
+from workbook.lessons.shared import variants
+from workbook.lessons.workspace import folder
+from workbook.server import Server, Triton
 
 #: How often each way has its turn in this process, and how many calls it has then.
 _TURNS, _CALLS = 8, 12
@@ -50,8 +52,13 @@ def models() -> Path:
 
 
 def hide_warnings() -> None:
-    """Hide what torch's exporter says of packages that are not there."""
-    onnxruntime.hide_warnings()
+    """Hide what torch's exporters say of packages that are not there and of their own code."""
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
+    warnings.filterwarnings("ignore", message="# The axis name")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    for name in ("_registration", "_core"):
+        logging.getLogger(f"torch.onnx._internal.exporter.{name}").setLevel(logging.ERROR)
 
 
 def batches(source: Path) -> dict[str, str]:
@@ -111,7 +118,7 @@ def save_tensorflow(home: Path) -> Path:
     import subprocess
     import sys
 
-    from ...common.errors import WorkbookError
+    from workbook.common.errors import WorkbookError
 
     target = home / "focus_onnx" / "saved"
     code = f"from {__name__} import _save; _save({str(target.resolve())!r})"

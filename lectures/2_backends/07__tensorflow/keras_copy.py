@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import formats
+from workbook.lessons import formats
 
 
 def network() -> Any:

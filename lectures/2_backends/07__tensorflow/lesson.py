@@ -13,9 +13,9 @@
 # %%
 import torch
 
+import setup
 from workbook.lessons import claim, compare, folder, formats, laboratory, predict, task, write
-from workbook.lessons.setups import documented
-from workbook.lessons.setups import tensorflow as setup
+from workbook.lessons.shared import documented
 
 setup.quiet()  # one thread, and no log; up to half a minute
 import tensorflow as tf

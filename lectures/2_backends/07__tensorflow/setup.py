@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import measure
-from ...common.errors import Refusal, WorkbookError
-from ...server import Triton
-from .. import formats
-from ..workspace import version
+from workbook import measure
+from workbook.common.errors import Refusal, WorkbookError
+from workbook.lessons import formats
+from workbook.lessons.workspace import version
+from workbook.server import Triton
 
 Array = npt.NDArray[Any]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ...server import Server, Triton
-from .. import formats
-from ..setups import keras_copy
-from ..setups import tensorflow as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import keras_copy
+import setup
+from workbook.lessons import formats
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server, Triton
 
 _NEAR = 1e-3
 

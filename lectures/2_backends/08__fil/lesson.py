@@ -18,9 +18,9 @@ import tritonclient.grpc as grpc
 import xgboost
 from sklearn.ensemble import RandomForestClassifier
 
+import setup
 from workbook import zoo
 from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
-from workbook.lessons.setups import fil as setup
 from workbook.zoo.forests import save_xgboost
 
 models = folder("fil")  # an empty folder: files of an earlier run are deleted

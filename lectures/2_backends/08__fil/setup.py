@@ -15,15 +15,15 @@ import pandas as pd
 from tritonclient import grpc
 from tritonclient.utils import InferenceServerException
 
-from ... import measure, zoo
-from ...common.errors import Refusal
-from ...measure import style
-from ...server import Server, Triton
-from ...server.explain import explain
-from ..formats import loaded, size_mb
-from ..mistakes import shown
-from ..premises import Premise
-from ..workspace import version
+from workbook import measure, zoo
+from workbook.common.errors import Refusal
+from workbook.lessons.formats import loaded, size_mb
+from workbook.lessons.mistakes import shown
+from workbook.lessons.premises import Premise
+from workbook.lessons.workspace import version
+from workbook.measure import style
+from workbook.server import Server, Triton
+from workbook.server.explain import explain
 
 Array = npt.NDArray[np.float32]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ... import zoo
-from ...server import Server
-from ..setups import fil as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import zoo
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _NEAR = 1e-5  # sums of 60 probabilities in float32 instead of float64
 

@@ -19,8 +19,8 @@ import nvidia.dali.types as types
 import pandas as pd
 from nvidia.dali import pipeline_def
 
+import setup
 from workbook.lessons import claim, compare, folder, formats, laboratory, mistakes
-from workbook.lessons.setups import dali as setup
 
 models = folder("dali")  # an empty folder: files of an earlier run are deleted
 setup.version(models, "small")  # makes the folder for a file that you write below

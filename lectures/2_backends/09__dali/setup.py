@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import measure, zoo
-from ...common.errors import WorkbookError
-from ...measure import style
-from ...server import Server, Triton
-from .. import formats
-from ..mistakes import config
-from ..workspace import version
+from workbook import measure, zoo
+from workbook.common.errors import WorkbookError
+from workbook.lessons import formats
+from workbook.lessons.mistakes import config
+from workbook.lessons.workspace import version
+from workbook.measure import style
+from workbook.server import Server, Triton
 
 Array = npt.NDArray[Any]
 
@@ -99,7 +99,7 @@ def logits(pixels: Array, network: Any = None) -> Array:
     Args:
         network: by default the lecture's.
     """
-    from ...zoo import nets
+    from workbook.zoo import nets
 
     return nets.predict(formats.network() if network is None else network, pixels)
 

@@ -14,14 +14,13 @@
 import onnx
 import torch
 
+import setup
 from workbook import zoo
 from workbook.lessons import claim, folder, formats, laboratory, mistakes, predict, task, write
-from workbook.lessons.setups import same_answers
-from workbook.lessons.setups import tensorrt as setup
 from workbook.zoo import engines
 
 models = folder("tensorrt")  # an empty folder: files of an earlier run are deleted
-same_answers.hide_warnings()
+setup.hide_warnings()
 print(engines.lacking() or "This machine can build engines.")
 
 # %% [markdown]
@@ -225,7 +224,7 @@ predict(
 # %%
 changed = {}
 for name in ("focus", "focus_fp16", "focus_int8"):
-    run = same_answers.in_process(models / f"{name}.onnx")
+    run = formats.in_process(models / f"{name}.onnx")
     changed[name] = formats.changed(run(formats.pictures()))
     print(f"{name}: verdicts changed: {changed[name]}")
 inside = setup.graph(models / "focus_int8.onnx")
@@ -267,7 +266,7 @@ claim(
 # `digits.onnx` is the digit classifier. Write `build.sh` beside it (a cell with `%%writefile {models}/build.sh`): the command that builds its engine with TensorRT 11, as the task says.
 
 # %%
-from workbook.lessons.tasks.tensorrt import digits
+from task import digits
 
 print(setup.inputs(digits(models)))
 task("tensorrt.build", server=lab)

@@ -11,7 +11,9 @@ sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
 from __future__ import annotations
 
 import json
+import logging
 import shlex
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ...measure import plot_bars, style
-from ...zoo import engines
+from workbook.measure import plot_bars, style
+from workbook.zoo import engines
 
 Array = npt.NDArray[Any]
 
@@ -245,3 +247,10 @@ def plot_profile(run: Path, most: int = 12) -> style.Picture | str:
         return f"No run is recorded yet: {', '.join(RECORDED)} are not there."
     table = profile(run / "profile.json")
     return plot_bars(table[["averageMs"]].head(most), title="Slowest layers", below="ms per run")
+
+
+def hide_warnings() -> None:
+    """Hide what exporters and converters say of packages, of their own code and of tiny weights."""
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="the float32 number")

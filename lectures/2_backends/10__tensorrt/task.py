@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...server import Server
-from ...zoo import classifiers, exports
-from ..setups import tensorrt as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+from workbook.zoo import classifiers, exports
 
 _FILE = "build.sh"
 _BATCHES = (1, 8, 32)

@@ -20,11 +20,11 @@ from typing import Any
 
 import pandas as pd
 
-from ...common.errors import LoadError, WorkbookError
-from ...server import Triton
-from ..workspace import version
-from . import llm_backends
-from .documented import Mend, braces, put
+import setup
+from workbook.common.errors import LoadError, WorkbookError
+from workbook.lessons.shared.documented import Mend, braces, put
+from workbook.lessons.workspace import version
+from workbook.server import Triton
 
 #: Document 000's config for vLLM, with `[ -1 ]` where the printout has a matrix.
 VLLM = """\
@@ -166,13 +166,13 @@ def steps(models: Path) -> dict[str, Mend]:
         models: the repository. The weights are put into it, and the last steps write model.json,
             and without vLLM the program that takes its place.
     """
-    llm_backends.place_weights(models)
+    setup.place_weights(models)
     found: dict[str, Mend] = {
         "with braces": closed,
         "without batches": put("max_batch_size: 1", "max_batch_size: 0"),
         "with model.json, and its own names": _with_arguments(models),
     }
-    if not llm_backends.has_vllm():
+    if not setup.has_vllm():
         found["Transformers in vLLM's place"] = _in_its_place(models)
     return found
 
@@ -194,7 +194,7 @@ def without_tensors(text: str) -> str:
 
 def _in_its_place(models: Path) -> Mend:
     def change(text: str) -> str:
-        llm_backends.write_program(models / llm_backends.NAME / "1")
+        setup.write_program(models / setup.NAME / "1")
         return put('backend: "vllm"', 'backend: "python"')(text)
 
     return change
@@ -203,7 +203,7 @@ def _in_its_place(models: Path) -> Mend:
 def _with_arguments(models: Path) -> Mend:
     def change(text: str) -> str:
         own = f"{without_tensors(text).rstrip()}\n{_OWN}"
-        llm_backends.write_model(models, llm_backends.NAME, own)
+        setup.write_model(models, setup.NAME, own)
         return own
 
     return change

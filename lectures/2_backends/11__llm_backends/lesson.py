@@ -15,9 +15,11 @@ import time
 
 from IPython.display import display
 
+import documents
+import measured
+import setup
 from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, task
-from workbook.lessons.setups import documented, llm_documents, llm_measured
-from workbook.lessons.setups import llm_backends as setup
+from workbook.lessons.shared import documented
 
 models = folder("llm_backends")  # an empty folder: files of an earlier run are deleted
 lab = laboratory(models, only=[])
@@ -42,7 +44,7 @@ print(setup.engine())
 # ```
 
 # %%
-print(llm_documents.VLLM)
+print(documents.VLLM)
 predict(
     "llm.parameters",
     "It has three parameters: model_checkpoint, max_input_length, max_output_length. What does "
@@ -58,8 +60,8 @@ predict(
 
 # %%
 began = time.perf_counter()  # this cell takes one to two minutes
-steps = llm_documents.steps(models)
-mended = documented.mend(lab, "vllm_model", llm_documents.VLLM, steps)
+steps = documents.steps(models)
+mended = documented.mend(lab, "vllm_model", documents.VLLM, steps)
 load_s = time.perf_counter() - began
 mended
 
@@ -135,7 +137,7 @@ setup.write_model(models, "narrow", max_model_len=64, max_num_seqs=1)
 lab.load("narrow")
 for name in ("vllm_model", "narrow"):
     print(name, setup.ask(lab, name, setup.long_prompt(100), max_tokens=4))
-at_once = {name: llm_measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
+at_once = {name: measured.most_running(lab, name) for name in ("vllm_model", "narrow")}
 lab.unload("narrow")  # frees its engine's memory
 told = Premise(min(at_once.values()) > 0, "the engine's metric did not come in time")
 claim(
@@ -145,7 +147,7 @@ claim(
     premise=told,
     id="llm.arguments",
 )
-llm_documents.arguments().style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
+documents.arguments().style.set_properties(**{"text-align": "left", "white-space": "pre-wrap"})
 
 # %% [markdown]
 # ## Typical mistakes
@@ -190,20 +192,20 @@ predict(
 )
 
 # %%
-speeds = attempt(lambda: llm_measured.speeds(lab, "vllm_model"), llm_measured.repeated)
+speeds = attempt(lambda: measured.speeds(lab, "vllm_model"), measured.repeated)
 rate = speeds["tokens per s"]
 gain = rate["served, 8 clients"] / rate["served, 1 client"]
 beside = rate["served, 8 clients"] / rate["in-process, batches of 8"]
 step_ms = 1000 / rate  # per token
-compare("llm.together", gain, unit="×", premise=llm_measured.repeated(speeds))
+compare("llm.together", gain, unit="×", premise=measured.repeated(speeds))
 claim(
-    llm_measured.as_expected(gain),
+    measured.as_expected(gain),
     f"8 clients get {gain:.1f} times the tokens per second of one. That is {beside:.0%} of what "
     "Transformers makes in this process, in static batches. For a single client, a token takes "
     f"{step_ms['served, 1 client']:.1f} ms in the server, {step_ms['in-process, one by one']:.1f} "
     "ms with Transformers.",
     "Close other programs, and run this cell again.",
-    premise=llm_measured.repeated(speeds),
+    premise=measured.repeated(speeds),
     id="llm.together",
 )
 speeds.round(1)
@@ -225,18 +227,18 @@ speeds.round(1)
 # Triton counts requests. The engine counts tokens, on the same [port](../1_architecture/08__metrics.ipynb):
 
 # %%
-before = llm_measured.count(lab, "vllm_model", "generation_tokens_total")
+before = measured.count(lab, "vllm_model", "generation_tokens_total")
 inside = setup.ask(lab, "vllm_model", "def f(x):", max_tokens=24, temperature=0, ignore_eos=True)
-after = llm_measured.count(lab, "vllm_model", "generation_tokens_total", least=before + 24)
-print(f"mended and loaded in {load_s:.0f} s, {llm_measured.memory_mb(lab, 'vllm_model'):.0f} MB")
-alike = inside["text"] == llm_measured.generate(["def f(x):"], 24)[0]
+after = measured.count(lab, "vllm_model", "generation_tokens_total", least=before + 24)
+print(f"mended and loaded in {load_s:.0f} s, {measured.memory_mb(lab, 'vllm_model'):.0f} MB")
+alike = inside["text"] == measured.generate(["def f(x):"], 24)[0]
 claim(
     after - before == 24 and alike,
     "The engine counted 24 tokens more. Transformers in this process writes the same ones.",
     "Run this cell again.",
     id="llm.metrics",
 )
-llm_measured.counts(lab, "vllm_model").round(3)
+measured.counts(lab, "vllm_model").round(3)
 
 # %% [markdown]
 # On a GPU (not verified), leave `dtype`, `enforce_eager` out. vLLM reserves `gpu_memory_utilization` of the memory, by default 92 % (vLLM 0.32): two models need smaller shares. A model too large for one GPU takes `tensor_parallel_size`.
@@ -252,11 +254,11 @@ llm_measured.counts(lab, "vllm_model").round(3)
 # Document 000 downloads a model and builds an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
 
 # %%
-options = llm_documents.build()
-steps = llm_documents.engine_steps(models)
-engine = documented.mend(lab, "trt_llm_model", llm_documents.TRTLLM, steps)
-llm_documents.llm_api(models)
-package = llm_documents.refusal(lab, "tensorrt_llm")
+options = documents.build()
+steps = documents.engine_steps(models)
+engine = documented.mend(lab, "trt_llm_model", documents.TRTLLM, steps)
+documents.llm_api(models)
+package = documents.refusal(lab, "tensorrt_llm")
 never = set(options["trtllm-build 0.14 has it"]) == {"no"}
 only_a_gpu = "would refuse this config" not in engine.words("where the engine is")
 claim(
@@ -266,7 +268,7 @@ claim(
     "Run this cell again.",
     id="llm.engine",
 )
-print(llm_documents.DOWNLOAD, llm_documents.BUILD, llm_documents.TRTLLM, sep="\n\n")
+print(documents.DOWNLOAD, documents.BUILD, documents.TRTLLM, sep="\n\n")
 display(engine, options)
 
 # %% [markdown]
@@ -287,10 +289,10 @@ display(engine, options)
 # %% [markdown]
 # ## TensorRT or TensorRT-LLM?
 #
-# Document 000 compares eleven characteristics (`llm_documents.compared()` shows all). Three rows have changed most:
+# Document 000 compares eleven characteristics (`documents.compared()` shows all). Three rows have changed most:
 
 # %%
-llm_documents.compared().loc[["inputs", "format", "tool"]]
+documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
 # The document calls vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights without a build, so measure both on your GPU.
@@ -300,7 +302,7 @@ llm_documents.compared().loc[["inputs", "format", "tool"]]
 # The next cell writes a folder `assistant`, unless it is there. It was put together from several sources. Mend its two files, and load it.
 
 # %%
-from workbook.lessons.tasks.llm import assistant
+from task import assistant
 
 assistant(models)
 task("llm.assistant", server=lab)

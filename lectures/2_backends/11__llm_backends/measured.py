@@ -1,8 +1,8 @@
 """For 11__llm_backends: what an engine counts, how fast it is, and Transformers beside it.
 
-llm_measured.speeds(lab, "vllm_model")          # tokens per second, served and in this process
-llm_measured.counts(lab, "vllm_model")          # the engine's metrics, from Triton's metrics port
-llm_measured.most_running(lab, "vllm_model")    # how many requests it computes together
+measured.speeds(lab, "vllm_model")          # tokens per second, served and in this process
+measured.counts(lab, "vllm_model")          # the engine's metrics, from Triton's metrics port
+measured.most_running(lab, "vllm_model")    # how many requests it computes together
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from ... import measure
-from ...measure import generation
-from ...server import Server, Triton
-from ..premises import Premise
-from .llm_backends import has_vllm, weights
+from setup import has_vllm, weights
+from workbook import measure
+from workbook.lessons.premises import Premise
+from workbook.measure import generation
+from workbook.server import Server, Triton
 
 #: Prompts of different lengths, in tokens.
 PROMPTS = ('The "with" statement is used', "A class definition", "def f(x):", "An empty list")

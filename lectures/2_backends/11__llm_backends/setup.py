@@ -25,13 +25,13 @@ from typing import Any
 import httpx
 import pandas as pd
 
-from ... import zoo
-from ...common import paths
-from ...server import Server
-from ...server.explain import explain
-from ...zoo import builder
-from ..mistakes import Change
-from ..workspace import version
+from workbook import zoo
+from workbook.common import paths
+from workbook.lessons.mistakes import Change
+from workbook.lessons.workspace import version
+from workbook.server import Server
+from workbook.server.explain import explain
+from workbook.zoo import builder
 
 #: The model that the lecture asks; others use its weights.
 NAME = "vllm_model"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...server import Server
-from ..setups import llm_backends as setup
-from ..setups import llm_measured
-from ..workspace import laboratory
-from . import NotYet, define
+import measured
+import setup
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
 
 _PROMPT, _ANSWER = 100, 16
 _CONFIG = """\
@@ -66,7 +66,7 @@ def answers(server: Server) -> None:
     tokens, which the metrics port counts."""
     if not server.ready("assistant"):
         raise NotYet("assistant is not loaded.")
-    before = llm_measured.count(server, "assistant", "generation_tokens_total")
+    before = measured.count(server, "assistant", "generation_tokens_total")
     prompt = setup.long_prompt(_PROMPT)
     given = {"max_tokens": _ANSWER, "temperature": 0, "ignore_eos": True}
     answer = setup.ask(server, "assistant", prompt, **given)
@@ -75,5 +75,5 @@ def answers(server: Server) -> None:
     if answer["out"] != _ANSWER:
         raise NotYet(f"It answers with {answer['out']} tokens.")
     wanted = before + _ANSWER
-    if llm_measured.count(server, "assistant", "generation_tokens_total", least=wanted) < wanted:
+    if measured.count(server, "assistant", "generation_tokens_total", least=wanted) < wanted:
         raise NotYet("It answers, and the metrics port does not count its tokens.")

@@ -14,9 +14,9 @@
 import numpy as np
 import tritonclient.grpc as grpc
 
+import setup
 from workbook import measure
 from workbook.lessons import claim, laboratory, mistakes, write
-from workbook.lessons.setups import ensembles as setup
 
 setup.hide_warnings()
 models = setup.models()  # a fresh folder: files of an earlier run are deleted

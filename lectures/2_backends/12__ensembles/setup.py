@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import measure, zoo
-from ...common.errors import WorkbookError
-from ...server import Server
-from ...server.explain import explain
-from ..mistakes import refused_request
-from ..premises import Premise, steady
-from ..runs import Run
-from ..workspace import folder
+from workbook import measure, zoo
+from workbook.common.errors import WorkbookError
+from workbook.lessons.mistakes import refused_request
+from workbook.lessons.premises import Premise, steady
+from workbook.lessons.runs import Run
+from workbook.lessons.workspace import folder
+from workbook.server import Server
+from workbook.server.explain import explain
 
 Array = npt.NDArray[Any]
 
@@ -310,7 +310,7 @@ def export(models: Path) -> None:
     import torch
     from transformers import BertForSequenceClassification
 
-    from ...zoo.exports import OPSET
+    from workbook.zoo.exports import OPSET
 
     bert = BertForSequenceClassification.from_pretrained(
         zoo.checkpoint("text_classifier"), attn_implementation="eager"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ... import measure
-from ...server import Server
-from ...server.explain import explain
-from ..setups import ensembles as setup
-from ..setups import written
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook import measure
+from workbook.lessons.shared import written
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+from workbook.server.explain import explain
 
 _TEXTS, _BLANK = 8, 3
 

@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 import torch
 
+import setup
 from workbook.lessons import claim, folder, formats, laboratory, mistakes, write
-from workbook.lessons.setups import same_answers as setup
 
 models = folder("same_answers")  # an empty folder: files of an earlier run are deleted
 net = formats.network()  # the first notebook that needs it trains it: 1 to 6 minutes
@@ -157,7 +157,7 @@ files = {
     "ONNX int8 dynamic": "focus_dynamic",
     "ONNX int8 static": "focus_static",
 }
-inside = {model: setup.in_process(models / model / "1/model.onnx") for model in files.values()}
+inside = {model: formats.in_process(models / model / "1/model.onnx") for model in files.values()}
 for name, model in files.items():  # the measurements take about a minute
     formats.add(lab, model, name, inside[model])
 formats.add(lab, "focus_bf16", "TorchScript bf16", run_bf16)
@@ -238,7 +238,7 @@ setup.plot_thresholds(found)
 # Nothing is converted now: one fp32 file. Only how it is computed differs: without and with graph optimisation, one picture at a time or all at once. PyTorch stands beside.
 
 # %%
-plain, optimised = setup.in_process(raw_file, 0), setup.in_process(raw_file, 99)
+plain, optimised = formats.in_process(raw_file, 0), formats.in_process(raw_file, 99)
 ways = {"PyTorch": formats.reference(), "no optimisation": plain(pictures)}
 ways |= {"optimised": optimised(pictures)}
 ways["one by one"] = np.concatenate([optimised(one[None]) for one in pictures])

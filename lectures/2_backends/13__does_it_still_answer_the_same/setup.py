@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ... import zoo
-from ...common.errors import Refusal
-from ...measure import style
-from ...server import Triton
-from .. import formats
-from ..mistakes import not_written
+from workbook import zoo
+from workbook.common.errors import Refusal
+from workbook.lessons import formats
+from workbook.measure import style
+from workbook.server import Triton
 
 Array = npt.NDArray[Any]
 
@@ -138,32 +137,6 @@ def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
             return scripted(torch.from_numpy(batch)).numpy()  # type: ignore[no-any-return]
 
     return run
-
-
-def in_process(file: Path, level: int | None = None) -> Callable[[Array], Array]:
-    """A function that runs an ONNX file in this process, with one thread.
-
-    Args:
-        file: the model; one input, one output.
-        level: of graph optimisation, e.g. 0 for none and 99 for all, ONNX Runtime's default.
-
-    Raises:
-        WorkbookError: the file is not there, so the cells that write it were not run.
-
-    Example:
-        same_answers.in_process(models / "focus_fp16/1/model.onnx")(pictures[:8])
-    """
-    import onnxruntime as ort
-
-    if not file.is_file():
-        raise not_written(file.name)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    if level is not None:
-        options.graph_optimization_level = ort.GraphOptimizationLevel(level)
-    session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return lambda batch: session.run(None, {name: batch})[0]
 
 
 def refusal(server: Triton, model: str) -> str:
@@ -284,7 +257,7 @@ def camera(models: Path) -> Any:
     """
     import onnx
 
-    from ...zoo import classifiers, exports
+    from workbook.zoo import classifiers, exports
 
     for name, kind in (("fp32", "FP32"), ("fp16", "FP32"), ("counts", "FP16")):
         (models / f"eights_{name}/1").mkdir(parents=True, exist_ok=True)

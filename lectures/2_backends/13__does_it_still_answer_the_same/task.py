@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...server import Triton
-from .. import formats
-from ..setups import same_answers as setup
-from ..workspace import laboratory
-from . import NotYet, define
+import setup
+from workbook.lessons import formats
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Triton
 
 _CHANGED = 1  # of the 9,000 verdicts: one may lie at the threshold within the rounding of fp16
 _SHARE = 0.75  # of the weights have to be stored in fp16
@@ -83,7 +83,7 @@ def _scores_in_fp16(file: Path) -> formats.Array:
     with tempfile.TemporaryDirectory() as place:
         half = Path(place) / "model.onnx"
         onnx.save(_in_fp16(onnx.load(file)), half)
-        run = setup.in_process(half)
+        run = formats.in_process(half)
     parts = np.array_split(setup.digits(), 9)
     return formats.score(np.concatenate([run(part) for part in parts]))
 

@@ -11,11 +11,11 @@
 # Nothing in this notebook needs Docker. Commands that need it were not run here, and are marked.
 
 # %%
+import setup
 from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
 from workbook.lessons.mistakes import provoke
-from workbook.lessons.setups import images
 
-models = images.repository(folder("images"))  # a fresh folder: an earlier run's is deleted
+models = setup.repository(folder("images"))  # a fresh folder: an earlier run's is deleted
 lab = laboratory(models)
 for ready in lab.index(ready_only=True):
     print(ready["name"], ready["version"], ready["state"])
@@ -41,7 +41,7 @@ for ready in lab.index(ready_only=True):
 # %%
 version = lab.metadata()["version"]
 print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
-images.linked(images.contents())
+setup.linked(setup.contents())
 
 # %% [markdown]
 # Most figures are from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. For TensorRT in `py3`, look into the [support matrix](https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html). PyTorch: the backend takes its libraries from NVIDIA's container of that month. This laptop has newer ones.
@@ -49,7 +49,7 @@ images.linked(images.contents())
 # What came, and what went:
 
 # %%
-images.linked(images.changes())
+setup.linked(setup.changes())
 
 # %% [markdown]
 # The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
@@ -68,11 +68,11 @@ images.linked(images.changes())
 # Python models exchange tensors through shared memory, of which Docker gives 64 MB without `--shm-size`. The matrix names CUDA and the driver of each release, e.g. 12.6 and 560 for 24.10 with vLLM. On data-centre GPUs, CUDA's compatibility package lets some older drivers run it.
 
 # %%
-table = images.releases()
+table = setup.releases()
 for kind in ("vLLM", "TensorRT-LLM"):
     gb = table[f"with {kind}, GB"].dropna()
     print(f"with {kind}: {gb.min()} GB ({gb.idxmin()}) to {gb.max()} GB ({gb.idxmax()})")
-images.plot_sizes()
+setup.plot_sizes()
 
 # %% [markdown]
 # From 25.03 to 25.04 the image with vLLM shrank from 22 to 10 GB, less than half. (For 26.08, the matrix has no image with TensorRT-LLM.) Look the size up before an upgrade.
@@ -95,7 +95,7 @@ predict(
 )
 
 # %%
-sizes = images.frameworks()
+sizes = setup.frameworks()
 print(sizes.round().astype(int).to_string())
 all_there = Premise(sizes.min() > 0, f"{sizes.idxmin()} is not installed")
 compare("images.framework", str(sizes.idxmax()), premise=all_there)
@@ -107,7 +107,7 @@ claim(
     premise=all_there,
     id="images.few",
 )
-images.plot_frameworks(sizes)
+setup.plot_frameworks(sizes)
 
 # %% [markdown]
 # A server that has only ONNX models does not need the rest. The same holds for NVIDIA's full image.
@@ -168,8 +168,8 @@ made = provoke(
     lab,
     "digits_onnx",
     {
-        "a format of the future": lambda home: images.newer(home, 99),
-        "the format of 2020": lambda home: images.newer(home, 7),
+        "a format of the future": lambda home: setup.newer(home, 99),
+        "the format of 2020": lambda home: setup.newer(home, 7),
     },
 )
 made

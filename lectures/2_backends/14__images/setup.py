@@ -1,9 +1,9 @@
 """For 14__images: what NVIDIA's releases contain, what takes the disk here, a small repository.
 
-images.contents(), images.changes()     # versions per release, and what changed when
-images.releases()                       # the sizes of two images, one row per release
-images.frameworks()                     # MB on this disk, per framework
-models = images.repository(folder("images"))
+setup.contents(), setup.changes()     # versions per release, and what changed when
+setup.releases()                       # the sizes of two images, one row per release
+setup.frameworks()                     # MB on this disk, per framework
+models = setup.repository(folder("images"))
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from ... import measure, zoo
-from ...common import paths
-from ...measure import style
+from workbook import measure, zoo
+from workbook.common import paths
+from workbook.measure import style
 
 #: Where a value is open: no source that we could read names it.
 NOT_FOUND = "not found"

@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 from typing import NoReturn
 
-from ...server import Server, Triton, all_models
-from ..setups import images
-from . import NotYet, define
+import setup
+from workbook.lessons.tasks import NotYet, define
+from workbook.server import Server, Triton, all_models
 
 RELEASE = "24.10"
 #: What a model of this platform needs no backend for: the core runs it.
@@ -18,7 +18,7 @@ _CORE = "ensemble"
 
 def start(folder: Path) -> Server:
     """The repository of the notebook, with the first command in it, and its server."""
-    models = images.repository(folder)
+    models = setup.repository(folder)
     command = f"python3 compose.py --container-version {RELEASE} --backend pytorch"
     (folder / "compose.sh").write_text(command, "utf-8")
     server = Triton(models).start()

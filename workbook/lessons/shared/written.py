@@ -11,7 +11,7 @@ def cell(lecture: str, file: str) -> str:
     """The text that a cell of a lecture writes into a file.
 
     Args:
-        lecture: the name of the lecture's source without its ending, e.g. `09__wire`.
+        lecture: the lecture's name, e.g. `09__wire`.
         file: how the file's path ends in the cell's first line, e.g. `client.py`.
 
     Raises:
@@ -20,7 +20,7 @@ def cell(lecture: str, file: str) -> str:
     Example:
         written.cell("09__wire", "client.py")
     """
-    for source in paths.root().glob(f"lectures/*/{lecture}.py"):
+    for source in paths.root().glob(f"lectures/*/{lecture}/lesson.py"):
         for found in notebooks.read(source).cells:
             first, _, text = found.source.partition("\n")
             if first.startswith("%%writefile") and first.endswith(file):
