@@ -24,7 +24,7 @@ print(server.url, server.metadata()["name"], server.metadata()["version"])
 #
 # This is what the server is made of. Each notebook of lecture 1 marks the parts that it is about.
 #
-# ![Triton: front ends, core, backends, model repository](images/architecture.svg)
+# ![Triton: front ends, core, backends, model repository](architecture.svg)
 
 # %% [markdown]
 # ## What it serves
@@ -141,4 +141,4 @@ syllabus.routes()
 # - **Errata** boxes say what older slides and guides got wrong, or what has changed since.
 # - Something is broken? In the menu: *Kernel*, *Restart Kernel and Run All Cells*.
 #
-# Next: [a first model](1_architecture/01__first_model.ipynb).
+# Next: [a first model](../1_architecture/01__first_model/01__first_model.ipynb).

@@ -67,7 +67,7 @@ def test_without_a_gpu_every_row_says_so(tmp_path: Path) -> None:
         assert verdict == "not run"
         assert seen.startswith("no container" if name.startswith("container") else "no GPU here")
     wanted = {
-        f"lecture {x.source.parent.name}/{x.name}"
+        f"lecture {x.source.parent.parent.name}/{x.name}"
         for x in building.lectures()
         if x.name != "00__start"
     }

@@ -118,8 +118,8 @@ def test_relative_links_and_images_resolve(path: Path) -> None:
                 continue
             file = (path.parent / target).resolve() if target else path
             assert file.is_file(), f"{target} in line {cell.line}"
-            if anchor and file.suffix in (".ipynb", ".py"):
-                assert anchor in anchors(file.with_suffix(".py")), f"{target}#{anchor}"
+            if anchor and file.suffix == ".ipynb":
+                assert anchor in anchors(file.with_name("lesson.py")), f"{target}#{anchor}"
 
 
 def resolve(name: str) -> None:
@@ -242,17 +242,19 @@ def test_a_name_that_a_later_cell_reads_is_bound_in_one_cell(path: Path) -> None
 @each_topic
 def test_claims_say_what_to_try(path: Path) -> None:
     for call in calls(path, "claim"):
-        assert len(call.args) == 3, f"claim in {path.stem}: {ast.unparse(call)[:80]}"
+        assert len(call.args) == 3, f"claim in {path.parent.name}: {ast.unparse(call)[:80]}"
 
 
-@pytest.mark.parametrize("folder", sorted({path.parent for path in TOPICS}), ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "folder", sorted({path.parent.parent for path in TOPICS}), ids=lambda f: f.name
+)
 def test_the_start_sums_the_minutes(folder: Path) -> None:
-    own = [path for path in TOPICS if path.parent == folder]
+    own = [path for path in TOPICS if path.parent.parent == folder]
     table = syllabus.table().data
     total = sum(float(sources.read(path).header["minutes"]) for path in own)
     assert f"| **{syllabus.heading(folder.name)}** | **{total:g}** |" in table
     for path in own:
-        assert f"{folder.name}/{path.stem}.ipynb" in table
+        assert f"{folder.name}/{path.parent.name}/{path.parent.name}.ipynb" in table
 
 
 # -- prose and code ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from ..assignments import CLUTTER
 from ..common import paths
 from ..common.errors import WorkbookError
 from ..lessons import syllabus
@@ -56,21 +57,27 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         shutil.copytree(_THEME, place, dirs_exist_ok=True)
-        images = [p.relative_to(home) for p in home.glob("**/*") if p.suffix in IMAGES]
-        for image in images:
-            (place / image).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(home / image, place / image)
+        files = [p.relative_to(home) for p in home.glob("**/*") if p.is_file() and _is_shown(p)]
+        for file in files:
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(home / file, place / file)
         names = {source: Lecture(source).built.relative_to(home) for source in lectures}
         for source, node in lectures.items():
             file = place / names[source]
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text(page(node, names[source], {*names.values(), *images})), "utf-8")
+            file.write_text(text(page(node, names[source], {*names.values(), *files})), "utf-8")
         (place / "index.md").write_text(_INDEX + _contents(list(names.values())), "utf-8")
         made = place / "_build"
         _sphinx(place, made)
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(made, target)
     return target / "index.html"
+
+
+def _is_shown(path: Path) -> bool:
+    """Whether pages show a file, or link to it: a picture, or a file of a notebook's models."""
+    beside = {"models", "clients"}.intersection(path.parts) and path.suffix not in (".md", ".ipynb")
+    return path.suffix in IMAGES or (bool(beside) and not CLUTTER.intersection(path.parts))
 
 
 def _contents(pages: list[Path]) -> str:

@@ -35,7 +35,7 @@ def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNo
     Args:
         node: the executed notebook; it is not changed.
         place: its path below `lectures/`.
-        files: the paths of all pages and images, below `lectures/`.
+        files: the paths of all pages, and of what else they may link to, below `lectures/`.
     """
     made = deepcopy(node)
     made.cells = []

@@ -8,7 +8,7 @@
 #
 # **Question.** You have a function that recognises handwritten digits. Many programs on many machines call it at the same time. What does it take to serve it?
 #
-# Homework 1 of the course is assignment a1: a text classifier, deployed in the same form. [The syllabus](../00__start.ipynb#The-syllabus) leads to it.
+# Homework 1 of the course is assignment a1: a text classifier, deployed in the same form. [The syllabus](../../00__start/00__start.ipynb#The-syllabus) leads to it.
 
 # %% [markdown]
 # | a server has to | Triton brings |
@@ -19,7 +19,7 @@
 # | be observed and tuned | metrics; Performance Analyzer (how much load?), Model Analyzer (which config?) |
 # | save hardware | many models per server, GPU or CPU |
 #
-# ![Triton; marked are clients, HTTP, gRPC, the model repository and the Python backend](../images/architecture_first_model.svg)
+# ![Triton; marked are clients, HTTP, gRPC, the model repository and the Python backend](architecture.svg)
 
 # %%
 import json
@@ -40,7 +40,7 @@ digits_model.show_pictures(pictures[:9])
 #
 # Triton serves folders: one folder per model, with its name; in it a config, and one folder per version.
 #
-# ![The layout of a model repository](../images/repository.svg)
+# ![The layout of a model repository](../../images/repository.svg)
 #
 # We fill a folder of our own, step by step. The next cell trains a small classifier, 64 pixels in, ten scores out, and saves its weights there.
 
@@ -178,7 +178,7 @@ claim(
 setup.plot_ways(times)
 
 # %% [markdown]
-# The notebook on [protocols](09__wire.ipynb) measures when the way matters.
+# The notebook on [protocols](../09__wire/09__wire.ipynb) measures when the way matters.
 #
 # ## Nine pictures
 #
@@ -217,7 +217,7 @@ claim(
 )
 
 # %% [markdown]
-# The *core* checks names, types and shapes before a request joins the queue of its model, so a model needs no code for that. The refused request is not even counted as a failure. The notebook on [metrics](08__metrics.ipynb) shows which requests are.
+# The *core* checks names, types and shapes before a request joins the queue of its model, so a model needs no code for that. The refused request is not even counted as a failure. The notebook on [metrics](../08__metrics/08__metrics.ipynb) shows which requests are.
 
 # %% [markdown]
 # ## Your turn
@@ -261,4 +261,4 @@ for closing in (http_client.close, grpc_client.close, lab.stop):  # when the tas
 #
 # </details>
 #
-# Next: [inside the server](02__inside_the_server.ipynb).
+# Next: [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).

@@ -10,7 +10,7 @@
 #
 # You will start a server of your own, look at its processes, and let two models compete.
 #
-# ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](../images/architecture_inside_the_server.svg)
+# ![Triton; marked are server, response cache, repository agents, rate limiter, instances and hardware](architecture.svg)
 
 # %%
 import numpy as np
@@ -312,7 +312,7 @@ task("inside_the_server.cached", server=lab)
 #
 # </details>
 #
-# Next: [schedulers](03__schedulers.ipynb).
+# Next: [schedulers](../03__schedulers/03__schedulers.ipynb).
 
 # %%
 lab.stop()  # when the task is done

@@ -10,13 +10,13 @@
 #
 # Every model has one scheduler; its config decides which. You will see them at work in traces of a real server.
 #
-# ![Triton; marked are the default, dynamic and ensemble schedulers, and the instances](../images/architecture_schedulers.svg)
+# ![Triton; marked are the default, dynamic and ensemble schedulers, and the instances](architecture.svg)
 
 # %% [markdown]
 # | a model is | it | scheduler | notebook |
 # |---|---|---|---|
-# | stateless | treats each request alone | default, or the dynamic batcher | this one, and [the next but one](05__dynamic_batcher.ipynb) |
-# | stateful | remembers earlier requests | sequence batcher: direct or oldest | [sequences](04__sequences.ipynb) |
+# | stateless | treats each request alone | default, or the dynamic batcher | this one, and [the next but one](../05__dynamic_batcher/05__dynamic_batcher.ipynb) |
+# | stateful | remembers earlier requests | sequence batcher: direct or oldest | [sequences](../04__sequences/04__sequences.ipynb) |
 # | an ensemble | is a graph of other models | ensemble scheduler | this one |
 #
 # Source: [models and schedulers](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_execution.md#models-and-schedulers).
@@ -112,7 +112,7 @@ claim(
 )
 
 # %% [markdown]
-# A sleeping instance needs no core: this holds on one core, too. Instances that compute share the cores: see [inside the server](02__inside_the_server.ipynb).
+# A sleeping instance needs no core: this holds on one core, too. Instances that compute share the cores: see [inside the server](../02__inside_the_server/02__inside_the_server.ipynb).
 #
 # ## Ensemble
 #
@@ -201,7 +201,7 @@ claim(
 )
 
 # %% [markdown]
-# > **Errata.** "Many responses need gRPC" is an old rule. The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) streams them over HTTP, as events; [a later notebook](11__generate.ipynb) uses it. In gRPC it is a stream with a callback. The last response may be empty: it carries the *final* flag.
+# > **Errata.** "Many responses need gRPC" is an old rule. The [generate extension](https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md) streams them over HTTP, as events; [a later notebook](../11__generate/11__generate.ipynb) uses it. In gRPC it is a stream with a callback. The last response may be empty: it carries the *final* flag.
 
 # %%
 got = []
@@ -252,7 +252,7 @@ task("schedulers.chain", server=lab)
 #
 # </details>
 #
-# Next: [sequences](04__sequences.ipynb).
+# Next: [sequences](../04__sequences/04__sequences.ipynb).
 
 # %%
 lab.stop()  # when the task is done

@@ -8,7 +8,7 @@
 #
 # **Question.** Each client sends several requests that belong together. Who remembers what came before, and what can go wrong?
 #
-# ![Triton; marked are the sequence scheduler and the instances](../images/architecture_sequences.svg)
+# ![Triton; marked are the sequence scheduler and the instances](architecture.svg)
 
 # %% [markdown]
 # A client gives its requests a number, the *correlation ID*; the first one has the flag *start*, the last one *end*. The *sequence batcher* promises: all requests of a sequence go to the same instance, one after the other, in their order.
@@ -229,7 +229,7 @@ lab.stop()  # when the task is done
 # %% [markdown]
 # The schedulers of the last notebook and of this one, side by side:
 #
-# ![Default, dynamic batcher, ensemble, sequence batcher direct and oldest, decoupled](../images/schedulers.svg)
+# ![Default, dynamic batcher, ensemble, sequence batcher direct and oldest, decoupled](schedulers.svg)
 
 # %% [markdown]
 # ## Check yourself
@@ -252,4 +252,4 @@ lab.stop()  # when the task is done
 #
 # </details>
 #
-# Next: [the dynamic batcher](05__dynamic_batcher.ipynb).
+# Next: [the dynamic batcher](../05__dynamic_batcher/05__dynamic_batcher.ipynb).

@@ -10,7 +10,7 @@
 #
 # The *dynamic batcher* does. It stands between the queue of a stateless model and its instances ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/batcher.md#dynamic-batcher)):
 #
-# ![Triton; marked is the dynamic batcher](../images/architecture_dynamic_batcher.svg)
+# ![Triton; marked is the dynamic batcher](architecture.svg)
 
 # %%
 import numpy as np
@@ -282,4 +282,4 @@ task("batcher.crowded", server=lab, models=models)
 #
 # </details>
 #
-# Next: [queue policies](06__queue_policies.ipynb).
+# Next: [queue policies](../06__queue_policies/06__queue_policies.ipynb).

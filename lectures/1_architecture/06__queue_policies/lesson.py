@@ -10,7 +10,7 @@
 #
 # The dynamic batcher's queue has a policy, and may have levels of priority ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/batcher.md#priority-levels)):
 #
-# ![Triton; marked are the dynamic batcher and the rate limiter](../images/architecture_queue_policies.svg)
+# ![Triton; marked are the dynamic batcher and the rate limiter](architecture.svg)
 
 # %%
 import setup
@@ -276,4 +276,4 @@ task("policies.flooded", server=lab, models=models)
 #
 # </details>
 #
-# Next: [the model repository manager](07__model_repository_manager.ipynb).
+# Next: [the model repository manager](../07__model_repository_manager/07__model_repository_manager.ipynb).

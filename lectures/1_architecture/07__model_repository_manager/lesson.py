@@ -10,7 +10,7 @@
 #
 # The *model repository manager* loads and unloads models. The *model control mode* says what makes it do so:
 #
-# ![Triton; marked are the model repository and its manager](../images/architecture_model_repository_manager.svg)
+# ![Triton; marked are the model repository and its manager](architecture.svg)
 
 # %%
 import pandas as pd
@@ -26,7 +26,7 @@ setup.tree(home)
 # %% [markdown]
 # ## What a repository holds
 #
-# ![The layout of a model repository](../images/repository.svg)
+# ![The layout of a model repository](../../images/repository.svg)
 #
 # A folder has the **model name**. In it each number is a **model version** with its **model files**; beside them lies the **model configuration**. Ours is the digits network in TorchScript.
 #
@@ -125,7 +125,7 @@ claim(
 )
 
 # %% [markdown]
-# > **Erratum.** Upstream's guide said that a reload in mode explicit loses no availability. Since January 2026 ([26.02](../2_backends/14__images.ipynb#Your-release-has)) it says to [unload first](https://github.com/triton-inference-server/server/pull/8562), without a reason. Here, on 24.10, a reload lost no request, and unloading first did. If you must, take the server out of the load balancer before.
+# > **Erratum.** Upstream's guide said that a reload in mode explicit loses no availability. Since January 2026 ([26.02](../../2_backends/14__images/14__images.ipynb#Your-release-has)) it says to [unload first](https://github.com/triton-inference-server/server/pull/8562), without a reason. Here, on 24.10, a reload lost no request, and unloading first did. If you must, take the server out of the load balancer before.
 #
 # The first answers of version 2 are slow (*warm-up*, below).
 
@@ -290,4 +290,4 @@ task("repository.half", server=lab, models=models)
 #
 # </details>
 #
-# Next: [metrics](08__metrics.ipynb).
+# Next: [metrics](../08__metrics/08__metrics.ipynb).

@@ -10,7 +10,7 @@
 #
 # Triton counts requests, times and hardware. A collector such as [Prometheus](https://prometheus.io/docs/introduction/overview/) fetches the numbers as text, at port 8002; Triton sends them nowhere.
 #
-# ![Triton; marked are the metrics and who reads them](../images/architecture_metrics.svg)
+# ![Triton; marked are the metrics and who reads them](architecture.svg)
 
 # %%
 import pandas as pd
@@ -147,7 +147,7 @@ claim(
 # %% [markdown]
 # ## Where the time goes
 #
-# ![A request's way, with its timestamps](../images/request.svg)
+# ![A request's way, with its timestamps](request.svg)
 #
 # Each part is a counter in microseconds; network and client are not in it. Three services: anton and berta sleep, so that they need no core; clara copies eight megabytes. Eight clients ask each in a loop. As Prometheus does, we read the counters before and after, and divide their growth.
 
@@ -275,7 +275,7 @@ claim(
 recent.round(1).to_frame("ms")
 
 # %% [markdown]
-# Quantiles of several servers cannot be combined into one. The buckets of a [histogram](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can be added up; [24.11](../2_backends/14__images.ipynb#Your-release-has) and later have one, for the first response of decoupled models.
+# Quantiles of several servers cannot be combined into one. The buckets of a [histogram](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md#histograms) can be added up; [24.11](../../2_backends/14__images/14__images.ipynb#Your-release-has) and later have one, for the first response of decoupled models.
 #
 # ## Prometheus
 #
@@ -328,4 +328,4 @@ task("metrics.queue", server=lab, models=models)
 #
 # </details>
 #
-# Next: [what goes over the wire](09__wire.ipynb).
+# Next: [what goes over the wire](../09__wire/09__wire.ipynb).

@@ -8,7 +8,7 @@
 #
 # **Question.** A program sends pictures to a model. How many bytes cross the wire, how long does it take, and how much of both can be saved?
 #
-# ![Triton; marked are clients, HTTP and gRPC](../images/architecture_wire.svg)
+# ![Triton; marked are clients, HTTP and gRPC](architecture.svg)
 
 # %%
 import time
@@ -307,4 +307,4 @@ task("wire.client", server=server)
 #
 # </details>
 #
-# Next: [security](10__security.ipynb).
+# Next: [security](../10__security/10__security.ipynb).

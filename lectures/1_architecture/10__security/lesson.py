@@ -8,7 +8,7 @@
 #
 # **Question.** The digits model runs in a network that others use, too. Who can read the pictures, who may ask the model, and who may replace it?
 #
-# ![Triton; marked are clients, HTTP and gRPC](../images/architecture_security.svg)
+# ![Triton; marked are clients, HTTP and gRPC](architecture.svg)
 
 # %%
 import httpx
@@ -259,4 +259,4 @@ task("security.door", server=door)
 #
 # </details>
 #
-# Next: [generate](11__generate.ipynb).
+# Next: [generate](../11__generate/11__generate.ipynb).

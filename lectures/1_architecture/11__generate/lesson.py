@@ -8,7 +8,7 @@
 #
 # **Question.** A language model makes its answer word by word. How do the words reach a client over HTTP, one by one, and what does a program need that speaks OpenAI's protocol?
 #
-# ![Triton; marked are clients, the front end for OpenAI's API and HTTP](../images/architecture_generate.svg)
+# ![Triton; marked are clients, the front end for OpenAI's API and HTTP](architecture.svg)
 
 # %%
 import json
@@ -181,7 +181,7 @@ claim(
 )
 
 # %% [markdown]
-# NVIDIA's [front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) is in the containers with vLLM or TensorRT-LLM [since 24.12](../2_backends/14__images.ipynb#Your-release-has); Triton runs inside it. Weights and tokenizers may come from Hugging Face. Not run here:
+# NVIDIA's [front end](https://github.com/triton-inference-server/server/blob/main/python/openai/README.md) is in the containers with vLLM or TensorRT-LLM [since 24.12](../../2_backends/14__images/14__images.ipynb#Your-release-has); Triton runs inside it. Weights and tokenizers may come from Hugging Face. Not run here:
 #
 # ```console
 # $ cd /opt/tritonserver/python/openai
@@ -229,7 +229,7 @@ task("generate.stop", server=lab)
 #
 # <details><summary>A dashboard counts HTTP statuses of a chat service and shows no failures. Users complain about answers that break off. What is missing?</summary>
 #
-# Errors after the first piece. They are events in answers with status 200. Count these events; Triton's own counter may miss errors that a model puts into an answer ([metrics](08__metrics.ipynb)).
+# Errors after the first piece. They are events in answers with status 200. Count these events; Triton's own counter may miss errors that a model puts into an answer ([metrics](../08__metrics/08__metrics.ipynb)).
 #
 # </details>
 #
@@ -245,4 +245,4 @@ task("generate.stop", server=lab)
 #
 # </details>
 #
-# Next: [in-process, and other ways in](12__in_process.ipynb).
+# Next: [in-process, and other ways in](../12__in_process/12__in_process.ipynb).

@@ -8,7 +8,7 @@
 #
 # **Question.** One program uses the model, and nobody else. Does it need a second process, ports and a network? And how does Triton get into programs that have a network of their own: Kafka, Ray?
 #
-# ![Triton; marked is the program that has Triton inside](../images/architecture_in_process.svg)
+# ![Triton; marked is the program that has Triton inside](architecture.svg)
 
 # %%
 import os
@@ -286,4 +286,4 @@ task("in_process.bridge", server=inside)
 #
 # </details>
 #
-# That was lecture 1. [The start](../00__start.ipynb) lists what else there is.
+# That was lecture 1. [The start](../../00__start/00__start.ipynb) lists what else there is.

@@ -30,7 +30,7 @@ setup.backends()
 # %% [markdown]
 # ## What is here
 #
-# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../1_architecture/05__dynamic_batcher.ipynb).
+# For backend `X`, Triton looks for `libtriton_X.so` in the version folder, the model's folder and `backends/X` ([order](https://github.com/triton-inference-server/backend#backend-shared-library)), and then for `backends/X/model.py`. NVIDIA's container has libraries. On a laptop, programs in Python replace them: *stand-ins*. For ONNX models, the server calls ONNX Runtime [directly](../../1_architecture/05__dynamic_batcher/05__dynamic_batcher.ipynb).
 #
 # We load one model of each kind, and read `/v2/models/M/config` (20 s).
 
@@ -63,7 +63,7 @@ print(*matrix.loc[matrix["here"] == "refused", "words"], sep="\n")
 matrix[["here", *setup.FIELDS, "kind"]]
 
 # %% [markdown]
-# The two that are refused need an NVIDIA GPU: [TensorRT](10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](11__llm_backends.ipynb) loads it. The server fills in `platform` and, where a backend has one, the name of its file. FIL and DALI look for names of their own: `xgboost.json` (by `model_type`) and `model.dali` or `dali.py`; vLLM reads `model.json`.
+# The two that are refused need an NVIDIA GPU: [TensorRT](../10__tensorrt/10__tensorrt.ipynb) and TensorRT-LLM. vLLM is left out, since it takes minutes to load; [11](../11__llm_backends/11__llm_backends.ipynb) loads it. The server fills in `platform` and, where a backend has one, the name of its file. FIL and DALI look for names of their own: `xgboost.json` (by `model_type`) and `model.dali` or `dali.py`; vLLM reads `model.json`.
 
 # %% [markdown]
 # ## Two fields for one thing
@@ -126,7 +126,7 @@ print(old.to_string(justify="left"))
 # | the document's row | today |
 # |---|---|
 # | C++, custom | the old custom API is [removed](https://github.com/triton-inference-server/backend#what-about-backends-developed-using-the-legacy-custom-backend-api); a backend is a library, or a model.py |
-# | stateful | [implicit state](../1_architecture/04__sequences.ipynb) in its place |
+# | stateful | [implicit state](../../1_architecture/04__sequences/04__sequences.ipynb) in its place |
 # | square, and Triton's identity, repeat | backends in C++, small examples; our *model* `square` is another thing |
 # | FasterTransformer | a [research tool](https://github.com/triton-inference-server/fastertransformer_backend); take TensorRT-LLM |
 
@@ -150,7 +150,7 @@ claim(
 which
 
 # %% [markdown]
-# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. [14](14__images.ipynb#Your-release-has) has a table. Look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
+# Between releases, the set changes. TensorFlow's backend is [gone since 25.03](https://github.com/triton-inference-server/server/pull/8068). A user found the 24.02 image [without ONNX Runtime](https://github.com/triton-inference-server/server/issues/6988). On Windows, by the matrix, there are only TensorRT and ONNX Runtime. [14](../14__images/14__images.ipynb#Your-release-has) has a table. Look at the image that you will run: `ls /opt/tritonserver/backends`. Not verified on a GPU.
 #
 # ## Five mistakes
 #
@@ -201,8 +201,8 @@ task("map.names", server=lab, models=models)
 #
 # <details><summary>You copy a completed config, with its <code>runtime</code>, to another server. What can go wrong?</summary>
 #
-# Each server fills `runtime` in with what it has. Written down, it asks for a file that another server may not have. Write it only where you choose one, as in [04](04__pytorch.ipynb#torch.compile).
+# Each server fills `runtime` in with what it has. Written down, it asks for a file that another server may not have. Write it only where you choose one, as in [04](../04__pytorch/04__pytorch.ipynb#torch.compile).
 #
 # </details>
 #
-# Next: [the Python backend](02__python.ipynb).
+# Next: [the Python backend](../02__python/02__python.ipynb).

@@ -385,4 +385,4 @@ task("python.verdict", server=lab)
 #
 # </details>
 #
-# Next: [Python environments](03__python_environments.ipynb).
+# Next: [Python environments](../03__python_environments/03__python_environments.ipynb).

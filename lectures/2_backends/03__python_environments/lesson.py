@@ -178,7 +178,7 @@ claim(
 # conda run -n model_env conda-pack -o models/python_model/conda_env.tar.gz
 # ```
 #
-# In [newer releases](14__images.ipynb#Your-release-has) the stub is 3.12's. Not run: we had no conda.
+# In [newer releases](../14__images/14__images.ipynb#Your-release-has) the stub is 3.12's. Not run: we had no conda.
 #
 # ## Situation 2: another Python
 #
@@ -271,4 +271,4 @@ task("environments.strict", server=lab, models=models)
 #
 # </details>
 #
-# Next: [the PyTorch backend](04__pytorch.ipynb).
+# Next: [the PyTorch backend](../04__pytorch/04__pytorch.ipynb).

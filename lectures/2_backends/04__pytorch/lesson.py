@@ -8,7 +8,7 @@
 #
 # **Question.** Your model is a PyTorch module. What do you give to Triton: TorchScript, a compiled module, an exported program? And how does it know which tensor is which?
 #
-# It fits models that must stay in PyTorch. Where an ONNX file works, measure that, too ([05](05__onnxruntime.ipynb)).
+# It fits models that must stay in PyTorch. Where an ONNX file works, measure that, too ([05](../05__onnxruntime/05__onnxruntime.ipynb)).
 
 # %%
 import numpy as np
@@ -73,7 +73,7 @@ printed
 #
 # ## Script and trace
 #
-# `torch.jit.script` reads the code; `torch.jit.trace` records what one example does. This module holds [the lecture's network](02__python.ipynb#The-classifier), which takes pixels in -1..1, and rescales pictures in 0..255:
+# `torch.jit.script` reads the code; `torch.jit.trace` records what one example does. This module holds [the lecture's network](../02__python/02__python.ipynb#The-classifier), which takes pixels in -1..1, and rescales pictures in 0..255:
 
 
 # %%
@@ -319,7 +319,7 @@ times.round(1)
 #
 # ## torch.export
 #
-# It replaces TorchScript. 24.10 lacks it. [Since 26.03](14__images.ipynb#Your-release-has) there is platform `torch_aoti` for AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences. Both, and three mistakes:
+# It replaces TorchScript. 24.10 lacks it. [Since 26.03](../14__images/14__images.ipynb#Your-release-has) there is platform `torch_aoti` for AOTInductor's `model.pt2`: [beta](https://github.com/triton-inference-server/pytorch_backend#aot-inductor-support-beta), no batches above 1, no sequences. Both, and three mistakes:
 
 # %%
 free = ({0: torch.export.Dim("batch")},)
@@ -341,7 +341,7 @@ claim(
 made
 
 # %% [markdown]
-# Serve an exported program as ONNX ([05](05__onnxruntime.ipynb)), or in a Python model.
+# Serve an exported program as ONNX ([05](../05__onnxruntime/05__onnxruntime.ipynb)), or in a Python model.
 #
 # On a GPU (`KIND_GPU`, not verified) errors may come with a [later request](https://github.com/triton-inference-server/pytorch_backend#important-notes).
 #
@@ -385,4 +385,4 @@ task("pytorch.scaled", server=lab, models=models)
 #
 # </details>
 #
-# Next: [ONNX Runtime](05__onnxruntime.ipynb).
+# Next: [ONNX Runtime](../05__onnxruntime/05__onnxruntime.ipynb).

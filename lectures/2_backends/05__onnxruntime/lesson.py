@@ -297,7 +297,7 @@ claim(
 )
 
 # %% [markdown]
-# The mask keeps padding out of the mean, so clients may pad to a few agreed lengths. Ragged batching is another way ([12](12__ensembles.ipynb)). The document's accelerator counts on a GPU only.
+# The mask keeps padding out of the mean, so clients may pad to a few agreed lengths. Ragged batching is another way ([12](../12__ensembles/12__ensembles.ipynb)). The document's accelerator counts on a GPU only.
 #
 # ## Five mistakes
 #
@@ -369,4 +369,4 @@ task("onnxruntime.frozen", server=lab, models=models)
 #
 # </details>
 #
-# Next: [OpenVINO](06__openvino.ipynb).
+# Next: [OpenVINO](../06__openvino/06__openvino.ipynb).

@@ -8,7 +8,7 @@
 #
 # **Question.** The server has no GPU. OpenVINO is made for processors by Intel and runs on others, too. Does it answer faster than ONNX Runtime on the same cores, and what does it change?
 #
-# Upstream's README means [Intel's CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices). [From 25.10 on](14__images.ipynb#Your-release-has), `TARGET_DEVICE` also chooses Intel's GPU or NPU, in an image with their drivers.
+# Upstream's README means [Intel's CPUs](https://github.com/triton-inference-server/openvino_backend#supported-devices). [From 25.10 on](../14__images/14__images.ipynb#Your-release-has), `TARGET_DEVICE` also chooses Intel's GPU or NPU, in an image with their drivers.
 
 # %%
 import numpy as np
@@ -193,7 +193,7 @@ claim(
 #
 # ## Settings
 #
-# Streams share the threads: each computes a request of its own, with one thread at least. So with one thread, there is one stream, whatever is set. The hint `LATENCY` asks for quick answers, `THROUGHPUT` for many side by side. [Columns as in 05](05__onnxruntime.ipynb#Settings).
+# Streams share the threads: each computes a request of its own, with one thread at least. So with one thread, there is one stream, whatever is set. The hint `LATENCY` asks for quick answers, `THROUGHPUT` for many side by side. [Columns as in 05](../05__onnxruntime/05__onnxruntime.ipynb#Settings).
 
 # %%
 threads, hints = variants.parameter("INFERENCE_NUM_THREADS", 2), ("LATENCY", "THROUGHPUT")
@@ -282,7 +282,7 @@ formats.table()
 # %% [markdown]
 # Like the others, the table's model takes batches of up to eight. Here each is filled up to eight: a lone picture costs as much as eight, and so does a half full batch.
 #
-# The table counts verdicts, too. In bf16, some near the threshold may change. Whether that matters is the subject of [13](13__does_it_still_answer_the_same.ipynb).
+# The table counts verdicts, too. In bf16, some near the threshold may change. Whether that matters is the subject of [13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb).
 #
 # ## Five mistakes
 
@@ -345,4 +345,4 @@ task("openvino.lone", server=lab, models=models)
 #
 # </details>
 #
-# Next: [TensorFlow](07__tensorflow.ipynb).
+# Next: [TensorFlow](../07__tensorflow/07__tensorflow.ipynb).

@@ -281,7 +281,7 @@ claim(
 table
 
 # %% [markdown]
-# OpenVINO's difference is larger where the processor computes in bf16 ([06](06__openvino.ipynb)); verdicts near the threshold may then change. `spread`: the better measurement over the other.
+# OpenVINO's difference is larger where the processor computes in bf16 ([06](../06__openvino/06__openvino.ipynb)); verdicts near the threshold may then change. `spread`: the better measurement over the other.
 #
 # On GPUs nothing of this was verified. In containers up to 25.02 TensorFlow keeps the memory that it once took, until the server ends ([FAQ](https://github.com/triton-inference-server/tensorflow_backend#how-does-the-tensorflow-backend-manage-gpu-memory)).
 #
@@ -325,7 +325,7 @@ task("tensorflow.chances", server=lab, models=models)
 # ## What to remember
 #
 # - A SavedModel brings names, types and shapes in its signature; a frozen graph brings nodes, and nothing is filled in.
-# - From 25.03 on ([table](14__images.ipynb#Your-release-has)) the container has no TensorFlow: convert to ONNX or OpenVINO.
+# - From 25.03 on ([table](../14__images/14__images.ipynb#Your-release-has)) the container has no TensorFlow: convert to ONNX or OpenVINO.
 # - After each conversion, check it: the same inputs, the logits, the verdicts.
 
 # %% [markdown]
@@ -349,4 +349,4 @@ task("tensorflow.chances", server=lab, models=models)
 #
 # </details>
 #
-# Next: [FIL](08__fil.ipynb).
+# Next: [FIL](../08__fil/08__fil.ipynb).

@@ -102,7 +102,7 @@ claim(
 #
 # Now ten digits, with 1,437 rows to train and 360 to test: three libraries, and four of FIL's five formats. FIL completes nothing in a config, so each one needs input, output and `max_batch_size`.
 #
-# `predict_proba` asks for one probability per class, `cpu_nthread` the threads. `save_xgboost` writes files that FIL reads [before 26.01](14__images.ipynb#Your-release-has), too.
+# `predict_proba` asks for one probability per class, `cpu_nthread` the threads. `save_xgboost` writes files that FIL reads [before 26.01](../14__images/14__images.ipynb#Your-release-has), too.
 
 # %%
 digits = zoo.data.digit_rows()
@@ -193,7 +193,7 @@ print("scikit-learn's forest, with a probability for each of the two classes:", 
 # %% [markdown]
 # An output with dims `[ 1 ]` loses that dimension: 360 numbers. With ten classes, and in the forest, the class with the highest score wins; a threshold must be given, and has no effect.
 #
-# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. [From 25.09 on](14__images.ipynb#Your-release-has), `output_class` is also called `is_classifier`.
+# > **Erratum.** FIL's guide calls 0.5 the default. The [source](https://github.com/triton-inference-server/fil_backend/blob/main/src/shared_state.h) has no default where `output_class` is true: write it. [From 25.09 on](../14__images/14__images.ipynb#Your-release-has), `output_class` is also called `is_classifier`.
 
 # %% [markdown]
 # ## Which pixels decide?
@@ -316,4 +316,4 @@ task("fil.pickled", server=lab, models=models)
 #
 # </details>
 #
-# Next: [DALI](09__dali.ipynb).
+# Next: [DALI](../09__dali/09__dali.ipynb).

@@ -280,7 +280,7 @@ rates.round(1)
 # %% [markdown]
 # Pictures per second, better of two; `spread`: better over worse. The rest goes to requests and copies. On a CPU Pillow may be faster; the gain is that clients send small files and all get the same pixels.
 #
-# `mixed` decodes on a GPU (not verified). By NVIDIA's [matrix](01__map_of_backends.ipynb#Which-when), `24.10-py3` contains DALI. Take one instance: more need [much memory](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#known-limitations).
+# `mixed` decodes on a GPU (not verified). By NVIDIA's [matrix](../01__map_of_backends/01__map_of_backends.ipynb#Which-when), `24.10-py3` contains DALI. Take one instance: more need [much memory](https://github.com/triton-inference-server/dali_backend/blob/main/README.md#known-limitations).
 #
 # ## Typical mistakes
 
@@ -338,4 +338,4 @@ task("dali.front", server=lab, models=models)
 #
 # </details>
 #
-# Next: [TensorRT](10__tensorrt.ipynb).
+# Next: [TensorRT](../10__tensorrt/10__tensorrt.ipynb).

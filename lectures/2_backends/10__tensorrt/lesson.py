@@ -91,7 +91,7 @@ options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.COMMAND_000
 options
 
 # %% [markdown]
-# > **Errata.** TensorRT 11 ([your release's](14__images.ipynb#Your-release-has)) has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. (`--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.) In older versions, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, but its answers mean nothing.
+# > **Errata.** TensorRT 11 ([your release's](../14__images/14__images.ipynb#Your-release-has)) has [no options that allow types](https://docs.nvidia.com/deeplearning/tensorrt/11.4.1/api/migration/tensorrt-10x-to-11x-trtexec.html): networks are *strongly typed*, so the ONNX file says in which type each layer computes. (`--stronglyTyped` asks TensorRT 10 for that; 11 accepts it.) In older versions, trtexec with `--int8` [does not calibrate](https://github.com/NVIDIA/TensorRT/blob/main/samples/trtexec/README.md#description). Such an engine shows how fast int8 is, but its answers mean nothing.
 
 # %%
 gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shorter)]
@@ -195,7 +195,7 @@ claim(
 #
 # ## fp16 and int8 in the file
 #
-# Strong typing moves the choice into the file. fp16: as in [a later notebook](13__does_it_still_answer_the_same.ipynb). int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples.
+# Strong typing moves the choice into the file. fp16: as in [a later notebook](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb). int8: pairs (*Q/DQ*) of *QuantizeLinear*, which rounds to int8 by a scale, and *DequantizeLinear*, which undoes the scale. *Calibration* measures the scales on examples.
 
 # %%
 from onnxconverter_common import float16
@@ -241,7 +241,7 @@ claim(
 )
 
 # %% [markdown]
-# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. [Notebook 13](13__does_it_still_answer_the_same.ipynb) counts fewer for int8: there, scales have zero points. After a ReLU no number is negative, so symmetric scales use only half of the 256 values.
+# So an int8 network can be judged before it is an engine. Compare again on the GPU, which may round differently. [Notebook 13](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb) counts fewer for int8: there, scales have zero points. After a ReLU no number is negative, so symmetric scales use only half of the 256 values.
 
 # %% [markdown]
 # ## One engine, one GPU
@@ -258,7 +258,7 @@ claim(
 # ```
 
 # %% [markdown]
-# Four things to look up then: a warmup ([04](04__pytorch.ipynb)), since the first requests are slow; CUDA graphs (`optimization { cuda { graphs: true } }`); several profiles per engine, which the `profile` of an instance group chooses; and Polygraphy, a tool of NVIDIA's TensorRT repository, which compares an engine's outputs with ONNX Runtime's.
+# Four things to look up then: a warmup ([04](../04__pytorch/04__pytorch.ipynb)), since the first requests are slow; CUDA graphs (`optimization { cuda { graphs: true } }`); several profiles per engine, which the `profile` of an instance group chooses; and Polygraphy, a tool of NVIDIA's TensorRT repository, which compares an engine's outputs with ONNX Runtime's.
 
 # %% [markdown]
 # ## Your turn
@@ -299,4 +299,4 @@ task("tensorrt.build", server=lab)
 #
 # </details>
 #
-# Next: [LLM backends](11__llm_backends.ipynb).
+# Next: [LLM backends](../11__llm_backends/11__llm_backends.ipynb).

@@ -95,7 +95,7 @@ claim(
 )
 
 # %% [markdown]
-# Only `text_input` is needed. `return_finish_reason` and counts came [in 24.12](14__images.ipynb#Your-release-has). `infer` cannot ask a decoupled model; `generate` (without `stream`), `generate_stream` and gRPC's stream can ([generate](../1_architecture/11__generate.ipynb)). `generate` returns the prompt unless `exclude_input_in_output` is true.
+# Only `text_input` is needed. `return_finish_reason` and counts came [in 24.12](../14__images/14__images.ipynb#Your-release-has). `infer` cannot ask a decoupled model; `generate` (without `stream`), `generate_stream` and gRPC's stream can ([generate](../../1_architecture/11__generate/11__generate.ipynb)). `generate` returns the prompt unless `exclude_input_in_output` is true.
 #
 # ## Sampling, and streams
 #
@@ -224,7 +224,7 @@ speeds.round(1)
 # %% [markdown]
 # ## Metrics
 #
-# Triton counts requests. The engine counts tokens, on the same [port](../1_architecture/08__metrics.ipynb):
+# Triton counts requests. The engine counts tokens, on the same [port](../../1_architecture/08__metrics/08__metrics.ipynb):
 
 # %%
 before = measured.count(lab, "vllm_model", "generation_tokens_total")
@@ -335,4 +335,4 @@ task("llm.assistant", server=lab)
 #
 # </details>
 #
-# Next: [ensembles](12__ensembles.ipynb).
+# Next: [ensembles](../12__ensembles/12__ensembles.ipynb).

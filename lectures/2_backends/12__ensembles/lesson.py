@@ -8,7 +8,7 @@
 #
 # **Question.** A model takes token ids, and its clients have sentences. Where does the tokenizer run, who connects the steps, and what happens to texts of different lengths?
 #
-# An *ensemble* is a config that connects models ([schedulers](../1_architecture/03__schedulers.ipynb)). Here: tokenizer and labels in Python, a network in ONNX that knows 16 languages. The first cell takes one to two minutes.
+# An *ensemble* is a config that connects models ([schedulers](../../1_architecture/03__schedulers/03__schedulers.ipynb)). Here: tokenizer and labels in Python, a network in ONNX that knows 16 languages. The first cell takes one to two minutes.
 
 # %%
 import numpy as np
@@ -359,4 +359,4 @@ task("ensembles.blank", server=lab, models=models)
 #
 # </details>
 #
-# Next: [does it still answer the same?](13__does_it_still_answer_the_same.ipynb)
+# Next: [does it still answer the same?](../13__does_it_still_answer_the_same/13__does_it_still_answer_the_same.ipynb)

@@ -339,4 +339,4 @@ task("same_answers.camera", server=lab)
 #
 # </details>
 #
-# Next: [images](14__images.ipynb).
+# Next: [images](../14__images/14__images.ipynb).

@@ -184,7 +184,7 @@ claim(
 )
 
 # %% [markdown]
-# So export for the server that you have. Release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one: a file that loads here may be refused there. Try TorchScript and OpenVINO files there, too. A TensorRT plan fits one version only, and one kind of GPU ([10](10__tensorrt.ipynb)).
+# So export for the server that you have. Release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one: a file that loads here may be refused there. Try TorchScript and OpenVINO files there, too. A TensorRT plan fits one version only, and one kind of GPU ([10](../10__tensorrt/10__tensorrt.ipynb)).
 
 # %% [markdown]
 # ## Your turn
@@ -228,4 +228,4 @@ task("images.compose", server=lab, models=models)
 #
 # </details>
 #
-# Next: [the start](../00__start.ipynb).
+# Next: [the start](../../00__start/00__start.ipynb).

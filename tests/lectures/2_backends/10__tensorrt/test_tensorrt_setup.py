@@ -12,8 +12,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from workbook.common import paths
-from workbook.lessons.setups import tensorrt as setup
+from workbook.lessons import units
 from workbook.zoo import engines
+
+setup = units.load(units.find("10__tensorrt"), "setup")
 
 LINE = """\
 trtexec --onnx=m.onnx --saveEngine=m.plan \\
@@ -93,7 +95,7 @@ def test_a_profile_is_read_and_drawn(tmp_path: Path) -> None:
 
 def test_the_notebooks_program_has_the_names_of_ours() -> None:
     """Those of engines.py are looked up in NVIDIA's bindings (tests/zoo/test_zoo_engines.py)."""
-    notebook = (paths.root() / "lectures/2_backends/10__tensorrt.py").read_text("utf-8")
+    notebook = (paths.root() / "lectures/2_backends/10__tensorrt/lesson.py").read_text("utf-8")
     today = notebook.split("Today (")[1].split("```")[1]
     ours = (paths.root() / "workbook/zoo/engines.py").read_text("utf-8")
     names = set(re.findall(r"(?:trt|builder|parser|profile|config)\.[\w.]+", today))

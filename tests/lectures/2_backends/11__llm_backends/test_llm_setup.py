@@ -15,11 +15,14 @@ import pytest
 from workbook import zoo
 from workbook.common import paths
 from workbook.common.errors import LoadError
-from workbook.lessons.setups import llm_backends as setup
-from workbook.lessons.setups import llm_documents, llm_measured
+from workbook.lessons import units
 from workbook.server import Triton
 from workbook.server.explain import explain
 from workbook.server.pbtxt import parse
+
+setup = units.load(units.find("11__llm_backends"), "setup")
+documents = units.load(units.find("11__llm_backends"), "documents")
+measured = units.load(units.find("11__llm_backends"), "measured")
 
 needs_vllm = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: run `make vllm`"
@@ -29,15 +32,15 @@ GREEDY = {"max_tokens": 12, "temperature": 0, "ignore_eos": True}
 # -- the document, and today -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("printed", [llm_documents.VLLM, llm_documents.TRTLLM])
+@pytest.mark.parametrize("printed", [documents.VLLM, documents.TRTLLM])
 def test_a_printed_config_gets_its_braces(printed: str) -> None:
     assert parse(printed).problems
-    config = parse(llm_documents.closed(printed))
+    config = parse(documents.closed(printed))
     assert not config.problems
 
 
 def test_tensors_are_taken_out_of_a_config() -> None:
-    left = llm_documents.without_tensors(llm_documents.closed(llm_documents.VLLM))
+    left = documents.without_tensors(documents.closed(documents.VLLM))
     assert "input_text" not in left
     assert "output_text" not in left
     assert left.count("parameters") == 3
@@ -45,24 +48,24 @@ def test_tensors_are_taken_out_of_a_config() -> None:
 
 
 def test_each_option_of_the_document_is_explained() -> None:
-    table = llm_documents.build()
+    table = documents.build()
     assert list(table.index) == [
         "--hf-model", "--engine", "--max-seq-len", "--precision", "--batch-size",
     ]  # fmt: skip
     assert not (table == "?").any(axis=None)
     assert set(table["trtllm-build 0.14 has it"]) == {"no"}
-    real = llm_documents.build("trtllm-build --max_seq_len=512")
+    real = documents.build("trtllm-build --max_seq_len=512")
     assert real.loc["--max_seq_len", "trtllm-build 0.14 has it"] == "yes"
 
 
 def test_the_comparison_keeps_the_document_s_rows() -> None:
-    assert llm_documents.compared().shape == (11, 3)
+    assert documents.compared().shape == (11, 3)
 
 
 def test_the_notebook_shows_the_file_that_the_server_reads() -> None:
-    text = (paths.root() / "lectures/2_backends/11__llm_backends.py").read_text("utf-8")
+    text = (paths.root() / "lectures/2_backends/11__llm_backends/lesson.py").read_text("utf-8")
     shown = text.split("```yaml")[1].split("```")[0]
-    assert re.sub(r"(?m)^# ?", "", shown).strip() == llm_documents.MODEL_YAML.strip()
+    assert re.sub(r"(?m)^# ?", "", shown).strip() == documents.MODEL_YAML.strip()
 
 
 @needs_vllm
@@ -70,8 +73,8 @@ def test_the_engine_arguments_are_those_of_the_installed_vllm() -> None:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     fields = {field.name: field.default for field in dataclasses.fields(AsyncEngineArgs)}
-    given = {name: default for name, (default, _) in llm_documents.ARGUMENTS.items() if default}
-    assert set(llm_documents.ARGUMENTS) <= set(fields)
+    given = {name: default for name, (default, _) in documents.ARGUMENTS.items() if default}
+    assert set(documents.ARGUMENTS) <= set(fields)
     assert given == {name: fields[name] for name in given}
 
 
@@ -116,10 +119,10 @@ def tiny() -> Iterator[Path]:
     place = zoo.checkpoint("llama_tiny")
     patch = pytest.MonkeyPatch()
     patch.setattr(setup, "weights", lambda: place)
-    patch.setattr(llm_measured, "weights", lambda: place)
-    llm_measured._network.cache_clear()
+    patch.setattr(measured, "weights", lambda: place)
+    measured._network.cache_clear()
     yield place
-    llm_measured._network.cache_clear()
+    measured._network.cache_clear()
     patch.undo()
 
 
@@ -150,7 +153,7 @@ def test_without_vllm_the_config_is_filled_in_as_with_it(lab: Triton) -> None:
 
 def test_without_vllm_the_answers_are_transformers_own(lab: Triton) -> None:
     answer = setup.ask(lab, "vllm_model", "A list is", **GREEDY)
-    assert answer["text"] == llm_measured.generate(["A list is"], 12)[0]
+    assert answer["text"] == measured.generate(["A list is"], 12)[0]
     assert (answer["out"], answer["reason"]) == (12, "length")
     pieces = setup.stream(lab, "vllm_model", "A list is", **GREEDY)
     assert "".join(pieces["text"]) == answer["text"]
@@ -165,22 +168,22 @@ def test_a_table_of_answers(lab: Triton) -> None:
 
 def test_tokens_are_counted_where_the_config_asks_for_it(lab: Triton) -> None:
     for name, more in (("vllm_model", 12), ("uncounted", 0)):
-        before = llm_measured.count(lab, name, "generation_tokens_total")
+        before = measured.count(lab, name, "generation_tokens_total")
         setup.ask(lab, name, "A list is", **GREEDY)
-        after = llm_measured.count(lab, name, "generation_tokens_total", least=before + more)
+        after = measured.count(lab, name, "generation_tokens_total", least=before + more)
         assert after - before == more
-    assert llm_measured.memory_mb(lab, "vllm_model") > 50
+    assert measured.memory_mb(lab, "vllm_model") > 50
 
 
 def test_max_num_seqs_bounds_what_is_computed_together(lab: Triton) -> None:
-    assert llm_measured.most_running(lab, "narrow", 96) == 1
-    assert llm_measured.most_running(lab, "vllm_model", 96) > 1
+    assert measured.most_running(lab, "narrow", 96) == 1
+    assert measured.most_running(lab, "vllm_model", 96) > 1
 
 
 def test_speeds_have_four_ways(lab: Triton, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llm_measured, "LENGTHS", [4, 6, 8, 4, 6, 8, 4, 6])
-    monkeypatch.setattr(llm_measured, "ANSWERS", 8)
-    table = llm_measured.speeds(lab, "vllm_model")
+    monkeypatch.setattr(measured, "LENGTHS", [4, 6, 8, 4, 6, 8, 4, 6])
+    monkeypatch.setattr(measured, "ANSWERS", 8)
+    table = measured.speeds(lab, "vllm_model")
     assert list(table.columns) == ["tokens per s", "spread"]
     assert (table["tokens per s"] > 0).all()
     assert len(table) == 4

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from workbook.lessons.setups import ensembles as setup
+from workbook.lessons import units
+
+setup = units.load(units.find("12__ensembles"), "setup")
 
 IDS = [np.array(own, np.int64) for own in ([2, 9, 3], [2, 3], [2, 7, 8, 3])]
 

@@ -1,21 +1,16 @@
-"""What the notebooks of the framework backends share: printed configs, settings, profiles."""
+"""What the notebooks of the framework backends share: printed configs, and settings."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from google.protobuf import text_format
-from tritonclient.grpc import model_config_pb2
 
+from tests.lectures.course import parse_config
 from workbook.common.errors import LoadError, WorkbookError
-from workbook.lessons.setups import documented, variants
-from workbook.lessons.setups import onnxruntime as onnx_setup
-from workbook.lessons.setups import openvino as openvino_setup
+from workbook.lessons.shared import documented, variants
 
 PRINTED = """\
 name: "m"
@@ -27,11 +22,6 @@ input [
 instance_group [
     kind: KIND_GPU
 """
-
-
-def parse(text: str) -> Any:
-    """A config as the server's own parser reads it."""
-    return text_format.Parse(text, model_config_pb2.ModelConfig())  # type: ignore[attr-defined]
 
 
 class Server:
@@ -47,7 +37,7 @@ class Server:
 
 
 def test_braces_make_a_printed_config_whole() -> None:
-    config = parse(documented.braces(PRINTED))
+    config = parse_config(documented.braces(PRINTED))
     assert list(config.input[0].dims) == [5]
     assert "KIND_GPU" in str(config.instance_group[0])
     assert documented.braces(documented.braces(PRINTED)) == documented.braces(PRINTED)
@@ -77,7 +67,7 @@ def test_a_variant_has_the_files_and_one_more_line(tmp_path: Path) -> None:
     names = variants.add(tmp_path, "m", {"as it is": "", **variants.each({"threads": 2})})
     assert names == {"as it is": "m_0", "threads: 2": "m_1"}
     assert (tmp_path / "m_1/1/model.onnx").read_bytes() == b"weights"
-    config = parse((tmp_path / "m_1/config.pbtxt").read_text())
+    config = parse_config((tmp_path / "m_1/config.pbtxt").read_text())
     assert config.parameters["threads"].string_value == "2"
 
 
@@ -85,45 +75,3 @@ def test_turns_that_differ_are_no_result() -> None:
     table = pd.DataFrame({"ms": [1.0, 2.0], "spread": [1.1, 1.7]}, index=["a", "b"])
     assert not variants.repeated(table)
     assert variants.repeated(table.loc[["a"]])
-
-
-def test_a_profile_is_read_node_by_node(tmp_path: Path) -> None:
-    def event(name: str, operator: str, us: int) -> dict[str, Any]:
-        return {"cat": "Node", "name": name, "dur": us, "args": {"op_name": operator}}
-
-    kernels = [("/features.0/Conv", 1000), ("/features.3/Conv", 3000), ("/features.10/Conv", 2000)]
-    events = [event(f"{name}_kernel_time", "FusedConv", us) for name, us in kernels * 2]
-    events += [event("/pool_kernel_time", "MaxPool", 500), {"cat": "Session", "name": "run"}]
-    file = tmp_path / "profile.json"
-    file.write_text(json.dumps(events))
-    nodes = onnx_setup.nodes(file)
-    assert list(nodes["ms"]) == [3.0, 2.0, 1.0, 0.5]
-    assert nodes.index[0] == "convolution 2 (/features.3/Conv)"
-    assert list(onnx_setup.convolutions(nodes)) == [1.0, 3.0, 2.0]
-    assert onnx_setup.clearly_slowest(nodes)
-    assert not file.exists()
-
-
-def test_a_padded_sentence_has_a_mask() -> None:
-    inputs = onnx_setup.sentence(3, padded=5)
-    assert inputs["attention_mask"].tolist() == [[1, 1, 1, 0, 0]]
-    assert np.count_nonzero(inputs["input_ids"]) == 3
-    assert [r.id for r in onnx_setup.sentences([2, 4])] == ["s2", "s4"]
-
-
-def test_half_a_file_is_half_as_long(tmp_path: Path) -> None:
-    (tmp_path / "model.onnx").write_bytes(bytes(100))
-    assert onnx_setup.cut(tmp_path / "model.onnx") == "`model.onnx` has half of its bytes."
-    assert (tmp_path / "model.onnx").stat().st_size == 50
-
-
-def test_batches_of_any_size_have_the_batch_in_dims(tmp_path: Path) -> None:
-    home = tmp_path / "focus_openvino"
-    (home / "1").mkdir(parents=True)
-    (home / "1/model.bin").write_bytes(b"weights")
-    (home / "config.pbtxt").write_text(openvino_setup._LONE)
-    configs = openvino_setup.batches(home)
-    assert parse(configs["any_batch"]).max_batch_size == 0
-    assert "dims: [ -1, 3, 64, 64 ]" in configs["any_batch"]
-    assert '"NO"' in configs["exact"]
-    assert (tmp_path / "exact/1/model.bin").read_bytes() == b"weights"
