@@ -26,7 +26,7 @@ from tests.lectures.course import (
     texts,
 )
 from workbook.cli import app
-from workbook.lessons import syllabus, tasks
+from workbook.lessons import syllabus, tasks, units
 from workbook.notebooks import building, counting
 
 BANNED = ("simply", "just", "easy", "easily", "obviously", "trivial", "AI")
@@ -134,6 +134,7 @@ def resolve(name: str) -> None:
 
 @each_lecture
 def test_names_of_the_workbook_resolve(path: Path) -> None:
+    beside = {file.stem for file in path.parent.glob("*.py")}
     for cell in texts(path):
         for name in re.findall(r"`((?:workbook|measure)(?:\.\w+)+)[`(]", cell.source):
             resolve(name if name.startswith("workbook") else f"workbook.{name}")
@@ -144,6 +145,9 @@ def test_names_of_the_workbook_resolve(path: Path) -> None:
                     resolve(f"{node.module}.{alias.name}")
             if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "measure":
                 resolve(f"workbook.measure.{node.attr}")
+            if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in beside:
+                module = units.load(path.parent, node.value.id)  # type: ignore[attr-defined]
+                assert hasattr(module, node.attr), f"{node.attr} in {cell.source}"
 
 
 @each_lecture

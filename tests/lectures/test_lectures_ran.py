@@ -34,8 +34,9 @@ def test_the_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
         machine = node.metadata.workbook.get("seconds", 0.0) if node is not None else 0.0
         minutes = counts.minutes + machine / 60
         lines.append(
-            f"{path.parent.name:28} {counts.cells:6} {counts.longest_code:4} {counts.longest_text:4} "
-            f"{counts.harness:7.0%} {counts.words:5} {counts.tasks:5} {machine:5.0f} s "
+            f"{path.parent.name:28} {counts.cells:6} {counts.longest_code:4} "
+            f"{counts.longest_text:4} {counts.harness:7.0%} {counts.words:5} {counts.tasks:5} "
+            f"{machine:5.0f} s "
             f"{minutes:7.1f}"
         )
         header = building.page(path).metadata.workbook["minutes"]

@@ -14,7 +14,7 @@ from workbook import lessons
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.lessons import Premise, syllabus
-from workbook.notebooks import executing
+from workbook.notebooks import building, executing
 
 HOLDS = Premise(True, "nothing")
 
@@ -278,14 +278,15 @@ def test_each_route_fits_into_its_hours() -> None:
 
 def test_every_image_is_shown_somewhere() -> None:
     home = paths.root()
-    pages = [home / "README.md", *home.glob("lectures/**/lesson.py")]
-    texts = {page.parent: page.read_text("utf-8") for page in pages if page.name != "draw.py"}
-    every = "".join(texts.values())
+    pages = [*home.glob("*.md"), *home.glob("lectures/**/lesson.py")]
+    every = "".join(page.read_text("utf-8") for page in pages)
     for image in home.glob("lectures/**/*"):
-        if image.suffix in building.IMAGES and image.parent.name == "images":
+        if image.suffix not in building.IMAGES:
+            continue
+        if image.parent.name == "images":
             assert f"images/{image.name}" in every, image
-        elif image.suffix in building.IMAGES:
-            assert f"]({image.name})" in texts[image.parent], image
+        else:
+            assert f"]({image.name})" in image.with_name("lesson.py").read_text("utf-8"), image
 
 
 LECTURE = """\

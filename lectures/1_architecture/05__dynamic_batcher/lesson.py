@@ -19,7 +19,7 @@ import setup
 from workbook import measure, zoo
 from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, task
 from workbook.lessons.runs import record
-from workbook.lessons.shared import sleeper
+from workbook.lessons.shared import digits_model, sleeper
 
 models = folder("dynamic_batcher")
 
@@ -200,7 +200,7 @@ pairs = setup.digits(models)
 pictures = zoo.data.digits().x_test[:32]
 for alone, batched in pairs.values():
     lab.load(alone), lab.load(batched)
-    found = [setup.answers(lab, name, pictures) for name in (alone, batched)]
+    found = [digits_model.answers(lab, name, pictures) for name in (alone, batched)]
     print(f"{batched}: largest difference {np.abs(found[0] - found[1]).max():.1e}")
 
 # %% [markdown]
