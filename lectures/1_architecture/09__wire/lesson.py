@@ -231,9 +231,9 @@ claim(
 big, ways = np.random.default_rng(1).random((1, 4_000_000), "f4"), {}
 tensor = grpc.InferInput("INPUT", big.shape, "FP32").set_data_from_numpy(big)
 there, back = grpc.InferInput("INPUT", big.shape, "FP32"), grpc.InferRequestedOutput("OUTPUT")
-with setup.tapped(grpc, server) as (tap, client), setup.regions(client, big.nbytes) as (sent, got):
-    sent.put(big)
-    there.set_shared_memory(sent.name, big.nbytes)
+with setup.tapped(grpc, server) as (tap, client), setup.regions(client, big.nbytes) as (mine, got):
+    mine.put(big)
+    there.set_shared_memory(mine.name, big.nbytes)
     back.set_shared_memory(got.name, big.nbytes)
     for way, given, wanted in (("in the message", tensor, None), ("shared memory", there, [back])):
         tap.reset()
