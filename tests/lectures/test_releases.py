@@ -96,7 +96,7 @@ def test_a_release_that_a_lecture_names_is_in_the_table(path: Path) -> None:
         assert TABLE in source, f"link to {TABLE}, which has the sources"
 
 
-@pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.parent.name)
 def test_no_lecture_contradicts_the_table(path: Path) -> None:
     assert contradictions(plain(path)) == []
 
