@@ -119,7 +119,7 @@ def test_a_lecture_that_fails_says_which_cells_do(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "1_chapter" / "01__failing" / "lesson.py"
-    source.parent.mkdir()
+    source.parent.mkdir(parents=True)
     source.write_text("# %%\nx = 1\n# %%\nassert x == 2, 'x is one'\n# %%\nx / 0\n# %%\nx + 1\n")
     monkeypatch.setenv(module.KEEP, str(tmp_path / "kept"))
     with pytest.raises(AssertionError) as failed:

@@ -22,7 +22,7 @@ _running: dict[str, Triton] = {}
 def folder(name: str) -> Path:
     """A fresh folder for a lecture's own models, as a path relative to the notebook.
 
-        models = folder("first_model")    # ../../.workbook/lectures/first_model
+        models = folder("first_model")    # ../../../.workbook/lectures/first_model
 
     Files of an earlier run are deleted. If this kernel has started a server on the folder
     (`laboratory`), the server is stopped. The folder is in `.workbook/`, which git ignores.
