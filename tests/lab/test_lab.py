@@ -227,6 +227,7 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
         opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
         window.menu("Run", "Run All Cells")
         window.until(said, "nothing yet: answer the question above", seconds=300)
+        window.until(said, "3 rows in one request are 3 inferences in one execution.")  # a claim
 
         # Clicking an option changes the comparison, which was made before.
         window.click("//label[.='3, one per row']")

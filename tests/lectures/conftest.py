@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workbook import lessons
-from workbook.lessons import cards, questions
+from workbook.lessons import cards, words
 
 
 @pytest.fixture
@@ -30,5 +30,5 @@ def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
     monkeypatch.setattr(cards, "show", show)
     monkeypatch.setattr(cards, "show_widget", lambda widget, lines, **about: things.append(widget))
-    monkeypatch.setattr(questions, "_asked", {})
+    monkeypatch.setattr(words, "_asked", {})
     return things

@@ -22,7 +22,8 @@
 
 A source has the whole question: for a choice, each wrong option with the word on it, and None for
 the right one. For a curve, the reader draws it. The built notebook has the keys alone, and of a
-claim with an id its condition, so that its code does not tell the answer (questions.py):
+claim with an id its condition, so that its code does not tell the answer; it carries the texts
+encoded (words.py):
 
     predict("my.order", "Who is first?", {"A": "A was sent first, and waited longest.", "B": None})
     predict_curve("my.load", "How does it grow?", x=[1, 2, 4], y_range=(0, 90), unit="ms")

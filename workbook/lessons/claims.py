@@ -6,7 +6,7 @@ import sys
 
 from ..common.errors import WorkbookError
 from ..common.unattended import unattended
-from . import cards, questions
+from . import cards, words
 from .cards import AGAIN, FAILS, HOLDS, Card
 from .premises import Premise
 from .workspace import checked_name
@@ -20,7 +20,7 @@ def claim(
         claim(gain > 1.5, "Batching pays.", "Close other programs and run the two cells again.",
               id="batcher.gain")
 
-    Without a sentence, the words are looked up in the lecture's source by the id (questions.py).
+    Without a sentence, the texts are those that the notebook carries under this id (words.py).
 
     Args:
         holds: the condition.
@@ -31,13 +31,14 @@ def claim(
             letters, digits, dots and underscores.
 
     Raises:
-        WorkbookError: the id has other characters; no lecture has this claim; or
-            `WORKBOOK_UNATTENDED` is set, and the condition or the premise is false.
+        WorkbookError: the id has other characters; the notebook has no text for it; a variable that
+            the text shows is missing; or `WORKBOOK_UNATTENDED` is set, and the condition or the
+            premise is false.
     """
     about = {"claim": checked_name(id)} if id else {}
     if not sentence:
         caller = sys._getframe(1)
-        sentence, todo = questions.texts_of_claim(id, {**caller.f_globals, **caller.f_locals})
+        sentence, todo = words.texts_of_claim(id, {**caller.f_globals, **caller.f_locals})
     if premise is not None and not premise:
         cards.show(not_shown("Claim", premise))
     elif holds:

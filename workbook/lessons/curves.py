@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from ..common.errors import WorkbookError
 from ..common.unattended import unattended
-from . import answers, cards, questions
+from . import answers, cards
 from .cards import ASKS, SHOWS, Card
 from .claims import not_shown
 from .premises import Premise
+from .words import find, remember
 from .workspace import checked_name
 
 if TYPE_CHECKING:
     from ..measure.style import Picture
 
-_NAMES = ("question", "x", "y_range")
 MOST = 8  # points of a curve: one slider each, side by side
 
 
@@ -35,7 +36,7 @@ def predict_curve(
         predict_curve("batcher.load", "How does the latency grow with the load?",
                       x=[10, 20, 40, 80], y_range=(0, 200), unit="ms", below="requests per second")
 
-    Without a question, it is looked up in the lecture's source (questions.py).
+    Without a question, it is one that the notebook carries (words.py).
 
     Args:
         key: the prediction's name, for `compare_curve`: small letters, digits, dots, underscores.
@@ -46,14 +47,14 @@ def predict_curve(
         below: what x is, with its unit.
 
     Raises:
-        WorkbookError: the key has other characters; no lecture asks it; there are fewer than two
-            points or more than eight, or the range is empty.
+        WorkbookError: the key has other characters; the notebook has no text for it; there are
+            fewer than two points or more than eight, or the range is empty.
     """
     checked_name(key)
     if question:
         arguments = {"question": question, "x": x, "y_range": y_range, "unit": unit, "below": below}
-        questions.remember("predict_curve", key, **arguments)
-    asked = questions.find("predict_curve", key, _NAMES)
+        remember("predict_curve", key, **arguments)
+    asked = find("predict_curve", key, sys._getframe(1).f_globals)
     lowest, highest = asked["y_range"]
     if not 2 <= len(asked["x"]) <= MOST or lowest >= highest:
         raise WorkbookError(
@@ -117,8 +118,8 @@ def compare_curve(
         )
     measured = [float(value) for value in x], [float(value) for value in y]
     asked: dict[str, Any] = {}
-    with contextlib.suppress(WorkbookError):  # a question that the course no longer asks
-        asked = questions.find("predict_curve", key, _NAMES)
+    with contextlib.suppress(WorkbookError):  # a comparison that stands alone
+        asked = find("predict_curve", key, sys._getframe(1).f_globals)
 
     def card() -> Card:
         verdict = _verdict(remembered_curve(key), measured, asked.get("unit", ""))

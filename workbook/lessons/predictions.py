@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ..common.errors import WorkbookError
 from ..common.unattended import unattended
-from . import answers, cards, questions
+from . import answers, cards
 from .cards import ASKS, SHOWS, Card
 from .claims import not_shown
 from .premises import Premise
+from .words import find, remember
 from .workspace import checked_name
 
 Options = Mapping[str, str | None] | Sequence[str]
-_NAMES = ("question", "options")
 
 
 def predict(
@@ -27,7 +28,7 @@ def predict(
         predict("batcher.gain", "How many times more does batching give?", unit="×")
         predict("start.sky", "Which colour?", {"blue": None, "green": "You thought of grass."})
 
-    Without a question, it is looked up in the lecture's source (questions.py).
+    Without a question, it is one that the notebook carries (words.py).
 
     Args:
         key: the prediction's name, for `compare`: small letters, digits, dots and underscores.
@@ -37,12 +38,13 @@ def predict(
         unit: of the number, e.g. "ms", or "×" for a ratio.
 
     Raises:
-        WorkbookError: the key has other characters; no lecture asks it; not one option is right.
+        WorkbookError: the key has other characters; the notebook has no text for it; not one option
+            is right.
     """
     checked_name(key)
     if question:
-        questions.remember("predict", key, question=question, options=options, unit=unit)
-    asked = questions.find("predict", key, _NAMES)
+        remember("predict", key, question=question, options=options, unit=unit)
+    asked = find("predict", key, sys._getframe(1).f_globals)
     question, options = asked["question"], asked.get("options")
     _check(key, options)
     if unattended():
@@ -89,8 +91,8 @@ def compare(
         cards.show(not_shown("Compare", premise))
         return
     asked: dict[str, Any] = {}
-    with contextlib.suppress(WorkbookError):  # a question that the course no longer asks
-        asked = questions.find("predict", key, _NAMES)
+    with contextlib.suppress(WorkbookError):  # a comparison that stands alone
+        asked = find("predict", key, sys._getframe(1).f_globals)
     options = asked.get("options")
     if options is not None and measured not in options:
         raise WorkbookError(

@@ -146,7 +146,8 @@ def find(id: str) -> Task:
         raise WorkbookError(
             f"There is no task {id!r}.",
             where=str(paths.root() / "lectures"),
-            todo="Look at the name in the cell; bring the course up to date with `git pull`.",
+            todo="Look at the name in the cell. If the cell is of an older notebook whose task the "
+            "course no longer has, open today's notebook from `lectures/`.",
         )
     return _tasks[id]
 

@@ -4,8 +4,8 @@
         build(lecture)      # …/01__first_model/lesson.py → …/01__first_model/01__first_model.ipynb
 
 The source is `lectures/**/NN__topic/lesson.py`, and the notebook lies beside it, with what belongs
-to it alone: `setup.py`, `task.py`, pictures, `models/` and `clients/`. It has no outputs, and of
-the questions of predictions only their keys: readers predict before they see what comes out.
+to it alone: `setup.py`, `task.py`, pictures, `models/` and `clients/`. It has no outputs, and the
+texts of predictions and claims are encoded: readers predict before they see what comes out.
 Assignments are built by `workbook.assignments`; `workbook build` calls both.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common import paths
-from .questions import hidden
+from .hide_words import hidden
 from .source import notebook, read, text
 
 if TYPE_CHECKING:

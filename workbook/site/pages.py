@@ -2,6 +2,7 @@
 
 - A prediction's answer is folded: the outputs from the question to its comparison, and the
   comparison's code, whose claims tell it.
+- The texts that a notebook carries, encoded, are left out.
 - A cell that only asks, compares, claims or shows a task has its card without the code.
 - A task's solution follows it behind a fold.
 - A link to something that is no page of the site becomes its text.
@@ -22,6 +23,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from ..lessons import tasks
+from ..notebooks.hide_words import without
 
 HARNESS = ("predict", "predict_curve", "compare", "compare_curve", "claim", "task")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
@@ -47,6 +49,7 @@ def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNo
         made.cells.append(cell)
         if cell.cell_type != "code":
             continue
+        cell.source = without(cell.source)
         about = _about(cell)
         answers = about.get("compare", set())
         if (asked or answers) and not about.get("predict"):

@@ -1,0 +1,172 @@
+"""Hide the texts of predictions and claims in a built notebook, which carries them encoded.
+
+The source has a question with its options, and a word for each wrong one. In the notebook, this
+code would tell the right answer, and so would the sentence of a claim. So the notebook has
+`predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`, and the texts below the import
+of `predict`, as JSON in base64 that nobody reads by accident:
+
+    _words = "eyJwcmVkaWN0Ijog…"
+
+`predict` and `claim` find them there (workbook/lessons/words.py), so that a notebook which a reader
+keeps runs with its own texts on every later version of the course.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import dataclasses
+import json
+import re
+from typing import Any
+
+from ..common.errors import WorkbookError
+from .source import Cell, Source
+
+#: What asks, and how its arguments by position are called, without the key.
+ASKING = {"predict": ("question", "options"), "predict_curve": ("question", "x", "y_range")}
+#: The variable of the notebook that has the texts.
+NAME = "_words"
+_COMMENT = "# The texts of predictions and claims, encoded: predict before you read an answer."
+_CARRIED = re.compile(rf'\n\n{re.escape(_COMMENT)}\n{NAME} = "[\w+/=]*"')
+_WIDTH = 100
+
+#: Function → key → a question's arguments, or the code of a claim's two texts.
+Words = dict[str, dict[str, Any]]
+
+
+def hidden(source: Source) -> Source:
+    """The same source with the key of each question alone, and the condition of each claim.
+
+        node = notebook(hidden(read(path)))
+
+    The first cell that imports from `workbook.lessons` has the texts. A claim without an id keeps
+    its texts, and so does one whose texts are not written in the call.
+
+    Raises:
+        WorkbookError: a question is not written out, or nothing is imported before it.
+    """
+    words: Words = {}
+    cells = [
+        dataclasses.replace(cell, source=_short(source, cell, words)) if _speaks(cell) else cell
+        for cell in source.cells
+    ]
+    if words:
+        place = next((n for n, cell in enumerate(cells) if _imports(cell)), len(cells))
+        first = next(n for n, cell in enumerate(cells) if _speaks(cell))
+        if place > first:
+            raise WorkbookError(
+                "A prediction or a claim stands before the import from `workbook.lessons`.",
+                where=f"{source.path}, line {cells[first].line}",
+                todo="Import `predict` and `claim` in this cell or in one before it.",
+            )
+        lines, end = cells[place].source.splitlines(), _imports(cells[place])
+        lines[end:end] = ["", _COMMENT, f'{NAME} = "{encode(words)}"']
+        cells[place] = dataclasses.replace(cells[place], source="\n".join(lines))
+    return dataclasses.replace(source, cells=tuple(cells))
+
+
+def encode(words: Words) -> str:
+    """The texts of a notebook as a text that nobody reads by accident."""
+    return base64.b64encode(json.dumps(words).encode()).decode()
+
+
+def decode(text: str) -> Words:
+    """What `encode` made this text of.
+
+    Raises:
+        ValueError: it is another text.
+    """
+    words: Words = json.loads(base64.b64decode(text, validate=True))
+    if not isinstance(words, dict):
+        raise ValueError("No texts of a notebook.")
+    return words
+
+
+def without(code: str) -> str:
+    """A cell's code without the texts, which are no code to read."""
+    return _CARRIED.sub("", code)
+
+
+def _imports(cell: Cell) -> int:
+    """The last line of the imports that begin with `workbook.lessons`; 0 where there are none."""
+    end = 0
+    if cell.type != "code" or "from workbook.lessons import" not in cell.source:
+        return end
+    for statement in ast.parse(_python(cell)).body:
+        ours = isinstance(statement, ast.ImportFrom) and statement.module == "workbook.lessons"
+        if ours or (end and isinstance(statement, ast.Import | ast.ImportFrom)):
+            end = statement.end_lineno or 0
+        elif end:
+            break
+    return end
+
+
+def _python(cell: Cell) -> str:
+    """A cell's Python. Magics are none; a statement in their place keeps the numbers of lines."""
+    return re.sub(r"(?m)^[%!].*$", "pass", cell.source)
+
+
+def _speaks(cell: Cell) -> bool:
+    if cell.type != "code" or cell.source.startswith("%%"):
+        return False
+    return bool(re.search(rf"(?m)^({'|'.join((*ASKING, 'claim'))})\(", cell.source))
+
+
+def _short(source: Source, cell: Cell, words: Words) -> str:
+    """A cell's code without the texts, which are added to `words`."""
+    lines, python = cell.source.splitlines(), _python(cell)
+    for statement in reversed(ast.parse(python).body):
+        call = getattr(statement, "value", None)
+        if not isinstance(statement, ast.Expr) or not isinstance(call, ast.Call):
+            continue
+        name = getattr(call.func, "id", "")
+        if name in ASKING and len(call.args) + len(call.keywords) > 1:
+            key, asked = _question(name, call, f"{source.path}, line {cell.line + call.lineno}")
+            words.setdefault(name, {})[key] = asked
+            short = f'{name}("{key}")'
+        elif name == "claim" and _has_words(call):
+            id = next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "id")
+            # In brackets, since a text may be written on several lines.
+            texts = [f"({ast.get_source_segment(python, text)})" for text in call.args[1:]]
+            words.setdefault(name, {})[id] = texts
+            short = _claim(call, python)
+        else:
+            continue
+        lines[statement.lineno - 1 : statement.end_lineno] = [short]
+    return "\n".join(lines)
+
+
+def _question(name: str, call: ast.Call, where: str) -> tuple[str, dict[str, Any]]:
+    """The key of a question that is written out, and its other arguments."""
+    try:
+        key, *given = [ast.literal_eval(value) for value in call.args]
+        named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except ValueError:
+        raise WorkbookError(
+            "A question is put together when the cell runs.",
+            where=where,
+            todo="Write out its texts and numbers: the notebook carries them.",
+        ) from None
+    return str(key), dict(zip(ASKING[name], given, strict=False)) | named
+
+
+def _has_words(call: ast.Call) -> bool:
+    """Whether a claim can be looked up: it has an id, and its two texts are written in the call."""
+    named = any(word.arg == "id" for word in call.keywords)
+    texts = call.args[1:]
+    return named and len(texts) == 2 and all(_is_text(text) for text in texts)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr | ast.Constant)
+
+
+def _claim(call: ast.Call, python: str) -> str:
+    """A claim without its two texts."""
+    words = [f"{word.arg}={ast.get_source_segment(python, word.value)}" for word in call.keywords]
+    parts = [ast.get_source_segment(python, call.args[0]) or "", *words]
+    line = f"claim({', '.join(parts)})"
+    if "\n" not in line and len(line) <= _WIDTH:
+        return line
+    return "\n".join(["claim(", f"    {parts[0]},", f"    {', '.join(words)},", ")"])
