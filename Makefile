@@ -64,7 +64,13 @@ check: $(STAMP) ## format, lint, types, and the tests that need no server: three
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(types_of_lectures)
 	$(BIN)/pytest -m "not server"
+
+# The modules of each notebook have the same names: mypy looks at one folder at a time.
+UNITS := $(dir $(wildcard lectures/*__*/lesson.py lectures/*/*__*/lesson.py))
+types_of_lectures = code=0; for unit in $(UNITS); do \
+	$(BIN)/mypy --no-error-summary $$(ls $$unit*.py | grep -v /lesson.py) || code=1; done; exit $$code
 
 # What runs in a sandbox cannot write compiled files, and would compile its packages every time.
 # Where the environment belongs to another user, it is left as it is: grading takes longer.
@@ -78,6 +84,7 @@ test: setup $(VLLM_STAMP) $(HUB_STAMP) $(COMPILED) ## set up with vLLM, then eve
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(types_of_lectures)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=30 --numprocesses=5 -m "not alone and not last and not long" || \
 		$(call again,not alone and not last and not long)
 	$(BIN)/pytest --durations=10 -m alone --numprocesses=2 || $(call again,alone)
@@ -147,5 +154,5 @@ clean: ## stop the server; remove .venv, .workbook and the built weights
 	-@test -x $(BIN)/workbook && $(BIN)/workbook stop
 	rm -rf $(VENV) .workbook .model_repository.staging *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find workbook grader tests -name __pycache__ -prune -exec rm -rf {} +
+	find workbook grader lectures tests -name __pycache__ -prune -exec rm -rf {} +
 	git clean -fdXq model_repository

@@ -574,7 +574,7 @@ def _keep(source: Path, node: Any) -> None:
 
     home = os.environ.get(KEEP)
     if home:
-        target = Path(home) / source.parent.name / f"{source.stem}.ipynb"
+        target = Path(home) / source.parent.parent.name / f"{source.parent.name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text(node), "utf-8")
 
@@ -675,7 +675,7 @@ def rows() -> list[Row]:
         Row("document 004's ratios", published_ratios),
     ]
     found += [
-        Row(f"lecture {source.parent.name}/{source.stem}", lecture(source))
+        Row(f"lecture {source.parent.parent.name}/{source.parent.name}", lecture(source))
         for source in _lectures(building)
     ]
     found += [Row(f"assignment {a.short}", assignment(a.short)) for a in assignments.find()]

@@ -120,7 +120,7 @@ def _try(engine: Engine, folder: Path, rows: list[Row]) -> None:
         raise Failed(f"The image has {size / 1e9:.2f} GB; at most {LARGEST / 1e9:g} are allowed.")
     add("Its size", f"{size / 1e9:.2f} GB without compression, {len(layers)} layers")
 
-    text = context / "lectures" / "00__start.ipynb"
+    text = context / "lectures" / "00__start" / "00__start.ipynb"
     text.write_text(text.read_text("utf-8").replace("# Triton", "# The Triton", 1), "utf-8")
     seconds = engine.build(context, "student", STUDENT)
     same = sum(a == b for a, b in zip(layers, engine.layers(STUDENT), strict=True))
@@ -185,7 +185,7 @@ def _student(engine: Engine, volume: str, folder: Path, add: Any) -> None:
             "Shared memory, of Docker's default",
             " of ".join(f"{int(n) / 1024:.0f} MiB" for n in used),
         )
-        lecture = "work/lectures/1_architecture/01__first_model.ipynb"
+        lecture = "work/lectures/1_architecture/01__first_model/01__first_model.ipynb"
         began = time.monotonic()
         execute = ("jupyter", "nbconvert", "--to", "notebook", "--execute", "--inplace", lecture)
         engine.inside(one, *execute)
@@ -229,7 +229,7 @@ def _in_a_browser(engine: Engine, container: str, port: int, folder: Path) -> st
     with browser.Browser(folder / "profile") as window:
         window.open(f"{address}/lab")
         window.until("return document.querySelector('input[name=password]') !== null")
-        window.open(f"{address}/lab/tree/lectures/00__start.ipynb?token={found[1]}")
+        window.open(f"{address}/lab/tree/lectures/00__start/00__start.ipynb?token={found[1]}")
         window.until("return document.body.innerText.includes('Triton Workbook')")
         window.menu("Run", "Run All Cells")
         cells = "[...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')]"

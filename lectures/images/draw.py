@@ -1,11 +1,12 @@
-"""Draw the diagrams of the lectures: `python lectures/images/draw.py` writes the SVG files beside.
+"""Draw the diagrams of the lectures: `python lectures/images/draw.py` writes the SVG files.
 
 Each diagram stands on a card of its own and has two palettes, a light and a dark one. A browser
 takes the one that fits the page; a viewer that knows only one takes the light one. Both can be read
 on any page. The text's contrast is tested (tests/lectures/test_images.py).
 
-`architecture.svg` shows all of Triton. `architecture_TOPIC.svg` is the same picture for one
-notebook: the parts that the notebook studies are coloured and have a thick frame.
+A diagram of one notebook is in the notebook's folder, one of several is in this folder. The start's
+`architecture.svg` shows all of Triton. Those of lecture 1 are the same picture: the parts that the
+notebook studies are coloured and have a thick frame.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ SEQUENCES = {"A": "#2A8FD0", "B": "#E69F00", "C": "#00A67A", "D": "#D58BB4"}
 
 #: The parts of the architecture that each notebook of lecture 1 studies.
 STUDIED = {
-    "first_model": ("clients", "http", "grpc", "repository", "python"),
-    "inside_the_server": ("server", "cache", "agents", "limiter", "instances", "hardware"),
-    "schedulers": ("default", "dynamic", "ensemble", "instances"),
-    "sequences": ("sequence", "instances"),
-    "dynamic_batcher": ("dynamic",),
-    "queue_policies": ("dynamic", "limiter"),
-    "model_repository_manager": ("repository", "manager"),
-    "metrics": ("metrics", "metrics_door", "prometheus"),
-    "wire": ("clients", "http", "grpc"),
-    "security": ("clients", "http", "grpc"),
-    "generate": ("clients", "http", "openai"),
-    "in_process": ("own",),
+    "01__first_model": ("clients", "http", "grpc", "repository", "python"),
+    "02__inside_the_server": ("server", "cache", "agents", "limiter", "instances", "hardware"),
+    "03__schedulers": ("default", "dynamic", "ensemble", "instances"),
+    "04__sequences": ("sequence", "instances"),
+    "05__dynamic_batcher": ("dynamic",),
+    "06__queue_policies": ("dynamic", "limiter"),
+    "07__model_repository_manager": ("repository", "manager"),
+    "08__metrics": ("metrics", "metrics_door", "prometheus"),
+    "09__wire": ("clients", "http", "grpc"),
+    "10__security": ("clients", "http", "grpc"),
+    "11__generate": ("clients", "http", "openai"),
+    "12__in_process": ("own",),
 }
 
 
@@ -347,17 +348,18 @@ def repository() -> Sheet:
 
 
 def diagrams() -> dict[str, Sheet]:
-    """Every diagram by the name of its file, without the ending."""
-    marked = {f"architecture_{topic}": architecture(topic) for topic in STUDIED}
+    """Every diagram, by its file below `lectures/`."""
+    first = "1_architecture"
+    marked = {f"{first}/{name}/architecture.svg": architecture(name) for name in STUDIED}
     return {
-        "architecture": architecture(),
+        "00__start/architecture.svg": architecture(),
         **marked,
-        "request": request(),
-        "schedulers": schedulers(),
-        "repository": repository(),
+        f"{first}/04__sequences/schedulers.svg": schedulers(),
+        f"{first}/08__metrics/request.svg": request(),
+        "images/repository.svg": repository(),
     }
 
 
 if __name__ == "__main__":
-    for name, sheet in diagrams().items():
-        Path(__file__).with_name(f"{name}.svg").write_text(sheet.svg(), "utf-8")
+    for file, sheet in diagrams().items():
+        (Path(__file__).parents[1] / file).write_text(sheet.svg(), "utf-8")

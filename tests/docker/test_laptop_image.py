@@ -67,7 +67,7 @@ def test_students_get_no_solutions_no_judge_and_no_hidden_checks() -> None:
     files = set(copied("student").values())
     for secret in ("solutions/", "grader/checks/hidden/", "grader/judge/", "tests/"):
         assert not [name for name in files if name.startswith(secret)]
-    assert {"lectures/00__start.ipynb", "assignments/a2__forest/a2.ipynb"} <= files
+    assert {"lectures/00__start/00__start.ipynb", "assignments/a2__forest/a2.ipynb"} <= files
     assert {"grader/checks/notebook.py", "workbook/lab/settings/overrides.json"} <= files
     hidden = set(copied("instructor").values())
     assert {"solutions/a2__forest/a2.py", "grader/checks/hidden/a2.py", "Makefile"} <= hidden
@@ -79,7 +79,7 @@ def test_what_a_machine_holds_stays_out_of_every_image() -> None:
         ".git/config",
         ".venv/bin/python",
         ".workbook/zoo/a",
-        "work/lectures/00__start.ipynb",
+        "work/lectures/00__start/00__start.ipynb",
         "grader/work/secret",
         "grader/work/gradebook.db",
         "grader/checks/__pycache__/a2.pyc",

@@ -67,7 +67,7 @@ def test_without_a_gpu_every_row_says_so(tmp_path: Path) -> None:
         assert verdict == "not run"
         assert seen.startswith("no container" if name.startswith("container") else "no GPU here")
     wanted = {
-        f"lecture {x.source.parent.name}/{x.name}"
+        f"lecture {x.source.parent.parent.name}/{x.name}"
         for x in building.lectures()
         if x.name != "00__start"
     }
@@ -118,8 +118,8 @@ def test_a_failing_row_says_why_and_the_rest_goes_on() -> None:
 def test_a_lecture_that_fails_says_which_cells_do(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = tmp_path / "1_chapter" / "01__failing.py"
-    source.parent.mkdir()
+    source = tmp_path / "1_chapter" / "01__failing" / "lesson.py"
+    source.parent.mkdir(parents=True)
     source.write_text("# %%\nx = 1\n# %%\nassert x == 2, 'x is one'\n# %%\nx / 0\n# %%\nx + 1\n")
     monkeypatch.setenv(module.KEEP, str(tmp_path / "kept"))
     with pytest.raises(AssertionError) as failed:

@@ -28,7 +28,7 @@ from workbook.lab.reader_copy import update
 from workbook.notebooks import building
 from workbook.notebooks.source import dotted
 
-SOURCES = sorted((paths.root() / "lectures").glob("**/[0-9][0-9]__*.py"))
+SOURCES = sorted((paths.root() / "lectures").glob("**/lesson.py"))
 NAMES = "[...document.querySelectorAll('.jp-DirListing-itemText')].map(e => e.textContent.trim())"
 COURSE = ("lectures", "assignments", "model_repository/square", ".gitignore")
 
@@ -74,7 +74,7 @@ def course(home: Path) -> Path:
         else:
             shutil.copy(source, target)
     for path in SOURCES:
-        built = home / path.relative_to(paths.root()).with_suffix(".ipynb")
+        built = home / building.Lecture(path).built.relative_to(paths.root())
         built.write_text(notebooks.text(building.page(path)), "utf-8")
     git(home, "init", "-q")
     commit(home)
@@ -92,7 +92,7 @@ def commit(home: Path) -> None:
     git(home, "commit", "-qm", "The course")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.parent.name)
 def test_every_link_and_image_of_a_lecture_is_in_the_copy(path: Path, tmp_path: Path) -> None:
     for name in ("lectures", "assignments"):
         shutil.copytree(paths.root() / name, tmp_path / name)
@@ -167,10 +167,9 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
     assert re.search(r"\d+ files of the course were copied into work/", lab.said)
     with Browser(tmp_path / "profile") as window:
         # The page that opens is the start, and nothing but the copy is to be seen.
-        opened(window, lab, "lectures/00__start.ipynb", "Triton Workbook")
+        opened(window, lab, "lectures/00__start/00__start.ipynb", "Triton Workbook")
         shown = window.until(f"const names = {NAMES}; return names.length > 1 && names")
-        folders = {path.name for path in (lab.home / "lectures").glob("[1-3]_*")}
-        assert set(shown) == {*folders, "images", "00__start.ipynb"}
+        assert set(shown) == {"00__start.ipynb", "task.py", "architecture.svg"}
         window.click("//*[contains(@class, 'jp-BreadCrumbs-home')]")
         window.until(f"return {NAMES}.sort().join() === 'assignments,lectures'")
 
@@ -192,7 +191,7 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
 
         # Saved, it is in the copy; git sees nothing of it.
         window.menu("File", "Save All")
-        copy = lab.home / "work/lectures/00__start.ipynb"
+        copy = lab.home / "work/lectures/00__start/00__start.ipynb"
         deadline = time.monotonic() + 60
         while not all(cell.execution_count for cell in code_cells(copy)):
             assert time.monotonic() < deadline, "the notebook was not saved"
@@ -203,11 +202,11 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         assert git(lab.home, "status", "--porcelain") == ""
 
         # The course changes; the outputs are a click away.
-        original = lab.home / "lectures/00__start.ipynb"
+        original = lab.home / "lectures/00__start/00__start.ipynb"
         original.write_text(original.read_text().replace("# Triton Workbook", "# A new start"))
         commit(lab.home)
         (note,) = update(lab.home).notes
-        opened(window, lab, "lectures/00__start.ipynb", "A new start")
+        opened(window, lab, "lectures/00__start/00__start.ipynb", "A new start")
         window.open(lab.page("course_updates.md"))
         window.until("return document.body.innerText.includes(arguments[0])", note.links[0])
         window.click("//a[.='00__start.ipynb' and contains(@href, 'history')]")
@@ -221,11 +220,11 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("by_itself")
 @pytest.mark.timeout(900)
 def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_path: Path) -> None:
-    source = building.page(paths.root() / "lectures/00__start.py")
-    (lab.home / "work/lectures/try.ipynb").write_text(notebooks.text(source), "utf-8")
+    source = building.page(paths.root() / "lectures/00__start/lesson.py")
+    (lab.home / "work/lectures/00__start/try.ipynb").write_text(notebooks.text(source), "utf-8")
     said = "return document.body.innerText.includes(arguments[0])"
     with Browser(tmp_path / "profile", size=(1280, 9000)) as window:  # all cells are in sight
-        opened(window, lab, "lectures/try.ipynb", "Triton Workbook")
+        opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
         window.menu("Run", "Run All Cells")
         window.until(said, "nothing yet: answer the question above", seconds=300)
         window.until(said, "3 rows in one request are 3 inferences in one execution.")  # a claim
@@ -249,7 +248,7 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
         # Its button works after the page was opened anew, with the kernel that still runs.
         window.menu("File", "Save All")
         window.until("return !document.querySelector('.jp-mod-dirty')")
-        opened(window, lab, "lectures/try.ipynb", "Triton Workbook")
+        opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
         window.until(said, "Not yet: Its executions so far had")
         rows = {"name": "INPUT", "shape": [5, 1], "datatype": "FP32", "data": [1, 2, 3, 4, 5]}
         url = re.search(r"HTTP\s+(\S+)", lab.said)

@@ -20,7 +20,8 @@ from workbook.common.errors import WorkbookError
 from workbook.lab import reader_copy
 from workbook.lab.reader_copy import Update, update
 
-LECTURE = "lectures/1_architecture/01__first_model.ipynb"
+UNIT = "lectures/1_architecture/01__first_model"
+LECTURE = f"{UNIT}/01__first_model.ipynb"
 IMAGE = "lectures/images/request.svg"
 NOTEBOOK = "assignments/a2__forest/a2.ipynb"
 CONFIG = "assignments/a2__forest/models/forest/config.pbtxt"
@@ -65,7 +66,7 @@ def home(tmp_path: Path) -> Path:
     put(tmp_path / IMAGE, b"<svg/>")
     put(tmp_path / NOTEBOOK, notebook("answer = ..."))
     put(tmp_path / CONFIG, b'backend: "fil"\n')
-    put(tmp_path / "lectures/1_architecture/01__first_model.py", b"# a source\n")
+    put(tmp_path / UNIT / "lesson.py", b"# a source\n")
     put(tmp_path / "lectures/images/draw.py", b"# draws\n")
     put(tmp_path / "lectures/coverage.md", b"| unit |\n")
     put(tmp_path / "solutions/a2__forest/a2.py", b"# the solution\n")
@@ -301,7 +302,7 @@ def test_an_edited_notebook_stays(home: Path, changed: bytes) -> None:
     course = put(home / LECTURE, notebook("3 + 3"))
     update(home)
     assert (home / "work" / LECTURE).read_bytes() == changed
-    assert (home / "work" / LECTURE).with_suffix(".course.ipynb").read_bytes() == course
+    assert (home / "work" / f"{UNIT}.course" / Path(LECTURE).name).read_bytes() == course
 
 
 def test_two_updates_in_one_second_keep_both_copies(home: Path) -> None:
@@ -319,6 +320,101 @@ def test_two_updates_in_one_second_keep_both_copies(home: Path) -> None:
     put(home / LECTURE, notebook("the last version"))
     update(home)
     assert sorted(history(home)) == sorted(runs)
+
+
+# -- the folder of a lecture's notebook ----------------------------------------------------------
+
+SETUP, MODEL = f"{UNIT}/setup.py", f"{UNIT}/models/crowd/1/model.py"
+OLD = {LECTURE: notebook("import setup"), SETUP: b"old", MODEL: b"old", f"{UNIT}/task.py": b"old"}
+NEW = {
+    LECTURE: notebook("import setup, extra"),
+    SETUP: b"new",
+    MODEL: b"new",
+    f"{UNIT}/extra.py": b"new",
+    f"{UNIT}/clients/ask.sh": b"new",
+}
+
+
+@pytest.fixture
+def unit(home: Path) -> Path:
+    """A lecture whose notebook has modules and models beside it, and their copies in `work/`."""
+    for name, text in OLD.items():
+        put(home / name, text)
+    put(home / UNIT / "README.md", b"for authors")
+    update(home)
+    return home
+
+
+def edition(home: Path, files: dict[str, bytes]) -> None:
+    """Make these files the course's version of the lecture."""
+    for name in [*OLD, *NEW]:
+        (home / name).unlink(missing_ok=True)
+    for name, text in files.items():
+        put(home / name, text)
+
+
+def copies(home: Path, mark: str = "") -> dict[str, bytes]:
+    """The files in the reader's folder of the lecture, or in one beside it, by the course's."""
+    found = below(home / "work")
+    return {n.replace(mark, "", 1): t for n, t in found.items() if n.startswith(f"{UNIT}{mark}/")}
+
+
+def test_modules_and_models_are_copied_with_their_notebook_and_follow_it(unit: Path) -> None:
+    assert copies(unit) == OLD
+    put(unit / "work" / LECTURE, notebook("import setup", output="it ran"))
+    edition(unit, NEW)
+    update(unit)
+    assert copies(unit) == NEW
+
+
+@pytest.mark.parametrize("name", [LECTURE, SETUP, MODEL])
+def test_an_edited_lecture_keeps_its_modules_and_the_new_version_is_a_folder(
+    unit: Path, name: str
+) -> None:
+    mine = put(unit / "work" / name, notebook("import setup", "mine"))
+    edition(unit, NEW)
+    (note,) = update(unit).notes
+    assert copies(unit) == OLD | {name: mine}
+    assert copies(unit, ".course") == NEW
+    assert note.links == (LECTURE, LECTURE.replace(UNIT, f"{UNIT}.course"))
+    assert f"{UNIT}.course" in note.text
+    assert update(unit) == Update()
+
+    # The next version replaces the one beside it, and not one that the reader has worked with.
+    edition(unit, OLD | {SETUP: b"third"})
+    update(unit)
+    assert copies(unit, ".course") == OLD | {SETUP: b"third"}
+    worked = put(unit / "work" / SETUP.replace(UNIT, f"{UNIT}.course"), b"worked with")
+    edition(unit, NEW)
+    update(unit)
+    assert copies(unit, ".course")[SETUP] == worked
+    assert copies(unit, ".course-2") == NEW
+    assert copies(unit) == OLD | {name: mine}
+
+
+def test_who_deletes_the_edited_notebook_gets_the_new_version_in_its_place(unit: Path) -> None:
+    put(unit / "work" / LECTURE, notebook("mine"))
+    edition(unit, NEW)
+    update(unit)
+    (unit / "work" / LECTURE).unlink()
+    update(unit)
+    assert copies(unit) == NEW
+    assert update(unit) == Update()
+
+
+def test_a_lecture_that_is_gone_stays_whole_where_it_was_edited(unit: Path) -> None:
+    put(unit / "work" / UNIT / "__pycache__/setup.cpython-311.pyc", b"compiled")
+    edition(unit, {})
+    update(unit)
+    assert not (unit / "work" / UNIT).exists()
+    edition(unit, OLD)
+    update(unit)
+    mine = put(unit / "work" / SETUP, b"mine")
+    edition(unit, {})
+    (note,) = update(unit).notes
+    assert "no longer part of the course" in note.text
+    assert copies(unit) == OLD | {SETUP: mine}
+    assert update(unit) == Update()
 
 
 # -- git -----------------------------------------------------------------------------------------
@@ -468,9 +564,18 @@ def test_two_starts_at_once_make_one_update(home: Path) -> None:
 # -- nothing is ever lost ------------------------------------------------------------------------
 
 PATHS = st.sampled_from(
-    ["lectures/a.ipynb", "lectures/b.ipynb", "lectures/c.svg", "assignments/a1__x/models/m.txt"]
+    [
+        "lectures/a.ipynb",
+        "lectures/c.svg",
+        "lectures/01__b/01__b.ipynb",
+        "lectures/01__b/setup.py",
+        "lectures/01__b/models/m.txt",
+        "assignments/a1__x/models/m.txt",
+    ]
 )
-OWN = st.sampled_from(["lectures/a.course.ipynb", "mine.txt", reader_copy.NEWS])
+OWN = st.sampled_from(
+    ["lectures/a.course.ipynb", "lectures/01__b.course/setup.py", "mine.txt", reader_copy.NEWS]
+)
 CELLS = st.integers(0, 3)
 OUTPUTS = st.sampled_from(["", "one", "two"])
 
@@ -495,6 +600,9 @@ STEPS = st.lists(
     ),
     max_size=25,
 )
+
+
+MARKS = ("", *(f"-{n}" for n in range(2, 30)))
 
 
 class Killed(BaseException):
@@ -536,7 +644,7 @@ def test_no_sequence_of_changes_loses_what_the_reader_wrote(
     mine: dict[str, bytes] = {}  # what the reader wrote last at each place
     kept: list[bytes] = []  # what the reader wrote and an update moved away
     versions: dict[str, set[bytes]] = {}
-    put(home / "lectures/00__start.ipynb", notebook("start"))
+    put(home / "lectures/start.ipynb", notebook("start"))
     if with_git:
         put(home / ".gitignore", b"/work/\n")
         git(home, "init", "-q")
@@ -611,4 +719,6 @@ def test_no_sequence_of_changes_loses_what_the_reader_wrote(
         git(home, "commit", "-qm", "the last version", "--allow-empty")
         checked_update()
     for path in below(home / "lectures"):
-        assert (home / "work/lectures" / path).is_file(), "every file of the course has a copy"
+        places = {path, *(path.replace("01__b/", f"01__b.course{n}/") for n in MARKS)}
+        found = [place for place in places if (home / "work/lectures" / place).is_file()]
+        assert found, "every file of the course has a copy"

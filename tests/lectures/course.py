@@ -9,21 +9,23 @@ from typing import Any
 
 import nbformat
 import pytest
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
 
 from tests import sources
 from workbook.common import paths
-from workbook.notebooks import Cell
+from workbook.notebooks import Cell, building
 
 HOME = paths.root() / "lectures"
-LECTURES = sorted(HOME.glob("**/[0-9][0-9]__*.py"))
-TOPICS = [path for path in LECTURES if path.parent != HOME]
+LECTURES = [lecture.source for lecture in building.lectures()]
+TOPICS = [path for path in LECTURES if path.parent.parent != HOME]
 
-each_lecture = pytest.mark.parametrize("path", LECTURES, ids=lambda path: path.stem)
-each_topic = pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.stem)
+each_lecture = pytest.mark.parametrize("path", LECTURES, ids=lambda path: path.parent.name)
+each_topic = pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.parent.name)
 
 
 def built(path: Path) -> Any:
-    return nbformat.read(path.with_suffix(".ipynb"), as_version=4)  # type: ignore[no-untyped-call]
+    return nbformat.read(building.Lecture(path).built, as_version=4)  # type: ignore[no-untyped-call]
 
 
 def texts(path: Path) -> list[Cell]:
@@ -69,3 +71,8 @@ def headings(path: Path) -> list[str]:
     prose = "\n".join(cell.source for cell in texts(path))
     prose = re.sub(r"(?ms)^```.*?^```", "", prose)
     return [heading.strip() for heading in re.findall(r"(?m)^#+ (.+)$", prose)]
+
+
+def parse_config(text: str) -> Any:
+    """A config as the server's own parser reads it."""
+    return text_format.Parse(text, model_config_pb2.ModelConfig())  # type: ignore[attr-defined]

@@ -86,7 +86,7 @@ claim(share > 0.5, f"{share:.0%} of the sky is blue.", "Look again.", id="a.shar
 
 
 def test_a_question_is_looked_up_in_the_lectures_source(shown: list[Any], tmp_path: Path) -> None:
-    lessons.write(tmp_path / "lectures/1_architecture/01__sky.py", SOURCE)
+    lessons.write(tmp_path / "lectures/1_architecture/01__sky/lesson.py", SOURCE)
     lessons.predict("a.sky")
     assert str(shown[0]) == "? Predict: Which colour?"
     shown[1].children[0].value = "green"

@@ -1,6 +1,6 @@
 """What the lectures cover: every row's section is there, and what it says was run was run.
 
-Rows of `lectures/coverage/<lecture>.md`: where in the source document | item | section | depth |
+Rows of `lectures/<lecture>/COVERAGE.md`: where in the source document | item | section | depth |
 proof. The depth is one of
 
 - run: a claim or a task in this section proves it; the proof is its id. That it ran is tested
@@ -25,7 +25,7 @@ ROW = re.compile(
     r"^\| ([^|]+) \| ([^|]+) \| \[([^\]]+)\]\(([^)#]+)\)"
     r" \| (run|run with vLLM|shown|mentioned) \| (?:`([^`]+)`|–) \|$"
 )
-TABLES = sorted((HOME / "coverage").glob("*.md"))
+TABLES = sorted(HOME.glob("*/COVERAGE.md"))
 
 
 def rows() -> list[tuple[Path, tuple[str, ...]]]:
@@ -42,7 +42,7 @@ def rows() -> list[tuple[Path, tuple[str, ...]]]:
 
 
 def name(value: Path | tuple[str, ...]) -> str:
-    return value.stem if isinstance(value, Path) else f"{value[0]}: {value[1]}"[:60]
+    return value.parent.name if isinstance(value, Path) else f"{value[0]}: {value[1]}"[:60]
 
 
 each_row = pytest.mark.parametrize(("table", "row"), rows(), ids=name)
@@ -65,19 +65,19 @@ def cells_of(path: Path, heading: str) -> list[str]:
 
 
 def test_every_lecture_has_its_table() -> None:
-    folders = {path.parent.name for path in TOPICS}
-    assert {table.stem for table in TABLES} == folders
+    folders = {path.parent.parent for path in TOPICS}
+    assert {table.parent for table in TABLES} == folders
 
 
 @each_row
 def test_a_row_names_a_section_and_its_proof(table: Path, row: tuple[str, ...]) -> None:
     _, item, heading, notebook, depth, proof = row
-    path = (table.parent / notebook).resolve().with_suffix(".py")
-    assert heading in headings(path), f"{path.stem} has no heading {heading!r}"
+    path = (table.parent / notebook).resolve().with_name("lesson.py")
+    assert heading in headings(path), f"{path.parent.name} has no heading {heading!r}"
     cells = cells_of(path, heading)
     assert bool(proof) == depth.startswith("run"), item
     if proof:
-        assert proof in proofs(path), f"{path.stem} has no claim and no task {proof!r}"
+        assert proof in proofs(path), f"{path.parent.name} has no claim and no task {proof!r}"
         made = [f'id="{proof}"', f'task("{proof}"']
         assert any(call in cell for call in made for cell in cells), (
             f"{proof} is not in {heading!r}"
@@ -103,4 +103,4 @@ def test_what_needs_vllm_says_so() -> None:
 
 def test_every_notebook_with_code_proves_something() -> None:
     named = {(table.parent / row[3]).resolve().stem for table, row in rows() if row[5]}
-    assert {path.stem for path in TOPICS if codes(path)} <= named
+    assert {path.parent.name for path in TOPICS if codes(path)} <= named

@@ -14,25 +14,24 @@ from tests import sources
 from workbook.common import paths
 from workbook.measure import style
 
-IMAGES = paths.root() / "lectures" / "images"
-DRAW: dict[str, Any] = runpy.run_path(str(IMAGES / "draw.py"))
+HOME = paths.root() / "lectures"
+DRAW: dict[str, Any] = runpy.run_path(str(HOME / "images/draw.py"))
 READABLE = 4.5  # WCAG 2.2, success criterion 1.4.3: contrast of text
 
 
-@pytest.mark.parametrize("name", DRAW["diagrams"]())
-def test_a_diagram_is_what_its_source_draws(name: str) -> None:
-    drawn = DRAW["diagrams"]()[name].svg()
-    assert (IMAGES / f"{name}.svg").read_text("utf-8") == drawn
+@pytest.mark.parametrize("file", DRAW["diagrams"]())
+def test_a_diagram_is_what_its_source_draws(file: str) -> None:
+    drawn = DRAW["diagrams"]()[file].svg()
+    assert (HOME / file).read_text("utf-8") == drawn
     assert ElementTree.fromstring(drawn).find("{http://www.w3.org/2000/svg}title") is not None
 
 
 def test_each_notebook_of_lecture_1_shows_the_parts_that_it_studies() -> None:
-    shown = {
-        path.stem.split("__")[1]: "\n".join(cell.source for cell in sources.read(path).cells)
-        for path in (paths.root() / "lectures" / "1_architecture").glob("*__*.py")
-    }
-    for topic in set(DRAW["STUDIED"]) & set(shown):
-        assert f"images/architecture_{topic}.svg" in shown[topic], topic
+    lessons = sorted((HOME / "1_architecture").glob("*/lesson.py"))
+    assert [path.parent.name for path in lessons] == list(DRAW["STUDIED"])
+    for path in lessons:
+        shown = "\n".join(cell.source for cell in sources.read(path).cells)
+        assert "](architecture.svg)" in shown, path
 
 
 def luminance(colour: str) -> float:

@@ -26,7 +26,7 @@ from tests.lectures.course import (
     texts,
 )
 from workbook.cli import app
-from workbook.lessons import syllabus, tasks
+from workbook.lessons import syllabus, tasks, units
 from workbook.notebooks import building, counting
 
 BANNED = ("simply", "just", "easy", "easily", "obviously", "trivial", "AI")
@@ -118,8 +118,8 @@ def test_relative_links_and_images_resolve(path: Path) -> None:
                 continue
             file = (path.parent / target).resolve() if target else path
             assert file.is_file(), f"{target} in line {cell.line}"
-            if anchor and file.suffix in (".ipynb", ".py"):
-                assert anchor in anchors(file.with_suffix(".py")), f"{target}#{anchor}"
+            if anchor and file.suffix == ".ipynb":
+                assert anchor in anchors(file.with_name("lesson.py")), f"{target}#{anchor}"
 
 
 def resolve(name: str) -> None:
@@ -134,6 +134,7 @@ def resolve(name: str) -> None:
 
 @each_lecture
 def test_names_of_the_workbook_resolve(path: Path) -> None:
+    beside = {file.stem for file in path.parent.glob("*.py")}
     for cell in texts(path):
         for name in re.findall(r"`((?:workbook|measure)(?:\.\w+)+)[`(]", cell.source):
             resolve(name if name.startswith("workbook") else f"workbook.{name}")
@@ -144,6 +145,9 @@ def test_names_of_the_workbook_resolve(path: Path) -> None:
                     resolve(f"{node.module}.{alias.name}")
             if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "measure":
                 resolve(f"workbook.measure.{node.attr}")
+            if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in beside:
+                module = units.load(path.parent, node.value.id)  # type: ignore[attr-defined]
+                assert hasattr(module, node.attr), f"{node.attr} in {cell.source}"
 
 
 @each_lecture
@@ -242,17 +246,19 @@ def test_a_name_that_a_later_cell_reads_is_bound_in_one_cell(path: Path) -> None
 @each_topic
 def test_claims_say_what_to_try(path: Path) -> None:
     for call in calls(path, "claim"):
-        assert len(call.args) == 3, f"claim in {path.stem}: {ast.unparse(call)[:80]}"
+        assert len(call.args) == 3, f"claim in {path.parent.name}: {ast.unparse(call)[:80]}"
 
 
-@pytest.mark.parametrize("folder", sorted({path.parent for path in TOPICS}), ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "folder", sorted({path.parent.parent for path in TOPICS}), ids=lambda f: f.name
+)
 def test_the_start_sums_the_minutes(folder: Path) -> None:
-    own = [path for path in TOPICS if path.parent == folder]
+    own = [path for path in TOPICS if path.parent.parent == folder]
     table = syllabus.table().data
     total = sum(float(sources.read(path).header["minutes"]) for path in own)
     assert f"| **{syllabus.heading(folder.name)}** | **{total:g}** |" in table
     for path in own:
-        assert f"{folder.name}/{path.stem}.ipynb" in table
+        assert f"{folder.name}/{path.parent.name}/{path.parent.name}.ipynb" in table
 
 
 # -- prose and code ------------------------------------------------------------------------------

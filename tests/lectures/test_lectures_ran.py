@@ -34,13 +34,14 @@ def test_the_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
         machine = node.metadata.workbook.get("seconds", 0.0) if node is not None else 0.0
         minutes = counts.minutes + machine / 60
         lines.append(
-            f"{path.stem:28} {counts.cells:6} {counts.longest_code:4} {counts.longest_text:4} "
-            f"{counts.harness:7.0%} {counts.words:5} {counts.tasks:5} {machine:5.0f} s "
+            f"{path.parent.name:28} {counts.cells:6} {counts.longest_code:4} "
+            f"{counts.longest_text:4} {counts.harness:7.0%} {counts.words:5} {counts.tasks:5} "
+            f"{machine:5.0f} s "
             f"{minutes:7.1f}"
         )
         header = building.page(path).metadata.workbook["minutes"]
         if machine and abs(header - minutes) > MINUTES:
-            wrong.append(f"{path.stem}: its header says {header}, it is {minutes:.0f}")
+            wrong.append(f"{path.parent.name}: its header says {header}, it is {minutes:.0f}")
     with capsys.disabled():
         print("\n".join(lines))
     assert not wrong
@@ -53,6 +54,6 @@ def test_the_site_of_what_ran(tmp_path: Path) -> None:
     for path, node in nodes.items():
         outputs = str([cell.outputs for cell in node.cells if cell.cell_type == "code"])
         for private in (f"{paths.root()}/", f"{Path.home()}/"):
-            assert private not in outputs, path.stem
+            assert private not in outputs, path.parent.name
     index = site.build(nodes, tmp_path / "site")
     assert broken(index.parent) == []

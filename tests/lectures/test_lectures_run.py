@@ -116,7 +116,7 @@ def first_run(path: Path, lecture: executing.Session) -> float:
 
 def second_run(path: Path, lecture: executing.Session) -> None:
     """Run it once more in the same kernel, with other numbers, and look back in each section."""
-    changes = list(CHANGES.get(path.stem, ()))
+    changes = list(CHANGES.get(path.parent.name, ()))
     for section in sections(lecture.node):
         looking = []
         for place in section:
@@ -155,7 +155,7 @@ def test_the_first_cell_loads_what_the_server_has_lost(
         for model in lost:
             server.unload(model)
         assert serves(shared["TRITON_URL"]) != served
-        path = next(path for path in LECTURES if path.stem == name)
+        path = next(path for path in LECTURES if path.parent.name == name)
         with executing.session(path, shared) as lecture:
             first = next(i for i, c in enumerate(lecture.node.cells) if c.cell_type == "code")
             lecture.cell(first)

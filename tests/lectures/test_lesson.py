@@ -14,7 +14,7 @@ from workbook import lessons
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.lessons import Premise, syllabus
-from workbook.notebooks import executing
+from workbook.notebooks import building, executing
 
 HOLDS = Premise(True, "nothing")
 
@@ -246,7 +246,7 @@ def test_a_laboratory_refuses_what_the_server_refuses(
 def test_the_syllabus_lists_what_there_is() -> None:
     entries, table = syllabus.entries(), syllabus.table().data
     for entry in entries:
-        assert (paths.root() / "lectures" / entry.link).exists(), entry.link
+        assert (paths.root() / "lectures/00__start" / entry.link).exists(), entry.link
         assert entry.minutes > 0
         assert f"]({entry.link})" in table
     own = [e.minutes for e in entries if e.folder == "1_architecture"]
@@ -257,12 +257,15 @@ def test_what_is_not_there_yet_is_said_to_come(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
-    lessons.write(tmp_path / "lectures" / "2_backends" / "02__python.py", LECTURE)
+    lessons.write(tmp_path / "lectures" / "2_backends" / "02__python/lesson.py", LECTURE)
     lines = syllabus.table().data.splitlines()
     assert "| **Lecture 1: architecture** | to come |" in lines
     assert "| **Lecture 2: backends** | **10** |" in lines
     last = syllabus.routes().data.splitlines()[-1]
-    assert f"[Small](2_backends/02__python.ipynb), {len(syllabus.ROUTES[8]) - 1} more" in last
+    assert (
+        f"[Small](../2_backends/02__python/02__python.ipynb), {len(syllabus.ROUTES[8]) - 1} more"
+        in last
+    )
     assert last.endswith("| 10 |")
 
 
@@ -275,10 +278,15 @@ def test_each_route_fits_into_its_hours() -> None:
 
 def test_every_image_is_shown_somewhere() -> None:
     home = paths.root()
-    pages = [*home.glob("*.md"), *home.glob("lectures/**/*.py")]
-    texts = "".join(page.read_text("utf-8") for page in pages if page.parent.name != "images")
-    images = {path.name for path in home.glob("lectures/images/*") if path.suffix != ".py"}
-    assert {name for name in images if f"images/{name}" not in texts} == set()
+    pages = [*home.glob("*.md"), *home.glob("lectures/**/lesson.py")]
+    every = "".join(page.read_text("utf-8") for page in pages)
+    for image in home.glob("lectures/**/*"):
+        if image.suffix not in building.IMAGES:
+            continue
+        if image.parent.name == "images":
+            assert f"images/{image.name}" in every, image
+        else:
+            assert f"]({image.name})" in image.with_name("lesson.py").read_text("utf-8"), image
 
 
 LECTURE = """\
@@ -290,15 +298,19 @@ LECTURE = """\
 # %%
 import os
 
-print(os.environ["WORKBOOK_UNATTENDED"], os.environ["GREETING"], os.path.basename(os.getcwd()))
+import setup
+
+folder = os.path.basename(os.getcwd())
+print(os.environ["WORKBOOK_UNATTENDED"], os.environ["GREETING"], folder, setup.WORD)
 """
 
 
 def test_a_lecture_is_run_in_its_folder(tmp_path: Path) -> None:
-    source = tmp_path / "lectures" / "01__small.py"
+    source = tmp_path / "lectures" / "01__small" / "lesson.py"
     lessons.write(source, LECTURE)
+    lessons.write(source.with_name("setup.py"), "WORD = 'its own'")
     node = executing.run(source, {"GREETING": "hello"})
-    assert node.cells[0].outputs[0].text == "1 hello lectures\n"
+    assert node.cells[0].outputs[0].text == "1 hello 01__small its own\n"
 
 
 ASKED = """\
@@ -316,7 +328,7 @@ def test_a_saved_notebook_shows_its_predictions_as_text(
 ) -> None:
     """A notebook that a reader ran and saved, shown without a kernel: its widgets are gone."""
     monkeypatch.setattr(executing, "UNATTENDED", "WORKBOOK_A_READER_SITS_HERE")
-    source = tmp_path / "lectures" / "01__asked.py"
+    source = tmp_path / "lectures" / "01__asked" / "lesson.py"
     lessons.write(source, ASKED)
     node = executing.run(source, {"WORKBOOK_HOME": str(tmp_path)})
     outputs = node.cells[0].outputs
@@ -336,8 +348,8 @@ def test_a_saved_notebook_shows_its_predictions_as_text(
 
 
 def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
-    source = tmp_path / "01__small.py"
-    lessons.write(source, LECTURE)
+    source = tmp_path / "01__small" / "lesson.py"
+    lessons.write(source, LECTURE.replace("import setup", "setup = None"))
     with pytest.raises(WorkbookError, match="01__small failed") as caught:
         executing.run(source)
     assert "GREETING" in caught.value.todo

@@ -49,7 +49,7 @@ def test_anchors_are_those_of_github() -> None:
 def course(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A checkout with one lecture, and a clone of what it links to."""
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
-    write(tmp_path / "lectures/01__modes.py", LECTURE)
+    write(tmp_path / "lectures/01__modes/lesson.py", LECTURE)
     write(tmp_path / "lectures/upstream.json", json.dumps({"https://prometheus.io/docs/": []}))
     write(tmp_path / "clones/owner/name/docs/a.md", UPSTREAM)
     write(tmp_path / "clones/owner/name/src/a.cc", "int x;")

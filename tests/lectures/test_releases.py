@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.lectures.course import HOME, TOPICS, each_topic, texts
-from workbook.lessons.setups import images
+from workbook.lessons import units
 
 STORED: dict[str, Any] = json.loads((HOME / "releases.json").read_text("utf-8"))
-TABLE = "14__images.ipynb#Your-release-has"
+TABLE = "14__images/14__images.ipynb#Your-release-has"
+setup = units.load(units.find("14__images"), "setup")
 RELEASE = re.compile(r"(?<![\d.])2[3-9]\.(?:0[1-9]|1[0-2])(?![\d]|\.\d)")
 #: What a sentence calls a part → the part's name in the file.
 NAMES = {
@@ -74,12 +75,12 @@ def test_every_figure_and_every_change_has_a_source() -> None:
 
 
 def test_the_table_leaves_open_what_nobody_found() -> None:
-    table = images.contents()
+    table = setup.contents()
     assert list(table.columns) == [*STORED["shown"], "source"]
     for name, part in STORED["parts"].items():
         for release in STORED["shown"]:
-            assert table.loc[name, release] == part["values"].get(release, images.NOT_FOUND)
-    html = images.linked(table).to_html()
+            assert table.loc[name, release] == part["values"].get(release, setup.NOT_FOUND)
+    html = setup.linked(table).to_html()
     assert all(f'<a href="{source}">' in html for source in table["source"])
 
 
@@ -90,12 +91,12 @@ def test_a_release_that_a_lecture_names_is_in_the_table(path: Path) -> None:
     assert named <= known(), "write them, with a source, into lectures/releases.json"
     dated = set(DATED.findall(text)) - set(STORED["shown"])
     assert dated <= changed(), "write what changed then, with a source, into releases.json"
-    if named - {"24.10"} and not path.stem.endswith("__images"):
+    if named - {"24.10"} and not path.parent.name.endswith("__images"):
         source = "\n".join(cell.source for cell in texts(path))
         assert TABLE in source, f"link to {TABLE}, which has the sources"
 
 
-@pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.parent.name)
 def test_no_lecture_contradicts_the_table(path: Path) -> None:
     assert contradictions(plain(path)) == []
 

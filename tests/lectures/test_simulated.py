@@ -14,7 +14,7 @@ from IPython import display
 from workbook import measure
 from workbook.common.errors import WorkbookError
 from workbook.lessons import laboratory, runs, simulated, simulator, slots
-from workbook.lessons.setups import sleeper
+from workbook.lessons.shared import sleeper
 from workbook.server import Triton
 
 

@@ -27,7 +27,8 @@ def test_every_link_of_the_site_leads_somewhere(tmp_path: Path) -> None:
     assert broken(index.parent) == []
     menu = Page(index).links
     for source in nodes:
-        within = source.relative_to(paths.root() / "lectures").with_suffix(".html")
+        built = building.Lecture(source).built
+        within = built.relative_to(paths.root() / "lectures").with_suffix(".html")
         assert str(within) in menu
     assert (index.parent / "search.html").is_file()
     first = next(page for page in index.parent.rglob("01__first_model.html"))
@@ -44,7 +45,8 @@ LECTURE = """\
 # %% [markdown]
 # # Sky
 #
-# See [another](02__sea.ipynb#The-salt), [this heading](#Colours), [homework](../../assignments/a.ipynb).
+# See [another](../02__sea/02__sea.ipynb#The-salt), [this heading](#Colours),
+# [the config](models/sky/config.pbtxt), [homework](../../../assignments/a.ipynb). ![Sky](sky.svg)
 
 # %% [markdown]
 # ## Colours
@@ -62,7 +64,7 @@ claim(True, "It is the air.", "Look up.", id="sky.air")
 
 # %%
 print("And at night?")
-"""  # noqa: E501
+"""
 OTHER = "# %% [markdown]\n# # Sea\n#\n# ## The salt\n"
 
 
@@ -77,12 +79,16 @@ def course(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("1_architecture/01__sky", LECTURE),
         ("1_architecture/02__sea", OTHER),
     ):
-        lessons.write(home / f"{name}.py", text)
+        lessons.write(home / name / "lesson.py", text)
+    lessons.write(home / "1_architecture/01__sky/models/sky/config.pbtxt", "backend: 'sky'")
+    lessons.write(
+        home / "1_architecture/01__sky/sky.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>"
+    )
     return home
 
 
 def test_an_answer_is_folded_and_its_code_with_it(course: Path, tmp_path: Path) -> None:
-    source = course / "1_architecture/01__sky.py"
+    source = course / "1_architecture/01__sky/lesson.py"
     executed.keep(source, executing.run(source, {"WORKBOOK_HOME": str(tmp_path)}))
     nodes = {
         lecture.source: executed.kept(lecture.source) or building.page(lecture.source)
@@ -90,18 +96,20 @@ def test_an_answer_is_folded_and_its_code_with_it(course: Path, tmp_path: Path) 
     }
     index = site.build(nodes, tmp_path / "site")
     assert broken(index.parent) == []
-    page = Page(index.parent / "1_architecture/01__sky.html")
+    page = Page(index.parent / "1_architecture/01__sky/01__sky.html")
     for text in ("Which colour?", "green", "And at night?", "homework"):
         assert text in page.open
     for text in ("mostly 450 nm.\n", "measured here", "You thought of grass", "It is the air"):
-        assert text in (index.parent / "1_architecture/01__sky.html").read_text("utf-8")
+        assert text in (index.parent / "1_architecture/01__sky/01__sky.html").read_text("utf-8")
         assert text not in page.open.replace('print("The spectrum: mostly 450 nm.', "")
     assert "_words" not in page.open
     assert not any("assignments" in link for link in page.links)
+    assert any(link.endswith("config.pbtxt") for link in page.links)
+    assert any(link.endswith("sky.svg") for link in page.links)
 
 
 def test_a_copy_of_an_older_source_does_not_count(course: Path, tmp_path: Path) -> None:
-    source = course / "1_architecture/01__sky.py"
+    source = course / "1_architecture/01__sky/lesson.py"
     assert executed.kept(source) is None
     executed.keep(source, executing.run(source, {"WORKBOOK_HOME": str(tmp_path)}))
     assert executed.kept(source) is not None
@@ -110,7 +118,10 @@ def test_a_copy_of_an_older_source_does_not_count(course: Path, tmp_path: Path) 
 
 
 def test_a_link_that_leads_nowhere_is_an_error(course: Path, tmp_path: Path) -> None:
-    lessons.write(course / "1_architecture/02__sea.py", OTHER + "# [no](01__sky.ipynb#Nowhere)\n")
+    lessons.write(
+        course / "1_architecture/02__sea/lesson.py",
+        OTHER + "# [no](../01__sky/01__sky.ipynb#Nowhere)\n",
+    )
     nodes = {lecture.source: building.page(lecture.source) for lecture in building.lectures()}
     with pytest.raises(WorkbookError, match="Sphinx found mistakes") as caught:
         site.build(nodes, tmp_path / "site")

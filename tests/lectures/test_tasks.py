@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from workbook.common import paths
-from workbook.lessons import laboratory, tasks
-from workbook.lessons.setups import in_process
-from workbook.lessons.tasks import same_answers
+from workbook.lessons import laboratory, tasks, units
+from workbook.notebooks import building
 from workbook.server import Server, Triton
 
-LECTURES = sorted((paths.root() / "lectures").glob("**/[0-9][0-9]__*.py"))
+LECTURES = [lecture.source for lecture in building.lectures()]
 
 each_task = pytest.mark.parametrize("id", tasks.ids())
 
@@ -29,7 +28,8 @@ def begun(id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     folder.mkdir()
     server = tasks.find(id).start(folder)
     yield server
-    if isinstance(server, Triton | in_process.Inside):
+    inside = units.load(units.find("12__in_process"), "setup").Inside
+    if isinstance(server, Triton | inside):
         server.stop()
 
 
@@ -58,7 +58,6 @@ def test_hints_and_words_of_a_task(id: str) -> None:
     """Hints go from a direction to a step, and none is the solution."""
     task = tasks.find(id)
     assert id.count(".") == 1
-    assert task.check.__module__.endswith(f".tasks.{id.partition('.')[0]}")
     assert 2 <= len(task.hints) <= 5
     assert len(set(task.hints)) == len(task.hints)
     whole = [task.solution] if isinstance(task.solution, str) else task.solution.values()
@@ -70,14 +69,15 @@ def test_hints_and_words_of_a_task(id: str) -> None:
 @each_task
 def test_a_task_is_set_in_one_lecture(id: str) -> None:
     call = re.compile(rf'^task\("{re.escape(id)}"', re.MULTILINE)
-    assert sum(bool(call.search(path.read_text("utf-8"))) for path in LECTURES) == 1
+    asking = [path.parent for path in LECTURES if call.search(path.read_text("utf-8"))]
+    assert asking == [Path(tasks.find(id).check.__code__.co_filename).parent]
 
 
 #: Task → what a reader does that looks right and is not, and what the task then says.
 ALMOST = {
     "python.verdict": (
         """
-        from workbook.lessons.tasks.python import SOLUTION
+        from task import SOLUTION
         write(models / "verdict/1/model.py", SOLUTION.replace("> self.thr", ">= self.thr"))
         server.load("verdict")
         """,
@@ -85,7 +85,7 @@ ALMOST = {
     ),
     "environments.strict": (
         """
-        from workbook.lessons.setups import environments as setup
+        import setup
         other = models / "other"
         setup.create(other)
         setup.install(other, setup.wheel(models, "2.0"))
@@ -126,9 +126,59 @@ def test_the_camera_s_first_file_is_not_done_where_no_verdict_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How many verdicts a file in fp16 changes depends on the machine; its deviations do not."""
+    same_answers = units.load(units.find("13__does_it_still_answer_the_same"), "task")
     monkeypatch.setattr(same_answers, "_CHANGED", 9)
     server = same_answers.start(tmp_path)
     try:
         assert "A score differs by up to" in tasks.find("same_answers.camera").missing(server)
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "function", "more"),
+    [
+        ("verdict", "02__python", "task.add", ()),
+        ("strict", "03__python_environments", "setup.strict", ()),
+        ("scaled", "04__pytorch", "setup.scaled", ()),
+        ("frozen", "05__onnxruntime", "setup.frozen", ()),
+        ("lone", "06__openvino", "setup.lone", ("focus_openvino",)),
+        ("unsure", "07__tensorflow", "setup.two_signatures", (lambda image: image,)),
+        ("ir", "01__map_of_backends", "setup.borrowed", ()),
+    ],
+)
+def test_a_task_that_is_begun_anew_keeps_the_readers_work(
+    name: str, unit: str, function: str, more: tuple[Any, ...], tmp_path: Path
+) -> None:
+    for folder in (name, "trees"):  # the map's task has two models
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "config.pbtxt").write_text("mine")
+    made_by(unit, function)(tmp_path, *more)
+    assert [path.name for path in (tmp_path / name).iterdir()] == ["config.pbtxt"]
+    assert (tmp_path / name / "config.pbtxt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("unit", "function", "file"),
+    [
+        ("08__fil", "setup.pickled", "pickled/config.pbtxt"),
+        ("09__dali", "setup.front", "front/1/dali.py"),
+        ("11__llm_backends", "task.assistant", "assistant/1/model.json"),
+    ],
+)
+def test_a_reader_s_work_on_a_task_is_kept(
+    unit: str, function: str, file: str, tmp_path: Path
+) -> None:
+    """A cell that writes a task's folder may be run again."""
+    write = made_by(unit, function)
+    write(tmp_path)
+    (tmp_path / file).write_text("mine")
+    write(tmp_path)
+    assert (tmp_path / file).read_text() == "mine"
+
+
+def made_by(unit: str, function: str) -> Callable[..., Any]:
+    """A function that writes what a task begins with, e.g. `setup.pickled` of `08__fil`."""
+    module, name = function.split(".")
+    found: Callable[..., Any] = getattr(units.load(units.find(unit), module), name)
+    return found

@@ -155,10 +155,10 @@ def test_a_copy_of_the_former_edition_runs_with_its_own_texts(
     """The reader edited and renamed the copy; then the course was updated."""
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
     monkeypatch.setenv(lessons.UNATTENDED, "1")
-    source = tmp_path / "lectures/1_sky/01__sky.py"
+    source = tmp_path / "lectures/1_sky/01__sky/lesson.py"
     lessons.write(source, EARLIER)
     (built_copy,) = building.build(building.lectures(tmp_path)[0])
-    copy = tmp_path / "work/lectures/1_sky/01__sky-mine.ipynb"
+    copy = tmp_path / "work/lectures/1_sky/01__sky/01__sky-mine.ipynb"
     lessons.write(copy, built_copy.read_text("utf-8").replace("a cloud", "a big cloud"))
     if now:
         source.write_text(now, "utf-8")
@@ -230,7 +230,7 @@ def test_a_source_that_is_not_built_has_its_own_texts(shown: list[Any]) -> None:
 
 
 def test_the_texts_stand_below_the_imports_and_are_no_code_to_read(tmp_path: Path) -> None:
-    source = tmp_path / "01__sky.py"
+    source = tmp_path / "lesson.py"
     source.write_text(EARLIER, "utf-8")
     code = building.page(source).cells[0].source
     lines = code.splitlines()
@@ -243,8 +243,8 @@ def test_the_texts_stand_below_the_imports_and_are_no_code_to_read(tmp_path: Pat
 
 @pytest.mark.parametrize("head", ["", "# %%\nimport workbook\n\n"])
 def test_a_source_that_asks_before_it_imports_is_refused(head: str, tmp_path: Path) -> None:
-    source = tmp_path / "01__sky.py"
+    source = tmp_path / "lesson.py"
     source.write_text(head + EARLIER.replace("from workbook.lessons", "from there"), "utf-8")
     with pytest.raises(WorkbookError, match="before the import") as caught:
         notebooks.notebook(building.hidden(notebooks.read(source)))
-    assert "01__sky.py, line" in caught.value.where
+    assert "lesson.py, line" in caught.value.where

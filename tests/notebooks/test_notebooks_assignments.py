@@ -287,7 +287,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
             "grader/checks/hidden/a9.py": "secret = 1\n",
             "grader/work/gradebook.db": "",
             "tests/mutants/a9.py": "",
-            "lectures/00__start.py": "# %%\n1\n",
+            "lectures/00__start/lesson.py": "# %%\n1\n",
             "model_repository/square/config.pbtxt": "",
             "solutions/README.md": "",
         },
@@ -300,7 +300,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
         "workbook/cli.py",
         "grader/checks/define.py",
         "grader/checks/a9.py",
-        "lectures/00__start.py",
+        "lectures/00__start/lesson.py",
         "model_repository/square/config.pbtxt",
         "assignments/a9__sample/a9.ipynb",
         "assignments/a9__sample/run.sh",
@@ -321,7 +321,7 @@ def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_pat
 
 
 def test_a_lecture_may_not_show_the_instructors_checkout(home: Path, tmp_path: Path) -> None:
-    commit(home, {"lectures/00__start.ipynb": json.dumps({"cells": [str(home)]})})
+    commit(home, {"lectures/00__start/00__start.ipynb": json.dumps({"cells": [str(home)]})})
     with pytest.raises(WorkbookError, match="path of your checkout"):
         assignments.release(tmp_path / "class")
     assert not (tmp_path / "class").exists()

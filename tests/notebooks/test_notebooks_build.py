@@ -195,11 +195,11 @@ def executed(path: Path) -> None:
 
 def test_a_lecture_is_built_without_outputs(home: Path) -> None:
     """Also where a developer has run the built notebook and saved it."""
-    folder = home / "lectures/1_architecture"
+    folder = home / "lectures/1_architecture/01__start"
     folder.mkdir(parents=True)
-    source = write(folder, LECTURE, "01__start.py")
+    write(folder, LECTURE, "lesson.py")
     (lecture,) = building.lectures(home)
-    target = source.with_suffix(".ipynb")
+    target = folder / "01__start.ipynb"
     assert building.build(lecture) == [target]
     kept = target.read_bytes()
     executed(target)
@@ -239,9 +239,9 @@ claim(
 
 def test_a_built_lecture_does_not_tell_the_answers(home: Path) -> None:
     """The code of a question would: the right option is the one without a word."""
-    folder = home / "lectures"
-    folder.mkdir()
-    source = write(folder, ASKING, "01__asking.py")
+    folder = home / "lectures/01__asking"
+    folder.mkdir(parents=True)
+    source = write(folder, ASKING, "lesson.py")
     assert without(building.page(source).cells[0].source) == (
         "from workbook.lessons import predict, predict_curve\n\n"
         'predict("a.sky")\n!curl -s localhost\npredict_curve("a.load")\nx = 1\n'
@@ -251,8 +251,8 @@ def test_a_built_lecture_does_not_tell_the_answers(home: Path) -> None:
 
 
 def test_a_question_that_is_put_together_is_an_error(home: Path) -> None:
-    folder = home / "lectures"
-    folder.mkdir()
-    source = write(folder, 'x = 1\npredict("a.sky", f"Which of {x}?")\n', "01__asking.py")
+    folder = home / "lectures/01__asking"
+    folder.mkdir(parents=True)
+    source = write(folder, 'x = 1\npredict("a.sky", f"Which of {x}?")\n', "lesson.py")
     with pytest.raises(WorkbookError, match="put together"):
         building.page(source)

@@ -22,7 +22,7 @@ def work() -> Path:
     """The reader's own copy of the course, in which JupyterLab opens: `work/`. Git ignores it.
 
     It is laid out like the checkout: `work().relative_to(root())` is `work`, and a notebook such as
-    `lectures/00__start.ipynb` has its copy at `work() / "lectures/00__start.ipynb"`.
+    `lectures/00__start/00__start.ipynb` has its copy at the same place below `work()`.
     """
     return root() / "work"
 

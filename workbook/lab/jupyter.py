@@ -17,7 +17,7 @@ from ..server.native import forkserver
 from ..server.which_repository import WrongRepository
 
 _END = (signal.SIGTERM, signal.SIGHUP)
-START = "lectures/00__start.ipynb"
+START = "lectures/00__start/00__start.ipynb"
 #: JupyterLab's settings for the course: no news from the network, Markdown shown and not edited.
 SETTINGS = Path(__file__).parent / "settings"
 #: Server extensions that installed packages switch on, and a student has no use for. A notebook

@@ -2,7 +2,7 @@
 
 The *reader* is the person who takes the course.
 
-    work/lectures/…             notebooks and images
+    work/lectures/…             notebooks, what lies beside them, and images
     work/assignments/a2__forest/…   notebook and starter files
     work/course_updates.md      a list of the files that an update kept or put beside others
     work/.history/DATE/…        the reader's notebooks, with outputs, that an update replaced
@@ -23,6 +23,12 @@ remote, and a course that was handed out as an archive has none.
 | edited | changed | keeps it, writes the new version beside it as `NAME.course.ipynb` |
 | edited | removed | keeps it |
 | made by the reader | does not exist | keeps it |
+
+A lecture's notebook imports the modules beside it (`setup.py`, `task.py`), and shows the files in
+`models/` and `clients/`. An edited notebook must not meet newer modules, nor a new notebook older
+ones. So the files in the folder of a lecture's notebook stay together: if the reader has edited one
+of them, and the course has changed one of them, all of the reader's files stay as they are. The
+course's new version of all files is written into a folder beside it, `NN__topic.course/`.
 
 There is one exception: if only outputs or metadata of the course's notebook changed, unchanged
 copies are replaced, and notebooks that were run or edited are left alone.
@@ -52,6 +58,8 @@ import hashlib
 import itertools
 import json
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,11 +67,12 @@ from pathlib import Path
 from ..assignments import CLUTTER, files
 from ..common import paths
 from ..common.errors import WorkbookError
+from ..notebooks.building import IMAGES, SOURCE
 
-IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
 NEWS = "course_updates.md"
 """The file in `work/` with the messages of all updates, which are also printed."""
 _VERSION = 1
+_UNIT = re.compile(r"lectures/(?:[^/]+/)*[0-9]{2}__[^/]+(?=/)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,11 +209,15 @@ class _Copies:
     def update(self, originals: dict[str, _Original]) -> Update:
         self._load()
         try:
-            for path in sorted({*originals, *self.record}):
-                if path in originals:
-                    self._bring(path, originals[path])
-                else:
-                    self._withdraw(path)
+            for unit, group in itertools.groupby(sorted({*originals, *self.record}), _unit):
+                names = list(group)
+                if unit and self._kept_together(unit, names, originals):
+                    continue
+                for path in names:
+                    if path in originals:
+                        self._bring(path, originals[path])
+                    else:
+                        self._withdraw(path)
             self._tell()
         finally:
             self._save()
@@ -231,6 +244,88 @@ class _Copies:
             if before is not None or held != original.found:
                 self._replace(path, original, held, before)
         self.record[path] = now
+
+    def _kept_together(self, unit: str, names: list[str], originals: dict[str, _Original]) -> bool:
+        """Keep a lecture's folder as it is if the reader edited it and the course changed it.
+
+        The course's version is then written into a folder beside it.
+
+        Args:
+            unit: the folder.
+            names: the files in it: the course's now, and those that were copied earlier.
+            originals: the course's files now.
+
+        Returns:
+            Whether it is kept; otherwise each file is to be brought up to date by itself.
+        """
+        course = {
+            name: found
+            for name in names
+            if (found := originals.get(name)) is not None and found.course is not None
+        }
+        mine = [name for name in names if name in originals and name not in course]
+        edited = changed = False
+        for name in {*names}.difference(mine):
+            before, file = self.record.get(name), course.get(name)
+            now = _print(name, file.course or b"") if file else None
+            changed |= now is None or not now.same(before)
+            if os.path.lexists(self.folder / name) and (now or before):
+                held = _read(self.folder / name)
+                own = None if held is None else _print(name, held)
+                taken = before is None and file is not None and held == file.found
+                edited |= own is None or not (taken or own.same(before) or own.same(now))
+        if not (edited and changed):
+            return False
+        for name in mine:
+            self._bring(name, originals[name])
+        notebook = f"{unit}/{Path(unit).name}.ipynb"
+        if not course:
+            for name in {*names}.difference(mine):
+                self.record.pop(name)
+            text = f"{unit} is no longer part of the course. You changed it, so it stays."
+            self._note(text, unit)
+        elif (offer := self._offer_folder(unit, course)) is not None:
+            self._note(
+                f"{unit}: you changed it, and the course has a new version. Yours is where it was; "
+                f"the new one is {offer}.",
+                notebook,
+                notebook.replace(unit, offer),
+            )
+        return True
+
+    def _offer_folder(self, unit: str, course: dict[str, _Original]) -> str | None:
+        """Write the course's version of a folder beside the reader's.
+
+        Returns:
+            The new folder's path; None where this version was written earlier.
+        """
+        contents = {name.removeprefix(unit): file.course or b"" for name, file in course.items()}
+        for mark in itertools.chain([".course"], (f".course-{n}" for n in itertools.count(2))):
+            offer = unit + mark
+            earlier = {name for name in self.offers if name.startswith(f"{offer}/")}
+            new = {offer + rest: _hash(content) for rest, content in contents.items()}
+            if new == {name: self.offers[name] for name in earlier}:
+                return None
+            if all(self._is_ours(name, new.get(name)) for name in earlier | new.keys()):
+                for name in earlier - new.keys():
+                    (self.folder / name).unlink(missing_ok=True)
+                    del self.offers[name]
+                break
+        for rest, content in contents.items():
+            self._write(offer + rest, content, course[unit + rest].executable)
+        self.offers |= new
+        return offer
+
+    def _is_ours(self, name: str, new: str | None) -> bool:
+        """Whether a place is free, or has a version that the reader did not change, or the new one.
+
+        Args:
+            new: the hash of the new version.
+        """
+        if not os.path.lexists(self.folder / name):
+            return True
+        held = _read(self.folder / name)
+        return held is not None and _hash(held) in (self.offers.get(name), new)
 
     def _take(self, path: str, original: _Original) -> None:
         """Copy a file that the reader changed or made in `lectures/` or `assignments/`."""
@@ -291,9 +386,11 @@ class _Copies:
                 kept,
             )
         self.followed += 1
-        for folder in Path(path).parents[:-1]:
+        for folder in (self.folder / place for place in Path(path).parents[:-1]):
+            if [inner.name for inner in folder.iterdir()] == ["__pycache__"]:
+                shutil.rmtree(folder / "__pycache__")
             with contextlib.suppress(OSError):  # other files are in it
-                (self.folder / folder).rmdir()
+                folder.rmdir()
 
     def _offer(self, path: str, content: bytes, executable: bool) -> str:
         """Write the course's version beside a reader's file; returns the new file's path."""
@@ -381,7 +478,7 @@ def _originals(home: Path) -> dict[str, _Original]:
     found = [
         path
         for path in sorted(home.glob("lectures/**/*"))
-        if path.suffix == ".ipynb" or path.suffix in IMAGES
+        if _is_for_readers(path.relative_to(home))
     ]
     for folder in sorted(home.glob("assignments/a*__*/")):
         found += [path for path in files(folder) if path.suffix != ".zip"]
@@ -399,6 +496,28 @@ def _originals(home: Path) -> dict[str, _Original]:
             course = _git(home, "show", f"HEAD:./{name}")
         originals[name] = _Original(content, course, os.access(path, os.X_OK))
     return originals
+
+
+def _is_for_readers(path: Path) -> bool:
+    """Whether a file is copied: all that a lecture's notebook needs, and not its source.
+
+    Args:
+        path: relative to the checkout; it begins with `lectures/`.
+    """
+    if path.suffix == ".ipynb" or path.suffix in IMAGES:
+        return True
+    if not (unit := _unit(path.as_posix())):
+        return False
+    within = path.relative_to(unit)
+    if within.parts[0] in ("models", "clients"):
+        return True
+    return len(within.parts) == 1 and path.suffix == ".py" and path.name != SOURCE
+
+
+def _unit(path: str) -> str:
+    """The folder of the lecture's notebook that a file belongs to; "" where there is none."""
+    found = _UNIT.match(path)
+    return found[0] if found else ""
 
 
 def _git_state(home: Path) -> tuple[set[str] | None, set[str]]:

@@ -29,7 +29,7 @@ encoded (words.py):
     predict_curve("my.load", "How does it grow?", x=[1, 2, 4], y_range=(0, 90), unit="ms")
     compare_curve("my.load", loads, times, premise=on_time(answers))
 
-A task is something that the reader makes or mends; `tasks/` defines it, the notebook shows it:
+A task is something that the reader makes or mends; a `task.py` defines it, the notebook shows it:
 
     task("repository.half", server=lab, models=models)
 

@@ -31,7 +31,7 @@ from ..common import paths
 from ..common.errors import WorkbookError
 from ..server import Server, Triton
 from ..server.explain import explain
-from .mistakes import ABOVE
+from .mistakes import ABOVE, not_written
 from .premises import Premise, steady
 
 Array = npt.NDArray[Any]
@@ -419,3 +419,29 @@ def _keep(row: Row) -> None:
         return
     kept[row.format] = row
     _file().write_text(json.dumps([dataclasses.asdict(each) for each in kept.values()], indent=1))
+
+
+def in_process(file: Path, level: int | None = None) -> Callable[[Array], Array]:
+    """A function that runs an ONNX file in this process, with one thread.
+
+    Args:
+        file: the model; one input, one output.
+        level: of graph optimisation, e.g. 0 for none and 99 for all, ONNX Runtime's default.
+
+    Raises:
+        WorkbookError: the file is not there, so the cells that write it were not run.
+
+    Example:
+        formats.in_process(models / "focus_fp16/1/model.onnx")(pictures[:8])
+    """
+    import onnxruntime as ort
+
+    if not file.is_file():
+        raise not_written(file.name)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    if level is not None:
+        options.graph_optimization_level = ort.GraphOptimizationLevel(level)
+    session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return lambda batch: session.run(None, {name: batch})[0]

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common import paths
-from ..common.errors import Refusal, WorkbookError
+from ..common.errors import LoadError, Refusal, WorkbookError
 from ..server import Server, Triton
 from ..server.explain import explain
 from . import cards
@@ -184,3 +184,12 @@ def refused_request(
     except InferenceServerException as error:
         return error
     return None
+
+
+def refusal(server: Triton, model: str) -> str:
+    """Load a model; returns what is wrong and where, "" if it was loaded."""
+    try:
+        server.load(model)
+    except LoadError as error:
+        return f"{error.what} ({error.where})"
+    return ""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, SupportsFloat, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,3 +138,14 @@ def steady(figures: Iterable[SupportsFloat], factor: float = 1.5) -> Premise:
         f"measured {len(values)} times, the same thing differed by a factor of {apart:.1f}; "
         "other programs may have taken the cores",
     )
+
+
+def counted(row: Any, requests: int) -> Premise:
+    """Premise: the server counted our requests, and no others.
+
+    Args:
+        row: a row of `measure.difference`.
+        requests: how many we sent.
+    """
+    differs = f"{requests} requests were sent, and the server counted {row.requests}"
+    return Premise(row.requests == requests, differs)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy.typing as npt
 import pandas as pd
 
 from .. import measure
+from ..common.errors import RequestError
 from ..server import Server
 from ..server.explain import explain
 from .premises import Premise, arrived_together, attempt
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -89,3 +94,22 @@ def record_together(server: Server, model: str, plan: Iterable[measure.Request])
         return run
 
     return attempt(experiment, lambda run: run.together)
+
+
+def infer(server: Server, model: str, **tensors: Array) -> dict[str, Array]:
+    """Send one request over gRPC.
+
+    Args:
+        tensors: arrays by the inputs' names.
+
+    Returns:
+        Arrays by the outputs' names.
+
+    Raises:
+        RequestError: the server answered with an error.
+    """
+    answer = measure.send(server, model, [measure.Request("r", inputs=tensors)]).iloc[0]
+    if answer["error"]:
+        raise RequestError("The request failed.", model=model, message=answer["error"], todo="")
+    found: dict[str, Array] = answer["outputs"]
+    return found

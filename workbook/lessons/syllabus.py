@@ -41,7 +41,7 @@ class Entry:
         name: e.g. `01__first_model`, or `a2__forest`.
         title: the title in its header.
         minutes: how long it takes.
-        link: its notebook, relative to `lectures/`.
+        link: its notebook, relative to the folder of the start, `lectures/00__start/`.
     """
 
     folder: str
@@ -59,14 +59,14 @@ def entries(home: Path | None = None) -> list[Entry]:
     """
     home = home or paths.root()
     found = []
-    for path in sorted(home.glob("lectures/[0-9]_*/[0-9][0-9]__*.py")):
-        folder = path.parent.name
-        link = f"{folder}/{path.stem}.ipynb"
-        found.append(_entry(notebooks.read(path).header, folder, path.stem, link))
+    for path in sorted(home.glob("lectures/[0-9]_*/[0-9][0-9]__*/lesson.py")):
+        folder, name = path.parts[-3:-1]
+        link = f"../{folder}/{name}/{name}.ipynb"
+        found.append(_entry(notebooks.read(path).header, folder, name, link))
     for path in sorted(home.glob("assignments/a[0-9]__*/a[0-9].ipynb")):
         # Students do not have its source; the builder copies the header into the notebook.
         header = json.loads(path.read_text("utf-8"))["metadata"].get("workbook", {})
-        link = f"../assignments/{path.parent.name}/{path.name}"
+        link = f"../../assignments/{path.parent.name}/{path.name}"
         found.append(_entry(header, "assignments", path.parent.name, link))
     return found
 

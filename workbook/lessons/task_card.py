@@ -19,7 +19,7 @@ def task(id: str, *, server: Server | None = None, **given: Any) -> None:
     Below the card are two buttons: one looks at the server again, one shows the next hint.
 
     Args:
-        id: the task, as defined in `workbook/lessons/tasks/`.
+        id: the task, as defined in a notebook's `task.py`.
         server: where the reader works; by default the shared server.
         given: what the check needs besides, e.g. `models`, the folder that the server serves.
 

@@ -6,10 +6,11 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import zoo
 from ..common import paths
 from ..common.errors import WorkbookError
 from ..server import Triton, all_models
@@ -21,7 +22,7 @@ _running: dict[str, Triton] = {}
 def folder(name: str) -> Path:
     """A fresh folder for a lecture's own models, as a path relative to the notebook.
 
-        models = folder("first_model")    # ../../.workbook/lectures/first_model
+        models = folder("first_model")    # ../../../.workbook/lectures/first_model
 
     Files of an earlier run are deleted. If this kernel has started a server on the folder
     (`laboratory`), the server is stopped. The folder is in `.workbook/`, which git ignores.
@@ -107,3 +108,24 @@ def checked_name(text: str) -> str:
             f"{text!r} is not a name.", todo="Take small letters, digits, dots and underscores."
         )
     return text
+
+
+def copy(models: Path, name: str, target: str, changes: Mapping[str, str]) -> None:
+    """Copy version 1 of one of the course's models into a repository, and change its config.
+
+    Args:
+        models: the repository.
+        name: the model in the shared repository. It is built if it is not there yet.
+        target: its name in the other repository.
+        changes: text of its config → what takes its place.
+    """
+    zoo.repository.build(only=[name], bar=False)
+    home = paths.root() / "model_repository" / name
+    shutil.rmtree(models / target, ignore_errors=True)
+    shutil.copytree(home / "1", models / target / "1")
+    for file in home.glob("*.txt"):
+        shutil.copy(file, models / target)
+    text = (home / "config.pbtxt").read_text("utf-8")
+    for old, new in {**changes, "version_policy { all { } }\n": ""}.items():
+        text = text.replace(old, new)
+    (models / target / "config.pbtxt").write_text(text, "utf-8")

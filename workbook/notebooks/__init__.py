@@ -2,9 +2,9 @@
 
 from workbook.notebooks import building, executing, notebook, read
 
-node = notebook(read(Path("lectures/00__start.py")))   # a notebook without outputs
+node = notebook(read(Path("lectures/00__start/lesson.py")))   # a notebook without outputs
 building.build(building.lectures()[0])                 # written beside its source
-executing.run(Path("lectures/00__start.py"))           # with outputs
+executing.run(Path("lectures/00__start/lesson.py"))           # with outputs
 """
 
 from .source import (

@@ -1,10 +1,11 @@
 """Bring a lecture's built notebook up to date with its source.
 
     for lecture in lectures():
-        build(lecture)      # lectures/…/01__first_model.py → lectures/…/01__first_model.ipynb
+        build(lecture)      # …/01__first_model/lesson.py → …/01__first_model/01__first_model.ipynb
 
-The source is `lectures/**/NN__topic.py`, and the notebook lies beside it. It has no outputs, and
-the texts of predictions and claims are encoded: readers predict before they see what comes out.
+The source is `lectures/**/NN__topic/lesson.py`, and the notebook lies beside it, with what belongs
+to it alone: `setup.py`, `task.py`, pictures, `models/` and `clients/`. It has no outputs, and the
+texts of predictions and claims are encoded: readers predict before they see what comes out.
 Assignments are built by `workbook.assignments`; `workbook build` calls both.
 """
 
@@ -22,22 +23,27 @@ from .source import notebook, read, text
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+#: The name of each lecture's source.
+SOURCE = "lesson.py"
+#: Pictures of notebooks: what is copied for readers, and for the site.
+IMAGES = {".gif", ".jpg", ".jpeg", ".png", ".svg", ".webp"}
+
 
 @dataclass(frozen=True)
 class Lecture:
-    """A lecture's source, e.g. `lectures/1_architecture/01__first_model.py`."""
+    """A lecture's source, e.g. `lectures/1_architecture/01__first_model/lesson.py`."""
 
     source: Path
 
     @property
     def name(self) -> str:
         """E.g. `01__first_model`."""
-        return self.source.stem
+        return self.source.parent.name
 
     @property
     def built(self) -> Path:
         """The notebook beside the source."""
-        return self.source.with_suffix(".ipynb")
+        return self.source.with_name(f"{self.name}.ipynb")
 
 
 def lectures(home: Path | None = None) -> list[Lecture]:
@@ -48,15 +54,15 @@ def lectures(home: Path | None = None) -> list[Lecture]:
     """
     return [
         Lecture(path)
-        for path in sorted((home or paths.root()).glob("lectures/**/*.py"))
-        if re.fullmatch(r"[0-9]{2}__[a-z0-9_]+", path.stem)
+        for path in sorted((home or paths.root()).glob(f"lectures/**/{SOURCE}"))
+        if re.fullmatch(r"[0-9]{2}__[a-z0-9_]+", path.parent.name)
     ]
 
 
 def page(source: Path) -> NotebookNode:
     """The notebook of a lecture's source, as readers get it.
 
-        node = page(Path("lectures/1_architecture/01__first_model.py"))
+        node = page(Path("lectures/1_architecture/01__first_model/lesson.py"))
 
     Args:
         source: the lecture's source.

@@ -1,6 +1,6 @@
 """How long a lecture's notebook is: cells, lines, words, the harness's share, and minutes.
 
-    counts = count(building.page(Path("lectures/1_architecture/01__first_model.py")))
+    counts = count(building.page(Path("lectures/1_architecture/01__first_model/lesson.py")))
     print(counts.cells, counts.harness, round(counts.minutes))
 
 Everything that a reader sees counts: imports and configs as lines of code, tables and lists as

@@ -1,6 +1,6 @@
 """Run a lecture in a kernel: for its page on the site, and in tests.
 
-    node = run(Path("lectures/1_architecture/01__first_model.py"))
+    node = run(Path("lectures/1_architecture/01__first_model/lesson.py"))
 
 A server with the shared repository's models has to be running, or be named in `TRITON_URL`.
 """
@@ -98,13 +98,13 @@ class Session:
             self._client.execute_cell(cell, place)
         except nbclient.exceptions.CellExecutionError as error:
             raise WorkbookError(
-                f"A cell of {self.source.stem} failed.",
+                f"A cell of {self.source.parent.name} failed.",
                 where=str(self.source),
                 todo=f"Mend it:\n{error}",
             ) from None
         except nbclient.exceptions.CellTimeoutError:
             raise WorkbookError(
-                f"A cell of {self.source.stem} took longer than {TIMEOUT} s.",
+                f"A cell of {self.source.parent.name} took longer than {TIMEOUT} s.",
                 where=str(self.source),
                 todo=f"Make it shorter, or find out what it waits for:\n{cell.source}\n\n"
                 f"{self._stop_where_it_waits()}",
@@ -141,7 +141,7 @@ def session(source: Path, environment: Mapping[str, str] | None = None) -> Itera
             lecture.cell(7)     # the eighth cell once more
 
     Args:
-        source: e.g. `lectures/1_architecture/01__first_model.py`.
+        source: e.g. `lectures/1_architecture/01__first_model/lesson.py`.
         environment: variables for the kernel, e.g. `TRITON_URL`, added to this process's own.
     """
     client = nbclient.NotebookClient(
@@ -164,7 +164,7 @@ def run(source: Path, environment: Mapping[str, str] | None = None) -> NotebookN
     """Run a lecture from top to bottom in a kernel of its own.
 
     Args:
-        source: e.g. `lectures/1_architecture/01__first_model.py`.
+        source: e.g. `lectures/1_architecture/01__first_model/lesson.py`.
         environment: variables for the kernel, e.g. `TRITON_URL`, added to this process's own.
 
     Returns:

@@ -115,7 +115,7 @@ def dotted(grade_id: str) -> str:
 def read(path: Path) -> Source:
     """Read a py:percent source, and check its header and its tags.
 
-        source = read(Path("lectures/1_architecture/01__first_model.py"))
+        source = read(Path("lectures/1_architecture/01__first_model/lesson.py"))
         source.header["minutes"], len(source.cells)
 
     Raises:

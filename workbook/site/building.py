@@ -11,10 +11,12 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from ..assignments import CLUTTER
 from ..common import paths
 from ..common.errors import WorkbookError
 from ..lessons import syllabus
 from ..notebooks import text
+from ..notebooks.building import IMAGES, Lecture
 from .pages import page
 
 _THEME = Path(__file__).parent / "theme"
@@ -31,7 +33,7 @@ README of the course tells how.
 ```{toctree}
 :maxdepth: 1
 
-00__start
+00__start/00__start
 ```
 """
 
@@ -55,16 +57,15 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         shutil.copytree(_THEME, place, dirs_exist_ok=True)
-        images = [p.relative_to(home) for p in (home / "images").iterdir() if p.suffix != ".py"]
-        (place / "images").mkdir()
-        for image in images:
-            if (home / image).is_file():
-                shutil.copy(home / image, place / image)
-        names = {source: source.relative_to(home).with_suffix(".ipynb") for source in lectures}
+        files = [p.relative_to(home) for p in home.glob("**/*") if p.is_file() and _is_shown(p)]
+        for file in files:
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(home / file, place / file)
+        names = {source: Lecture(source).built.relative_to(home) for source in lectures}
         for source, node in lectures.items():
             file = place / names[source]
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text(page(node, names[source], {*names.values(), *images})), "utf-8")
+            file.write_text(text(page(node, names[source], {*names.values(), *files})), "utf-8")
         (place / "index.md").write_text(_INDEX + _contents(list(names.values())), "utf-8")
         made = place / "_build"
         _sphinx(place, made)
@@ -73,11 +74,17 @@ def build(lectures: Mapping[Path, NotebookNode], target: Path) -> Path:
     return target / "index.html"
 
 
+def _is_shown(path: Path) -> bool:
+    """Whether pages show a file, or link to it: a picture, or a file of a notebook's models."""
+    beside = {"models", "clients"}.intersection(path.parts) and path.suffix not in (".md", ".ipynb")
+    return path.suffix in IMAGES or (bool(beside) and not CLUTTER.intersection(path.parts))
+
+
 def _contents(pages: list[Path]) -> str:
     """The table of contents, one part per lecture."""
     parts = []
     for folder in syllabus.LECTURES:
-        own = [page.with_suffix("") for page in pages if page.parent.name == folder]
+        own = [page.with_suffix("") for page in pages if page.parts[0] == folder]
         if own:
             head = ["", "```{toctree}", ":maxdepth: 1", f":caption: {syllabus.heading(folder)}", ""]
             parts += [*head, *map(str, own), "```"]

@@ -52,7 +52,7 @@ def keep(source: Path, node: NotebookNode, home: Path | None = None) -> Path:
 def kept(source: Path, home: Path | None = None) -> NotebookNode | None:
     """The executed copy of a lecture; None without one, and where its source was changed since.
 
-        node = kept(Path("lectures/1_architecture/01__first_model.py"))
+        node = kept(Path("lectures/1_architecture/01__first_model/lesson.py"))
 
     Args:
         source: the lecture's source.
@@ -90,7 +90,7 @@ def everything(
     if missing:
         with shared_server(missing) as environment:
             for source in missing:
-                told(source.stem)
+                told(source.parent.name)
                 found[source] = node = _run(source, environment)
                 keep(source, node, home)
     return {source: node for source, node in found.items() if node is not None}
@@ -144,5 +144,5 @@ def _run(source: Path, environment: dict[str, str]) -> NotebookNode:
 
 
 def _copy(source: Path, home: Path | None) -> Path:
-    within = os.path.relpath(source, paths.root() / "lectures")
-    return (home or folder()) / Path(within).with_suffix(".ipynb")
+    within = os.path.relpath(building.Lecture(source).built, paths.root() / "lectures")
+    return (home or folder()) / within

@@ -20,6 +20,7 @@ import httpx
 
 from ..common import paths
 from ..common.errors import WorkbookError
+from ..notebooks.building import lectures
 
 _LINK = re.compile(r"https?://[^\s)\"'`<>\]]+")
 _GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+)(?:/(blob|tree)/([\w.-]+)/?(.*))?")
@@ -35,8 +36,8 @@ def stored() -> dict[str, list[str]]:
 def used() -> list[str]:
     """The addresses that the lectures' texts link to, with anchors, in order of the alphabet."""
     found: set[str] = set()
-    for source in paths.root().glob("lectures/**/*.py"):
-        for line in source.read_text("utf-8").splitlines():
+    for lecture in lectures():
+        for line in lecture.source.read_text("utf-8").splitlines():
             if line.startswith("#"):  # a text cell; addresses in code belong to experiments
                 found |= {link.rstrip(".,;:") for link in _LINK.findall(line)}
     return sorted(link for link in found if not re.match(r"https?://(localhost|127\.)", link))

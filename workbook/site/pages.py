@@ -32,12 +32,12 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNode:
     """The page of an executed lecture.
 
-        node = page(executed, Path("1_architecture/01__first_model.ipynb"), names)
+        node = page(executed, Path("1_architecture/01__first_model/01__first_model.ipynb"), names)
 
     Args:
         node: the executed notebook; it is not changed.
         place: its path below `lectures/`.
-        files: the paths of all pages and images, below `lectures/`.
+        files: the paths of all pages, and of what else they may link to, below `lectures/`.
     """
     made = deepcopy(node)
     made.cells = []

@@ -48,7 +48,7 @@ c.NativeAuthenticator.allowed_failed_logins = 10
 c.JupyterHub.spawner_class = StudentSpawner
 c.StudentSpawner.students = str(WORK / "students")
 c.StudentSpawner.shared = str(WORK / "shared") if (WORK / "shared").is_dir() else ""
-c.Spawner.default_url = "/lab/tree/lectures/00__start.ipynb"
+c.Spawner.default_url = "/lab/tree/lectures/00__start/00__start.ipynb"
 c.Spawner.mem_limit = "4G"
 c.Spawner.start_timeout = c.Spawner.http_timeout = 300  # many may start at once
 

@@ -1,0 +1,146 @@
+"""For 02__inside_the_server: this machine, a model that grows, and a neighbour that is busy."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from workbook import measure
+from workbook.lessons.premises import Premise
+from workbook.lessons.shared import digits_model
+from workbook.server import Server, Triton
+
+
+def this_machine() -> pd.DataFrame:
+    """What models on this machine share: cores, memory, disk, GPU."""
+    ram, disk = psutil.virtual_memory(), psutil.disk_usage(".")
+    rows = {
+        "cores": len(os.sched_getaffinity(0)),
+        "RAM, GB": round(ram.total / 1e9, 1),
+        "RAM free, GB": round(ram.available / 1e9, 1),
+        "disk free, GB": round(disk.free / 1e9),
+        "NVIDIA GPU": "yes" if Path("/dev/nvidia0").exists() else "no",
+    }
+    return pd.Series(rows, name="this machine").to_frame()
+
+
+def grow(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame:
+    """Load a model with one instance count after the other, and look at its processes.
+
+    Args:
+        server: one that `laboratory` started.
+        model: a Python model whose config says `count: 1`.
+        counts: the instance counts.
+
+    Returns:
+        One row per count: `instances`, `processes`, `memory_mb` (of the model's processes).
+
+    Example:
+        grow(lab, "digits", (1, 2, 4))
+    """
+    file = server.repository / model / "config.pbtxt"
+    text = file.read_text("utf-8")
+    rows = []
+    for count in counts:
+        file.write_text(re.sub(r"count: \d+", f"count: {count}", text), "utf-8")
+        server.load(model)
+        stubs = measure.processes(server).query("process == 'stub' and model == @model")
+        rows.append((count, len(stubs), stubs["memory_mb"].sum()))
+    file.write_text(text, "utf-8")
+    server.load(model)
+    return pd.DataFrame(rows, columns=["instances", "processes", "memory_mb"])
+
+
+def settled(grown: pd.DataFrame) -> Premise:
+    """Premise: no process of an earlier load was still about to end.
+
+    Args:
+        grown: what `grow` returned.
+    """
+    seen = list(grown["processes"])
+    expected = ([1] * len(seen), list(grown["instances"]))
+    return Premise(seen in expected, f"{seen} processes: an old one had not ended")
+
+
+def log_lines(log: str, words: str) -> list[str]:
+    """The messages of a server's log that hold some words, without time, file and quotation marks.
+
+    Args:
+        log: of `Triton.log_text`.
+        words: what to look for.
+
+    Example:
+        log_lines(lab.log_text(), "memory pool")
+    """
+    return [line.split("] ")[-1].strip('"') for line in log.splitlines() if words in line]
+
+
+@contextmanager
+def busy(server: Server, model: str, pictures: Any) -> Iterator[None]:
+    """Within the block, one client sends a request to a model as soon as the last is answered.
+
+    Args:
+        server: where the model is.
+        model: its name.
+        pictures: what each request carries.
+
+    Example:
+        with busy(lab, "neighbour", pictures[:1]):
+            ...
+    """
+    over = threading.Event()
+
+    def client() -> None:
+        while not over.is_set():
+            digits_model.ask(server, model, pictures)
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def add_cascade(models: Path) -> None:
+    """Write the config of `cascade`, which asks `digits`, and `careful` where that is unsure.
+
+    Args:
+        models: the repository's folder.
+    """
+    home = models / "cascade"
+    (home / "1").mkdir(parents=True, exist_ok=True)
+    (home / "config.pbtxt").write_text(digits_model.CONFIG, "utf-8")
+
+
+def ask_three_ways(server: Server, model: str, pictures: Any) -> None:
+    """Send the same pictures over HTTP in JSON, over HTTP in binary, and over gRPC.
+
+    Args:
+        server: where the model is.
+        model: its name; its input is called `image`.
+        pictures: an array (n, 1, 8, 8).
+
+    Raises:
+        ServerError: the server refused the request.
+    """
+    import tritonclient.grpc
+    import tritonclient.http
+
+    digits_model.ask(server, model, pictures)
+    for api, connect in (
+        (tritonclient.http, server.http_client),
+        (tritonclient.grpc, server.grpc_client),
+    ):
+        with connect() as client:
+            tensor = api.InferInput("image", list(pictures.shape), "FP32")
+            client.infer(model, [tensor.set_data_from_numpy(pictures)])

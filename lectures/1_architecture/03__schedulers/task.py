@@ -1,0 +1,80 @@
+"""The task of 03__schedulers: an ensemble whose first step holds all requests up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from workbook import measure
+from workbook.lessons.shared import sleeper
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+
+_REQUESTS, _WITHIN_MS, _TRIES = 12, 220.0, 3
+
+_SINGLE = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU count: 3 } ]
+"""
+
+_CHAIN = """\
+platform: "ensemble"
+max_batch_size: 8
+input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] } ]
+ensemble_scheduling {
+  step [ { model_name: "single" model_version: -1
+    input_map { key: "X" value: "X" } output_map { key: "Y" value: "middle" } } ]
+  step [ { model_name: "joining" model_version: -1
+    input_map { key: "X" value: "middle" } output_map { key: "Y" value: "Y" } } ]
+}
+"""
+
+
+@define(
+    "schedulers.chain",
+    hints=(
+        "The timeline of chain shows both steps. How many requests per second can each of them "
+        "compute at most?",
+        "single answers one request every 20 ms. It can compute several at the same time, or "
+        "several in one execution.",
+        "In single/config.pbtxt, write count: 3 in place of count: 1, or add dynamic_batching { }. "
+        'Then run lab.load("single").',
+    ),
+    solution={"single/config.pbtxt": _SINGLE},
+)
+def chain(server: Server) -> None:
+    """Twelve requests that come to chain at the same time are all answered within 220 ms."""
+    for model in ("single", "joining", "chain"):
+        if not server.ready(model):
+            raise NotYet(f"{model} is not ready.")
+    taken = []
+    for _ in range(_TRIES):  # other programs may delay one try
+        plan = [
+            measure.Request(f"r{i}", inputs={"X": np.array([[i]], np.float32)})
+            for i in range(_REQUESTS)
+        ]
+        answers = measure.send(server, "chain", plan)
+        if (errors := answers[answers["error"] != ""]).size:
+            raise NotYet(f"{len(errors)} requests failed: {errors['error'].iloc[0]}")
+        values = [outputs["Y"].item() for outputs in answers["outputs"]]
+        if values != [4.0 * i for i in range(_REQUESTS)]:
+            raise NotYet(f"chain has to return four times its input; it returned {values}.")
+        taken.append(answers["answered_ms"].max() - answers["sent_ms"].min())
+        if taken[-1] <= _WITHIN_MS:
+            return
+    raise NotYet(f"The twelve requests took {min(taken):.0f} ms.")
+
+
+def start(folder: Path) -> Server:
+    """The chain as the notebook writes it."""
+    sleeper.add(folder, "single", "")
+    sleeper.add(folder, "joining", "dynamic_batching { }", ms=60)
+    (folder / "chain/1").mkdir(parents=True)
+    (folder / "chain/config.pbtxt").write_text(_CHAIN, "utf-8")
+    return laboratory(folder)

@@ -1,0 +1,289 @@
+"""For 04__sequences: models with a memory, and a plan on which the two strategies differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbook import measure
+from workbook.lessons import runs
+from workbook.lessons.premises import Premise, attempt
+from workbook.lessons.runs import Run
+from workbook.lessons.shared.digits_model import save_weights
+from workbook.measure import style
+from workbook.server import Server
+
+#: What each request of a sequence adds to its sum: a digit of its own in the sum for each sequence.
+WORTH = {"A": 1.0, "B": 10.0, "C": 100.0, "D": 1000.0}
+#: Which sequences send a request in each round. B ends with the second; D begins with the third.
+ROUNDS = ("ABC", "ABC", "ADC", "ADC")
+#: Which digit the prior of `add_votes` prefers, and by how much.
+PRIOR, WEIGHT = 7, 2.0
+
+#: From one request of a round to the next, in milliseconds. On a busy machine the second must not
+#: overtake the first, and the third must come before the first has been computed (20 ms).
+APART_MS = 5.0
+
+_MODEL = '''\
+"""Reads what a request brings, and asks memory.py for the sum. An execution takes 20 ms."""
+
+import time
+
+import memory
+import numpy as np
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep(0.02)
+        return [self.answer(slot, request) for slot, request in enumerate(requests)]
+
+    def answer(self, slot, request):
+        brought = {t.name(): t.as_numpy().ravel()[0] for t in request.inputs()}
+        total = memory.add(slot, brought) if brought["READY"] else 0  # else: an empty slot
+        outputs = [
+            pb.Tensor("SLOT", np.array([[slot]], np.int32)),
+            pb.Tensor("SUM", np.array([[total]], np.float32)),
+        ]
+        return pb.InferenceResponse(outputs)
+'''
+
+
+def add_sums(models: Path, name: str, config: str, memory: str) -> None:
+    """Write a model that adds up what a sequence sends, and tells in which slot each request sat.
+
+    Args:
+        models: the repository's folder.
+        name: the model's name.
+        config: its config.pbtxt.
+        memory: its memory.py, with the function `add(slot, brought)`.
+
+    Example:
+        add_sums(models, "direct", common + direct, (models / "memory.py").read_text())
+    """
+    (models / name / "1").mkdir(parents=True, exist_ok=True)
+    (models / name / "config.pbtxt").write_text(config, "utf-8")
+    (models / name / "1/model.py").write_text(_MODEL, "utf-8")
+    (models / name / "1/memory.py").write_text(memory, "utf-8")
+
+
+def plan(every_ms: float = 60.0) -> list[measure.Request]:
+    """Four sequences in four rounds; in each round A comes first, the others a moment later.
+
+    Args:
+        every_ms: from one round to the next, in milliseconds.
+
+    Returns:
+        Requests A1, B1, C1, A2, …; what each brings is `WORTH` of its letter.
+    """
+    requests = []
+    for number, names in enumerate(ROUNDS, 1):
+        for place, name in enumerate(names):
+            requests.append(
+                measure.Request(
+                    f"{name}{number}",
+                    (number - 1) * every_ms + APART_MS * place,
+                    inputs={"X": np.array([[WORTH[name]]], np.float32)},
+                    sequence=ord(name),
+                    start=number == 1 or name not in ROUNDS[number - 2],
+                    end=number == len(ROUNDS) or name not in ROUNDS[number],
+                )
+            )
+    return requests
+
+
+def right_sums() -> dict[str, float]:
+    """What each request of `plan` should be told, by its id."""
+    sums: dict[str, float] = {}
+    for number, names in enumerate(ROUNDS, 1):
+        for name in names:
+            sums[f"{name}{number}"] = WORTH[name] + sums.get(f"{name}{number - 1}", 0.0)
+    return sums
+
+
+def seats(run: Run) -> pd.DataFrame:
+    """Where each request of a run sat, and what it was told.
+
+    Args:
+        run: of a model of `add_sums`, sent as `plan`.
+
+    Returns:
+        One row per request, in the order of their executions: `id`, `execution`, `start_ms`,
+        `end_ms`, `slot`, `sum`, and `right`, the sum that its sequence should have.
+    """
+    table = run.places.merge(run.answers, left_on="request_id", right_on="id")
+    table["slot"] = [out["SLOT"].item() for out in table["outputs"]]
+    table["sum"] = [out["SUM"].item() for out in table["outputs"]]
+    table["right"] = table["id"].map(right_sums())
+    columns = ["id", "execution", "start_ms", "end_ms", "slot", "sum", "right"]
+    return table.sort_values(["start_ms", "slot"])[columns].reset_index(drop=True)
+
+
+def in_rounds(run: Run) -> Premise:
+    """Premise: in each round the first request ran alone, and then the other two together, in slots
+    in the order in which they were sent.
+
+    Where the last one overtakes the one before it, the sums that a wrong memory tells are others.
+
+    Args:
+        run: of a model of `add_sums`, sent as `plan`.
+    """
+    batches = seats(run).groupby("execution", sort=False)["id"].agg("".join)
+    wanted = [
+        "".join(f"{name}{number}" for name in part)
+        for number, names in enumerate(ROUNDS, 1)
+        for part in (names[:1], names[1:])
+    ]
+    return Premise(
+        list(batches) == wanted, f"the executions were {', '.join(batches)}, not as planned"
+    )
+
+
+def record(server: Server, model: str) -> Run:
+    """Send `plan` to a model of `add_sums`; where it did not run in rounds, send it again.
+
+    Raises:
+        ServerError: no server, or no such model.
+    """
+    return attempt(lambda: runs.record(server, model, plan()), in_rounds)
+
+
+def plot_slots(tables: Mapping[str, pd.DataFrame]) -> style.Picture:
+    """Draw executions as columns of slots: one panel per model, all over the same axis of time.
+
+    Args:
+        tables: of `seats`, by the panels' titles. Slots without a request are dashed; a sum that is
+            not its sequence's is marked.
+
+    Example:
+        plot_slots({"direct": seats(run)})
+    """
+    deep = 1 + int(max(table["slot"].max() for table in tables.values()))
+    told = "; ".join(f"{name}: {_describe(table)}" for name, table in tables.items())
+    figure = style.Picture(8.6, 0.6 + (0.45 + 0.42 * deep) * len(tables), f"Slots. {told}")
+    panels = figure.subplots(len(tables), 1, sharex=True, squeeze=False)[:, 0]
+    colours = dict(zip("ABCD", style.COLOURS, strict=False))
+    for axes, (name, table) in zip(panels, tables.items(), strict=True):
+        style.panel(axes, name, grid="x")
+        for _, batch in table.groupby("execution"):
+            left, wide = batch["start_ms"].iloc[0], (batch["end_ms"] - batch["start_ms"]).iloc[0]
+            taken = set(batch["slot"])
+            for slot in set(range(max(taken))) - taken:
+                axes.barh(
+                    slot, wide, 0.8, left=left, fill=False, edgecolor=style.GREY, linestyle="--"
+                )
+            for row in batch.itertuples():
+                axes.barh(row.slot, wide, 0.8, left=left, color=colours[row.id[0]])
+                wrong = "" if row.sum == row.right else " ✗"
+                axes.text(
+                    left + wide / 2, row.slot, f"{row.id}: {row.sum:g}{wrong}", ha="center",
+                    va="center_baseline", fontsize=8, color=style.INK,
+                )  # fmt: skip
+        axes.set_yticks(range(deep), [f"slot {slot}" for slot in range(deep)])
+        axes.set_ylim(deep - 0.5, -0.5)
+        axes.set_xlim(left=-2)
+        axes.tick_params(axis="y", length=0)
+    panels[-1].set_xlabel("ms; request: its sum; ✗ another sequence's state", color=style.GREY)
+    return figure
+
+
+def _describe(table: pd.DataFrame) -> str:
+    return ", ".join(f"{row.id} in slot {row.slot}" for row in table.itertuples())
+
+
+def add_votes(models: Path, config: str) -> None:
+    """Write an ONNX model that adds a picture's scores to its state, and a prior to begin with.
+
+    Inputs `image` and `before` (the state), outputs `total` and `after` (the new state, the same
+    numbers). The prior prefers the digit `PRIOR`.
+
+    Args:
+        models: the repository's folder.
+        config: its config.pbtxt.
+    """
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    home = models / "votes"
+    weights_file = models / "weights.npy"
+    save_weights(weights_file)
+    weights = np.load(weights_file)
+    weights_file.unlink()
+    arrays = {"flat": np.array([-1, 64]), "weights": weights[:64], "bias": weights[64]}
+    graph = helper.make_graph(
+        [
+            helper.make_node("Reshape", ["image", "flat"], ["row"]),
+            helper.make_node("MatMul", ["row", "weights"], ["product"]),
+            helper.make_node("Add", ["product", "bias"], ["scores"]),
+            helper.make_node("Add", ["scores", "before"], ["total"]),
+            helper.make_node("Identity", ["total"], ["after"]),
+        ],
+        "votes",
+        [
+            helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 8, 8]),
+            helper.make_tensor_value_info("before", TensorProto.FLOAT, ["batch", 10]),
+        ],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 10])
+            for name in ("total", "after")
+        ],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    (home / "1").mkdir(parents=True, exist_ok=True)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, home / "1/model.onnx")
+    prior = np.zeros(10, np.float32)
+    prior[PRIOR] = WEIGHT
+    (home / "initial_state").mkdir(exist_ok=True)
+    (home / "initial_state/prior").write_bytes(prior.tobytes())
+    (home / "config.pbtxt").write_text(config, "utf-8")
+
+
+def looks(pictures: Any, sequence: int = 1) -> list[measure.Request]:
+    """A plan: one sequence for `votes`, one request per picture.
+
+    Args:
+        pictures: an array (n, 1, 8, 8).
+        sequence: its number.
+    """
+    last = len(pictures) - 1
+    return [
+        measure.Request(f"look{i}", inputs={"image": picture[None]}, sequence=sequence,
+                        start=i == 0, end=i == last)
+        for i, picture in enumerate(pictures)
+    ]  # fmt: skip
+
+
+def plot_votes(totals: Any, digit: int) -> style.Picture:
+    """Draw how the total of each digit grows, with the digit that is looked at in colour.
+
+    The lines of that digit, and of those that had the largest total once, are named.
+
+    Args:
+        totals: an array (n, 10), one row per request of the sequence.
+        digit: the digit that the pictures show.
+    """
+    values = np.asarray(totals)
+    steps = range(1, len(values) + 1)
+    figure = style.Picture(8.4, 2.6, f"Totals of each digit over {len(values)} pictures")
+    axes = figure.subplots()
+    style.panel(axes, "Total of each digit's scores", below="pictures seen in this sequence")
+    for other in range(10):
+        mine = other == digit
+        colour = style.COLOURS[0] if mine else style.GREY
+        axes.plot(
+            steps, values[:, other], color=colour, linewidth=2.4 if mine else 0.9,
+            marker="o" if mine else None, alpha=1 if mine else 0.6,
+        )  # fmt: skip
+        if mine or other in values.argmax(axis=1):
+            axes.text(
+                len(values) + 0.08, values[-1, other], str(other), va="center", fontsize=9,
+                color=style.INK if mine else style.GREY,
+            )  # fmt: skip
+    axes.set_xticks(list(steps))
+    return figure

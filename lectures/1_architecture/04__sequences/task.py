@@ -1,0 +1,76 @@
+"""The task of 04__sequences: a model that mixes its sequences up with the strategy oldest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import setup
+from workbook import measure
+from workbook.lessons.shared import written
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+
+_CONFIG = """\
+backend: "python"
+max_batch_size: 4
+input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "SLOT" data_type: TYPE_INT32 dims: [ 1 ] },
+         { name: "SUM" data_type: TYPE_FP32 dims: [ 1 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+sequence_batching { oldest { max_candidate_sequences: 8 } control_input [
+  { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } },
+  { name: "READY" control { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } }MORE ] }
+"""
+_CORRID = """,
+  { name: "CORRID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }"""
+_MEMORY = """\
+sums = {}  # one per sequence
+
+
+def add(slot, brought):
+    sequence = int(brought["CORRID"])
+    earlier = 0 if brought["START"] else sums[sequence]
+    sums[sequence] = earlier + brought["X"]
+    return sums[sequence]
+"""
+
+
+@define(
+    "sequences.apart",
+    hints=(
+        "The list in memory.py has one place per slot, and a slot is another sequence's in the "
+        "next execution. What stays the same for a sequence?",
+        "CONTROL_SEQUENCE_CORRID is the control input with the correlation ID. In config.pbtxt it "
+        "has a data type in place of two values: data_type: TYPE_UINT64. In memory.py it is "
+        'brought["CORRID"], if you call it so.',
+        "Keep the sums in a dictionary by that number, in oldest/1/memory.py; then run "
+        'lab.load("oldest").',
+    ),
+    solution={
+        "oldest/config.pbtxt": _CONFIG.replace("MORE", _CORRID),
+        "oldest/1/memory.py": _MEMORY,
+    },
+)
+def apart(server: Server) -> None:
+    """The model oldest tells each sequence its own sum, with the strategy oldest."""
+    if not server.ready("oldest"):
+        raise NotYet("The model oldest is not ready.")
+    if "oldest" not in server.config("oldest").get("sequence_batching", {}):
+        raise NotYet("Its config has another strategy than oldest.")
+    answers = measure.send(server, "oldest", setup.plan())
+    refused = answers[answers["error"] != ""]
+    if len(refused):
+        raise NotYet(f"{refused['id'].iloc[0]} was refused: {refused['error'].iloc[0]}")
+    right = setup.right_sums()
+    for name, outputs in zip(answers["id"], answers["outputs"], strict=True):
+        told = outputs["SUM"].item()
+        if told != right[name]:
+            raise NotYet(f"{name} was told {told:g}; the sum of its sequence is {right[name]:g}.")
+
+
+def start(folder: Path) -> Server:
+    """The model as the notebook writes it: its sums have one place per slot."""
+    memory = written.cell("04__sequences", "memory.py")
+    setup.add_sums(folder, "oldest", _CONFIG.replace("MORE", ""), memory)
+    return laboratory(folder)

@@ -1,0 +1,116 @@
+"""For 06__queue_policies: the plans of requests, and when a run of them shows something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from workbook import measure
+from workbook.lessons.premises import Premise
+from workbook.lessons.runs import Run
+from workbook.lessons.shared import sleeper
+
+#: What the reader's task starts with: a queue that is too short for ordinary traffic.
+SHORT = "dynamic_batching { default_queue_policy { max_queue_size: 2 } }"
+
+
+def found_a_queue(run: Run) -> Premise:
+    """Premise: each urgent request, u0 to u3, found at least eight others waiting."""
+    places = run.places
+    waiting = [
+        int(((places["queued_ms"] < row.queued_ms) & (places["start_ms"] > row.queued_ms)).sum())
+        for row in places[places["request_id"].str.startswith("u")].itertuples()
+    ]
+    least = min(waiting, default=0)
+    return Premise(least >= 8, f"an urgent request found only {least} others waiting")
+
+
+def executions_waited(run: Run) -> pd.Series:
+    """How many executions began between a request's coming and its own, its own included."""
+    places = run.places
+    starts = places["start_ms"].unique()
+    counts = [
+        int(((starts > row.queued_ms) & (starts <= row.start_ms)).sum())
+        for row in places.itertuples()
+    ]
+    return pd.Series(counts, index=places["request_id"])
+
+
+def sent_within(run: Run, ms: float) -> Premise:
+    """Premise: all requests were sent within so many milliseconds."""
+    sent = run.answers["sent_ms"]
+    took = float(sent.max() - sent.min())
+    return Premise(took < ms, f"sending the requests took {took:.0f} ms, not less than {ms:g}")
+
+
+def over_in_time(run: Run) -> Premise:
+    """Premise: the rush was over before the first execution ended.
+
+    Otherwise later requests find room in the queue, and there is a third execution.
+    """
+    count = len(run.sizes)
+    return Premise(count <= 2, f"requests came for so long that there were {count} executions")
+
+
+def as_long_as_ever(run: Run) -> Premise:
+    """Premise: no execution of the sleeping model took much longer than it sleeps."""
+    longest = float((run.places["end_ms"] - run.places["start_ms"]).max())
+    return Premise(
+        longest < sleeper.MS + 10, f"an execution took {longest:.0f} ms instead of {sleeper.MS}"
+    )
+
+
+def rushes(run_once: Callable[[], Run], count: int) -> pd.DataFrame:
+    """Runs of the same rush: how many the first execution took, how many were served, and when.
+
+    Args:
+        run_once: sends the rush and returns a `Run`.
+        count: how often.
+
+    Returns:
+        One row per run. On a busy machine the batcher may wake so late that all others have been
+        refused meanwhile: then there is no second execution.
+    """
+    rows = []
+    for _ in range(count):
+        run = run_once()
+        starts = run.places.groupby("execution")["start_ms"].min()
+        rows.append(
+            {
+                "served": len(run.answers) - len(run.refused),
+                "executions": len(run.sizes),
+                "first": run.sizes[0],
+                "second": run.sizes[1] if len(starts) > 1 else 0,
+                "second begins, ms": round(float(starts.iloc[1])) if len(starts) > 1 else None,
+            }
+        )
+    return pd.DataFrame(rows, index=pd.RangeIndex(1, count + 1, name="run"))
+
+
+def longest_waits(run: Run) -> pd.Series:
+    """The longest time in the queue (ms) of computed requests, by their names without numbers."""
+    places = run.places
+    waited = places["start_ms"] - places["queued_ms"]
+    return waited.groupby(places["request_id"].str.rstrip("0123456789")).max()
+
+
+def add_flooded(models: Path) -> str:
+    """Write the model of the task, whose executions take at most four requests."""
+    return sleeper.add(models, "flooded", SHORT, most=4)
+
+
+def ordinary_day() -> list[measure.Request]:
+    """A request every 15 ms, a third of what `flooded` can serve, and two bursts of ten.
+
+    The last ones, called w1, w2, …, wake the batcher where it sleeps beside an idle instance.
+    """
+    bursts = [measure.every(0, 10, name=f"burst{k}_", after_ms=100 + 200 * k) for k in range(2)]
+    evening = measure.every(15, 20, name="w", after_ms=600)
+    return [*measure.every(15, 40), *bursts[0], *bursts[1], *evening]
+
+
+def flood() -> list[measure.Request]:
+    """More than twice what `flooded` can serve, for 300 ms, and then w1, w2, … every 10 ms."""
+    return measure.every(2, 150) + measure.every(10, 40, name="w", after_ms=300)

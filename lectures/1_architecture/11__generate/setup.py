@@ -1,0 +1,209 @@
+"""What the notebook `11__generate` uses: a language model that is there, a parrot, and a front end.
+
+host, name = setup.language_model()          # llama_vllm, or llama_stream, or a parrot
+lab = laboratory(setup.parrot("generate"))
+with setup.front_end(host) as url:           # OpenAI's API for the models of a server
+    print(url)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons.shared import written
+from workbook.lessons.workspace import folder, laboratory
+from workbook.server import Server, Triton, connect
+from workbook.zoo.repository import lacking
+
+LECTURE = "11__generate"
+#: Language models of the shared repository, the best one first.
+LLAMAS = ("llama_vllm", "llama_stream")
+
+#: The server that this kernel has started for a language model, and the model's name.
+_own: list[tuple[Server, str]] = []
+
+_CONFIG = """
+backend: "python"
+max_batch_size: 0
+input { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] }
+input { name: "stream" data_type: TYPE_BOOL dims: [ 1 ] optional: true }
+input { name: "sampling_parameters" data_type: TYPE_STRING dims: [ 1 ] optional: true }
+output { name: "text_output" data_type: TYPE_STRING dims: [ 1 ] }
+output { name: "finish_reason" data_type: TYPE_STRING dims: [ 1 ] }
+model_transaction_policy { decoupled: true }
+instance_group { count: 1 kind: KIND_CPU }
+"""
+_MODEL = """
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+sys.path.append(str(Path(__file__).parent))
+import speech
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            text, sampling = value(request, "text_input"), value(request, "sampling_parameters")
+            whole = None if value(request, "stream", True) else Whole(sender)
+            try:
+                speech.speak(text.decode(), json.loads(sampling or "{}"), whole or sender)
+                if whole:
+                    whole.finish()
+            except Exception as error:
+                failed = pb_utils.TritonError(f"{type(error).__name__}: {error}")
+                sender.send(pb_utils.InferenceResponse([], failed))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+
+class Whole:
+    # Takes the place of a sender where the client wants one response: joins the pieces.
+    def __init__(self, sender):
+        self.sender, self.found = sender, {"text_output": b"", "finish_reason": b""}
+
+    def send(self, response):
+        for tensor in response.output_tensors():
+            self.found[tensor.name()] += tensor.as_numpy().ravel()[0]
+
+    def finish(self):
+        tensors = [pb_utils.Tensor(n, np.array([v], object)) for n, v in self.found.items()]
+        self.sender.send(pb_utils.InferenceResponse(tensors))
+
+
+def value(request, name, otherwise=b""):
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return tensor.as_numpy().ravel()[0] if tensor is not None else otherwise
+"""
+
+
+def language_model() -> tuple[Server, str]:
+    """A server with a language model that streams, and the model's name; says what is missing.
+
+    It takes the best one that is ready on the shared server. Without one it starts a server with
+    `llama_stream`, if its weights are built, else one with the parrot.
+
+    Raises:
+        LoadError: the model could not be loaded.
+
+    Example:
+        host, name = setup.language_model()
+    """
+    with contextlib.suppress(WorkbookError):
+        shared = connect()
+        for name in LLAMAS:
+            if shared.ready(name):
+                return shared, _tell(name)
+    if not any(server.ready(name) for server, name in _own):
+        _own[:] = [_start()]
+    return _own[0][0], _tell(_own[0][1])
+
+
+def _start() -> tuple[Server, str]:
+    """A server of this kernel's own with the best language model that is built."""
+    if not lacking(paths.repository() / "llama_stream"):
+        return laboratory(paths.repository(), only=["llama_stream"]), "llama_stream"
+    return laboratory(parrot("generate_parrot")), "parrot"
+
+
+def _tell(name: str) -> str:
+    """Print which model answers, and what a better one needs."""
+    print(f"{name} answers.")
+    for better in LLAMAS[: LLAMAS.index(name) if name in LLAMAS else len(LLAMAS)]:
+        command = lacking(paths.repository() / better)
+        print(f"{better} would be better: " + (f"`{command}`, then " if command else "")
+              + "`workbook serve --detach` loads it.")  # fmt: skip
+    return name
+
+
+def parrot(name: str) -> Path:
+    """A fresh repository with the parrot.
+
+    Args:
+        name: the repository's name: small letters, digits, dots and underscores.
+
+    Returns:
+        Its path, relative to the notebook.
+
+    Example:
+        lab = laboratory(setup.parrot("generate"))
+    """
+    home = folder(name)
+    write_parrot(home)
+    return home
+
+
+def write_parrot(home: Path) -> None:
+    """Write a decoupled model that repeats a prompt, word by word, into a repository.
+
+    Its file `speech.py` is the one that the lecture's notebook writes.
+
+    Args:
+        home: the repository's folder.
+
+    Example:
+        setup.write_parrot(tmp_path)
+    """
+    version = home / "parrot/1"
+    version.mkdir(parents=True)
+    (home / "parrot/config.pbtxt").write_text(_CONFIG, "utf-8")
+    (version / "model.py").write_text(_MODEL, "utf-8")
+    (version / "speech.py").write_text(written.cell(LECTURE, "speech.py"), "utf-8")
+
+
+@contextlib.contextmanager
+def front_end(server: Server) -> Iterator[str]:
+    """Run the course's front end for OpenAI's API in a thread of this process; gives its address.
+
+    Args:
+        server: where the models are.
+
+    Raises:
+        WorkbookError: it did not start within ten seconds.
+
+    Example:
+        with setup.front_end(server) as url:
+            client = openai.OpenAI(base_url=url, api_key="none")
+    """
+    import uvicorn
+
+    from workbook.llm import openai
+
+    ear = socket.create_server(("127.0.0.1", 0))
+    front = uvicorn.Server(uvicorn.Config(openai.app(server), log_level="error"))
+    thread = threading.Thread(target=front.run, args=([ear],), daemon=True)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 10
+        while not front.started:
+            if time.monotonic() > deadline:
+                raise WorkbookError("The front end did not start.", todo="Run the cell again.")
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{ear.getsockname()[1]}/v1"
+    finally:
+        front.should_exit = True
+        thread.join(timeout=10)
+
+
+def begin(home: Path) -> Triton:
+    """The state in which the task begins: a server with the parrot.
+
+    Args:
+        home: an empty folder.
+
+    Example:
+        server = setup.begin(tmp_path)
+    """
+    write_parrot(home)
+    return Triton(home, models=["parrot"]).start()

@@ -1,0 +1,105 @@
+"""The task of `11__generate`: an answer that ends where the client says, and tells why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import setup
+from workbook.lessons.tasks import NotYet, define
+from workbook.server import Server
+
+PROMPT = "one two three four five"
+#: Sampling parameters, the text that they allow, and why it ends there.
+ASKED: tuple[tuple[dict[str, Any], str, str], ...] = (
+    ({}, "one two three four five", "stop"),
+    ({"max_tokens": 2}, "one two", "length"),
+    ({"max_tokens": 4, "stop": "three"}, "one two", "stop"),
+    ({"max_tokens": 1, "stop": "three"}, "one", "length"),
+    ({"stop": ["five", "four"]}, "one two three", "stop"),
+)
+
+
+def start(folder: Path) -> Server:
+    """A server with the parrot as the notebook writes it."""
+    return setup.begin(folder)
+
+
+@define(
+    "generate.stop",
+    hints=(
+        "`sampling` is a dictionary, e.g. {'max_tokens': 2, 'stop': 'three'}. Both may be "
+        "missing, and `stop` may be one text or a list.",
+        "Cut before you send: first at the earliest stop word, then after max_tokens words. If the "
+        "second cut removed words, the reason is `length`, else `stop`. Then send the words in a "
+        "loop; finish_reason is empty except with the last one.",
+        "Reload the model after each change: `lab.load('parrot')` starts it with the new file.",
+    ),
+    solution='''
+    write(models / "parrot/1/speech.py", """
+    import time
+
+    import numpy as np
+    import triton_python_backend_utils as pb_utils
+
+
+    def speak(prompt, sampling, sender):
+        stops = sampling.get("stop") or []
+        stops = [stops] if isinstance(stops, str) else stops
+        words = prompt.split()
+        places = [words.index(stop) for stop in stops if stop in words]
+        spoken = words[: min(places, default=len(words))]
+        most = sampling.get("max_tokens", len(spoken))
+        reason = "length" if len(spoken) > most else "stop"
+        spoken = spoken[:most]
+        for place, word in enumerate(spoken):
+            time.sleep(0.1)
+            ends = reason if place + 1 == len(spoken) else ""
+            outputs = {"text_output": f"{word} ", "finish_reason": ends}
+            sender.send(pb_utils.InferenceResponse([
+                pb_utils.Tensor(name, np.array([text.encode()], object))
+                for name, text in outputs.items()
+            ]))
+    """)
+    server.load("parrot")
+    ''',
+)
+def stop(server: Server) -> None:
+    """Make the parrot obey `max_tokens` and `stop`, and say with its last word why it ends there:
+    finish_reason is `length` or `stop`, and empty before."""
+    for sampling, text, reason in ASKED:
+        pieces = _pieces(server, sampling)
+        said = "".join(str(piece.get("text_output", "")) for piece in pieces).strip()
+        if said != text:
+            raise NotYet(f"With {json.dumps(sampling)} it says {said!r}, and not {text!r}.")
+        reasons = [str(piece.get("finish_reason", "")) for piece in pieces]
+        if reasons != [""] * (len(pieces) - 1) + [reason]:
+            raise NotYet(
+                f"With {json.dumps(sampling)} the finish_reason of the responses is "
+                f"{', '.join(map(repr, reasons))}; it has to be {reason!r} in the last one only."
+            )
+        if len(pieces) != len(text.split()):
+            raise NotYet(f"With {json.dumps(sampling)} it sends {len(pieces)} responses.")
+
+
+def _pieces(server: Server, sampling: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parrot's responses to the prompt.
+
+    Raises:
+        NotYet: the model is not ready, or answered with an error.
+    """
+    if not server.ready("parrot"):
+        raise NotYet("The model parrot is not ready: the server's message tells why.")
+    url = f"{server.url}/v2/models/parrot/generate_stream"
+    body = {"text_input": PROMPT, "sampling_parameters": json.dumps(sampling)}
+    pieces = []
+    with httpx.stream("POST", url, json=body, timeout=30, trust_env=False) as answer:
+        for line in filter(None, answer.iter_lines()):
+            pieces.append(json.loads(line.removeprefix("data: ")))
+    errors = [piece["error"] for piece in pieces if "error" in piece]
+    if errors:
+        raise NotYet(f"With {json.dumps(sampling)} the model answers: {errors[0]}")
+    return pieces

@@ -1,0 +1,47 @@
+"""The task of 01__map_of_backends: two models with the names of document 000's table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import setup
+from workbook import zoo
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+
+
+@define(
+    "map.names",
+    hints=(
+        "Which file lies in the version folder of each model? Which row of the table of names is "
+        "it, and which of its columns say yes?",
+        "The field `platform` knows few names; `backend` knows every backend of the server.",
+        'In place of the platform line, ir needs backend: "openvino", and trees needs '
+        'backend: "fil". Load both again.',
+    ),
+    solution="""
+        for name, old, new in (("ir", "platform", "openvino"), ("trees", "platform", "fil")):
+            file = models / name / "config.pbtxt"
+            lines = file.read_text().splitlines()
+            lines = [line for line in lines if not line.startswith(old)]
+            file.write_text("\\n".join([f'backend: "{new}"', *lines]))
+            lab.load(name)
+    """,
+)
+def names(server: Server) -> None:
+    """The models ir and trees are ready, and answer."""
+    digits, cancer = zoo.data.digits(), zoo.data.breast_cancer()
+    for name, rows in (("ir", digits.x_test[:4]), ("trees", cancer.x_test[:4])):
+        if not server.ready(name):
+            raise NotYet(f"{name} is not ready.")
+        if not np.isfinite(setup.answers(server, name, rows)).all():
+            raise NotYet(f"{name} does not answer with numbers.")
+
+
+def start(folder: Path) -> Server:
+    """Both models as the notebook has them; the server refuses them."""
+    setup.borrowed(folder)
+    return laboratory(folder, only=[])

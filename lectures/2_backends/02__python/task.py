@@ -1,0 +1,149 @@
+"""The task of 02__python: the three methods of a model, written by the reader."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+import setup
+from workbook import measure
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+
+_CONFIG = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+output [ { name: "verdict" data_type: TYPE_STRING dims: [ 1 ] } ]
+dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 300000 }
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters: { key: "threshold" value: { string_value: "0.5" } }
+"""
+#: Logits of the requests; the third makes no sense. Then what is answered, and how many rows are.
+_ROWS = (
+    [[1.0, 0.0], [0.0, 2.0]],
+    [[0.0, 0.5]],  # exactly the threshold: not more
+    [[float("nan"), 0.0]],
+    [[0.0, 0.6], [0.0, 0.1]],
+)
+_COUNT = 5
+
+SOLUTION = """\
+import json
+from pathlib import Path
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        parameters = json.loads(args["model_config"])["parameters"]
+        self.threshold = float(parameters["threshold"]["string_value"])
+        labels = Path(__file__).with_name("labels.txt").read_text().split()
+        self.labels = np.array(labels, np.object_)
+        self.verdicts = 0
+
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        logits = pb_utils.get_input_tensor_by_name(request, "logits").as_numpy()
+        if not np.isfinite(logits).all():
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError("not a number"))
+        self.verdicts += len(logits)
+        sharp = logits[:, 1] - logits[:, 0] > self.threshold
+        words = self.labels[sharp.astype(int)][:, None]
+        return pb_utils.InferenceResponse([pb_utils.Tensor("verdict", words)])
+
+    def finalize(self):
+        pb_utils.Logger.log_info(f"verdicts: {self.verdicts}")
+"""
+
+
+@define(
+    "python.verdict",
+    hints=(
+        'initialize(self, args) is called once: args["model_config"] is JSON text, with the '
+        "config's parameters in it. A file beside model.py is Path(__file__).with_name(…).",
+        "execute returns one response per request, in their order. A request with a number that "
+        "is not finite gets pb_utils.InferenceResponse(error=pb_utils.TritonError(…)).",
+        "Texts are an array of type np.object_, here of shape (rows, 1). Add the rows that you "
+        "answer to a count.",
+        'In finalize(self), write the count with pb_utils.Logger.log_info(f"verdicts: {…}").',
+    ),
+    solution={"verdict/1/model.py": SOLUTION},
+)
+def verdict(server: Server) -> None:
+    """The model verdict says sharp where the second logit is more than the threshold above the
+    first, and blurred elsewhere. A request that is not finite gets an error, and the others get
+    their answers. When it is unloaded, it logs how many rows it has answered."""
+    begin = server.log_size()
+    server.unload("verdict")
+    server.load("verdict")
+    first = _answers(server, 0.5)
+    server.unload("verdict")
+    lines = setup.log_lines(server, "verdicts", begin)  # type: ignore[arg-type]
+    server.load("verdict", config=_with_threshold(server, "0.05"))
+    second = _answers(server, 0.05)
+    server.load("verdict")
+    if first or second:
+        raise NotYet(first or second)
+    counts = re.findall(r"verdicts: (\d+)", "\n".join(lines))
+    if not counts:
+        raise NotYet('The model was unloaded, and the log has no line "verdicts: …".')
+    if int(counts[-1]) != _COUNT:
+        raise NotYet(f"The log says verdicts: {counts[-1]}; {_COUNT} rows were answered.")
+
+
+def _with_threshold(server: Server, value: str) -> dict[str, object]:
+    """The model's config with another threshold: it is written, not fixed in the code."""
+    server.load("verdict")
+    config = server.config("verdict")
+    return {**config, "parameters": {"threshold": {"string_value": value}}}
+
+
+def _answers(server: Server, threshold: float) -> str:
+    """What is wrong with the answers to four requests at once; "" where nothing is."""
+    plan = [
+        measure.Request(f"r{i}", inputs={"logits": np.array(rows, np.float32)})
+        for i, rows in enumerate(_ROWS)
+    ]
+    for rows, answer in zip(_ROWS, measure.send(server, "verdict", plan).itertuples(), strict=True):
+        finite = bool(np.isfinite(rows).all())
+        if finite and answer.error:
+            return f"The request {rows} got the error: {answer.error.splitlines()[0]}"
+        if not finite and not answer.error:
+            return f"The request {rows} got an answer and no error."
+        if finite:
+            said = [word.decode() for word in answer.outputs["verdict"].ravel()]
+            wanted = ["sharp" if b - a > threshold else "blurred" for a, b in rows]
+            if said != wanted:
+                return f"With the threshold {threshold}, {rows} got {said}, not {wanted}."
+    return ""
+
+
+def add(models: Path) -> Path:
+    """Write the task's model folder with code that answers nothing; returns the folder.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    home = models / "verdict"
+    if home.exists():
+        return home
+    (home / "1").mkdir(parents=True, exist_ok=True)
+    (home / "config.pbtxt").write_text(_CONFIG, "utf-8")
+    (home / "1/labels.txt").write_text("blurred\nsharp\n", "utf-8")
+    (home / "1/model.py").write_text(
+        "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n", "utf-8"
+    )
+    return home
+
+
+def start(folder: Path) -> Server:
+    """The folder as the notebook has it; its code answers nothing."""
+    add(folder)
+    return laboratory(folder)

@@ -1,0 +1,596 @@
+"""For 03__python_environments: a tiny package in two versions, its environments, other Pythons.
+
+setup.repository(models)                    # square and grade_1, which answer requests
+wheel = setup.wheel(models, "2.0")          # sharpness-2.0-py3-none-any.whl
+setup.add_numpy(env)                        # what `pip install numpy` would do, without a registry
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tritonclient.grpc import InferInput
+from tritonclient.utils import InferenceServerException
+
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.lessons import cards, formats
+from workbook.lessons.cards import Card
+from workbook.lessons.mistakes import refusal, shown
+from workbook.lessons.premises import Premise
+from workbook.lessons.runs import infer
+from workbook.measure import style
+from workbook.server import Server, Triton
+
+_PYPROJECT = """\
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "sharpness"
+version = "{version}"
+
+[tool.setuptools]
+py-modules = ["sharpness"]
+"""
+#: Version → the package's only module.
+_PACKAGE = {
+    "1.0": '''\
+"""How sharp pictures are: the mean step between neighbouring pixels."""
+
+import sys
+
+version = "1.0"
+
+
+def where():
+    """The version of the package, the version of Python, and where that lies."""
+    return [version, f"{sys.version_info[0]}.{sys.version_info[1]}", sys.prefix]
+
+
+def grade(images):
+    """Pictures (n, 3, h, w) to grades (n,)."""
+    return abs(images[..., 1:] - images[..., :-1]).mean((1, 2, 3))
+''',
+    "2.0": '''\
+"""How sharp pictures are: steps between neighbouring pixels, to the right and down."""
+
+import sys
+
+version = "2.0"
+
+
+def where():
+    """The version of the package, the version of Python, and where that lies."""
+    return [version, f"{sys.version_info[0]}.{sys.version_info[1]}", sys.prefix]
+
+
+def grade(images, power=2):
+    """Pictures (n, 3, h, w) to grades (n,)."""
+    right = abs(images[..., 1:] - images[..., :-1]) ** power
+    down = abs(images[..., 1:, :] - images[..., :-1, :]) ** power
+    return right.mean((1, 2, 3)) + down.mean((1, 2, 3))
+''',
+}
+#: The model that grades pictures. It says where its Python lies, too.
+MODEL = """\
+import numpy as np
+import sharpness
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        images = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
+        grades = [sharpness.grade(x{arguments}).astype(np.float32)[:, None] for x in images]
+        where = [np.array([sharpness.where()] * len(x), np.object_) for x in images]
+        pairs = [[pb.Tensor("grade", g), pb.Tensor("where", w)] for g, w in zip(grades, where)]
+        return [pb.InferenceResponse(pair) for pair in pairs]
+"""
+CONFIG = """\
+backend: "python"
+max_batch_size: 32
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [
+  { name: "grade" data_type: TYPE_FP32 dims: [ 1 ] },
+  { name: "where" data_type: TYPE_STRING dims: [ 3 ] }
+]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+#: A script that makes an environment's Python the first on the PATH, wherever it lies.
+ACTIVATE = """\
+VIRTUAL_ENV=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH" PYTHONNOUSERSITE=1
+"""
+_ENVIRONMENT = """\
+parameters: {{
+  key: "EXECUTION_ENV_PATH",
+  value: {{ string_value: "{path}" }}
+}}
+"""
+#: Document 000's script. A printout turned `-O` into `-0`, and broke one line.
+SCRIPT = """\
+export CONDA_SOURCE=https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-x86_64.sh
+export CONDA_INSTALLER=Miniconda3.sh
+export SAVE_FOLDER={folder}
+export ENV_NAME=conda_env_3_9
+export PYTHON_VERSION=3.9
+wget $CONDA_SOURCE -O $SAVE_FOLDER/$CONDA_INSTALLER
+chmod +x $SAVE_FOLDER/$CONDA_INSTALLER
+bash $CONDA_INSTALLER -b -p $SAVE_FOLDER/miniconda
+conda init bash
+conda create -ny $ENV_NAME python=$PYTHON_VERSION
+conda activate $ENV_NAME
+conda install -y conda-pack pip
+conda pack -fo $SAVE_FOLDER/$ENV_NAME.tar.gz
+conda deactivate
+rm -r $SAVE_FOLDER
+"""
+_FAKES = """\
+wget() { touch "$3"; }
+conda() { [ "$1" = pack ] && echo packed > "$3"; true; }
+"""
+_LATER = itertools.count(2, 2)  # in seconds
+CLIENTS = 2
+#: The version of the Python that the course runs on.
+OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
+#: The icon of a card for what this machine cannot try, and its colour.
+NOT_TRIED = ("○", "#808080")
+_PAUSE_S = 0.004
+_AROUND_S = 0.5
+
+
+def repository(models: Path) -> None:
+    """Two models that answer: `square`, on the server's Python, and `grade_1`, on its own."""
+    home = paths.root() / "model_repository" / "square"
+    shutil.copytree(home, models / "square", dirs_exist_ok=True)
+    env = model(models, "grade_1") / "env"
+    create(env)
+    install(env, wheel(models, "1.0"))
+    share_packages(env)
+    use(models / "grade_1", "$$TRITON_MODEL_DIRECTORY/env")
+
+
+def model(models: Path, name: str, arguments: str = "") -> Path:
+    """Write a model that grades pictures with the package `sharpness`; returns its folder.
+
+    Args:
+        arguments: more arguments of `sharpness.grade`, e.g. ", power=1".
+    """
+    home = models / name
+    (home / "1").mkdir(parents=True, exist_ok=True)
+    (home / "config.pbtxt").write_text(CONFIG, "utf-8")
+    (home / "1/model.py").write_text(MODEL.replace("{arguments}", arguments), "utf-8")
+    return home
+
+
+def use(home: Path, path: str) -> None:
+    """Name an environment in a model's config, in place of one that is named there."""
+    (home / "config.pbtxt").write_text(CONFIG + _ENVIRONMENT.format(path=path), "utf-8")
+
+
+def wheel(models: Path, version: str) -> Path:
+    """Build one version of the package `sharpness` with pip, without a network.
+
+    Args:
+        models: the lecture's folder; the wheel is put beside it.
+
+    Raises:
+        WorkbookError: pip could not build it.
+    """
+    place = _beside(models)
+    source = place / f"source-{version}"
+    source.mkdir(parents=True, exist_ok=True)
+    (source / "pyproject.toml").write_text(_PYPROJECT.format(version=version), "utf-8")
+    (source / "sharpness.py").write_text(_PACKAGE[version], "utf-8")
+    file = place / f"sharpness-{version}-py3-none-any.whl"
+    if not file.is_file():
+        _pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", place, source)
+    return file
+
+
+def create(env: Path, python: Path | str = sys.executable) -> None:
+    """Make an empty virtual environment without pip, in place of what is there."""
+    shutil.rmtree(env, ignore_errors=True)
+    _run(
+        [str(python), "-m", "venv", "--copies", "--without-pip", str(env)],
+        "The environment was not made.",
+    )
+
+
+def install(env: Path, *packages: Path | str) -> None:
+    """Install wheels, or packages from the registry, into an environment."""
+    local = all(isinstance(package, Path) for package in packages)
+    flags = ["--no-index", "--no-deps"] if local else []
+    _pip("--python", env / "bin/python", "install", "--quiet", *flags, *packages)
+
+
+def add_numpy(env: Path) -> None:
+    """Put numpy into an environment: a copy of this environment's, as no registry is needed.
+
+    `pip --python ENV/bin/python install numpy==…` does the same where a registry can be reached.
+    """
+    here, there = Path(sysconfig.get_path("purelib")), site_packages(env)
+    for name in ("numpy", "numpy.libs", f"numpy-{metadata.version('numpy')}.dist-info"):
+        if (here / name).is_dir():
+            ignore = shutil.ignore_patterns("tests", "__pycache__", "*.pyi", "f2py", "*.a", "*.h")
+            shutil.copytree(here / name, there / name, ignore=ignore, dirs_exist_ok=True)
+
+
+def share_packages(env: Path) -> None:
+    """Let an environment look for packages in this one, too, after its own."""
+    file = site_packages(env) / "server.pth"
+    file.write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+
+
+def site_packages(env: Path) -> Path:
+    """Where an environment keeps its packages."""
+    return next((env / "lib").glob("python3*")) / "site-packages"
+
+
+def megabytes(path: Path) -> float:
+    """The size of a file or a folder."""
+    return formats.size_mb(path)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What clients of two models saw while a third was loaded.
+
+    Attributes:
+        answers: one row per request: `model`, `sent_s`, `ms`, `error`.
+        began_s, ended_s: when the load began and ended.
+    """
+
+    answers: pd.DataFrame
+    began_s: float
+    ended_s: float
+
+    @property
+    def failed(self) -> int:
+        """How many requests were answered with an error."""
+        return int((self.answers["error"] != "").sum())
+
+    @property
+    def seconds(self) -> float:
+        """How long the load took."""
+        return self.ended_s - self.began_s
+
+    @property
+    def asked(self) -> Premise:
+        """Premise: both models were asked while the third was loaded."""
+        sent = self.answers.query("@self.began_s < sent_s < @self.ended_s")
+        counts = sent.groupby("model").size()
+        return Premise(
+            len(counts) == CLIENTS and counts.min() >= 10,
+            "the clients hardly came to ask meanwhile",
+        )
+
+
+def watch(server: Triton, action: Callable[[], Any]) -> Watched:
+    """Let one client each ask `square` and `grade_1` without a pause while something is done."""
+    rows: list[tuple[str, float, float, str]] = []
+    stop, began = threading.Event(), time.perf_counter()
+    image = formats.pictures()[:1]
+    inputs = {
+        "square": InferInput("INPUT", [1, 4], "FP32").set_data_from_numpy(np.ones((1, 4), "f4")),
+        "grade_1": InferInput("image", list(image.shape), "FP32").set_data_from_numpy(image),
+    }
+
+    def run(name: str) -> None:
+        client = server.grpc_client()
+        while not stop.is_set():
+            sent, error = time.perf_counter(), ""
+            try:
+                client.infer(name, [inputs[name]])
+            except InferenceServerException as problem:
+                error = str(problem.message())
+            rows.append((name, sent - began, (time.perf_counter() - sent) * 1000, error))
+            time.sleep(_PAUSE_S)
+        client.close()
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        for name in inputs:
+            pool.submit(run, name)
+        try:
+            time.sleep(_AROUND_S)
+            start = time.perf_counter() - began
+            action()
+            end = time.perf_counter() - began
+            time.sleep(_AROUND_S)
+        finally:
+            stop.set()
+    return Watched(pd.DataFrame(rows, columns=["model", "sent_s", "ms", "error"]), start, end)
+
+
+def plot(watched: Watched) -> style.Picture:
+    """Each request's latency against the time when it was sent; the load is shaded."""
+    said = f"{watched.failed} of {len(watched.answers)} requests failed"
+    figure = style.Picture(8.4, 2.4, f"Latency while a third model is loaded: {said}.")
+    axes = figure.subplots()
+    style.panel(axes, f"Two models answer, a third is loaded: {said}", below="seconds")
+    axes.axvspan(watched.began_s, watched.ended_s, color=style.GREY, alpha=0.15, label="load")
+    for place, (name, own) in enumerate(watched.answers.groupby("model")):
+        axes.plot(own["sent_s"], own["ms"], style.MARKS[place], color=style.COLOURS[place],
+                  markersize=3, label=name)  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_ylabel("ms", color=style.GREY)
+    style.legend(axes, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def ask(server: Server, name: str) -> tuple[str, str, str]:
+    """Ask a model for one grade: the package's version, its Python's, and where that lies.
+
+    Places in the checkout are named from the checkout on, as pages show them.
+
+    Raises:
+        RequestError: the server answered with an error.
+    """
+    words = infer(server, name, image=formats.pictures()[:1])["where"][0]
+    package, python, prefix = (word.decode() for word in words)
+    return package, python, shown(prefix)
+
+
+def touch(file: Path) -> None:
+    """Give a file a new time of change, as if it had been copied here anew."""
+    later = time.time() + next(_LATER)  # the server unpacks a file again only if it is newer
+    os.utime(file, (later, later))
+
+
+def unpacked(costs: Mapping[str, float]) -> Premise:
+    """Premise: the archive's first load took clearly longer than one without an environment."""
+    first, none = costs["archive, the first time"], costs["no environment"]
+    return Premise(
+        first > 1.3 * none, f"the first load took {first:.1f} s, one without environment {none:.1f}"
+    )
+
+
+def small(models: Path) -> Path:
+    """`grade_small`: `grade_1` with its environment as an archive; returns the model's folder."""
+    home = model(models, "grade_small")
+    env = models / "grade_1/env"
+    (env / "bin/activate").write_text(ACTIVATE, "utf-8")
+    with tarfile.open(home / "env.tar.gz", "w:gz") as archive:
+        archive.add(env, ".")
+    use(home, "$$TRITON_MODEL_DIRECTORY/env.tar.gz")
+    return home
+
+
+def strict(models: Path) -> Path:
+    """The task's model: it calls 2.0's function, and its environment has 1.0.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    if (models / "strict").exists():
+        return models / "strict"
+    home = model(models, "strict", ", power=1")
+    create(home / "env")
+    install(home / "env", wheel(models, "1.0"))
+    share_packages(home / "env")
+    use(home, "$$TRITON_MODEL_DIRECTORY/env")
+    return home
+
+
+def seconds(server: Server, name: str) -> float:
+    """How long a load takes, in seconds. The model is unloaded first."""
+    server.unload(name)
+    began = time.perf_counter()
+    server.load(name)
+    return time.perf_counter() - began
+
+
+def run_script(models: Path) -> list[str]:
+    """Run document 000's script with commands that only make files; returns the files left."""
+    folder = _beside(models) / "conda_env"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    script = _FAKES + SCRIPT.format(folder=folder)
+    script = script.replace("bash $CONDA_INSTALLER", "true $CONDA_INSTALLER")
+    subprocess.run(["bash", "-c", script], check=False, capture_output=True, cwd=folder.parent)
+    return sorted(file.name for file in folder.rglob("*")) if folder.is_dir() else []
+
+
+# -- another Python ------------------------------------------------------------------------------
+
+
+def stubs() -> dict[str, Path]:
+    """The stubs that the server's wheel has: Python's version → file."""
+    wheel = Path(sysconfig.get_path("purelib")) / "pytriton/tritonserver/python_backend_stubs"
+    files = {path.parent.name: path for path in wheel.glob("*/triton_python_backend_stub")}
+    return dict(sorted(files.items(), key=lambda item: int(item[0].partition(".")[2])))
+
+
+def libpython(stub: Path) -> str:
+    """The shared library of Python that a stub is linked with, e.g. `libpython3.10.so.1.0`."""
+    found = re.search(rb"libpython3\.\d+m?\.so[.\d]*", stub.read_bytes())
+    return found[0].decode() if found else ""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Another Python of this machine.
+
+    Attributes:
+        version: e.g. "3.10".
+        program: the interpreter.
+        library: its shared library.
+    """
+
+    version: str
+    program: Path
+    library: Path
+
+
+def other_python() -> Interpreter | None:
+    """Another Python that numpy 1.26 and the server's stubs have in common; None without one.
+
+    It must have a shared library, which the stub is linked with.
+    """
+    own = OWN
+    asks = (
+        "import sysconfig as s; print(s.get_config_var('LIBDIR'), s.get_config_var('INSTSONAME'))"
+    )
+    for version in ("3.12", "3.10", "3.11"):
+        if version == own or version not in stubs():
+            continue
+        for program in _programs(version):
+            found = subprocess.run(
+                [program, "-c", asks], capture_output=True, text=True, check=False
+            )
+            folder, _, name = found.stdout.strip().partition(" ")
+            library = Path(folder) / name
+            if found.returncode == 0 and ".so" in name and library.is_file():
+                return Interpreter(version, program, library)
+    return None
+
+
+def _programs(version: str) -> list[Path]:
+    """Where a Python of this version may be: on the PATH, or one of pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [path / "bin" / f"python{version}" for path in sorted(pyenv.glob(f"{version}.*"))]
+    on_path = shutil.which(f"python{version}")
+    if on_path and "shims" not in on_path:
+        found.insert(0, Path(on_path))
+    return [program for program in found if program.is_file()]
+
+
+@dataclass(frozen=True)
+class Second:
+    """How far situation 2 went on this machine.
+
+    Attributes:
+        python: the version of the other Python; "" where there is none.
+        without_stub: what the server says of its environment without its own stub.
+        answered: what the model says of itself, of `ask`; None where it was not loaded.
+        lacking: what this machine lacks for it; "" where nothing.
+    """
+
+    python: str
+    without_stub: str
+    answered: tuple[str, str, str] | None
+    lacking: str
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the other Python answered, and did not without its own stub."""
+        return bool(self.answered and self.answered[1] == self.python and self.without_stub)
+
+    def show(self, id: str) -> None:
+        """Say that it was not tried; `id` is the claim that is shown where it was."""
+        cards.show(Card(NOT_TRIED, "Not tried", str(self)), claim=id)
+
+    def __str__(self) -> str:
+        if self.answered is None:
+            return f"{self.lacking.rstrip('.')}. The commands above are the steps."
+        package, python, _ = self.answered
+        return (
+            f"Beside {OWN}, Python {python} answers, with sharpness {package}. Without its stub, "
+            f"the server said: {self.without_stub}"
+        )
+
+
+def situation_2(server: Triton, wheel: Path) -> Second:
+    """Serve a model on another Python: its environment, its libpython and its stub.
+
+    Args:
+        server: of `laboratory`.
+        wheel: of `wheel`; it fits any Python.
+    """
+    home = model(server.repository, "other_python")
+    use(home, "$$TRITON_MODEL_DIRECTORY/env")
+    other = other_python()
+    if other is None:
+        return Second("", "", None, "This machine has no other Python with a shared library")
+    env, stub = home / "env", home / "triton_python_backend_stub"
+    try:
+        create(env, other.program)
+        install(env, wheel)
+        install(env, f"numpy=={metadata.version('numpy')}")
+    except WorkbookError as error:
+        said = f"Python {other.version} is here, but {error.what.rstrip('.')}: {error.todo}"
+        return Second(other.version, "", None, said)
+    shutil.copy(other.library, env / "lib")
+    stub.unlink(missing_ok=True)
+    without = refusal(server, home.name)
+    shutil.copy(stubs()[other.version], stub)
+    server.load(home.name)
+    return Second(other.version, without, ask(server, home.name), "")
+
+
+# -- mistakes ------------------------------------------------------------------------------------
+
+
+def cut(home: Path) -> str:
+    """A mistake: the archive is half there."""
+    file = home / "env.tar.gz"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    touch(file)
+    return "The archive is cut in half."
+
+
+def wrapped(home: Path) -> str:
+    """A mistake: the archive has a folder around the environment."""
+    file = home / "env.tar.gz"
+    inner = home / "inner"
+    inner.mkdir()
+    with tarfile.open(file) as archive:
+        archive.extract("./bin/activate", inner, filter="data")
+    with tarfile.open(file, "w:gz", compresslevel=1) as archive:
+        archive.add(inner, "env")
+    touch(file)
+    shutil.rmtree(inner)
+    return "The archive has a folder `env` around everything."
+
+
+def without_package(home: Path) -> str:
+    """A mistake: the archive lacks the package."""
+    file = home / "env.tar.gz"
+    inner = home / "inner"
+    with tarfile.open(file) as archive:
+        archive.extractall(inner, filter="fully_trusted")
+    for path in site_packages(inner).glob("sharpness*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with tarfile.open(file, "w:gz", compresslevel=1) as archive:
+        archive.add(inner, ".")
+    touch(file)
+    shutil.rmtree(inner)
+    return "The package is not installed in the environment."
+
+
+def _beside(models: Path) -> Path:
+    """A folder beside the repository, for wheels and environments that are no models."""
+    place = models.resolve().parent / f"{models.resolve().name}.wheels"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+def _pip(*words: Path | str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, words)]
+    _run(command, "pip did not install what it needs")
+
+
+def _run(command: list[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)  # without colour codes
+        said = [line for line in plain.splitlines() if "ERROR" in line] or [plain]
+        raise WorkbookError(what, where=" ".join(command[:4]), todo=said[-1].strip())

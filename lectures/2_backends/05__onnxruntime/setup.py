@@ -1,0 +1,281 @@
+"""For 05__onnxruntime: a small sentence encoder, sentences, and what a profile says of a graph."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+
+from workbook import measure
+from workbook.lessons.premises import Premise
+from workbook.lessons.workspace import folder
+
+#: The tensors of a BERT, as document 003 agrees on them.
+NAMES = ("input_ids", "attention_mask", "token_type_ids")
+WORDS, WIDTH = 1000, 768
+#: What the prediction calls the convolutions, in their order.
+CONVOLUTIONS = (
+    "the first: it sees the whole picture",
+    "the second",
+    "all alike: each halves the sides and has more channels",
+    "the fourth: it has the most weights",
+)
+#: Document 000's config, as its printout has it.
+PRINTED = """\
+name: "onnx_model"
+platform: "onnxruntime_onnx"
+max_batch_size: 16
+input [
+   name: "input"
+   data_type: TYPE_FP32
+   dims: [5]
+output [
+    name: "output"
+   data_type: TYPE_FP32
+   dims: [ 1 ]
+instance_group [
+    kind: KIND_GPU
+"""
+#: Document 003's config.
+SBERT = """\
+name: "sps_sbert_onnx"
+#onnx model
+platform: "onnxruntime_onnx"
+max_batch_size: 32
+#recommend use the same name in your team, input_ids, attention_mask, token_type_ids
+input [
+  {
+    name: "input_ids"
+    data_type: TYPE_INT64
+    dims: [-1]
+  },
+  {
+    name: "attention_mask"
+    data_type: TYPE_INT64
+    dims: [-1]
+  },
+  {
+    name: "token_type_ids"
+    data_type: TYPE_INT64
+    dims: [-1]
+  }
+]
+output [
+  {
+    #recommend to use meaningful name
+    name: "vector"
+    data_type: TYPE_FP32
+    dims: [768]
+  }
+]
+#version_policy: { all {}}
+version_policy: { latest {num_versions: 1}}
+dynamic_batching { }
+#you should test whether this can be faster
+#change onnx
+optimization { execution_accelerators {
+  gpu_execution_accelerator : [ { name : "tensorrt" } ]
+}}
+"""
+#: A mode that there is not, for a config.
+MODE = 'parameters { key: "execution_mode" value: { string_value: "2" } }'
+#: A name that no accelerator has, for a config.
+ACCELERATOR = """optimization { execution_accelerators {
+  cpu_execution_accelerator: [ { name: "onednn" } ]
+} }"""
+_FROZEN = """\
+platform: "onnxruntime_onnx"
+max_batch_size: 0
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 3, 64, 64 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 1, 2 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+
+
+class Encoder(torch.nn.Module):  # type: ignore[misc]
+    """A BERT that gives a sentence's mean vector; what padding adds is left out of the mean.
+
+    Two layers, random weights: the vectors mean nothing. input_ids, attention_mask,
+    token_type_ids: int64 (n, tokens) → vector float32 (n, 768).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bert = _bert()
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
+    ) -> torch.Tensor:
+        """The mean of the words' vectors."""
+        words = self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state
+        mask = attention_mask[:, :, None].to(words.dtype)
+        return (words * mask).sum(1) / mask.sum(1)
+
+
+def models() -> Path:
+    """A fresh model repository, with an empty version 1 of each model that the notebook makes."""
+    home = folder("onnxruntime")
+    for name in ("onnx_model", "focus_onnx", "older", "sps_sbert_onnx"):
+        (home / name / "1").mkdir(parents=True)
+    return home
+
+
+def _bert() -> Any:
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    shape = BertConfig(
+        vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=12,
+        intermediate_size=WIDTH, max_position_embeddings=64, attn_implementation="eager",
+    )  # fmt: skip
+    return BertModel(shape, add_pooling_layer=False).eval()
+
+
+def example() -> tuple[torch.Tensor, ...]:
+    """Inputs for the exporter: three tensors int64 (2, 7), which must not be one and the same."""
+    return tuple(torch.ones((2, 7), dtype=torch.int64) for _ in NAMES)
+
+
+def sentence(tokens: int, padded: int = 0) -> dict[str, npt.NDArray[np.int64]]:
+    """A sentence as numbers: the inputs of one request, each an int64 array (1, tokens).
+
+    Args:
+        tokens: how many words it has.
+        padded: fill up with zeros to this length; the attention mask is 0 there.
+    """
+    length = max(tokens, padded)
+    ids = np.zeros((1, length), np.int64)
+    ids[0, :tokens] = np.random.default_rng(tokens).integers(1, WORDS, tokens)
+    mask = (np.arange(length) < tokens).astype(np.int64)[None]
+    return dict(zip(NAMES, (ids, mask, np.zeros_like(ids)), strict=True))
+
+
+def sentences(lengths: Iterable[int], *, padded: int = 0) -> list[measure.Request]:
+    """A plan that sends one sentence of each length, all at once.
+
+    Args:
+        padded: fill each up to this length.
+    """
+    return [measure.Request(f"s{n}", inputs=sentence(n, padded)) for n in lengths]
+
+
+def nodes(profile: str | Path) -> pd.DataFrame:
+    """What ONNX Runtime's profile says of each node.
+
+    Args:
+        profile: the file that `session.end_profiling()` names; it is deleted.
+
+    Returns:
+        One row per node, the slowest first: `operator`, and `ms`, the time of the fastest call.
+        Convolutions are called `convolution N (NODE)`, with N in the order of the graph: ONNX
+        Runtime names a convolution after the last operator that it has joined to it.
+    """
+    file = Path(profile)
+    events = json.loads(file.read_text("utf-8"))
+    file.unlink()
+    rows = [
+        (event["name"].removesuffix("_kernel_time"), event["args"]["op_name"], event["dur"] / 1000)
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
+    ]
+    table = pd.DataFrame(rows, columns=["node", "operator", "ms"])
+    each = table.groupby(["node", "operator"], sort=False)["ms"].min().reset_index("operator")
+    own = sorted(each.index[each["operator"].str.contains("Conv")], key=_number)
+    names = {node: f"convolution {place} ({node})" for place, node in enumerate(own, 1)}
+    return each.rename(index=names).sort_values("ms", ascending=False)
+
+
+def convolutions(table: pd.DataFrame) -> pd.Series[float]:
+    """The milliseconds of the convolutions, in the order in which the graph has them.
+
+    Args:
+        table: of `nodes`.
+    """
+    own = table[table["operator"].str.contains("Conv")]
+    return own.loc[sorted(own.index, key=_number), "ms"]
+
+
+def _number(node: str) -> int:
+    """The number in a node's name, which counts the network's layers; 0 without one."""
+    found = re.search(r"\d+", node)
+    return int(found[0]) if found else 0
+
+
+def clearly_slowest(table: pd.DataFrame) -> Premise:
+    """Premise: the slowest convolution is clearly slower than the second slowest.
+
+    Args:
+        table: of `nodes`.
+    """
+    second, first = sorted(convolutions(table))[-2:]
+    return Premise(first > 1.1 * second, f"the slowest two took {first:.2f} and {second:.2f} ms")
+
+
+def hide_warnings() -> None:
+    """Hide what torch's exporters say of packages that are not there and of their own code."""
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
+    warnings.filterwarnings("ignore", message="# The axis name")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    for name in ("_registration", "_core"):
+        logging.getLogger(f"torch.onnx._internal.exporter.{name}").setLevel(logging.ERROR)
+
+
+def older_export(*given: Any, **options: Any) -> None:
+    """`torch.onnx.export`, without its warnings: the older exporter has many."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(*given, **options)
+
+
+def cut(file: Path) -> str:
+    """Cut a file in half, as a copy that was broken off leaves it."""
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    return f"`{file.name}` has half of its bytes."
+
+
+def frozen(models: Path) -> None:
+    """The model of the task: the network with a batch of 1, and a config that goes with it.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    from workbook.lessons import formats
+
+    home = models / "frozen"
+    if home.exists():
+        return
+    (home / "1").mkdir(parents=True)
+    older_export(
+        formats.network(), (torch.zeros(1, 3, 64, 64),), home / "1/model.onnx",
+        input_names=["image"], output_names=["logits"], dynamo=False,
+    )  # fmt: skip
+    (home / "config.pbtxt").write_text(_FROZEN, "utf-8")
+
+
+def graph(file: Path) -> dict[str, Any]:
+    """What is in an ONNX file, as a row of a table.
+
+    Returns:
+        Its operator set, how many nodes, and the shape of its first input.
+    """
+    import onnx
+
+    model = onnx.load(file, load_external_data=False)
+    first = model.graph.input[0]
+    dims = [d.dim_param or str(d.dim_value) for d in first.type.tensor_type.shape.dim]
+    return {
+        "files, kB": round(sum(f.stat().st_size for f in file.parent.iterdir()) / 1000),
+        "operator set": model.opset_import[0].version,
+        "nodes": len(model.graph.node),
+        "input": f"{first.name} [{', '.join(dims)}]",
+    }

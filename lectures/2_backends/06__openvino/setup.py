@@ -1,0 +1,282 @@
+"""For 06__openvino: the network as a SavedModel, and one model that serves one picture badly."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import time
+import timeit
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from workbook.lessons import formats
+from workbook.lessons.premises import Premise
+from workbook.lessons.shared import variants
+from workbook.lessons.workspace import folder
+from workbook.server import Server, Triton
+
+#: How often each way has its turn in this process, and how many calls it has then.
+_TURNS, _CALLS = 8, 12
+#: The network in ONNX Runtime, with one thread.
+ONNXRUNTIME = """\
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
+"""
+#: A config for the network; what a lone picture costs with it is the task.
+_LONE = """\
+backend: "openvino"
+max_batch_size: 8
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "INFERENCE_NUM_THREADS" value: { string_value: "1" } }
+parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
+"""
+
+
+def models() -> Path:
+    """A fresh model repository, with an empty version 1 of each model that the notebook makes."""
+    home = folder("openvino")
+    for name in ("focus_openvino", "exact", "any_batch", "from_onnx", "focus_onnx"):
+        (home / name / "1").mkdir(parents=True)
+    return home
+
+
+def hide_warnings() -> None:
+    """Hide what torch's exporters say of packages that are not there and of their own code."""
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
+    warnings.filterwarnings("ignore", message="# The axis name")
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    for name in ("_registration", "_core"):
+        logging.getLogger(f"torch.onnx._internal.exporter.{name}").setLevel(logging.ERROR)
+
+
+def batches(source: Path) -> dict[str, str]:
+    """Copy a model's files to two others: one without padding, and one that takes any batch.
+
+    Args:
+        source: the model's folder, beside which `exact` and `any_batch` are put.
+
+    Returns:
+        Name → config.
+    """
+    text = (source / "config.pbtxt").read_text("utf-8")
+    exact = text.replace('"YES"', '"NO"')
+    free = exact.replace("max_batch_size: 8", "max_batch_size: 0").replace(
+        "dynamic_batching { }\n", ""
+    )
+    free = free.replace("[ 3, 64, 64 ]", "[ -1, 3, 64, 64 ]").replace("[ 2 ]", "[ -1, 2 ]")
+    configs = {"exact": exact, "any_batch": free}
+    for name in configs:
+        shutil.copytree(source / "1", source.with_name(name) / "1", dirs_exist_ok=True)
+    return configs
+
+
+def export_onnx(home: Path) -> Path:
+    """Export the network as ONNX, as notebook 05 does, into version 1 of `from_onnx`.
+
+    Args:
+        home: the repository.
+
+    Returns:
+        The file.
+    """
+    import torch
+
+    file = home / "from_onnx/1/model.onnx"
+    torch.onnx.export(
+        formats.network(), (torch.from_numpy(formats.pictures()[:2]),), input_names=["image"],
+        output_names=["logits"], dynamic_shapes=({0: torch.export.Dim("batch")},), verbose=False,
+    ).save(file, external_data=False)  # fmt: skip
+    return file
+
+
+def save_tensorflow(home: Path) -> Path:
+    """Write the network as a SavedModel: image (n, 3, 64, 64) float32 → logits (n, 2).
+
+    TensorFlow runs in a process of its own, which ends with its memory.
+
+    Args:
+        home: the repository; the SavedModel lies in it, and is no version of a model.
+
+    Returns:
+        The SavedModel's folder.
+
+    Raises:
+        WorkbookError: TensorFlow could not write it.
+    """
+    import subprocess
+    import sys
+
+    from workbook.common.errors import WorkbookError
+
+    target = home / "focus_onnx" / "saved"
+    code = f"from {__name__} import _save; _save({str(target.resolve())!r})"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise WorkbookError(
+            "TensorFlow did not write the SavedModel.",
+            where=str(target),
+            todo=done.stderr.strip().splitlines()[-1],
+        )
+    return target
+
+
+def _save(target: str) -> None:
+    """Build the network's twin in Keras, with the same weights, and export it."""
+    import tensorflow as tf
+
+    layers = tf.keras.layers
+    net = formats.network()
+    image = tf.keras.Input((3, 64, 64), name="image")
+    x = layers.Permute((2, 3, 1))(image)  # TensorFlow's convolutions want the channels last
+    weights = []
+    for part in net.features:
+        if hasattr(part, "weight"):
+            conv = layers.Conv2D(part.out_channels, 3, padding="same", activation="relu")
+            x = conv(x)
+            kernel = part.weight.detach().numpy().transpose(2, 3, 1, 0)
+            weights.append((conv, [kernel, part.bias.detach().numpy()]))
+        elif "Pool" in type(part).__name__:
+            x = layers.MaxPooling2D()(x)
+    head = layers.Dense(2)
+    x = head(layers.GlobalAveragePooling2D()(x))
+    weights.append((head, [net.head.weight.detach().numpy().T, net.head.bias.detach().numpy()]))
+    model = tf.keras.Model(image, {"logits": x})
+    for layer, values in weights:
+        layer.set_weights(values)
+    model.export(target, verbose=False)
+
+
+def logits(model: Any, precision: str = "") -> npt.NDArray[np.float32]:
+    """The logits of an OpenVINO model for the 200 pictures, computed in this process.
+
+    Args:
+        model: an openvino.Model with one input and one output.
+        precision: "f32" or "bf16"; by default what OpenVINO chooses on this processor.
+
+    Returns:
+        float32 (200, 2).
+    """
+    import openvino as ov
+
+    options = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    if precision:
+        options["INFERENCE_PRECISION_HINT"] = precision
+    compiled = ov.Core().compile_model(model, "CPU", options)
+    return np.asarray(compiled(formats.pictures())[0], np.float32)
+
+
+def in_process(ir: Path, onnx_file: Path) -> pd.DataFrame:
+    """Milliseconds of eight pictures in this process with one thread: OpenVINO and ONNX Runtime.
+
+    Time of the processor, in which other programs do not count. The ways take turns.
+
+    Args:
+        ir: the network for OpenVINO, `model.xml`.
+        onnx_file: the network for ONNX Runtime.
+
+    Returns:
+        One row per way, `OpenVINO, f32`, `OpenVINO, default` and `ONNX Runtime, f32`: `ms`, the
+        fastest call of the fastest turn; `spread`, the second fastest turn over the fastest.
+    """
+    import onnxruntime as ort
+    import openvino as ov
+
+    batch = np.ascontiguousarray(formats.pictures()[:8])
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
+    ways: dict[str, Callable[[], object]] = {
+        "OpenVINO, f32": _request(ov.Core(), ir, batch, "f32"),
+        "OpenVINO, default": _request(ov.Core(), ir, batch, ""),
+        "ONNX Runtime, f32": lambda: session.run(None, {"image": batch}),
+    }
+    turns: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(_TURNS):
+        for way, call in ways.items():
+            seconds = timeit.repeat(call, number=1, repeat=_CALLS, timer=time.process_time)
+            turns[way].append(1000 * min(seconds))
+    rows = {
+        way: {"ms": min(each), "spread": sorted(each)[1] / min(each)} for way, each in turns.items()
+    }
+    return pd.DataFrame(rows).T
+
+
+def _request(core: Any, file: Path, batch: npt.NDArray[Any], precision: str) -> Callable[[], Any]:
+    """A call of a network on the CPU with one thread; the batch's size is fixed, as Triton's is."""
+    options = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    if precision:
+        options["INFERENCE_PRECISION_HINT"] = precision
+    model = core.read_model(file)
+    model.reshape(batch.shape)
+    request = core.compile_model(model, "CPU", options).create_infer_request()
+    return lambda: request.infer([batch])
+
+
+def said(server: Server, names: Mapping[str, str]) -> list[str]:
+    """What the server's log says of each setting's model: the settings that OpenVINO uses.
+
+    Args:
+        server: that loaded them.
+        names: setting → model.
+    """
+    log = server.log_text()
+    lines = []
+    for setting, name in names.items():
+        found = re.findall(rf"\b{name}\b[^\n]*?(target [^\n]*)", log)
+        lines.append(f"{setting}: {found[-1].rstrip(chr(34)) if found else 'not in the log'}")
+    return lines
+
+
+def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, float], Premise]:
+    """How long one picture takes, as a share of eight in one request.
+
+    Args:
+        server: of `laboratory`; it loads the models and unloads them.
+        names: what the notebook calls a way → its model.
+
+    Returns:
+        The share of each way, and the premise that repeated measurements agreed.
+    """
+    one, eight = (variants.measure(server, names, formats.pictures()[:rows]) for rows in (1, 8))
+    shares = {way: float(one["ms"][way] / eight["ms"][way]) for way in names}
+    return shares, variants.repeated(one) & variants.repeated(eight)
+
+
+def lone(models: Path, source: str) -> None:
+    """Put the task's model into a repository: it pads, so a lone picture takes as long as eight.
+
+    A folder that is there stays as it is: it has the reader's work.
+
+    Args:
+        source: the model in the repository whose files it gets.
+    """
+    home = models / "lone"
+    if home.exists():
+        return
+    shutil.copytree(models / source / "1", home / "1")
+    (home / "config.pbtxt").write_text(_LONE, "utf-8")
+
+
+def convert(target: Path) -> None:
+    """Convert the network from PyTorch into IR, as the notebook does."""
+    import openvino as ov
+    import torch
+
+    model = ov.convert_model(
+        formats.network(), example_input=torch.zeros(1, 3, 64, 64), input=[-1, 3, 64, 64]
+    )
+    model.inputs[0].get_tensor().set_names({"image"})
+    model.outputs[0].get_tensor().set_names({"logits"})
+    ov.save_model(model, target, compress_to_fp16=False)

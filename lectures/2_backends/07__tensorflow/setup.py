@@ -1,0 +1,336 @@
+"""For 07__tensorflow: a quiet TensorFlow, small models, and the ways to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from workbook import measure
+from workbook.common.errors import Refusal, WorkbookError
+from workbook.lessons import formats
+from workbook.lessons.workspace import version
+from workbook.server import Triton
+
+Array = npt.NDArray[Any]
+
+#: Document 003's config of a ranking model, one tensor per line.
+RANK = """\
+name: "shansou_rank"
+platform: "tensorflow_savedmodel"
+max_batch_size: 128
+input [ { name: "input_ids" data_type: TYPE_INT32 dims: [128] },
+  { name: "input_mask" data_type: TYPE_INT32 dims: [128] },
+  { name: "segment_ids" data_type: TYPE_INT32 dims: [128] } ]
+output [ { name: "output" data_type: TYPE_FP32 dims: [1] } ]
+dynamic_batching { }
+version_policy: { latest {num_versions: 1}}
+instance_group [ { kind: KIND_CPU } ]
+"""
+#: Tokens of one request of `rank`, and words that it knows.
+TOKENS, WORDS = 128, 1000
+RANK_INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+
+def quiet() -> None:
+    """Import TensorFlow without the lines of its log, with one thread."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    with _without_stderr():
+        import tensorflow as tf
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=UserWarning, module="keras")
+    with contextlib.suppress(RuntimeError):  # it has computed already
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+
+
+def export(model: Any, folder: Path) -> None:
+    """Export a Keras model as a SavedModel, without what TensorFlow prints.
+
+    Args:
+        model: a Keras model.
+        folder: the SavedModel's folder; it is made anew.
+    """
+    with _without_stderr():
+        model.export(str(folder), verbose=False)
+
+
+def signature(folder: Path, name: str = "serving_default") -> pd.DataFrame:
+    """The inputs and outputs of a SavedModel's signature: names, types and shapes.
+
+    Args:
+        folder: with `saved_model.pb`.
+        name: the signature.
+    """
+    import tensorflow as tf
+
+    with _without_stderr():
+        served = tf.saved_model.load(str(folder)).signatures[name]
+    rows = [
+        ("input", name, tensor.dtype.name, list(tensor.shape))
+        for name, tensor in served.structured_input_signature[1].items()
+    ]
+    rows += [
+        ("output", name, tensor.dtype.name, list(tensor.shape))
+        for name, tensor in served.structured_outputs.items()
+    ]
+    return pd.DataFrame(rows, columns=["kind", "name", "type", "shape"]).set_index("name")
+
+
+def freeze(model: Any, file: Path) -> tuple[str, str]:
+    """Write a Keras model of one input as a frozen graph: weights become constants.
+
+    Args:
+        model: takes (n, 3, 64, 64) float32.
+        file: where the graph goes.
+
+    Returns:
+        The names of the input's and the output's node.
+    """
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import (
+        convert_variables_to_constants_v2,
+    )
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3, 64, 64), tf.float32, name="image")])  # type: ignore[untyped-decorator]
+    def call(image: Any) -> Any:
+        return tf.identity(model(image)["logits"], name="logits")
+
+    with _without_stderr():
+        frozen = convert_variables_to_constants_v2(call.get_concrete_function())
+        tf.io.write_graph(frozen.graph, str(file.parent), file.name, as_text=False)
+    return frozen.inputs[0].name.partition(":")[0], frozen.outputs[0].name.partition(":")[0]
+
+
+def rank(models: Path, name: str) -> None:
+    """A small ranking model with the inputs and the output of document 003's: random weights.
+
+    Args:
+        models: the repository; the SavedModel lies in version 1 then.
+    """
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(0)
+    ids, mask, segments = (
+        tf.keras.Input((TOKENS,), dtype="int32", name=name) for name in RANK_INPUTS
+    )
+    words = tf.keras.layers.Embedding(WORDS, 16)(ids) + tf.keras.layers.Embedding(2, 16)(segments)
+    mean = tf.keras.layers.Dot(axes=1)([tf.keras.layers.Rescaling(1 / TOKENS)(mask), words])
+    output = tf.keras.layers.Dense(1, activation="sigmoid", name="output")(mean)
+    model = tf.keras.Model(dict(zip(RANK_INPUTS, (ids, mask, segments), strict=True)),
+                           {"output": output})  # fmt: skip
+    export(model, version(models, name) / "model.savedmodel")
+
+
+def rank_inputs(rows: int = 2) -> dict[str, Array]:
+    """Inputs for `rank`: texts of random words, padded to 128 tokens, int32 (rows, 128)."""
+    rng = np.random.default_rng(0)
+    ids = rng.integers(1, WORDS, (rows, TOKENS)).astype(np.int32)
+    mask = (np.arange(TOKENS) < 40).astype(np.int32)[None].repeat(rows, axis=0)
+    return {"input_ids": ids * mask, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+
+
+def ranked(server: Triton, model: str) -> tuple[Array, str]:
+    """Load a ranking model anew and ask it: its scores, and what the log says of accelerators.
+
+    Raises:
+        WorkbookError: the server refused the model or the request.
+    """
+    start = server.log_size()
+    server.load(model)
+    found = measure.send(server, model, [measure.Request("r", inputs=rank_inputs())])
+    if any(found["error"]):
+        raise WorkbookError(max(found["error"]), where=model)
+    lines = [line for line in server.log_text(start).splitlines() if "Accelerator" in line]
+    words = lines[-1].partition("] ")[2].strip('"') if lines else ""
+    return found["outputs"][0]["output"], words
+
+
+def noticed(server: Triton, model: str, config: str, inputs: Array) -> str:
+    """Load a model with another config and ask it: who refuses, and in which words.
+
+    Args:
+        config: the text of config.pbtxt, which stays in the model's folder.
+        inputs: for its one input.
+
+    Returns:
+        "loading: …", "asking: …", or "nobody: it answers".
+    """
+    (server.repository / model / "config.pbtxt").write_text(config, "utf-8")
+    try:
+        server.load(model)
+    except Refusal as error:
+        return f"loading: {error.what}"
+    name = server.config(model)["input"][0]["name"]
+    found = measure.send(server, model, [measure.Request("r", inputs={name: inputs})])
+    words = found["error"][0]
+    return f"asking: {words}" if words else "nobody: it answers"
+
+
+def has_gpu() -> bool:
+    """Whether this machine has an NVIDIA GPU that a server could use."""
+    return Path("/dev/nvidia0").exists()
+
+
+def deeper(home: Path) -> str:
+    """A mistake for `mistakes.provoke`: a SavedModel inside a folder inside its folder."""
+    outer = home / "1/model.savedmodel"
+    inner = home / "1/saved"
+    outer.rename(inner)
+    outer.mkdir()
+    inner.rename(outer / "saved_model")
+    return "`1/model.savedmodel/saved_model/saved_model.pb`"
+
+
+def to_onnx(keras_file: Path, target: Path) -> None:
+    """Open a `.keras` file with Keras on PyTorch, in a process of its own, and export ONNX.
+
+    Args:
+        keras_file: a model whose input is (n, 3, 64, 64).
+        target: the ONNX file.
+
+    Raises:
+        WorkbookError: the process failed.
+    """
+    program = f"""
+        import keras
+        model = keras.models.load_model({str(keras_file)!r}, compile=False)
+        model(keras.ops.zeros((2, 3, 64, 64)))
+        model.export({str(target)!r}, format="onnx", verbose=False)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        env={**os.environ, "KERAS_BACKEND": "torch"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise WorkbookError(
+            f"Keras could not export ONNX: {done.stderr.strip().splitlines()[-1]}",
+            where=str(keras_file),
+        )
+
+
+def ways(server: Triton, names: Mapping[str, str]) -> pd.DataFrame:
+    """The same network on several backends: do they answer alike, and how fast?
+
+    Args:
+        names: what a way is called → the model, which is loaded anew.
+
+    Returns:
+        One row per way; columns `backend`, `largest difference` of a logit from PyTorch's,
+        `verdicts changed` of 200, `per s, measured again`, with 8 under way (the
+        better of two measurements); `spread`, the better over the worse.
+    """
+    rows = {}
+    for way, model in names.items():
+        server.load(model)
+        found = formats.ask(server, model)
+        speeds = [formats.throughput(server, model, load=8) for _ in range(2)]
+        rows[way] = {
+            "backend": server.config(model)["backend"],
+            "largest difference": float(np.abs(found - formats.reference()).max()),
+            "verdicts changed": formats.changed(found),
+            "per s, measured again": round(max(speeds)),
+            "spread": round(max(speeds) / min(speeds), 1),
+        }
+    return pd.DataFrame(rows).T
+
+
+def one_thread(models: Path) -> None:
+    """Write the configs of the two converted models: batches of 8, one instance, one thread.
+
+    OpenVINO's backend cannot complete a config for variable dimensions: it is told the tensors.
+    """
+    tensors = (
+        'input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]\n'
+        'output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]\n'
+    )
+    settings = {
+        ("on_openvino", 'backend: "openvino"'): {
+            "INFERENCE_NUM_THREADS": "1",
+            "ENABLE_BATCH_PADDING": "YES",  # a batch that is not full is filled up
+        },
+        ("on_onnx", 'platform: "onnxruntime_onnx"'): {"intra_op_thread_count": "1"},
+    }
+    for (name, first), parameters in settings.items():
+        text = f"{first}\nmax_batch_size: 8\ninstance_group [ {{ kind: KIND_CPU count: 1 }} ]\n"
+        text += "dynamic_batching { }\n" + (tensors if name == "on_openvino" else "")
+        for key, value in parameters.items():
+            text += f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+        (version(models, name).parent / "config.pbtxt").write_text(text, "utf-8")
+
+
+def accelerated(form: str) -> str:
+    """The section of a config that asks for an accelerator on the GPU; "" for none."""
+    if not form:
+        return ""
+    return f"optimization {{ execution_accelerators {{ gpu_execution_accelerator : [ {form} ] }} }}"
+
+
+def two_signatures(models: Path, network: Callable[..., Any]) -> None:
+    """The model of the task: a SavedModel with two signatures, one of which gives probabilities.
+
+    A folder that is there stays as it is: it has the reader's work.
+
+    Args:
+        models: the repository.
+        network: a Keras model, (n, 3, 64, 64) → {"logits": (n, 2)}.
+    """
+    import tensorflow as tf
+
+    if (models / "unsure").exists():
+        return
+    spec = [tf.TensorSpec((None, 3, 64, 64), tf.float32, name="image")]
+    archive = tf.keras.export.ExportArchive()
+    archive.track(network)
+    archive.add_endpoint(
+        "serving_default", lambda image: {"logits": network(image)["logits"]}, input_signature=spec
+    )
+    archive.add_endpoint(
+        "chances",
+        lambda image: {"probabilities": tf.nn.softmax(network(image)["logits"])},
+        input_signature=spec,
+    )
+    home = version(models, "unsure")
+    with _without_stderr():
+        archive.write_out(str(home / "model.savedmodel"), verbose=False)
+    (models / "unsure/config.pbtxt").write_text(UNSURE, "utf-8")
+
+
+#: The config of the task's model.
+UNSURE = """\
+platform: "tensorflow_savedmodel"
+max_batch_size: 8
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "TF_NUM_INTRA_THREADS" value { string_value: "1" } }
+"""
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Discard what C++ code writes to the process's standard error."""
+    sys.stderr.flush()
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)

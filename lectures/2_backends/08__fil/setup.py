@@ -1,0 +1,329 @@
+"""For 08__fil: configs of forests, what each file format costs, their speed, and two pictures."""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from tritonclient import grpc
+from tritonclient.utils import InferenceServerException
+
+from workbook import measure, zoo
+from workbook.common.errors import Refusal
+from workbook.lessons.formats import loaded, size_mb
+from workbook.lessons.mistakes import shown
+from workbook.lessons.premises import Premise
+from workbook.lessons.workspace import version
+from workbook.measure import style
+from workbook.server import Server, Triton
+from workbook.server.explain import explain
+
+Array = npt.NDArray[np.float32]
+
+PIXELS = 64
+#: Rows in one request, in `speeds`.
+SIZES = (1, 16, 256)
+_SECONDS = 0.25  # how long a library is called, and a window of perf_analyzer
+_CONFIG = """\
+backend: "fil"
+max_batch_size: 1024
+input [ {{ name: "input__0" data_type: TYPE_FP32 dims: [ {features} ] }} ]
+output [
+{outputs}
+]
+instance_group [ {{ count: 1 }} ]
+"""
+_OUTPUT = '  {{ name: "{name}" data_type: TYPE_FP32 dims: [ {dims} ] }}'
+_PARAMETER = 'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+
+
+def write_config(
+    models: Path, name: str, outputs: Mapping[str, int], features: int = PIXELS, **parameters: str
+) -> Path:
+    """Write the config.pbtxt of a forest into a repository.
+
+    Args:
+        models: the repository.
+        name: the model's name.
+        outputs: by name, how many values per row each has.
+        features: how many numbers a row has.
+        parameters: FIL's own, as texts; one thread (`cpu_nthread`) and a threshold of 0.5 unless
+            given.
+
+    Returns:
+        The folder of version 1, which exists then, for the model's file.
+
+    Example:
+        version = write_config(models, "eight", {"output__0": 1}, model_type="xgboost_json")
+    """
+    home = version(models, name)
+    lines = ",\n".join(_OUTPUT.format(name=key, dims=dims) for key, dims in outputs.items())
+    text = _CONFIG.format(features=features, outputs=lines)
+    for key, value in {"threshold": "0.5", "cpu_nthread": "1", **parameters}.items():
+        text += _PARAMETER.format(key=key, value=value)
+    (models / name / "config.pbtxt").write_text(text, "utf-8")
+    return home
+
+
+def heard(save: Callable[[Path], object], file: Path) -> None:
+    """Call a function that saves a model, and print what it warns of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        save(file)
+    for warning in said:
+        print(str(warning.message).partition("c_api.cc")[2].partition(": ")[2] or warning.message)
+
+
+def tried(server: Triton, model: str) -> None:
+    """Load a model, and print the refusal, if it is one."""
+    try:
+        server.load(model)
+    except Refusal as error:
+        print(shown(str(error)))
+    else:
+        print(f"{model} is loaded.")
+
+
+def ask(server: Server, model: str, rows: Array, output: str = "output__0") -> Array:
+    """Send rows to a forest in one request, and return one of its outputs.
+
+    Args:
+        rows: float32 (n, features).
+
+    Raises:
+        WorkbookError: the server answered with an error.
+    """
+    tensor = grpc.InferInput("input__0", rows.shape, "FP32")
+    tensor.set_data_from_numpy(np.ascontiguousarray(rows))
+    try:
+        with server.grpc_client() as client:
+            wanted = [grpc.InferRequestedOutput(output)]
+            answer: Array = client.infer(model, [tensor], outputs=wanted).as_numpy(output)
+    except InferenceServerException as error:
+        raise explain(error, server, model) from None
+    return answer
+
+
+def load_all(server: Triton, rows: Array, expected: Mapping[str, Array]) -> pd.DataFrame:
+    """Load models that answer with probabilities, and compare these with the libraries' own.
+
+    Args:
+        rows: float32 (n, features).
+        expected: by model, the probabilities (n, classes) of its library.
+
+    Returns:
+        One row per model; columns `file`, `MB`, `load, s`, `largest
+        difference` of a probability, as a text, and `classes changed`.
+    """
+    found = {}
+    for name, own in expected.items():
+        began = time.perf_counter()
+        server.load(name)
+        took = time.perf_counter() - began
+        served = ask(server, name, rows)
+        (file,) = (server.repository / name / "1").iterdir()
+        found[name] = {
+            "file": file.name,
+            "MB": round(size_mb(file), 2),
+            "load, s": round(took, 2),
+            "largest difference": f"{np.abs(served - own).max():.0e}",
+            "classes changed": int((served.argmax(axis=1) != own.argmax(axis=1)).sum()),
+        }
+    return pd.DataFrame(found).T
+
+
+def speeds(
+    server: Triton, model: str, in_process: Callable[[Array], object], rows: Array
+) -> pd.DataFrame:
+    """Rows per second with 1 to 256 rows per request, one request after the other; twice in turn.
+
+    All ways compute the same rows: how long a tree takes depends on the numbers.
+
+    Args:
+        model: its file is `xgboost.json`.
+        in_process: the library, called in this process with one thread.
+        rows: the data, float32 (n, features), n at least the largest of `SIZES`.
+
+    Returns:
+        One row per size; columns `served` and `in-process`, rows per second, the better of two; and
+        `spread`: the gain over one row in the better round over that in the other one.
+
+    Raises:
+        WorkbookError: the model is not loaded.
+    """
+    loaded(server, model)
+    ways: dict[str, Callable[[int], float]] = {
+        "served": lambda size: _served(server, model, rows[:size]),
+        "in-process": lambda size: _rate(in_process, rows[:size]),
+    }
+    rounds = [[[rate(size) for size in SIZES] for rate in ways.values()] for _ in range(2)]
+    rates = np.array(rounds)  # (rounds, ways, sizes)
+    gains = rates / rates[:, :, :1]  # over one row, in the same round
+    columns = dict(zip(ways, rates.max(axis=0), strict=True))
+    columns["spread"] = (gains.max(axis=0) / gains.min(axis=0)).max(axis=0)
+    return pd.DataFrame(columns, index=pd.Index(SIZES, name="rows per request"))
+
+
+def agreed(table: pd.DataFrame) -> Premise:
+    """Premise: in both rounds many rows gained about as much."""
+    apart = float(table["spread"].max())
+    return Premise(
+        apart < 3,
+        f"what many rows gain over one differed by a factor of {apart:.1f} between the two rounds, "
+        "since other programs took the cores in one of them",
+    )
+
+
+def _served(server: Triton, model: str, rows: Array) -> float:
+    """Rows per second where each request has these rows."""
+    table = measure.perf(
+        server,
+        model,
+        batch_size=len(rows),
+        input_data=[{"input__0": row} for row in rows],
+        interval_ms=round(_SECONDS * 1000),
+        stability=1e6,
+        trials=3,
+    )
+    return float(table["throughput"].item())
+
+
+def _rate(predict: Callable[[Array], object], rows: Array) -> float:
+    predict(rows)
+    done, began = 0, time.perf_counter()
+    while (passed := time.perf_counter() - began) < _SECONDS:
+        predict(rows)
+        done += len(rows)
+    return done / passed
+
+
+def forest_counts(
+    server: Server, models: Path, digits: zoo.data.Split, limits: Sequence[str]
+) -> dict[str, int]:
+    """How many test digits a scikit-learn forest with two classes calls an 8, per threshold.
+
+    Args:
+        models: the repository of the server; the forest is written into it, as `forest_of_two`.
+        digits: of `zoo.data.digit_rows`.
+        limits: the thresholds, as the config has them.
+    """
+    import treelite
+    from sklearn.ensemble import RandomForestClassifier
+
+    trees = RandomForestClassifier(n_estimators=60, max_depth=8, n_jobs=1, random_state=1)
+    trees.fit(digits.x_train, digits.y_train == 8)
+    counts = {}
+    for limit in limits:
+        home = write_config(
+            models, "forest_of_two", {"output__0": 1},
+            model_type="treelite_checkpoint", output_class="true", threshold=limit,
+        )  # fmt: skip
+        treelite.sklearn.import_model(trees).serialize(home / "checkpoint.tl")
+        server.load("forest_of_two")
+        counts[limit] = int(ask(server, "forest_of_two", digits.x_test).sum())
+    return counts
+
+
+def sure(likely: Array) -> Premise:
+    """Premise: the model is sure of at least one row."""
+    return Premise(float(likely.max()) > 0.9, "the model is sure of no row")
+
+
+def plot_speeds(table: pd.DataFrame) -> style.Picture:
+    """Milliseconds per request, and rows per second, against the rows per request."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    sizes = [int(size) for size in table.index]
+    figure = style.Picture(8.6, 2.6, f"Rows per second: {table['served'].round().to_dict()}")
+    for axes, title, unit in zip(
+        figure.subplots(1, 2), ("Rows per second", "Milliseconds per request"), (1, 0), strict=True
+    ):
+        style.panel(axes, title, below="rows per request")
+        for name, colour, mark in zip(
+            ("served", "in-process"), style.COLOURS, style.MARKS, strict=False
+        ):
+            rates = table[name].to_numpy(float)
+            values = rates if unit else 1000 * np.array(sizes) / rates
+            axes.plot(sizes, values, color=colour, marker=mark, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 4, 6) if high < 20 * low else (1, 3)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        style.legend(axes)
+    return figure
+
+
+def plot_shares(rows: Array, shares: Array, scores: Array, digits: Array) -> style.Picture:
+    """Three digits, and below each one what each of its pixels contributed to the score "an 8".
+
+    Shown are the 8 with the highest score, the 8 with the lowest, and the other digit with the
+    highest.
+
+    Args:
+        rows: pixels (n, 64) in 0..1.
+        shares: SHAP values (n, 65); the last is the bias.
+        scores: probabilities of an 8, (n,).
+        digits: which digit each row shows, (n,).
+    """
+    eight = digits == 8
+    chosen = [np.where(eight, scores, -1).argmax(), np.where(eight, scores, 2).argmin(),
+              np.where(eight, -1, scores).argmax()]  # fmt: skip
+    most = float(np.abs(shares[chosen, :PIXELS]).max())
+    figure = style.Picture(8.6, 3.6, "Pixels that speak for an 8 and against it, of three digits")
+    panels = figure.subplots(2, len(chosen))
+    for place, row in enumerate(chosen):
+        above, below = panels[0][place], panels[1][place]
+        above.imshow(rows[row].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1)
+        title = f"{'an' if eight[row] else 'a'} {digits[row]}: {scores[row]:.2f} that it is an 8"
+        above.set_title(title, color=style.GREY, fontsize=10)
+        drawn = below.imshow(shares[row, :PIXELS].reshape(8, 8), cmap="PuOr", vmin=-most, vmax=most)
+        for axes in (above, below):
+            axes.set_xticks([])
+            axes.set_yticks([])
+    bar = figure.colorbar(drawn, ax=panels, shrink=0.45, anchor=(0, 0))
+    bar.set_label("against    for", color=style.GREY)
+    bar.ax.tick_params(colors=style.GREY)
+    return figure
+
+
+@functools.cache
+def forest() -> Any:
+    """The forest of the task: scikit-learn, ten digits, 60 trees."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    digits = zoo.data.digit_rows()
+    trees = RandomForestClassifier(n_estimators=60, max_depth=8, n_jobs=1, random_state=1)
+    return trees.fit(digits.x_train, digits.y_train)
+
+
+def pickled(models: Path) -> None:
+    """The model of the task: somebody put a scikit-learn forest into the repository as a pickle.
+
+    A folder that is there stays as it is: it has the reader's work.
+
+    Args:
+        models: the repository.
+    """
+    import joblib  # type: ignore[import-untyped]
+
+    if (models / "pickled").exists():
+        return
+    home = write_config(
+        models,
+        "pickled",
+        {"output__0": 10},
+        model_type="sklearn",
+        output_class="true",
+        predict_proba="true",
+    )
+    joblib.dump(forest(), home / "forest.joblib")

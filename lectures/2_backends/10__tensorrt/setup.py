@@ -1,0 +1,256 @@
+"""For 10__tensorrt: what can be known and prepared without a GPU.
+
+    tensorrt.explain(tensorrt.COMMAND)              # each option of a trtexec command line
+    tensorrt.quantize(raw, target, pictures)        # ONNX with int8 scales, as TensorRT wants it
+    tensorrt.check(line, models)                    # is a command line right for its ONNX file?
+
+What the options mean is taken from `trtexec --help` (NVIDIA/TensorRT, samples/common/
+sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from workbook.measure import plot_bars, style
+from workbook.zoo import engines
+
+Array = npt.NDArray[Any]
+
+#: The command of document 002, with spaces where the page has lost its backslashes.
+COMMAND = """\
+/usr/src/tensorrt/bin/trtexec
+--onnx=/models/onnx_model/1/model.onnx
+--saveEngine=/models/tensorrt_model/1/model.plan
+--minShapes=input:1x3x224x224
+--optShapes=input:16x3x224x224
+--maxShapes=input:32x3x224x224
+--int8
+--best
+--verbose
+--dumpProfile
+--percentile=95
+--exportLayerInfo=/models/trtprofile/LayerInfo.json
+--exportProfile=/models/trtprofile/profile.json
+--exportTimes=/models/trtprofile/times.json
+--separateProfileRun"""
+
+#: The command of document 000.
+COMMAND_000 = "trtexec --onnx=model.onnx --saveEngine=model.plan --fp16"
+
+#: Option → what it is for, and what it does.
+OPTIONS = {
+    "--onnx": ("build", "the network to build from"),
+    "--saveEngine": ("build", "where the engine goes: Triton's model.plan"),
+    "--loadEngine": ("measure", "an engine to measure, in place of a build"),
+    "--minShapes": ("build", "the smallest shape of each input"),
+    "--optShapes": ("build", "the shape that kernels are timed with"),
+    "--maxShapes": ("build", "the largest shape; memory is planned for it"),
+    "--shapes": ("measure", "the shape that is measured"),
+    "--memPoolSize": ("build", "memory that kernels may use beside the tensors"),
+    "--stronglyTyped": ("build", "layers have the ONNX file's types; 11 always does so"),
+    "--fp16": ("build", "allows kernels in fp16 beside fp32"),
+    "--bf16": ("build", "allows kernels in bf16 beside fp32"),
+    "--int8": ("build", "allows kernels in int8; nobody calibrates"),
+    "--best": ("build", "allows all types: the fastest kernel wins"),
+    "--calib": ("build", "a file with calibrated int8 scales"),
+    "--skipInference": ("measure", "build only, measure nothing"),
+    "--percentile": ("measure", "which percentile of the latency is reported"),
+    "--exportTimes": ("measure", "the times of each run as JSON"),
+    "--dumpProfile": ("look", "prints the time of each layer"),
+    "--exportProfile": ("look", "the time of each layer as JSON"),
+    "--separateProfileRun": ("look", "times the layers in a run of its own"),
+    "--profilingVerbosity": ("look", "detailed: the engine keeps layers' names"),
+    "--dumpLayerInfo": ("look", "prints the layers of the engine"),
+    "--exportLayerInfo": ("look", "the layers of the engine as JSON"),
+    "--verbose": ("look", "prints each kernel that was tried, and its time"),
+}
+#: TensorRT 11 does not have them any more: networks are strongly typed.
+GONE = ("--fp16", "--bf16", "--int8", "--best", "--calib")
+#: Files of a run on a GPU machine that this course shows as soon as one is recorded.
+RECORDED = ("LayerInfo.json", "profile.json", "times.json")
+
+
+def explain(line: str) -> pd.DataFrame:
+    """Each option of a command line: what it is for, what it does, and whether TensorRT 11 has it.
+
+    Args:
+        line: a command line of trtexec; options that are not known have no words.
+
+    Returns:
+        One row per option: `value`, `for`, `does`, `in TensorRT 11`.
+    """
+    rows = {}
+    for option, value in _options(line).items():
+        purpose, does = OPTIONS.get(option, ("?", "not an option that this course knows"))
+        rows[option] = {
+            "value": value, "for": purpose, "does": does,
+            "in TensorRT 11": "gone" if option in GONE else "yes" if option in OPTIONS else "?",
+        }  # fmt: skip
+    return pd.DataFrame(rows).T
+
+
+def _options(line: str) -> dict[str, str]:
+    """The options of a command line and their values; "" for a switch."""
+    words = shlex.split(line.replace("\\\n", " "))
+    found = [word.partition("=") for word in words if word.startswith("--")]
+    return {option: value for option, _, value in found}
+
+
+def shapes(text: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of an option such as `image:1x3x64x64,mask:1x64`, by the input's name.
+
+    Raises:
+        ValueError: it is not of that form.
+    """
+    found = {}
+    for part in text.split(","):
+        name, colon, dims = part.rpartition(":")
+        if not colon:
+            raise ValueError(f"{part!r} has no colon between the input's name and its shape")
+        found[name] = tuple(int(size) for size in dims.split("x"))
+    return found
+
+
+def inputs(file: Path) -> dict[str, tuple[int, ...]]:
+    """The inputs of an ONNX file: shapes by name, -1 where a dimension is dynamic."""
+    import onnx
+
+    graph = onnx.load(file, load_external_data=False).graph
+    weights = {weight.name for weight in graph.initializer}
+    return {
+        each.name: tuple(
+            d.dim_value if d.HasField("dim_value") else -1 for d in each.type.tensor_type.shape.dim
+        )
+        for each in graph.input
+        if each.name not in weights
+    }
+
+
+def takes(line: str, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether the profile of a command line admits this shape of an input."""
+    given = _options(line)
+    low, high = (shapes(given[option])[name] for option in ("--minShapes", "--maxShapes"))
+    return len(shape) == len(low) and all(
+        a <= b <= c for a, b, c in zip(low, shape, high, strict=True)
+    )
+
+
+def check(line: str, models: Path) -> str:
+    """What is wrong with a command line that builds an engine with TensorRT 11; "" if nothing.
+
+    The ONNX file is read: names, numbers of dimensions and fixed dimensions of its inputs have to
+    be those of the shapes.
+
+    Args:
+        line: the command line.
+        models: what paths in it begin from.
+    """
+    given = _options(line)
+    for option in given:
+        if option in GONE:
+            return f"TensorRT 11 has no {option}."
+        if option not in OPTIONS:
+            return f"trtexec has no option {option}, as far as this course knows."
+    for option in ("--onnx", "--saveEngine", "--minShapes", "--optShapes", "--maxShapes"):
+        if not given.get(option):
+            return f"{option} is missing."
+    file = models / given["--onnx"]
+    if not file.is_file():
+        return f"There is no file {given['--onnx']}."
+    try:
+        profile = [shapes(given[f"--{which}Shapes"]) for which in ("min", "opt", "max")]
+    except ValueError as error:
+        return f"A shape cannot be read: {error}."
+    for name, dims in inputs(file).items():
+        if any(name not in each for each in profile):
+            return f"The network's input {name} has no shape in one of the three options."
+        three = [each[name] for each in profile]
+        if any(len(each) != len(dims) for each in three):
+            return f"The input {name} has {len(dims)} dimensions."
+        for place, size in enumerate(dims):
+            low, best, high = (each[place] for each in three)
+            if size != -1 and (low, best, high) != (size, size, size):
+                return f"Dimension {place} of {name} is {size} in the network."
+            if not low <= best <= high:
+                return f"Dimension {place} of {name}: {low}, {best}, {high} are not in order."
+    return ""
+
+
+def quantize(raw: Path, target: Path, pictures: Array) -> None:
+    """Write the network with pairs of QuantizeLinear and DequantizeLinear (`zoo.engines.quantize`).
+
+    Args:
+        raw: the network in fp32.
+        target: the file to write.
+        pictures: examples (n, 3, 64, 64) for the calibration.
+    """
+    engines.quantize(raw, target, pictures, batches=max(1, len(pictures) // 32))
+
+
+def graph(file: Path) -> dict[str, Any]:
+    """What an ONNX file holds: how many nodes of each kind, and the zero points of its scales.
+
+    Returns:
+        `nodes`: kind → count; `zero_points`: the largest absolute one, None without any;
+        `weights`: type → how many numbers.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(file)
+    nodes = Counter(node.op_type for node in model.graph.node)
+    zeros = [
+        np.abs(numpy_helper.to_array(weight).astype(int)).max(initial=0)
+        for weight in model.graph.initializer
+        if weight.name.endswith("zero_point")
+    ]
+    weights: Counter[str] = Counter()
+    for weight in model.graph.initializer:
+        weights[onnx.TensorProto.DataType.Name(weight.data_type)] += int(np.prod(weight.dims))
+    return {
+        "nodes": dict(nodes),
+        "zero_points": int(max(zeros)) if zeros else None,
+        "weights": dict(weights),
+    }
+
+
+def profile(file: Path) -> pd.DataFrame:
+    """A file of `trtexec --exportProfile`: one row per layer, the slowest first.
+
+    Returns:
+        Columns `averageMs` and `percentage`, by the layer's name.
+    """
+    entries = [entry for entry in json.loads(file.read_text("utf-8")) if "name" in entry]
+    table = pd.DataFrame(entries).set_index("name")[["averageMs", "percentage"]]
+    return table.sort_values("averageMs", ascending=False)
+
+
+def plot_profile(run: Path, most: int = 12) -> style.Picture | str:
+    """The slowest layers of a recorded engine as bars; a sentence where no run is recorded.
+
+    Args:
+        run: a folder with the file profile.json of `trtexec --exportProfile`.
+        most: how many layers are drawn.
+    """
+    if not (run / "profile.json").is_file():
+        return f"No run is recorded yet: {', '.join(RECORDED)} are not there."
+    table = profile(run / "profile.json")
+    return plot_bars(table[["averageMs"]].head(most), title="Slowest layers", below="ms per run")
+
+
+def hide_warnings() -> None:
+    """Hide what exporters and converters say of packages, of their own code and of tiny weights."""
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="the float32 number")

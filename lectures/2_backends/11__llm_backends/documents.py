@@ -1,0 +1,292 @@
+"""For 11__llm_backends: what document 000 prints on vLLM and TensorRT-LLM, and what is true today.
+
+documented.mend(lab, "vllm_model", documents.VLLM, documents.steps())   # its config, mended
+documents.build()               # its command for trtllm-build, option by option
+documents.arguments()           # vLLM's engine arguments that matter
+documents.compared()            # its table "TensorRT vs TensorRT-LLM", corrected
+
+Sources, read in November 2026: vLLM 0.32 (vllm/engine/arg_utils.py); NVIDIA/TensorRT-LLM
+(tensorrt_llm/commands/build.py of 0.14, the migration guide "TensorRT Backend Removed",
+triton_backend/all_models/llmapi); Triton's guide "Deploying an LLM with Triton and TRT-LLM".
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import setup
+from workbook.common.errors import LoadError, WorkbookError
+from workbook.lessons.shared.documented import Mend, braces, put
+from workbook.lessons.workspace import version
+from workbook.server import Triton
+
+#: Document 000's config for vLLM, with `[ -1 ]` where the printout has a matrix.
+VLLM = """\
+name: "vllm_model"
+backend: "vllm"
+max_batch_size: 1
+input [
+    name: "input_text"
+    data_type: TYPE_STRING
+    dims: [ -1 ]
+output [
+    name: "output_text"
+    data_type: TYPE_STRING
+    dims: [ -1 ]
+parameters: {
+  key: "model_checkpoint"
+  value: { string_value: "/models/vllm_model/1" }
+parameters: {
+  key: "max_input_length"
+  value: { string_value: "512" }
+parameters: {
+  key: "max_output_length"
+  value: { string_value: "128" }
+"""
+#: What today's config has besides: the engine chooses its devices, and its counts are reported.
+_OWN = """\
+instance_group [ { kind: KIND_MODEL } ]
+parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }
+"""
+#: Document 000's config for TensorRT-LLM, likewise.
+TRTLLM = """\
+name: "trt_llm_model"
+backend: "tensorrt_llm"
+max_batch_size: 8
+input [
+    name: "input_ids"
+    data_type: TYPE_INT32
+    dims: [ -1 ]
+    name: "attention_mask"
+    data_type: TYPE_INT32
+    dims: [ -1 ]
+output [
+    name: "output_ids"
+    data_type: TYPE_INT32
+    dims: [ -1 ]
+parameters: {
+  key: "model_checkpoint"
+  value: { string_value: "/models/trt_llm_model/1/model.plan" }
+parameters: {
+  key: "max_input_length"
+  value: { string_value: "512" }
+parameters: {
+  key: "max_output_length"
+  value: { string_value: "128" }
+"""
+#: A config for TensorRT-LLM's LLM API; the batch size and decoupled come from model.yaml.
+_LLM_API = """\
+backend: "python"
+input [
+  { name: "text_input" data_type: TYPE_STRING dims: [ -1 ] },
+  { name: "streaming" data_type: TYPE_BOOL dims: [ 1 ] optional: true },
+  { name: "sampling_param_max_tokens" data_type: TYPE_INT32 dims: [ 1 ] optional: true },
+  { name: "sampling_param_temperature" data_type: TYPE_FP32 dims: [ 1 ] optional: true }
+]
+output [ { name: "text_output" data_type: TYPE_STRING dims: [ -1 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+MODEL_YAML = """\
+model: facebook/opt-125m
+max_seq_len: 512
+max_batch_size: 8
+dtype: float16
+kv_cache_config:
+  free_gpu_memory_fraction: 0.7
+triton_config:
+  max_batch_size: 0
+  decoupled: False
+"""
+#: Document 000's command before that: it fills a cache, and makes no folder.
+DOWNLOAD = "transformers-cli download facebook/opt-125m"
+#: Document 000's command that builds an engine.
+BUILD = """\
+trtllm-build
+--hf-model=./facebook_opt-125m
+--engine=./model.plan
+--max-seq-len=512
+--precision=fp16
+--batch-size=8"""
+#: What it was called in trtllm-build, as long as there was one (to TensorRT-LLM 1.2), and today.
+_BUILD = {
+    "--hf-model": ("--checkpoint_dir, after convert_checkpoint.py", "model"),
+    "--engine": ("--output_dir: a folder", "nothing is built"),
+    "--max-seq-len": ("--max_seq_len", "max_seq_len"),
+    "--precision": ("--dtype of convert_checkpoint.py", "dtype"),
+    "--batch-size": ("--max_batch_size", "max_batch_size"),
+}
+#: All options of trtllm-build 0.14 that concern names or sizes of the document's command.
+BUILD_OPTIONS = (
+    "--checkpoint_dir", "--model_config", "--build_config", "--output_dir", "--max_batch_size",
+    "--max_input_len", "--max_seq_len", "--max_beam_width", "--max_num_tokens", "--opt_num_tokens",
+)  # fmt: skip
+#: Engine argument → its default in vLLM 0.32, and what it decides.
+ARGUMENTS: dict[str, tuple[Any, str]] = {
+    "model": ("", "folder or hub name of the weights"),
+    "dtype": ("auto", "type of weights and activations"),
+    "quantization": (None, "awq, gptq, fp8 …: smaller weights"),
+    "max_model_len": (None, "tokens of prompt and answer; else the model's own limit"),
+    "max_num_seqs": (None, "requests in one step at most"),
+    "max_num_batched_tokens": (None, "tokens in one step at most"),
+    "gpu_memory_utilization": (0.92, "share of the GPU's memory, for weights and cache"),
+    "enable_prefix_caching": (None, "keys and values of equal beginnings are kept"),
+    "enforce_eager": (False, "no CUDA graphs: starts sooner, runs slower"),
+    "tensor_parallel_size": (1, "GPUs that share each layer"),
+    "pipeline_parallel_size": (1, "groups of GPUs, each with some layers"),
+    "enable_lora": (False, "adapters that requests choose"),
+    "disable_log_stats": (False, "true: no metrics"),
+}
+#: Document 000's table: characteristic → what it says of TensorRT, of TensorRT-LLM, and what of it
+#: is to be corrected; "" where it holds.
+_COMPARED = {
+    "purpose": ("networks of any kind", "language models", ""),
+    "tasks": ("on GPUs", "on GPUs", ""),
+    "made for language models": ("no", "yes", ""),
+    "kinds of models": ("any", "GPT, OPT, LLaMA, T5", "a list; pictures and sound, too"),
+    "inputs": ("pictures, video, arrays", "tokens and masks", "text; with engines: ids, no mask"),
+    "examples": ("YOLO, ResNet, U-Net", "GPT-3, BERT, chatbots", "GPT-3's weights are not public"),
+    "format": ("TensorRT plan", "TensorRT plan", "Hugging Face checkpoint; no plan since 1.3"),
+    "hardware": ("GPU", "GPU with more memory", "weights and cache decide"),
+    "advantage": ("many tasks, fast", "fast, keeps tokens", "also batches per token, like vLLM"),
+    "drawback": ("NVIDIA's GPUs alone", "NVIDIA's GPUs alone", ""),
+    "tool": ("trtexec", "trtllm-build", "trtllm-build is gone in 1.3: trtllm-serve"),
+}
+
+
+def steps(models: Path) -> dict[str, Mend]:
+    """What mends document 000's config for vLLM, in the order in which the server asks for it.
+
+    Args:
+        models: the repository. The weights are put into it, and the last steps write model.json,
+            and without vLLM the program that takes its place.
+    """
+    setup.place_weights(models)
+    found: dict[str, Mend] = {
+        "with braces": closed,
+        "without batches": put("max_batch_size: 1", "max_batch_size: 0"),
+        "with model.json, and its own names": _with_arguments(models),
+    }
+    if not setup.has_vllm():
+        found["Transformers in vLLM's place"] = _in_its_place(models)
+    return found
+
+
+def closed(text: str) -> str:
+    """A printed config with the braces that the printout lost, around tensors and parameters.
+
+    >>> closed('parameters: {\\n  key: "a"\\n  value: { string_value: "b" }\\nparameters: {')
+    'parameters: {\\n  key: "a"\\n  value: { string_value: "b" }\\n}\\nparameters: {'
+    """
+    text = re.sub(r"(?m)^(    dims: .*)\n(?=    name:)", r"\1\n  }, {\n", braces(text))
+    return re.sub(r'(?m)^( +value: \{ string_value: "[^"]*" \})$', r"\1\n}", text)
+
+
+def without_tensors(text: str) -> str:
+    """A config without its inputs and outputs: the backend fills its own in."""
+    return re.sub(r"(?ms)^(input|output) \[.*?^\} \]\n", "", text)
+
+
+def _in_its_place(models: Path) -> Mend:
+    def change(text: str) -> str:
+        setup.write_program(models / setup.NAME / "1")
+        return put('backend: "vllm"', 'backend: "python"')(text)
+
+    return change
+
+
+def _with_arguments(models: Path) -> Mend:
+    def change(text: str) -> str:
+        own = f"{without_tensors(text).rstrip()}\n{_OWN}"
+        setup.write_model(models, setup.NAME, own)
+        return own
+
+    return change
+
+
+def engine_steps(models: Path) -> dict[str, Mend]:
+    """What mends document 000's config for TensorRT-LLM, as far as this server can tell.
+
+    Args:
+        models: the repository; a folder with an empty model.plan is put into it, as the document
+            has it.
+    """
+    place = version(models, "trt_llm_model")
+    (place / "model.plan").write_bytes(b"")
+
+    def with_folder(text: str) -> str:
+        changed = put('"model_checkpoint"', '"gpt_model_path"')(text)
+        return put("/models/trt_llm_model/1/model.plan", str(place.resolve()))(changed)
+
+    kind = 'parameters { key: "gpt_model_type" value { string_value: "inflight_fused_batching" } }'
+    return {
+        "with braces": closed,
+        "the backend's name": put('"tensorrt_llm"', '"tensorrtllm"'),
+        "how it batches": lambda text: f"{text.rstrip()}\n{kind}\n",
+        "where the engine is": with_folder,
+    }
+
+
+def llm_api(models: Path) -> None:
+    """Write a folder for TensorRT-LLM's LLM API, with the files and names of NVIDIA's repository.
+
+    The tensors are those that a request needs; NVIDIA's program is not here, and in its place is
+    the one line that decides whether it can run.
+    """
+    place = version(models, "tensorrt_llm")
+    (models / "tensorrt_llm/config.pbtxt").write_text(_LLM_API, "utf-8")
+    (place / "model.yaml").write_text(MODEL_YAML, "utf-8")
+    (place / "model.py").write_text("from tensorrt_llm import LLM, SamplingParams\n", "utf-8")
+
+
+def refusal(server: Triton, model: str) -> LoadError:
+    """Load a model that the server refuses, and return the refusal.
+
+    Raises:
+        WorkbookError: the server loaded it.
+    """
+    try:
+        server.load(model)
+    except LoadError as error:
+        return error
+    raise WorkbookError(f"{model} was loaded; it was to be refused.")
+
+
+def build(line: str = BUILD) -> pd.DataFrame:
+    """Each option of a command for trtllm-build: whether there is one, and what takes its place.
+
+    Returns:
+        One row per option: `value`; `trtllm-build 0.14 has it`, yes or no; `until 1.2`; `model.yaml
+        today`.
+    """
+    rows = {}
+    for word in shlex.split(line)[1:]:
+        option, _, value = word.partition("=")
+        before, today = _BUILD.get(option, ("?", "?"))
+        rows[option] = {
+            "value": value,
+            "trtllm-build 0.14 has it": "yes" if option in BUILD_OPTIONS else "no",
+            "until 1.2": before,
+            "model.yaml today": today,
+        }
+    return pd.DataFrame(rows).T
+
+
+def arguments() -> pd.DataFrame:
+    """vLLM's engine arguments that matter: `default` and `decides`, by name."""
+    rows = {
+        name: {"default": "–" if value in (None, "") else str(value), "decides": text}
+        for name, (value, text) in ARGUMENTS.items()
+    }
+    return pd.DataFrame(rows).T
+
+
+def compared(table: Mapping[str, tuple[str, str, str]] = _COMPARED) -> pd.DataFrame:
+    """Document 000's table "TensorRT vs TensorRT-LLM" with what is to be corrected."""
+    columns = ["TensorRT", "TensorRT-LLM", "TensorRT-LLM today"]
+    return pd.DataFrame.from_dict(dict(table), orient="index", columns=columns)

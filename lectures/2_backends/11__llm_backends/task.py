@@ -1,0 +1,79 @@
+"""The task of 11__llm_backends: a folder for vLLM that the server refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import measured
+import setup
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+
+_PROMPT, _ANSWER = 100, 16
+_CONFIG = """\
+backend: "{backend}"
+max_batch_size: 4
+instance_group [ {{ kind: KIND_MODEL }} ]
+"""
+
+
+def assistant(models: Path) -> None:
+    """Write the folder of `assistant`, with its mistakes, where there is none.
+
+    A folder that is there stays as it is: it has the reader's work.
+    """
+    if (models / "assistant").exists():
+        return
+    config = _CONFIG.format(backend=setup.backend())
+    setup.write_model(
+        models, "assistant", config, max_model_len=64, disable_log_stats=True, max_num_sequences=4
+    )
+
+
+def start(folder: Path) -> Server:
+    """The folder beside the weights, and a server that serves nothing yet."""
+    setup.write_model(folder)
+    assistant(folder)
+    return laboratory(folder, only=[])
+
+
+@define(
+    "llm.assistant",
+    hints=(
+        'Load it, and read what the server says: `lab.load("assistant")`. Both files have '
+        "mistakes, and it tells one at a time.",
+        "The engine makes the batches, so the config has none. model.json has an argument that "
+        "vLLM does not know, and a context that is too short for the prompt and its answer.",
+        "Counts need two things: the parameter REPORT_CUSTOM_METRICS in config.pbtxt, as "
+        "`vllm_model` has it, and an engine that counts: look at disable_log_stats.",
+    ),
+    solution="""
+        import json
+
+        file = models / "assistant/config.pbtxt"
+        report = 'parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }'
+        file.write_text(file.read_text().replace("max_batch_size: 4", report))
+        file = models / "assistant/1/model.json"
+        arguments = json.loads(file.read_text())
+        del arguments["max_num_sequences"], arguments["disable_log_stats"]
+        file.write_text(json.dumps({**arguments, "max_model_len": 128, "max_num_seqs": 4}))
+        lab.load("assistant")
+    """,
+)
+def answers(server: Server) -> None:
+    """Mend the two files of `assistant`, load it, and let it answer a prompt of 100 tokens with 16
+    tokens, which the metrics port counts."""
+    if not server.ready("assistant"):
+        raise NotYet("assistant is not loaded.")
+    before = measured.count(server, "assistant", "generation_tokens_total")
+    prompt = setup.long_prompt(_PROMPT)
+    given = {"max_tokens": _ANSWER, "temperature": 0, "ignore_eos": True}
+    answer = setup.ask(server, "assistant", prompt, **given)
+    if "error" in answer:
+        raise NotYet(f"The server answers: {answer['error']}")
+    if answer["out"] != _ANSWER:
+        raise NotYet(f"It answers with {answer['out']} tokens.")
+    wanted = before + _ANSWER
+    if measured.count(server, "assistant", "generation_tokens_total", least=wanted) < wanted:
+        raise NotYet("It answers, and the metrics port does not count its tokens.")

@@ -1,0 +1,81 @@
+"""The task of 12__ensembles: a program that calls models, and does not look whether they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import setup
+from workbook import measure
+from workbook.lessons.shared import written
+from workbook.lessons.tasks import NotYet, define
+from workbook.lessons.workspace import laboratory
+from workbook.server import Server
+from workbook.server.explain import explain
+
+_TEXTS, _BLANK = 8, 3
+
+
+@define(
+    "ensembles.blank",
+    hints=(
+        "Ask language_bls for a blank text, and look at what comes back. What does a step's answer "
+        "hold when the step has failed?",
+        "An InferenceResponse of a step that failed has no output tensors. `has_error()` says so, "
+        "and `error()` says why.",
+        "In `steps`, keep what exec() returns as `answer`. If it has an error, return "
+        "`pb.InferenceResponse([], answer.error())`, else go on with its output tensors. Then load "
+        "the model again.",
+    ),
+    solution="""
+        file = models / "language_bls/1/model.py"
+        before, call, after = file.read_text().partition("            tensors = pb.Inf")
+        line, rest = (call + after).split("\\n", 1)
+        answer = line.replace("tensors =", "answer =").replace(".output_tensors()", "")
+        lines = [
+            answer,
+            "            if answer.has_error():",
+            "                return pb.InferenceResponse([], answer.error())",
+            "            tensors = answer.output_tensors()",
+        ]
+        file.write_text(before + "\\n".join([*lines, rest]))
+        lab.load("language_bls")
+    """,
+)
+def blank(server: Server) -> None:
+    """Eight texts come to language_bls; the fourth is blank. Seven get their language, and the
+    fourth an error with the tokenizer's words."""
+    if not server.ready("language_bls"):
+        raise NotYet("language_bls is not loaded.")
+    good = setup.texts(_TEXTS)
+    expected = setup.label_of(server, "language", good)
+    asked = [*good[:_BLANK], " ", *good[_BLANK + 1 :]]
+    answers = measure.send(server, "language_bls", setup.plan(asked))
+    for number, (error, outputs) in enumerate(
+        zip(answers["error"], answers["outputs"], strict=True)
+    ):
+        if number == _BLANK:
+            if not error:
+                raise NotYet("The blank text got an answer, and no error.")
+            if "blank" not in error:
+                raise NotYet(
+                    f"The blank text got an error with other words: {_words(server, error)}"
+                )
+        elif error:
+            raise NotYet(f"Text {number + 1} is fine, and got an error.\n{_words(server, error)}")
+        elif "label" not in outputs or outputs["label"].item().decode() != expected[number]:
+            raise NotYet(f"Text {number + 1} got another language than from the ensemble.")
+
+
+def _words(server: Server, error: str) -> str:
+    """What an error says, and where in the program it came from."""
+    found = explain(error, server, "language_bls")
+    return "\n".join(filter(None, [found.what, found.where]))
+
+
+def start(folder: Path) -> Server:
+    """The program as the notebook has it."""
+    setup.copy_shared(folder)
+    setup.bls_config(folder, "language_bls")
+    program = written.cell("12__ensembles", "language_bls/1/model.py")
+    (folder / "language_bls/1/model.py").write_text(program, "utf-8")
+    return laboratory(folder)

@@ -1,0 +1,309 @@
+"""For 13__does_it_still_answer_the_same: formats in other number types, and their scores.
+
+found = {"ONNX fp16": formats.ask(lab, "focus_fp16"), …}
+same_answers.plot_differences(found)
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from workbook import zoo
+from workbook.common.errors import Refusal
+from workbook.lessons import formats
+from workbook.measure import style
+from workbook.server import Triton
+
+Array = npt.NDArray[Any]
+
+#: The formats whose network lecture 2 measures in other notebooks: the backend → the notebook.
+ELSEWHERE = {
+    "python": "02__python",
+    "pytorch": "04__pytorch",
+    "onnxruntime": "05__onnxruntime",
+    "openvino": "06__openvino",
+    "tensorflow": "07__tensorflow",
+}
+#: The formats that this notebook measures.
+HERE = ("ONNX fp16", "TorchScript bf16", "ONNX int8 dynamic", "ONNX int8 static")
+#: How many noisy digits of the camera there are.
+DIGITS = 9000
+
+_BF16 = """\
+platform: "pytorch_libtorch"
+max_batch_size: 16
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
+output [ { name: "logits__0" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_CPU } ]
+dynamic_batching { }
+parameters { key: "INTRA_OP_THREAD_COUNT" value: { string_value: "1" } }
+"""
+_CAMERA = """\
+platform: "onnxruntime_onnx"
+max_batch_size: 1000
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] } ]
+output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
+"""
+
+
+def hide_warnings() -> None:
+    """Hide what exporters and converters say of packages, of their own code and of tiny weights."""
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", message="the float32 number")
+
+
+def types(*numbers: float) -> pd.DataFrame:
+    """What becomes of numbers in each of the floating-point types that a network may have.
+
+    Returns:
+        One row per type; one column per number, and the distance from 1 to the next number.
+
+    Example:
+        same_answers.types(0.1, 1040.3, 70000.0)
+    """
+    import torch
+
+    rows = {}
+    for name, kind in (("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        held = {f"{number:g} is": torch.tensor(number).to(kind).item() for number in numbers}
+        rows[name] = {**held, "from 1, the next number differs by": f"{torch.finfo(kind).eps:.1e}"}
+    return pd.DataFrame(rows).T
+
+
+def onnx_in_bf16(model: Any) -> Any:
+    """A copy of an ONNX model whose weights, inputs and outputs are bfloat16; operator set 22.
+
+    It is the first set in which Conv takes this type.
+    """
+    import ml_dtypes
+    import onnx
+    from onnx import numpy_helper
+
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    made.opset_import[0].version = 22
+    for weight in made.graph.initializer:
+        if weight.data_type == onnx.TensorProto.FLOAT:
+            rounded = numpy_helper.to_array(weight).astype(ml_dtypes.bfloat16)
+            weight.CopyFrom(numpy_helper.from_array(rounded, weight.name))
+    for tensor in (*made.graph.input, *made.graph.output):
+        tensor.type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
+    return made
+
+
+def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
+    """Save a network as TorchScript that computes in bf16, and takes and gives fp32.
+
+    Args:
+        models: the repository; the model is `focus_bf16`.
+        network: a torch module (n, 3, 64, 64) → (n, 2).
+
+    Returns:
+        The same in this process.
+    """
+    import copy
+
+    import torch
+
+    class InBfloat16(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, inside: torch.nn.Module) -> None:
+            super().__init__()
+            self.inside = inside
+
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return self.inside(image.to(torch.bfloat16)).to(torch.float32)
+
+    whole = InBfloat16(copy.deepcopy(network).bfloat16()).eval()
+    scripted = torch.jit.freeze(torch.jit.trace(whole, torch.zeros(1, 3, 64, 64)))
+    home = models / "focus_bf16"
+    (home / "1").mkdir(parents=True, exist_ok=True)
+    scripted.save(str(home / "1/model.pt"))
+    (home / "config.pbtxt").write_text(_BF16, "utf-8")
+
+    def run(batch: Array) -> Array:
+        torch.set_num_threads(1)
+        with torch.inference_mode():
+            return scripted(torch.from_numpy(batch)).numpy()  # type: ignore[no-any-return]
+
+    return run
+
+
+def refusal(server: Triton, model: str) -> str:
+    """What the server says when it is asked to load a model that it cannot; "" if it can."""
+    try:
+        server.load(model)
+    except Refusal as error:
+        return error.message
+    return ""
+
+
+def missing() -> str:
+    """The notebooks of lecture 2 whose format has not been measured on this machine, as a line."""
+    measured = {row.backend for row in formats.rows() if row.format not in HERE}
+    left = [notebook for backend, notebook in ELSEWHERE.items() if backend not in measured]
+    return f"Not measured here yet: {', '.join(left)}." if left else "All formats were measured."
+
+
+def flipped(logits: Array) -> Array:
+    """Of which pictures the verdict is not that of the PyTorch network; bool (200,)."""
+    return np.not_equal(formats.score(logits) > 0, formats.score(formats.reference()) > 0)
+
+
+def near(found: Mapping[str, Array]) -> pd.DataFrame:
+    """Per format: the largest difference of a score, the verdicts that changed, and how far from
+    the threshold their scores were at most."""
+    score = formats.score(formats.reference())
+    rows = {
+        name: {
+            "largest difference of a score": np.abs(formats.score(logits) - score).max(),
+            "changed": int(flipped(logits).sum()),
+            "their scores, at most": np.abs(score[flipped(logits)]).max(initial=0.0),
+        }
+        for name, logits in found.items()
+    }
+    return pd.DataFrame(rows).T.astype({"changed": int})
+
+
+def changes_by_threshold(logits: Array, thresholds: Sequence[float] | Array) -> Array:
+    """How many verdicts differ from PyTorch's at threshold 0, for each threshold of this format."""
+    return np.array([formats.changed(logits, float(threshold)) for threshold in thresholds])
+
+
+def best_threshold(logits: Array) -> tuple[float, int]:
+    """The threshold with the fewest changed verdicts, and how many these are.
+
+    Of equally good ones the nearest to 0. Candidates lie in the middle between two scores.
+    """
+    scores = np.unique(formats.score(logits))
+    middles = np.concatenate([[0.0], (scores[1:] + scores[:-1]) / 2])
+    counts = changes_by_threshold(logits, middles)
+    best = np.lexsort((np.abs(middles), counts))[0]
+    return float(middles[best]), int(counts[best])
+
+
+def plot_differences(found: Mapping[str, Array], *, wide: float = 1.5) -> style.Picture:
+    """One panel per format: by how much each score differs, against the score in PyTorch.
+
+    Points below the dashed line on the right, or above it on the left, have another verdict.
+
+    Args:
+        found: logits (200, 2) by the format's name.
+        wide: how far from 0 the scores are that are drawn.
+    """
+    score = formats.score(formats.reference())
+    most = max(float(np.abs(formats.score(one) - score).max()) for one in found.values())
+    said = ", ".join(f"{name}: {flipped(one).sum()} changed" for name, one in found.items())
+    figure = style.Picture(8.6, 2.9, f"Differences of scores against the scores. {said}.")
+    panels = np.atleast_1d(figure.subplots(1, len(found), sharex=True, sharey=True))
+    for axes, (name, logits) in zip(panels, found.items(), strict=True):
+        style.panel(axes, f"{name}\nverdicts changed: {flipped(logits).sum()}", below="score, fp32")
+        apart, other = formats.score(logits) - score, flipped(logits)
+        axes.plot([-wide, wide], [wide, -wide], "--", color=style.GREY, linewidth=1)
+        axes.axvline(0, color=style.GREY, linewidth=0.8)
+        axes.plot(score[~other], apart[~other], "o", color=style.COLOURS[0], markersize=3)
+        axes.plot(score[other], apart[other], "X", color=style.COLOURS[3], markersize=7)
+        axes.set_xlim(-wide, wide)
+        axes.set_ylim(-1.1 * most, 1.1 * most)
+    panels[0].set_ylabel("difference of the score", color=style.GREY)
+    return figure
+
+
+def plot_thresholds(found: Mapping[str, Array], *, wide: float = 0.6) -> style.Picture:
+    """Changed verdicts against the format's threshold; PyTorch's stays 0."""
+    thresholds = np.linspace(-wide, wide, 241)
+    said = ", ".join(f"{name} {best_threshold(one)[1]}" for name, one in found.items())
+    figure = style.Picture(8.4, 2.8, f"Fewest changed verdicts at the best threshold: {said}.")
+    axes = figure.subplots()
+    style.panel(axes, "Verdicts that differ from PyTorch's, of 200", below="threshold")
+    for number, (name, logits) in enumerate(found.items()):
+        axes.plot(
+            thresholds, changes_by_threshold(logits, thresholds), label=name,
+            color=style.COLOURS[number], linestyle=("-", "--", ":", "-.")[number % 4],
+        )  # fmt: skip
+        best, fewest = best_threshold(logits)
+        axes.plot(best, fewest, style.MARKS[number], color=style.COLOURS[number])
+    axes.axvline(0, color=style.GREY, linewidth=0.8)
+    axes.set_ylim(bottom=-0.5)
+    style.legend(axes, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+# -- a network on a camera's raw counts ------------------------------------------------------------
+
+
+def digits() -> Array:
+    """Noisy digits as raw counts of a camera: float32 (9000, 1, 8, 8), values around 1,000."""
+    return zoo.data.noisy_eights().x_test
+
+
+def camera(models: Path) -> Any:
+    """Export the zoo's network "is it an 8?" to ONNX in fp32, as `eights_fp32`.
+
+    The folders `eights_fp16` and `eights_counts` get its config; the second takes and gives fp16.
+
+    Returns:
+        The ONNX model. Its first node is the first convolution.
+    """
+    import onnx
+
+    from workbook.zoo import classifiers, exports
+
+    for name, kind in (("fp32", "FP32"), ("fp16", "FP32"), ("counts", "FP16")):
+        (models / f"eights_{name}/1").mkdir(parents=True, exist_ok=True)
+        config = _CAMERA.replace("FP32", kind)
+        (models / f"eights_{name}/config.pbtxt").write_text(config, "utf-8")
+    file = models / "eights_fp32/1/model.onnx"
+    exports.to_onnx(classifiers.load("eights_cnn"), {"image": (1, 8, 8)}, file)
+    made = onnx.load(file)
+    del made.graph.value_info[:]
+    onnx.save(made, file)
+    return made
+
+
+def scores(server: Triton, model: str, dtype: npt.DTypeLike = np.float32) -> Array:
+    """The scores of a model of the camera for the digits: logit "eight" less logit "other".
+
+    Args:
+        dtype: the type in which the counts are sent.
+
+    Raises:
+        RequestError: the server answered with an error.
+        WorkbookError: the answers have another shape.
+    """
+    return formats.score(formats.ask(server, model, digits().astype(dtype)))
+
+
+def plot_camera(found: Mapping[str, Array]) -> style.Picture:
+    """By how much the scores of several files differ from those of the first, one panel per file.
+
+    Args:
+        found: scores (n,) by name; the first one is the reference.
+    """
+    reference, *others = found
+    base = found[reference]
+    changed = {name: int(((found[name] > 0) != (base > 0)).sum()) for name in others}
+    said = ", ".join(f"{name} {count}" for name, count in changed.items())
+    figure = style.Picture(8.4, 2.8, f"Verdicts that changed: {said}.")
+    panels = np.atleast_1d(figure.subplots(1, len(others), sharex=True, sharey=True))
+    for axes, name in zip(panels, others, strict=True):
+        title = f"{name}; verdicts changed: {changed[name]}"
+        style.panel(axes, title, below=f"score, {reference}")
+        axes.plot(base, found[name] - base, "o", color=style.COLOURS[0], markersize=2, alpha=0.5)
+        other = (found[name] > 0) != (base > 0)
+        axes.plot(
+            base[other], (found[name] - base)[other], "X", color=style.COLOURS[3], markersize=7
+        )
+        axes.axvline(0, color=style.GREY, linewidth=0.8)
+    panels[0].set_ylabel("difference of the score", color=style.GREY)
+    return figure

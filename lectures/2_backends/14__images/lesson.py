@@ -1,0 +1,231 @@
+# ---
+# title: Images
+# minutes: 14
+# ---
+
+# %% [markdown]
+# # Images
+#
+# **Question.** Your models run on the laptop server. On the machine with the GPU runs a container of NVIDIA's. Which one, and how much of it do you need?
+#
+# Nothing in this notebook needs Docker. Commands that need it were not run here, and are marked.
+
+# %%
+import setup
+from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
+from workbook.lessons.mistakes import provoke
+
+models = setup.repository(folder("images"))  # a fresh folder: an earlier run's is deleted
+lab = laboratory(models)
+for ready in lab.index(ready_only=True):
+    print(ready["name"], ready["version"], ready["state"])
+
+# %% [markdown]
+# ## Which one to take
+#
+# An image's name is `nvcr.io/nvidia/tritonserver:RELEASE-KIND`. A release is a year and a month.
+#
+# | kind | holds |
+# |---|---|
+# | `py3` | the server with most backends |
+# | `py3-min` | the base for an image of your own |
+# | `py3-sdk` | clients and perf_analyzer, no server |
+# | `vllm-python-py3` | the server with vLLM and Python |
+# | `trtllm-python-py3` | the server with TensorRT-LLM and Python |
+
+# %% [markdown]
+# ## Your release has
+#
+# Where a notebook says "today", "since" or "until", it means these two tables. "not found": no source that we could read names it. The last column leads to the source.
+
+# %%
+version = lab.metadata()["version"]
+print(f"The core of this server is {version}: release 24.10 has 2.51.0.")
+setup.linked(setup.contents())
+
+# %% [markdown]
+# Most figures are from NVIDIA's [compatibility matrix](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md), read in November 2026. For TensorRT in `py3`, look into the [support matrix](https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html). PyTorch: the backend takes its libraries from NVIDIA's container of that month. This laptop has newer ones.
+#
+# What came, and what went:
+
+# %%
+setup.linked(setup.changes())
+
+# %% [markdown]
+# The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
+#
+# Document 000 takes `23.10-py3`, and warns that not every release has every backend. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
+
+# %% [markdown]
+# To run one (not run here):
+#
+# ```sh
+# docker run --rm --gpus all --shm-size=1g -p 8000:8000 -p 8001:8001 -p 8002:8002 \
+#     -v "$PWD/models:/models" nvcr.io/nvidia/tritonserver:24.10-py3 \
+#     tritonserver --model-repository=/models
+# ```
+#
+# Python models exchange tensors through shared memory, of which Docker gives 64 MB without `--shm-size`. The matrix names CUDA and the driver of each release, e.g. 12.6 and 560 for 24.10 with vLLM. On data-centre GPUs, CUDA's compatibility package lets some older drivers run it.
+
+# %%
+table = setup.releases()
+for kind in ("vLLM", "TensorRT-LLM"):
+    gb = table[f"with {kind}, GB"].dropna()
+    print(f"with {kind}: {gb.min()} GB ({gb.idxmin()}) to {gb.max()} GB ({gb.idxmax()})")
+setup.plot_sizes()
+
+# %% [markdown]
+# From 25.03 to 25.04 the image with vLLM shrank from 22 to 10 GB, less than half. (For 26.08, the matrix has no image with TensorRT-LLM.) Look the size up before an upgrade.
+#
+# ## What takes the space
+#
+# Here each framework is a Python package. How much of this disk does each take?
+
+# %%
+predict(
+    "images.framework",
+    "Which framework takes most of the disk in this course's environment?",
+    {
+        "PyTorch": "Its build for the CPU has 0.7 GB. With CUDA it would have several times that.",
+        "TensorFlow": None,
+        "DALI": "It brings code for GPUs, video and audio, and is second or third here.",
+        "ONNX Runtime": "Its package has the code for GPUs, too, and still is one of the small ones.",
+        "OpenVINO": "It holds code for Intel's CPUs and GPUs, and is one of the smallest.",
+    },
+)
+
+# %%
+sizes = setup.frameworks()
+print(sizes.round().astype(int).to_string())
+all_there = Premise(sizes.min() > 0, f"{sizes.idxmin()} is not installed")
+compare("images.framework", str(sizes.idxmax()), premise=all_there)
+few = sizes[["Triton", "ONNX Runtime"]].sum() / sizes.sum()
+claim(
+    few < 0.5,
+    f"Triton and ONNX Runtime together are {few:.0%} of what all frameworks take.",
+    "An installation without some frameworks is smaller: look at the bars.",
+    premise=all_there,
+    id="images.few",
+)
+setup.plot_frameworks(sizes)
+
+# %% [markdown]
+# A server that has only ONNX models does not need the rest. The same holds for NVIDIA's full image.
+#
+# ## Which backends does a repository need?
+#
+# Ask the server, not the files: it has completed each config. `runtime` is the backend's program: `model.py` is the laptop's stand-in, and NVIDIA's image has a native library in its place.
+
+# %%
+for ready in lab.index(ready_only=True):
+    config = lab.config(ready["name"])
+    name, runtime = f"{config['name']} {ready['version']}", config.get("runtime", "")
+    print(f"{name:16} backend {config['backend']!r:14} runtime {runtime!r}", end=" ")
+    print("cache:", config.get("response_cache", {}).get("enable", False))
+
+# %% [markdown]
+# ## A smaller image
+#
+# `compose.py`, of the [server's repository](https://github.com/triton-inference-server/server/blob/main/compose.py), takes the base and copies parts of the full image into it. This command needs Docker, and was not run here:
+#
+# ```sh
+# python3 compose.py --backend pytorch --repoagent checksum \
+#     --container-version 24.10 --output-name tritonserver-torch
+# ```
+#
+# With `--dry-run` it writes `Dockerfile.compose` only, for you to change. How this course builds its own images: the folder `docker/`.
+
+# %% [markdown]
+# `--backend`, `--cache` and `--repoagent` (a repository *agent* checks files at a load) may be given several times. There are two caches: `local` keeps answers in the server's memory, as the server here does, and `redis` in a Redis server. vLLM and TensorRT-LLM cannot be composed: take their image as the base.
+
+# %% [markdown]
+# Does your Python model import something? Add one layer to the image:
+#
+# ```dockerfile
+# FROM nvcr.io/nvidia/tritonserver:24.10-py3
+# RUN pip install --no-cache-dir tokenizers==0.23.3
+# ```
+#
+# Or pack an environment beside the model, as in notebook 03. Then the image stays as it is.
+
+# %% [markdown]
+# ## A model that is too new
+#
+# An image also fixes the versions of the frameworks. An ONNX file says which version of the format it has; each ONNX Runtime reads formats up to one. Which one has ours? The refusal below names the newest that this server reads.
+
+# %%
+import onnx
+
+model = onnx.load(models / "digits_onnx/1/model.onnx")
+opsets = {part.domain or "ai.onnx": part.version for part in model.opset_import}
+print("format:", model.ir_version, "operators:", opsets, "made by:", model.producer_name)
+
+# %% [markdown]
+# Now somebody exports it with the tools of the next decade:
+
+# %%
+made = provoke(
+    lab,
+    "digits_onnx",
+    {
+        "a format of the future": lambda home: setup.newer(home, 99),
+        "the format of 2020": lambda home: setup.newer(home, 7),
+    },
+)
+made
+
+# %%
+refused = "a format of the future" in made.refused and "the format of 2020" in made.loaded
+claim(
+    refused,
+    "A format that is too new is refused, an old one is read.",
+    "Run the cell before this one again.",
+    id="images.format",
+)
+
+# %% [markdown]
+# So export for the server that you have. Release 24.10 holds ONNX Runtime 1.19.2, this laptop a newer one: a file that loads here may be refused there. Try TorchScript and OpenVINO files there, too. A TensorRT plan fits one version only, and one kind of GPU ([10](../10__tensorrt/10__tensorrt.ipynb)).
+
+# %% [markdown]
+# ## Your turn
+#
+# Write the command that composes the smallest image of release 24.10 for *this* repository. The check parses the line, and compares it with what the loaded models need. One model answers from a cache. Change the line in the next cell, then look again.
+
+# %%
+write(
+    models / "compose.sh",
+    "python3 compose.py --container-version 24.10 --backend pytorch",
+)
+
+# %%
+task("images.compose", server=lab, models=models)
+
+# %% [markdown]
+# ## What to remember
+#
+# - `py3` for most backends, an image of its own for each engine of language models.
+# - Ask the server which backends a repository needs. Ensembles need none: they are part of the core.
+# - Release, driver and model files must fit together: read the matrix before an upgrade.
+
+# %% [markdown]
+# ## Check yourself
+#
+# <details><summary>A team upgrades from 24.10 to 25.04, and one model is missing. Which one is it likely to be?</summary>
+#
+# One on the TensorFlow backend, which is gone since 25.03. Its weights can be served as ONNX or by OpenVINO: notebook 07.
+#
+# </details>
+#
+# <details><summary>Why can a composed image serve ensembles, though no --backend names them?</summary>
+#
+# The scheduler of ensembles is part of the core. The backends of their steps must be there.
+#
+# </details>
+#
+# <details><summary>The image is small, but the first start takes minutes. What else is loaded?</summary>
+#
+# The weights. Keep them out of the image: in a volume or a bucket. Then a new version of a model needs no new image, and a new image does not carry old weights.
+#
+# </details>
+#
+# Next: [the start](../../00__start/00__start.ipynb).

@@ -1,0 +1,57 @@
+"""What 02__python stands on: functions that are added to a model, mistakes, addresses."""
+
+from __future__ import annotations
+
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from workbook.lessons import units
+
+UNIT = units.find("02__python")
+setup = units.load(UNIT, "setup")
+
+
+def test_the_notebook_shows_the_function_that_is_added() -> None:
+    text = (UNIT / "lesson.py").read_text("utf-8")
+    shown = text.partition("```python\n")[2].partition("# ```")[0]
+    lines = [line.removeprefix("#").removeprefix(" ") for line in shown.splitlines()]
+    assert "\n".join(lines).strip() == setup.AUTO.strip()
+
+
+def test_a_function_is_added_to_a_model(tmp_path: Path) -> None:
+    (tmp_path / "a/1").mkdir(parents=True)
+    (tmp_path / "a/1/model.py").write_text("class TritonPythonModel:\n    pass\n")
+    home = setup.without_config(tmp_path, "a", "b")
+    setup.add_method(home)
+    names: dict[str, object] = {}
+    exec((home / "1/model.py").read_text(), names)
+    assert "auto_complete_config" in vars(names["TritonPythonModel"])
+
+
+def test_a_mistake_in_the_code_names_what_was_changed(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/model.py").write_text("import torch\n")
+    assert setup.rewrite("torch", "troch")(tmp_path) == "`torch` → `troch`"
+    assert (tmp_path / "1/model.py").read_text() == "import troch\n"
+    with pytest.raises(Exception, match="has no 'torch'"):
+        setup.rewrite("torch", "x")(tmp_path)
+
+
+def test_shared_memory_is_known_by_its_address() -> None:
+    names: dict[str, Any] = {}
+    exec(setup._ADDRESSES, names)
+    own_array = np.zeros(8, np.float32)
+    shared = SharedMemory(create=True, size=4096)
+    try:
+        tensor = torch.frombuffer(shared.buf, dtype=torch.float32)
+        assert names["memory"](own_array, tensor).tolist() == ["own", "shared"]
+        assert names["first_numbers"]([(own_array, tensor)]).tolist() == [[0, 0]]
+        del tensor
+    finally:
+        shared.close()
+        shared.unlink()

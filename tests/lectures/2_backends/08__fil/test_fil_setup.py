@@ -1,0 +1,41 @@
+"""What 08__fil writes, prints and compares."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from workbook.lessons import units
+
+setup = units.load(units.find("08__fil"), "setup")
+
+
+def test_a_forests_config_has_its_outputs_and_parameters(tmp_path: Path) -> None:
+    version = setup.write_config(
+        tmp_path, "m", {"output__0": 1, "treeshap_output": 65}, threshold="0.9"
+    )
+    text = (tmp_path / "m/config.pbtxt").read_text()
+    assert version == tmp_path / "m/1"
+    assert version.is_dir()
+    assert 'name: "treeshap_output" data_type: TYPE_FP32 dims: [ 65 ]' in text
+    assert text.count('key: "threshold"') == 1
+    assert 'string_value: "0.9"' in text
+
+
+def test_what_xgboost_warns_of_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def save(file: Path) -> None:
+        warnings.warn("[06:24:18] WARNING: /x/c_api.cc:1573: Saving as UBJSON.", stacklevel=1)
+        file.write_bytes(b"{L")
+
+    setup.heard(save, tmp_path / "model")
+    assert capsys.readouterr().out == "Saving as UBJSON.\n"
+
+
+def test_a_premise_says_what_differed() -> None:
+    table = pd.DataFrame({"spread": [1.0, 60.3]})
+    assert "gain over one differed by a factor of 60.3" in setup.agreed(table).differs

@@ -1,0 +1,180 @@
+"""The digits: their pictures, the classifier of 01__first_model, and a slow one, more careful."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ... import measure, zoo
+from ...common.errors import WorkbookError
+from ...measure import style
+from ...server import Server
+
+Array = npt.NDArray[np.float32]
+
+CONFIG = """\
+backend: "python"
+max_batch_size: 8
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] } ]
+output [ { name: "scores" data_type: TYPE_FP32 dims: [ 10 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+_MODEL = """\
+import numpy as np
+import triton_python_backend_utils as pb
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.weights = np.load(__file__.replace("model.py", "weights.npy"))
+
+    def execute(self, requests):
+        pictures = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
+        scores = [self.scores(x.reshape(-1, 64)) for x in pictures]
+        return [pb.InferenceResponse([pb.Tensor("scores", y)]) for y in scores]
+
+    def scores(self, rows):
+        return rows @ self.weights[:64] + self.weights[64]
+"""
+_CAREFUL = '''\
+"""The mean score of many noisy copies of each picture. All such models share one core."""
+
+import os
+
+import numpy as np
+import triton_python_backend_utils as pb
+
+COPIES = 12_000
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+        self.weights = np.load(__file__.replace("model.py", "weights.npy"))
+
+    def execute(self, requests):
+        pictures = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
+        scores = [np.array([self.score(row) for row in x.reshape(-1, 64)]) for x in pictures]
+        return [pb.InferenceResponse([pb.Tensor("scores", y)]) for y in scores]
+
+    def score(self, row):
+        noise = np.random.default_rng(0).normal(0, 0.1, (COPIES, 64)).astype(np.float32)
+        return (row + noise.mean(axis=0)) @ self.weights[:64] + self.weights[64]
+'''
+
+
+def add(models: Path, name: str = "digits", *, careful: bool = False) -> str:
+    """Write a digit classifier into a repository.
+
+    Args:
+        models: the repository's folder.
+        name: the model's name.
+        careful: whether it takes the mean over noisy copies of each picture. That keeps a core busy
+            for some ten milliseconds; all careful models run on the same core.
+
+    Returns:
+        The text of its config.pbtxt.
+
+    Example:
+        print(digits_model.add(models))
+    """
+    save_weights(models / name / "1/weights.npy")
+    (models / name / "1/model.py").write_text(_CAREFUL if careful else _MODEL, "utf-8")
+    (models / name / "config.pbtxt").write_text(CONFIG, "utf-8")
+    return CONFIG
+
+
+def ask(server: Server, model: str, pictures: Any) -> Any:
+    """Send pictures in one request over HTTP, and return their scores.
+
+    Args:
+        server: where the model is.
+        model: its name.
+        pictures: an array (n, 1, 8, 8) of values from 0 to 1.
+
+    Returns:
+        An array (n, 10).
+
+    Raises:
+        ServerError: the server refused the request.
+
+    Example:
+        digits_model.ask(lab, "digits", pictures[:8]).argmax(1)
+    """
+    entry = {"name": "image", "shape": list(pictures.shape), "datatype": "FP32"}
+    body = {"inputs": [{**entry, "data": pictures.ravel().tolist()}]}
+    answer = server.request("POST", f"/v2/models/{model}/infer", json=body)
+    return np.array(answer["outputs"][0]["data"], np.float32).reshape(len(pictures), -1)
+
+
+def save_weights(path: Path) -> None:
+    """Train a linear classifier of the digits, and save it as one array of 65 rows, 10 columns.
+
+    Row i is how much pixel i counts for each digit; the last row is added to every score.
+
+    Args:
+        path: the file, e.g. `models / "digits/1/weights.npy"`. Folders above it are made.
+
+    Example:
+        save_weights(models / "digits/1/weights.npy")
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    split = zoo.data.digit_rows()
+    trained = LogisticRegression(max_iter=1000).fit(split.x_train, split.y_train)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, np.vstack([trained.coef_.T, trained.intercept_]).astype(np.float32))
+
+
+def show_pictures(pictures: Any) -> style.Picture:
+    """Draw digits side by side.
+
+    Args:
+        pictures: an array (n, 1, 8, 8) of values from 0 to 1.
+
+    Returns:
+        A figure, which shows itself as a cell's last expression.
+
+    Example:
+        show_pictures(zoo.data.digits().x_test[:4])
+    """
+    figure = style.Picture(0.9 * len(pictures), 0.9, f"{len(pictures)} handwritten digits")
+    for axes, picture in zip(
+        np.atleast_1d(figure.subplots(1, len(pictures))), pictures, strict=True
+    ):
+        axes.imshow(picture[0], cmap="gray_r", vmin=0, vmax=1)
+        axes.axis("off")
+    return figure
+
+
+def pictures() -> Array:
+    """All 1,797 pictures of digits, as FP32 between 0 and 1, with the shape (1797, 1, 8, 8).
+
+    Example:
+        batch = digits_model.pictures()[:64]
+    """
+    split = zoo.data.digits()
+    return np.concatenate([split.x_test, split.x_train])
+
+
+def answers(server: Server, model: str, pictures: Array) -> Array:
+    """The scores of a digits model for pictures that are sent one by one, all at once.
+
+    Args:
+        pictures: an array (n, 1, 8, 8).
+
+    Raises:
+        WorkbookError: the server answered one of them with an error.
+    """
+    tensor = server.config(model)["input"][0]["name"]
+    plan = [
+        measure.Request(f"r{i}", inputs={tensor: picture[None]})
+        for i, picture in enumerate(pictures)
+    ]
+    found = measure.send(server, model, plan)
+    if any(found["error"]):
+        raise WorkbookError(max(found["error"]), where=model)
+    return np.concatenate([next(iter(outputs.values())) for outputs in found["outputs"]])

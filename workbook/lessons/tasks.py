@@ -1,0 +1,199 @@
+"""Tasks: the reader changes or mends something on a server, and the server's state shows it.
+
+The folder of a notebook has its tasks in `task.py`. They are found by their ids:
+
+    from workbook.lessons.tasks import NotYet, define
+
+    @define(
+        "repository.half",
+        hints=("Which files does the log name?", "Version 2 lacks its weights.",
+               "Copy model.onnx from version 1, and load the model again."),
+        solution='''shutil.copy(models / "half/1/model.onnx", models / "half/2/model.onnx")
+    lab.load("half")''',
+    )
+    def half(server: Server) -> None:
+        \"\"\"Make version 2 of `half` answer.\"\"\"
+        if not server.ready("half", "2"):
+            raise NotYet("Version 2 is not ready.")
+
+    def start(folder: Path) -> Server:
+        \"\"\"The state in which the reader begins, in the folder, and its server.\"\"\"
+
+`task("repository.half", server=lab, models=models)` in the notebook calls the function with the
+server, and with what else its parameters name (`models`). The solution is either Python, which runs
+with the names `lab` and `server` (the same), `models`, `write`, `shutil` and `Path`, and which may
+import the notebook's own modules, e.g. `setup`; or files:
+`{"half/config.pbtxt": "…"}`, which are written below `models` and their models loaded. Readers see
+it on the site only, behind a fold. Tests look at the task before and after it (`test_tasks.py`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..common import paths
+from ..common.errors import WorkbookError
+from ..server import Server
+from . import units
+from .workspace import checked_name, write
+
+Check = Callable[..., None]
+Solution = str | Mapping[str, str]
+
+
+class NotYet(Exception):
+    """A task is not done. The message says what is missing, and not how to do it."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of the reader's own.
+
+    Attributes:
+        id: e.g. `repository.half`.
+        sentence: what is to be done, from the check's docstring.
+        check: raises `NotYet` until the task is done.
+        hints: shown one by one, each says more than the one before.
+        solution: Python, or file → text.
+        start: makes the state in which the reader begins, in an empty folder, and returns the
+            server that serves it.
+    """
+
+    id: str
+    sentence: str
+    check: Check
+    hints: tuple[str, ...]
+    solution: Solution
+    start: Callable[[Path], Server]
+
+    def missing(self, server: Server, **given: Any) -> str:
+        """What is still missing, as a sentence; "" when the task is done.
+
+            find("repository.half").missing(server)     # "Version 2 is not ready."
+
+        Args:
+            server: where to look.
+            given: what the notebook passes besides, e.g. `models`. The check gets what its
+                parameters name.
+        """
+        wanted = inspect.signature(self.check).parameters
+        try:
+            self.check(server, **{name: given[name] for name in given if name in wanted})
+        except NotYet as lack:
+            return str(lack)
+        except WorkbookError as error:  # the server refused something: not yet as it should be
+            return str(error)
+        return ""
+
+
+_tasks: dict[str, Task] = {}
+
+
+def define(
+    id: str,
+    *,
+    hints: tuple[str, ...],
+    solution: Solution,
+    start: Callable[[Path], Server] | None = None,
+) -> Callable[[Check], Check]:
+    """Register a task: a decorator for its check. The docstring of this module has an example.
+
+    Args:
+        id: the topic, a dot, and the task's own name.
+        hints: at least two, from a first direction to the step to take.
+        solution: Python, or file → text.
+        start: makes the starting state; by default the module's function `start`.
+
+    Raises:
+        WorkbookError: the id has other characters, or the check has no docstring.
+    """
+    checked_name(id)
+
+    def register(check: Check) -> Check:
+        if not check.__doc__:
+            raise WorkbookError(
+                f"The task {id!r} does not say what is to be done.", todo="Write a docstring."
+            )
+
+        def begin(folder: Path) -> Server:
+            made: Server = (start or check.__globals__["start"])(folder)
+            return made
+
+        sentence = " ".join(check.__doc__.split())
+        _tasks[id] = Task(id, sentence, check, tuple(hints), solution, begin)
+        return check
+
+    return register
+
+
+def find(id: str) -> Task:
+    """The task of this id.
+
+        find("repository.half").sentence
+
+    Raises:
+        WorkbookError: there is none.
+    """
+    checked_name(id)
+    if id not in _tasks and (home := _home(id)):
+        units.load(home, "task")
+    if id not in _tasks:
+        raise WorkbookError(
+            f"There is no task {id!r}.",
+            where=str(paths.root() / "lectures"),
+            todo="Look at the name in the cell. If the cell is of an older notebook whose task the "
+            "course no longer has, open today's notebook from `lectures/`.",
+        )
+    return _tasks[id]
+
+
+def ids() -> list[str]:
+    """The ids of all tasks, in order of the alphabet."""
+    for home in units.folders():
+        if (home / "task.py").is_file():
+            units.load(home, "task")
+    return sorted(_tasks)
+
+
+def solve(id: str, server: Server, models: Path | None = None, **given: Any) -> None:
+    """Put a task's solution in place, as tests do; what Python it is runs in this process.
+
+        solve("repository.half", lab, models)
+
+    Args:
+        id: the task.
+        server: where the reader works.
+        models: the folder that it serves; needed where the solution names it or is files.
+        given: more names for the solution.
+
+    Raises:
+        WorkbookError: there is no such task; the server refused a model.
+    """
+    solution = find(id).solution
+    if isinstance(solution, str):
+        names = {"server": server, "lab": server, "models": models, "write": write,
+                 "shutil": shutil, "Path": Path, **given}  # fmt: skip
+        code = compile(inspect.cleandoc(solution), f"the solution of {id}", "exec")
+        with units.importable(_home(id) or Path.cwd()):
+            exec(code, names)
+        return
+    if models is None:
+        raise WorkbookError(f"The solution of {id!r} is files.", todo="Pass the folder `models`.")
+    for file, text in solution.items():
+        write(models / file, text)
+    for model in dict.fromkeys(Path(file).parts[0] for file in solution):
+        server.load(model)
+
+
+def _home(id: str) -> Path | None:
+    """The folder whose `task.py` defines a task: the notebook's own, or another of the course."""
+    for home in (Path.cwd(), *units.folders()):
+        file = home / "task.py"
+        if file.is_file() and f'"{id}"' in file.read_text("utf-8"):
+            return home
+    return None
