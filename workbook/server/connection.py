@@ -27,12 +27,10 @@ from ..common import paths
 from ..common.errors import ServerError, StillLoading, WorkbookError
 from .explain import dangerous_folder, load_error
 from .model_folder import check_name
+from .restart_progress import progress_after_failure
 
 Control = Literal["explicit", "poll", "none"]
 DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS = 8000, 8001, 8002
-#: Says how far a server is that its guard starts again; None where it does not. The module
-#: restart_progress.py, which needs this one, puts its function here.
-started_again: Callable[[Server], object | None] | None = None
 PATIENCE = 3.0  # seconds without progress after which a wait is explained
 
 # The metrics that change when one of a model's requests ends.
@@ -377,7 +375,7 @@ class Server:
 
     def _no_answer(self, error: httpx.HTTPError, request: str) -> ServerError:
         """The error of a request that got no answer: does the server's guard start it again?"""
-        progress = started_again(self) if started_again is not None else None
+        progress = progress_after_failure(self)
         if progress is not None:
             return ServerError(
                 str(progress),
