@@ -76,7 +76,7 @@ CHANGES = {
     "grader/judge/notebook_program.py": "a2 a9",
     "grader/judge/imports.py": "a2 a9",
     "grader/sandbox/system_calls.py": "a2 a9",
-    "grader/sandbox/launch.py": "a2 a9",
+    "grader/sandbox/running.py": "a2 a9",
     "workbook/assignments/cells.py": "a2 a9",
     "workbook/server/triton.py": "a2 a9",
     "workbook/server/deploy.py": "a2 a9",

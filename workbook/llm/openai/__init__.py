@@ -10,7 +10,7 @@ expect. A field that it cannot fulfil is refused by name. When a client leaves, 
 - `fields`: the bodies of the requests
 - `answer`: an answer's choices, as one JSON object or as a stream
 - `logprobs`: log probabilities, from the form of vLLM's backend to OpenAI's
-- `errors`: errors in OpenAI's form
+- `error_responses`: errors in OpenAI's form
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from starlette.exceptions import HTTPException
 from ...common.errors import RequestError, ServerError, WorkbookError
 from ...server import Server
 from .. import chat
-from . import errors
+from . import error_responses
 from .answer import Answer
 from .fields import Chat, Completion, Question
 
@@ -43,7 +43,7 @@ def app(server: Server) -> FastAPI:
     """
     made = FastAPI(title="OpenAI's API for Triton", docs_url=None, redoc_url=None)
     for kind in (WorkbookError, RequestValidationError, HTTPException, Exception):
-        made.add_exception_handler(kind, errors.response)
+        made.add_exception_handler(kind, error_responses.response)
     began = int(time.time())
 
     @made.get("/v1/models")
