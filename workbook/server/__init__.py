@@ -2,8 +2,8 @@
 
 from .all_models import ensure
 from .connection import Server
-from .deploy import Deployment, deploy, undeploy, versions
+from .deploy import Deployment, deploy, undeploy
 from .find_server import connect
 from .triton import Triton
 
-__all__ = ["Deployment", "Server", "Triton", "connect", "deploy", "ensure", "undeploy", "versions"]
+__all__ = ["Deployment", "Server", "Triton", "connect", "deploy", "ensure", "undeploy"]

@@ -208,30 +208,24 @@ class Server:
         self,
         model: str,
         *,
-        dependents: bool = False,
         timeout: float = 60.0,
         told: Callable[[str], None] = print,
     ) -> None:
         """Unload a model and return when the server no longer offers it.
 
         Args:
-            dependents: unload an ensemble's own models with it.
             timeout: seconds until giving up. The server itself goes on waiting for requests.
             told: called with an explanation when requests that do not end delay it.
 
         Raises:
             ServerError: the server does not answer, or requests are still under way.
         """
-        self.begin_unload(model, dependents=dependents)
+        self.begin_unload(model)
         self.wait_unloaded(model, timeout, told=told)
 
-    def begin_unload(self, model: str, *, dependents: bool = False) -> None:
+    def begin_unload(self, model: str) -> None:
         """Have a model unloaded, and do not wait for that (`wait_unloaded` does)."""
-        self.request(
-            "POST",
-            f"/v2/repository/models/{quote(model, safe='')}/unload",
-            json={"parameters": {"unload_dependents": dependents}},
-        )
+        self.request("POST", f"/v2/repository/models/{quote(model, safe='')}/unload", json={})
 
     def wait_unloaded(
         self, model: str, timeout: float = 60.0, *, told: Callable[[str], None] = print
