@@ -50,9 +50,13 @@ def handed_in(
     if meant or not students:
         yield from ((which, students) for which in found)
         return
-    theirs = {a: [who for who in students if who in classroom.submissions(a.name)] for a in found}
-    any_of_them = [(which, who) for which, who in theirs.items() if who]
-    yield from any_of_them or [(which, students) for which in found[:1]]
+    nobody = True
+    for which in found:
+        if theirs := [who for who in students if who in classroom.submissions(which.name)]:
+            nobody = False
+            yield which, theirs
+    if nobody:
+        yield from ((which, students) for which in found[:1])
 
 
 def graded(classroom: Classroom, name: str | None) -> list[Assignment]:
