@@ -54,7 +54,6 @@ _KEPT = {
     "models": "The models that were built are kept; the same command goes on from there.",
     "build": "The same command writes what is missing.",
     "deploy": "`workbook status` shows whether the model was deployed.",
-    "links": "The stored list is as it was.",
     "site": "The lectures that ran are kept; the same command goes on from there.",
     "submit": "No new zip was written.",
 }
@@ -369,26 +368,6 @@ def site(
         shown.update("Building the pages …")
         index = site.build(lectures, output or paths.state("site"))
     out.print(f"[green]✓[/] {len(lectures)} pages: {escape(str(index))}", soft_wrap=True)
-
-
-@app.command()
-def links(
-    clones: Annotated[
-        Path | None,
-        typer.Option("--from", help="Clones, as OWNER/REPOSITORY, to read instead of the network."),
-    ] = None,
-) -> None:
-    """Read the pages that the lectures link to, and store their headings for the tests."""
-    from .site import links
-
-    with out.status("Reading the pages …"):
-        missing = links.refresh(clones)
-    if missing:
-        raise WorkbookError(
-            "Links of the lectures lead nowhere:\n" + "\n".join(f"  {link}" for link in missing),
-            todo="Mend them in the lectures' sources.",
-        )
-    out.print("[green]✓[/] Every page and every place in it is there.")
 
 
 @app.command()
