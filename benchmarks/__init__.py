@@ -23,12 +23,12 @@ from rich.console import Console
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from . import cnn, endurance, http, lab, llm, machine, memory, start, tables
+from . import cnn, endurance, http, lab, llm, machine, memory, startup, tables
 from .settings import Settings
 
 #: Name → benchmark, in the order in which they run.
 BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
-    "start": start.measure,
+    "start": startup.measure,
     "lab": lab.measure,
     "memory": memory.measure,
     "cnn": cnn.measure,

@@ -13,18 +13,27 @@ from workbook.common import terminal
 
 from . import USUAL, costs, grading, run
 
-app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.command()
 def main(
-    names: Annotated[list[str] | None, typer.Argument()] = None,
-    rounds: Annotated[int, typer.Option(min=1)] = 5,
-    seconds: Annotated[float, typer.Option(min=0.5)] = 4.0,
-    submissions: Annotated[int, typer.Option(min=4)] = 20,
-    minutes: Annotated[float, typer.Option(min=0.1)] = 30.0,
-    loads: Annotated[int, typer.Option(min=1)] = 1000,
-    deploys: Annotated[int, typer.Option(min=1)] = 200,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Some of them, peers, llm, endurance, grading or costs. Default: all but those."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.5, help="Length of a measurement.")] = 4.0,
+    submissions: Annotated[int, typer.Option(min=4, help="Of grading: copies to grade.")] = 20,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Of endurance: minutes of load.")] = 30.0,
+    loads: Annotated[int, typer.Option(min=1, help="Of endurance: loads and unloads.")] = 1000,
+    deploys: Annotated[int, typer.Option(min=1, help="Of endurance: redeploys.")] = 200,
     output: Annotated[Path | None, typer.Option(help="In place of BENCHMARKS.md.")] = None,
 ) -> None:
     """Run benchmarks and write their results."""

@@ -8,9 +8,7 @@ results so far kept.
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,13 +20,13 @@ from rich.table import Table
 from workbook.common import terminal
 from workbook.common.errors import WorkbookError
 
+from .classroom import which_assignments
 from .classroom.classroom import Classroom, write
 
 if TYPE_CHECKING:
     from workbook.assignments import Assignment
 
     from .classroom.autograde import Outcome
-    from .classroom.export import Format
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -100,15 +98,16 @@ def autograde(
     from .judge.grade_submission import Settings
 
     classroom = Classroom.default()
-    named = None if assignment is None else _named(assignment)
+    meant = None if assignment is None else which_assignments.named(assignment)
+    failed = False
     with classroom.lock():
-        waits = _take(classroom, named, source)
-        there = [named] if named else [a for a in _known() if classroom.submissions(a.name)]
-        if not there or not classroom.submissions(there[0].name):
-            if waits:
-                raise WorkbookError(
-                    "Nothing in the inbox can be graded.", todo="Look at the reasons above."
-                )
+        waits = _take(classroom, meant, source)
+        todo = list(which_assignments.handed_in(classroom, meant, student or ()))
+        if not todo and waits:
+            raise WorkbookError(
+                "Nothing in the inbox can be graded.", todo="Look at the reasons above."
+            )
+        if not todo:
             _say_nothing_there(source or classroom.inbox)
             raise typer.Exit(4)
         settings = Settings(
@@ -117,11 +116,7 @@ def autograde(
             cell_s=cell_seconds,
             unsandboxed=unsandboxed,
         )
-        failed = False
-        if student and named is None:  # for somebody who is nowhere, one assignment says so
-            there = [a for a in there if {*student} & {*classroom.submissions(a.name)}] or there[:1]
-        for which in there:
-            theirs = [who for who in student or () if who in classroom.submissions(which.name)]
+        for which, theirs in todo:
             outcome = grade_class(
                 classroom,
                 which,
@@ -129,7 +124,7 @@ def autograde(
                 workers=workers,
                 scheduler=scheduler,
                 force=force,
-                students=student and (theirs if theirs and named is None else student),
+                students=list(theirs) or None,
                 console=err,
             )
             _show(classroom, which, outcome)
@@ -151,7 +146,7 @@ def drop(
 
     classroom = Classroom.default()
     with classroom.lock():
-        name = None if assignment is None else _named(assignment).name
+        name = None if assignment is None else which_assignments.named(assignment).name
         found = dropping.find(classroom, student, name)
         for one in found:
             marks = "not in the gradebook" if one.points is None else f"{one.points:g} points"
@@ -181,10 +176,13 @@ def drop(
 def feedback(assignment: Name = None) -> None:
     """Write a page for each student and assignment."""
     from .pages.feedback import pages, write_feedback
+    from .pages.page import write_if_changed
 
     classroom = Classroom.default()
-    for which in _graded(classroom, assignment):
-        _write("feedback", classroom, which, pages(classroom, which).values(), write_feedback)
+    for which in which_assignments.graded(classroom, assignment):
+        write_if_changed(
+            "feedback", classroom, which, pages(classroom, which).values(), write_feedback
+        )
         out.print(f"  feedback   {classroom.feedback}/<student>/{which.name}.html", soft_wrap=True)
 
 
@@ -192,11 +190,12 @@ def feedback(assignment: Name = None) -> None:
 def report(assignment: Name = None) -> None:
     """Write the class report of each assignment."""
     from .pages.class_report import page, write_class_report
+    from .pages.page import write_if_changed
 
     classroom = Classroom.default()
-    for which in _graded(classroom, assignment):
+    for which in which_assignments.graded(classroom, assignment):
         file = page(classroom, which)
-        _write("report", classroom, which, [file], write_class_report)
+        write_if_changed("report", classroom, which, [file], write_class_report)
         out.print(f"  report     {file}", soft_wrap=True)
 
 
@@ -221,10 +220,14 @@ def export(
 
     For Moodle it also writes the feedback pages as a zip that Moodle takes.
     """
-    from .classroom.export import table
+    from .classroom.export import format_named, table
     from .classroom.export_moodle import feedback_zip
 
-    classroom, which, columns = Classroom.default(), _named(assignment), _format(format)
+    classroom, which, columns = (
+        Classroom.default(),
+        which_assignments.named(assignment),
+        format_named(format),
+    )
     made = table(classroom, which, columns, worksheet, column)
     path = to or classroom.report / f"{which.name}.{columns}.csv"
     write(path, made.text.encode())
@@ -260,24 +263,17 @@ def release(
     )
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def formgrader(context: typer.Context) -> None:
+@app.command(
+    "formgrader", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def formgrader_(context: typer.Context) -> None:
     """Open nbgrader's formgrader in JupyterLab, to read written answers and to look at notebooks.
 
     Further arguments go to JupyterLab.
     """
-    from workbook.common import paths
+    from .classroom import formgrader
 
-    program = Path(sys.executable).parent / "jupyter"
-    # So nbgrader finds its configuration, in whichever folder the command is given.
-    before = os.environ.get("JUPYTER_CONFIG_PATH", "")
-    environment = {
-        **os.environ,
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, (str(Path(__file__).parent), before))),
-        "PATH": os.pathsep.join((str(program.parent), os.environ.get("PATH", os.defpath))),
-    }
-    arguments = ["lab", f"--ServerApp.root_dir={paths.root()}", "--LabApp.default_url=/formgrader"]
-    os.execve(program, [str(program), *arguments, *context.args], environment)
+    formgrader.run(context.args)
 
 
 @app.command()
@@ -306,7 +302,7 @@ def try_(
     """Grade an assignment's solution, its untouched release and its mutants."""
     from .authoring import show, trial
 
-    which = _named(assignment)
+    which = which_assignments.named(assignment)
     tried = trial.run(which, only=only, workers=workers, console=err)
     show.show(which, tried, out)
     if not tried.is_as_expected:
@@ -316,68 +312,6 @@ def try_(
 def main() -> None:
     """Run the command that was given; errors become messages, and Ctrl-C prints no traceback."""
     terminal.run(app, err, stopped=_KEPT)
-
-
-def _named(name: str | None) -> Assignment:
-    """The assignment of this name; without a name, the only one.
-
-    Raises:
-        WorkbookError: there is none of this name, or there are several.
-    """
-    from workbook import assignments
-
-    if name is not None:
-        return assignments.named(name)
-    known = assignments.find()
-    if len(known) != 1:
-        raise WorkbookError(
-            "Which assignment?",
-            todo=f"Name one: {', '.join(found.name for found in known) or 'there is none'}.",
-        )
-    return known[0]
-
-
-def _known() -> list[Assignment]:
-    """The assignments that are built, so that they can be graded."""
-    from workbook import assignments
-
-    return [found for found in assignments.find() if found.release.is_file()]
-
-
-def _graded(classroom: Classroom, name: str | None) -> list[Assignment]:
-    """The assignment of this name; without a name, all of which something has been graded.
-
-    Raises:
-        WorkbookError: nothing has been graded yet; and as `_named`.
-    """
-    meant = _known() if name is None else [_named(name)]
-    found = [which for which in meant if classroom.results_index(which.name)]
-    if not found:
-        of = f" of {meant[0].name}" if name is not None else ""
-        raise WorkbookError(
-            f"Nothing{of} has been graded yet.",
-            where=str(classroom.home),
-            todo=f"Grade it first: `grader autograde{f' {meant[0].short}' if of else ''}`.",
-        )
-    return found
-
-
-def _format(name: str) -> Format:
-    """The format of this name.
-
-    Raises:
-        WorkbookError: there is none.
-    """
-    from typing import get_args
-
-    from .classroom.export import Format
-
-    for format in get_args(Format):
-        if format == name:
-            return format  # type: ignore[no-any-return]  # get_args gives no types
-    raise WorkbookError(
-        f"There is no format {name!r}.", todo=f"Choose one of {', '.join(get_args(Format))}."
-    )
 
 
 def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -> bool:
@@ -390,7 +324,7 @@ def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -
 
     if source is None and classroom.make_inbox():
         err.print(f"Made {escape(str(classroom.inbox))}", soft_wrap=True)
-    known = _known()
+    known = which_assignments.built()
     if named is not None and named not in known:
         known.append(named)  # that it is not built is said by whoever grades it
     taken = intake.take(classroom, known, source or classroom.inbox, assumed=named)
@@ -461,27 +395,6 @@ def _table(classroom: Classroom, which: Assignment, outcome: Outcome) -> Table:
         table.add_row(escape(missing.id), "", "[dim]no submission[/]")
     table.caption = f"of {sum(points.values()):g} points that checks give"
     return table
-
-
-def _write(
-    kind: str,
-    classroom: Classroom,
-    which: Assignment,
-    pages: Iterable[Path],
-    writer: Callable[[Classroom, Assignment], None],
-) -> None:
-    """Write pages, unless they are there and nothing that they show has changed.
-
-    A hidden file beside the class report keeps what they were made from the last time.
-    """
-    from .pages.page import fingerprint
-
-    now = fingerprint(classroom, which).encode()
-    last = classroom.report / f".{which.name}.{kind}"
-    if last.is_file() and last.read_bytes() == now and all(page.is_file() for page in pages):
-        return
-    writer(classroom, which)
-    write(last, now)
 
 
 if __name__ == "__main__":

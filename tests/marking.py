@@ -28,7 +28,7 @@ STARTERS = (
     "workbook.measure.perf_install",
     "workbook.notebooks.executing",
     "workbook.server.triton",
-    "workbook.site.building",  # it runs Sphinx
+    "workbook.site.sphinx_site",  # it runs Sphinx
     "workbook.site.executed",
     "workbook.zoo.builder",
     "workbook.zoo.repository",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -25,11 +24,11 @@ from .server import (
     Triton,
     all_models,
     connect,
-    endings,
-    model_processes,
-    ports,
+    find_server,
+    loading,
     restart_progress,
     run_folders,
+    server_status,
     which_repository,
 )
 from .server import deploy as deploy_model
@@ -49,15 +48,12 @@ app = typer.Typer(
 Port = Annotated[int, typer.Option(min=0, max=65535)]
 #: The exit status where the server answers, and some of its models are still loading.
 STILL_LOADING = 4
-#: Seconds that `serve` waits for a server that its guard is starting again.
-RESTART_PATIENCE = 300.0
 #: What Ctrl-C leaves of a command's work.
 _KEPT = {
     "serve": "The server has ended.",
     "models": "The models that were built are kept; the same command goes on from there.",
     "build": "The same command writes what is missing.",
     "deploy": "`workbook status` shows whether the model was deployed.",
-    "links": "The stored list is as it was.",
     "site": "The lectures that ran are kept; the same command goes on from there.",
     "submit": "No new zip was written.",
 }
@@ -101,8 +97,8 @@ def serve(
     home = (repository or paths.repository()).expanduser().resolve()
     if running is not None:
         if detach and Path(running.repository) == home and running.control == control:
-            with running.server() as server:
-                _wait_for_restart(server)
+            with find_server.of_record(running) as server:
+                restart_progress.wait(server, told=_say_notice)
                 _announce(server, "is running already")
                 still = _load_missing(server, models)
             raise typer.Exit(STILL_LOADING if still else 0)
@@ -146,34 +142,23 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
     """Show the server and its models. Exit status 3: no server of this checkout runs."""
-    server = None
-    try:
-        server = connect()
-        models = all_models.status(server)
-    except ServerError as error:
-        if as_json:
-            progress = restart_progress.progress(server) if server is not None else None
-            more = {} if progress is None else {"restart": dataclasses.asdict(progress)}
-            out.print_json(json.dumps({"version": 1, "running": False, **more}))
-        else:
-            terminal.complain(err, error)
-        raise typer.Exit(3) from None
-    record = run_folders.current()
-    ours = record is not None and record.url == server.url
     if as_json:
-        out.print_json(json.dumps(_status_json(server, record if ours else None, models)))
-        return
-    _announce(server, "is running" + (f" as process {record.process()}" if ours and record else ""))
-    if ours and record:
+        found = server_status.as_json()
+        out.print_json(json.dumps(found))
+        raise typer.Exit(0 if found["running"] else 3)
+    try:
+        state = server_status.read()
+    except ServerError as error:
+        terminal.complain(err, error)
+        raise typer.Exit(3) from None
+    record = state.record
+    _announce(state.server, f"is running{f' as process {record.process()}' if record else ''}")
+    if record is not None:
         out.print(f"  log          {escape(str(record.log))}", soft_wrap=True)
-        for sentence in endings.sentences(server.log_text()):
-            out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
-        if (progress := restart_progress.progress(server)) is not None:
-            out.print(f"  [yellow]{escape(progress.models())}[/]", soft_wrap=True)
-        for sentence in model_processes.sentences(server):
-            out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
-    out.print(_table(models))
-    for model in models:
+    for sentence in state.sentences():
+        out.print(f"  [yellow]{escape(sentence)}[/]", soft_wrap=True)
+    out.print(_table(state.models))
+    for model in state.models:
         for warning in model.warnings:
             _say_warning(warning)
 
@@ -186,7 +171,7 @@ def stop() -> None:
         out.print("No server of this checkout is running.")
         return
     if record.is_listening():
-        with record.server() as server:
+        with find_server.of_record(record) as server:
             server.unload_all()
     run_folders.end(record)
     out.print(f"Stopped the server at {record.url}.")
@@ -265,45 +250,24 @@ def chat(
     """Talk to a language model; the answer appears as it is made."""
     from .llm import chat
 
+    def show(piece: str) -> None:
+        out.print(piece, end="", markup=False, soft_wrap=True)
+
     parameters = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p}
     with connect() as server:
         chat.check(server, model)
         if question is not None:
-            asked = " ".join(question).strip()
-            if not asked:
-                raise WorkbookError("The question is empty.", todo="Write it, or leave it out.")
-            _answer(server, model, [{"role": "user", "content": asked}], parameters)
+            chat.ask(server, model, " ".join(question), parameters, show)
             return
-        turns: Sequence[Mapping[str, str]] = []
-        while asked := chat.read_question():
-            whole = [*turns, {"role": "user", "content": asked}]
-            kept = chat.fitting(server, model, whole, max_tokens)
-            if len(kept) < len(whole):
-                err.print("[dim](The model's context is full: the oldest turns are left out.)[/]")
+        conversation = chat.Conversation(server, model, parameters)
+        while typed := chat.read_question():
             try:
-                said = _answer(server, model, kept, parameters)
+                is_whole = conversation.ask(typed, show)
             except RequestError as error:  # the conversation goes on without this question
                 terminal.complain(err, error)
                 continue
-            turns = [*kept, {"role": "assistant", "content": said}]
-
-
-def _answer(
-    server: Server,
-    model: str,
-    turns: Sequence[Mapping[str, str]],
-    parameters: Mapping[str, object],
-) -> str:
-    """Print a model's answer as it is made, and return it."""
-    from .llm import chat
-
-    said = ""
-    for piece in chat.stream(server, model, chat.prompt(server, model, turns), parameters):
-        text = str(piece.get("text_output", ""))
-        said += text
-        out.print(text, end="", markup=False, soft_wrap=True)
-    out.print()
-    return said
+            if not is_whole:
+                err.print("[dim](The model's context is full: the oldest turns are left out.)[/]")
 
 
 @app.command()
@@ -312,21 +276,10 @@ def openai(
     address: Annotated[str, typer.Option(help="Listen on this address.")] = "127.0.0.1",
 ) -> None:
     """Answer OpenAI's clients with the language models of the running server, until Ctrl-C."""
-    import uvicorn
-
-    from .llm import chat, openai
+    from .llm import openai
 
     with connect() as server:
-        chat.check_any(server)
-        try:
-            listener = socket.create_server((address, port))
-        except OSError as error:
-            raise WorkbookError(
-                f"Nothing can listen on {address}:{port}: {error.strerror}.",
-                todo="Give another place: --port, --address.",
-            ) from None
-        out.print(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
-        uvicorn.Server(uvicorn.Config(openai.app(server), log_level="warning")).run([listener])
+        openai.serve(server, address, port, told=out.print)
 
 
 @app.command()
@@ -355,28 +308,14 @@ def lab(
     raise typer.Exit(code)
 
 
-@app.command()
-def bench(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Some of them, peers, llm, endurance, grading or costs. Default: all but those."
-        ),
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each comparison.")] = 5,
-    seconds: Annotated[float, typer.Option(min=0.5, help="Length of a measurement.")] = 4.0,
-    submissions: Annotated[int, typer.Option(min=4, help="Of grading: copies to grade.")] = 20,
-    minutes: Annotated[float, typer.Option(min=0.1, help="Of endurance: minutes of load.")] = 30.0,
-    loads: Annotated[int, typer.Option(min=1, help="Of endurance: loads and unloads.")] = 1_000,
-    deploys: Annotated[int, typer.Option(min=1, help="Of endurance: redeploys.")] = 200,
-) -> None:
-    """Measure this server, and grading, on this machine; writes BENCHMARKS.md."""
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def bench(context: typer.Context) -> None:
+    """Measure this server, and grading, on this machine; writes BENCHMARKS.md. --help says more."""
     # A process of its own: `benchmarks/` stands above this package, which does not import it.
-    options = (
-        *(f"--rounds={rounds}", f"--seconds={seconds}", f"--submissions={submissions}"),
-        *(f"--minutes={minutes}", f"--loads={loads}", f"--deploys={deploys}"),
-    )
-    command = [sys.executable, "-m", "benchmarks", *(names or ()), *options]
+    command = [sys.executable, "-m", "benchmarks", *context.args]
     raise typer.Exit(subprocess.run(command, cwd=paths.root(), check=False).returncode)
 
 
@@ -392,28 +331,11 @@ def build(
 ) -> None:
     """Build the notebooks of lectures and assignments from their sources."""
     from . import assignments
-    from .notebooks import building
 
-    lectures, own = building.lectures(), [a for a in assignments.find() if a.source.is_file()]
-    known = {lecture.name for lecture in lectures}
-    known |= {name for assignment in own for name in (assignment.name, assignment.short)}
-    for name in names or ():
-        if name not in known:
-            raise WorkbookError(
-                f"There is no source called {name!r}.",
-                where=str(paths.root()),
-                todo="Name an assignment (a2) or a lecture (01__first_model).",
-            )
-    if names:
-        lectures = [lecture for lecture in lectures if lecture.name in names]
-        own = [a for a in own if not {a.name, a.short}.isdisjoint(names)]
     with out.status("Building …") as shown:
-        changed: list[Path] = []
-        for lecture in lectures:
-            changed += building.build(lecture, dry=check)
-        for assignment in own:
-            shown.update(f"Building {escape(assignment.name)} …")
-            changed += assignments.update(assignment, dry=check)
+        count, changed = assignments.update_all(
+            names, dry=check, told=lambda name: shown.update(f"Building {escape(name)} …")
+        )
     if check and changed:
         raise WorkbookError(
             "Built files are not up to date:\n" + "\n".join(f"  {path}" for path in changed),
@@ -421,7 +343,7 @@ def build(
         )
     for path in changed:
         out.print(f"[green]✓[/] {escape(str(path))}", soft_wrap=True)
-    out.print(f"{len(lectures) + len(own)} sources; {len(changed)} files changed.")
+    out.print(f"{count} sources; {len(changed)} files changed.")
 
 
 @app.command()
@@ -449,26 +371,6 @@ def site(
 
 
 @app.command()
-def links(
-    clones: Annotated[
-        Path | None,
-        typer.Option("--from", help="Clones, as OWNER/REPOSITORY, to read instead of the network."),
-    ] = None,
-) -> None:
-    """Read the pages that the lectures link to, and store their headings for the tests."""
-    from .site import links
-
-    with out.status("Reading the pages …"):
-        missing = links.refresh(clones)
-    if missing:
-        raise WorkbookError(
-            "Links of the lectures lead nowhere:\n" + "\n".join(f"  {link}" for link in missing),
-            todo="Mend them in the lectures' sources.",
-        )
-    out.print("[green]✓[/] Every page and every place in it is there.")
-
-
-@app.command()
 def submit(
     name: Annotated[
         str | None, typer.Argument(help="The assignment, e.g. a2. Default: that of this folder.")
@@ -480,16 +382,9 @@ def submit(
     from .assignments import submit
 
     assignment = submit.here(name, Path.cwd())
-    if (found := submit.renamed(assignment)) is not None:
-        _take_renamed(found, assignment.release)
+    submit.restore_name(assignment, confirm=_confirm)
     err.print(f"Your work: {escape(str(assignment.handout))}", soft_wrap=True)
-    columns = (
-        TextColumn(f"Running {escape(assignment.release.name)}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as progress:
+    with _bar(f"Running {escape(assignment.release.name)}", transient=True) as progress:
         task = progress.add_task("", total=None, visible=run)
         submission = submit.check_submission(
             assignment,
@@ -503,17 +398,8 @@ def submit(
         err.print(f"{sign} {escape(place)}: {escape(finding.what)}")
         if finding.todo:
             err.print(f"  [dim]to do:[/] {escape(finding.todo)}")
-    if submission.errors and not force:
-        count = len(submission.errors)
-        raise WorkbookError(
-            f"{assignment.name} is not ready to be handed in: {count} error{'s' * (count > 1)}.",
-            todo="Mend what is listed above, or hand in as it is with --force."
-            + (
-                f" {submission.zip.name} in the folder is from before."
-                if submission.zip.exists()
-                else ""
-            ),
-        )
+    if not force:
+        submit.check_errors(submission)
     path = submit.write(submission)
     size = path.stat().st_size / 1024
     written = f"{escape(str(path))} ({len(submission.files)} files, {size:.0f} KB)"
@@ -529,16 +415,9 @@ def submit(
         out.print(f"  {submit.points(submission)}")
 
 
-def _take_renamed(found: Path, name: Path) -> None:
-    """Give a notebook its name back, if the student says so."""
-    sentence = f"{name.name} is not there. {found.name} beside it is a notebook of this assignment."
-    if not sys.stdin.isatty():
-        raise WorkbookError(sentence, where=str(name.parent), todo=f"Rename it to {name.name}.")
-    if not typer.confirm(f"{sentence} Rename it to {name.name}?", err=True):
-        raise WorkbookError(
-            "Nothing was handed in.", where=str(name.parent), todo=f"Rename it to {name.name}."
-        )
-    found.rename(name)
+def _confirm(question: str) -> bool | None:
+    """The user's answer; None where nobody can be asked."""
+    return typer.confirm(question, err=True) if sys.stdin.isatty() else None
 
 
 @app.command()
@@ -564,6 +443,10 @@ def _announce(server: Server, how: str) -> None:
     out.print(f"  repository   {escape(shown)}", soft_wrap=True)
 
 
+def _say_notice(sentence: object) -> None:
+    err.print(f"[yellow]{escape(str(sentence))}[/]")
+
+
 def _say_warning(warning: ModelWarning) -> None:
     out.print(f"[yellow]![/] {escape(str(warning))}", soft_wrap=True)
 
@@ -577,71 +460,45 @@ def _complain_line(error: WorkbookError) -> None:
     terminal.complain(err, error)
 
 
-def _wait_for_restart(server: Server) -> None:
-    """Return when a server answers that its guard is starting again.
-
-    Raises:
-        ServerError: it does not answer after RESTART_PATIENCE seconds, or has ended.
-    """
-    deadline = time.monotonic() + RESTART_PATIENCE
-    if (progress := restart_progress.progress(server)) is not None:
-        err.print(f"[yellow]{escape(str(progress))}[/]")
-    while not server.live():
-        if run_folders.current() is None or time.monotonic() > deadline:
-            server.index()  # the error says why
-        time.sleep(0.1)
+def _bar(title: str, *, transient: bool = False) -> Progress:
+    """A bar, how many are done, the time, and which one was the last."""
+    count, last = (BarColumn(), MofNCompleteColumn()), TextColumn("{task.description}")
+    columns = (TextColumn(title), *count, TimeElapsedColumn(), last)
+    return Progress(*columns, console=err, transient=transient)
 
 
 def _load_missing(server: Server, models: str) -> bool:
-    """Load what `--models` asks for and the server lacks, in explicit mode.
+    """Load what `--models` asks for and the server lacks, under a progress bar.
 
     Returns:
         Whether models are still loading.
     """
-    if server.control != "explicit" or models == "none":
+    wanted = all_models.wanted(server, models)
+    if wanted is None:
         return False
-    wanted = all_models.names(server.repository) if models == "all" else models.split(",")
-    missing = all_models.missing(server, wanted)
-    if missing:
-        if len(missing) < len(wanted):
-            out.print(f"Models that are not loaded yet: {escape(', '.join(missing))}.")
-        return _load(server, missing)
-    out.print("All models are ready. `workbook status` lists them.")
-    return False
-
-
-def _load(server: Server, names: Sequence[str]) -> bool:
-    """Load models under a progress bar, then say which failed and why; returns whether some are
-    still loading."""
-    columns = (
-        TextColumn("Loading models"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=err) as progress:
-        task = progress.add_task("", total=len(names))
+    missing = loading.missing(server, wanted)
+    if not missing:
+        out.print("All models are ready. `workbook status` lists them.")
+        return False
+    if len(missing) < len(wanted):
+        out.print(f"Models that are not loaded yet: {escape(', '.join(missing))}.")
+    with _bar("Loading models") as progress:
+        task = progress.add_task("", total=len(missing))
 
         def told(name: str, error: WorkbookError | None) -> None:
             progress.update(task, advance=1, description=escape(name))
 
-        errors = all_models.load_all(server, names, told=told)
+        errors = all_models.load_all(server, missing, told=told)
+    loading.check_alive(server, errors.values())
     still = [name for name, error in errors.items() if isinstance(error, StillLoading)]
-    if errors and not server.live():
-        raise ServerError(
-            "The server ended while it was loading models.",
-            where=server.url,
-            todo="Run the same command again. If it ends again, its log says why.",
-        )
     for error in errors.values():
         if isinstance(error, StillLoading):
-            err.print(f"[yellow]{escape(f'{error.what} {error.todo}')}[/]")
+            _say_notice(f"{error.what} {error.todo}")
         else:
             terminal.complain(err, error)
-    ready = len(names) - len(errors)
-    loading = f"; still loading: {escape(', '.join(still))}" if still else ""
-    out.print(f"{ready} of {len(names)} models are ready{loading}. `workbook status` lists them.")
+    ready = len(missing) - len(errors)
+    more = f"; still loading: {escape(', '.join(still))}" if still else ""
+    out.print(f"{ready} of {len(missing)} models are ready{more}. `workbook status` lists them.")
     return bool(still)
 
 
@@ -656,34 +513,6 @@ def _table(models: Sequence[all_models.ModelStatus]) -> Table:
         note = escape(m.reason.strip().splitlines()[0]) if m.reason else kind
         table.add_row(escape(m.name), f"[{colour}]{m.state}[/]", ready, escape(m.backend), note)
     return table
-
-
-def _status_json(
-    server: Server, record: run_folders.Record | None, models: Sequence[all_models.ModelStatus]
-) -> dict[str, Any]:
-    repository = which_repository.repository(server)
-    progress = restart_progress.progress(server) if record else None
-    older = model_processes.older(server, server.index()) if record else []
-    return {
-        "version": 1,
-        "running": True,
-        "url": server.url,
-        "grpc": server.grpc_url,
-        "metrics": server.metrics_url,
-        "ports": {
-            "http": ports.of(server.url),
-            "grpc": ports.of(server.grpc_url),
-            "metrics": ports.of(server.metrics_url),
-        },
-        "pid": record.process() if record else None,
-        "repository": str(repository) if repository else None,
-        "control": server.control,
-        "log": str(record.log) if record else None,
-        "ended": endings.sentences(server.log_text()) if record else [],
-        "restart": None if progress is None else dataclasses.asdict(progress),
-        "older_copies": [dataclasses.asdict(process) for process in older],
-        "models": [dataclasses.asdict(m) for m in models],
-    }
 
 
 if __name__ == "__main__":

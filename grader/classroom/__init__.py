@@ -7,7 +7,7 @@
   costs
 - unpack_entry.py, unpack_submission.py, limited.py: unpack them, with little memory and time
 - names.py: ids that are safe, and texts that can be shown
-- autograde.py: grade them in parallel; progress.py: show how far that is
+- autograde.py: grade them in parallel; progress_bar.py: show how far that is
 - by_hand.py: points and comments of a person, when the student hands in again
 - drop.py: take a student's submission out of the class
 - gradebook.py, preprocessors.py, database.py: write the results into nbgrader's gradebook

@@ -32,7 +32,7 @@ from workbook.common.errors import WorkbookError
 
 from ..checks.results import Flag, Graded, Status, Verdict
 from ..judge import grade_submission, scratch
-from . import cluster, deadlines, gradebook, intake, progress, roster
+from . import cluster, deadlines, gradebook, intake, progress_bar, roster
 from .classroom import Classroom
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def autograde(
                     unwritten[student] = str(error)
 
     if plan.todo:
-        with progress.shown(console, f"Grading {assignment.name}", len(plan.todo)) as advance:
+        with progress_bar.shown(console, f"Grading {assignment.name}", len(plan.todo)) as advance:
             connection = cluster.connect(classroom, workers=workers, scheduler=scheduler)
             tasks = _results(plan.todo, assignment, settings, connection, deadline_s, grader)
             with (

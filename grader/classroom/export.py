@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
@@ -21,6 +21,20 @@ _FIRST = {
     "moodle": "In Moodle: turn on `Offline grading worksheet` in the assignment's settings, "
     "download the worksheet, and name that file with --worksheet.",
 }
+
+
+def format_named(name: str) -> Format:
+    """The format of this name.
+
+    Raises:
+        WorkbookError: there is none.
+    """
+    for format in get_args(Format):
+        if format == name:
+            return format  # type: ignore[no-any-return]  # get_args gives no types
+    raise WorkbookError(
+        f"There is no format {name!r}.", todo=f"Choose one of {', '.join(get_args(Format))}."
+    )
 
 
 def table(

@@ -28,7 +28,7 @@ from ..checks.define import Check, load
 from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from ..sandbox import limited
 from ..sandbox.mounts import course
-from . import fork_servers, scratch
+from . import forks_per_assignment, scratch
 from .course_files import fingerprint
 from .judge import Line, Order
 from .run_notebook import (
@@ -145,7 +145,7 @@ def grade(work: Path, assignment: str, settings: Settings) -> Graded:
             limits=dataclasses.replace(EXECUTION, wall_s=settings.wall_s),
             cell_s=settings.cell_s,
             isolation=settings.isolation,
-            fork_server=fork_servers.for_notebooks(meant),
+            fork_server=forks_per_assignment.for_notebooks(meant),
         )
         flags += [Flag(kind=f.kind, detail=f.detail[:4_000]) for f in ran.findings]
         flags += _without_libraries(ran.repository)
@@ -213,7 +213,7 @@ def _judge(
         network="own",
         nesting=True,
         isolation=settings.isolation,
-        fork_server=fork_servers.for_judges(assignment),
+        fork_server=forks_per_assignment.for_judges(assignment),
     )
     results: dict[str, CheckResult] = {}
     flags: list[Flag] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,30 @@ def save(path: Path, text: str) -> None:
     content = text.encode("utf-8", "replace")
     if not path.is_file() or path.read_bytes() != content:
         write(path, content)
+
+
+def write_if_changed(
+    kind: str,
+    classroom: Classroom,
+    assignment: Assignment,
+    pages: Iterable[Path],
+    writer: Callable[[Classroom, Assignment], None],
+) -> None:
+    """Write pages, unless they are there and nothing that they show has changed.
+
+    A hidden file beside the class report keeps what they were made from the last time.
+
+    Args:
+        kind: "feedback" or "report".
+        pages: the files.
+        writer: writes them.
+    """
+    now = fingerprint(classroom, assignment).encode()
+    last = classroom.report / f".{assignment.name}.{kind}"
+    if last.is_file() and last.read_bytes() == now and all(page.is_file() for page in pages):
+        return
+    writer(classroom, assignment)
+    write(last, now)
 
 
 def _without_gradebook(student: str, graded: Graded, assignment: Assignment) -> Mark:

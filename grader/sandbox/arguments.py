@@ -5,8 +5,9 @@ Three problems are not solved by bubblewrap's own options:
 - The first process in a sandbox is bubblewrap's, and runs as the same user as the command. In
   /proc/1 the command could read and change its memory, and write to the pipe of the results. So
   another folder, which is empty, covers /proc/1. Where other sandboxes are made inside, it cannot
-  be covered; only the course's own programs run there. launch.py gives bubblewrap no environment,
-  and passes the arguments through a file descriptor, so that nothing can be read there either.
+  be covered; only the course's own programs run there. sandboxed.py gives bubblewrap no
+  environment, and passes the arguments through a file descriptor, so that nothing can be read
+  there either.
 - /proc/locks shows the locks of the whole machine, which another sandbox could set as a signal.
 - Bubblewrap makes the folders above what it binds for its own user only, and the command may run as
   another one (own_user.py). So each of these folders is made explicitly.

@@ -14,6 +14,7 @@ it runs as another user (own_user.py). Only the system calls of ordinary program
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,11 +22,14 @@ from types import TracebackType
 from typing import Self
 
 from .command import Command, Isolation, Network
-from .fork_server import ForkServer
-from .launch import launch
+from .fork_server import ForkServer, NotForked
+from .forked import Forked
 from .limits import Limits
+from .memory_file import memory_file
+from .sandboxed import Sandboxed
 from .started import Started
 from .supervisor import Outcome, Supervisor
+from .unsandboxed import Unsandboxed
 
 
 class Running:
@@ -129,7 +133,7 @@ def run(
         network=network,
         nesting=nesting,
     )
-    return Supervisor(launch(wanted, stdin, isolation, fork_server), wanted.limits).run()
+    return Supervisor(_launch(wanted, stdin, isolation, fork_server), wanted.limits).run()
 
 
 def start(
@@ -165,4 +169,27 @@ def start(
         network=network,
         nesting=nesting,
     )
-    return Running(launch(wanted, b"", isolation, fork_server), wanted.limits)
+    return Running(_launch(wanted, b"", isolation, fork_server), wanted.limits)
+
+
+def _launch(
+    command: Command, stdin: bytes, isolation: Isolation, fork_server: ForkServer | None = None
+) -> Started:
+    """Start a command.
+
+    Args:
+        command: the command, and the files that it sees.
+        stdin: what the command reads from its standard input.
+        isolation: as for `sandbox.run`.
+        fork_server: as for `sandbox.run`.
+
+    Raises:
+        WorkbookError: the machine allows no sandbox, or something to be bound is not there.
+    """
+    with memory_file(stdin) as source:  # only the child process keeps it open
+        if isolation == "unsandboxed":
+            return Unsandboxed(command, source)
+        if fork_server is not None:
+            with contextlib.suppress(NotForked):
+                return Forked(command, source, fork_server)
+        return Sandboxed(command, source)

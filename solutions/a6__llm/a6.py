@@ -176,9 +176,10 @@ check("a6.step", me=me, model=step, first=first, second=second)
 # The rest is complete, and so is the config.
 #
 # The course has such a model, too: `model_repository/chat_bls`. You may read it and use what fits;
-# much of its `sampling.py` does. It differs above all in this: its network computes the positions
-# itself, a request has one prompt, and it gives the probability within the nucleus where `chat`
-# gives the logarithm of the probability among all tokens.
+# much of its `sampling.py` does (a copy of `workbook/llm/sampling.py`). It differs above all in
+# this: its network computes the positions itself, a request has one prompt, and it gives the
+# probability within the nucleus where `chat` gives the logarithm of the probability among all
+# tokens.
 
 # %% [markdown]
 # | tensor of `chat` | for one row |

@@ -24,24 +24,12 @@ from grader.classroom import export, gradebook, intake, names, unpack_entry, unp
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from grader.pages import class_report, feedback
-from tests.grader.a_class import answered, classroom, course, fake_grade, pack
+from tests.grader.a_class import answered, fake_grade, pack
 from workbook.assignments import Assignment
 from workbook.common import bounded_json
 
 # What hangs is stopped soon.
 pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Assignment:
-    return course(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Classroom:
-    made = classroom(tmp_path)
-    made.inbox.mkdir(parents=True)
-    return made
 
 
 def take(where: Classroom, toy: Assignment) -> dict[str, intake.Record]:

@@ -7,13 +7,12 @@ import os
 import stat
 import struct
 import zipfile
-from pathlib import Path
 
 import pytest
 
 from grader.classroom import intake, names, roster
 from grader.classroom.classroom import Classroom
-from tests.grader.a_class import answered, classroom, course, pack
+from tests.grader.a_class import answered, pack
 from workbook.assignments import Assignment
 
 pytestmark = pytest.mark.timeout(120)
@@ -23,18 +22,6 @@ anna,Anna Okafor,anna@example.org,4711,
 bo,Bo Li,bo@example.org,4712,Participant 12
 eve,Eve Ax,eve@example.org,,
 """
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Assignment:
-    return course(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture
-def where(tmp_path: Path) -> Classroom:
-    made = classroom(tmp_path)
-    made.inbox.mkdir(parents=True)
-    return made
 
 
 def listed(where: Classroom) -> Classroom:

@@ -25,7 +25,7 @@ import psutil
 import pytest
 
 from tests.server.compiled import needs_compiler, share
-from workbook.server import Server, all_models
+from workbook.server import Server, loading
 
 MODEL = """
 import triton_python_backend_utils as pb_utils
@@ -62,8 +62,8 @@ connection.DEFAULT_HTTP = int(sys.argv.pop(1))
 connection.DEFAULT_GRPC = connection.DEFAULT_HTTP + 1
 connection.DEFAULT_METRICS = connection.DEFAULT_HTTP + 2
 from workbook.cli import main
-from workbook.server import all_models
-all_models.LOAD_TIMEOUT = float(os.environ.get("TEST_LOAD_TIMEOUT", 300))
+from workbook.server import loading
+loading.LOAD_TIMEOUT = float(os.environ.get("TEST_LOAD_TIMEOUT", 300))
 main()
 """
 FREE_PORTS = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
@@ -376,7 +376,7 @@ def make_slow_models(home: Path, count: int) -> Path:
 
 
 def test_ctrl_c_while_loading_begins_no_further_model(start: Start, home: Path) -> None:
-    diary = make_slow_models(home, 2 * all_models.AT_ONCE)
+    diary = make_slow_models(home, 2 * loading.AT_ONCE)
     with start("serve", "--detach", *FREE_PORTS) as command:
         wait_for(diary.exists)
         command.send_signal(signal.SIGINT)
@@ -384,7 +384,7 @@ def test_ctrl_c_while_loading_begins_no_further_model(start: Start, home: Path) 
     assert command.returncode == 130
     assert "Traceback" not in output
     assert not list((home / ".workbook" / "run").iterdir())
-    assert len(diary.read_text()) <= all_models.AT_ONCE
+    assert len(diary.read_text()) <= loading.AT_ONCE
 
 
 def test_a_server_that_is_killed_while_loading_is_one_error(

@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_class import answered, classroom, course, fake_grade, fake_key, pack
+from a_class import answered, classroom, fake_grade, fake_key, pack
 
 from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook, intake
@@ -22,14 +21,6 @@ from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
-    home = tmp_path_factory.mktemp("course")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBOOK_HOME", str(home))
-        yield course(home)
 
 
 def run(where: Classroom, toy: Assignment, **options: object) -> autograde.Outcome:

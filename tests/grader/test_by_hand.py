@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from a_class import answered, classroom, course, fake_grade, fake_key, pack
+from a_class import answered, classroom, fake_grade, fake_key, pack
 
 from grader.classroom import by_hand, gradebook, intake
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
-    home = tmp_path_factory.mktemp("course")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBOOK_HOME", str(home))
-        yield course(home)
 
 
 def hand_in(where: Classroom, toy: Assignment, code: str, text: str) -> None:

@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from a_class import course
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -204,11 +203,6 @@ def test_a_rubric_is_what_stands_below_its_line() -> None:
     assert "SOLUTION" not in text
     assert sum(float(points) for points, _ in rows(text)) == 10
     assert rows("**Rubric**\nnothing") == []
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> assignments.Assignment:
-    return course(tmp_path_factory.mktemp("course"))
 
 
 TEXT = st.text(max_size=30) | st.sampled_from(["name 'x' is not defined", "x = 1", "x ="])

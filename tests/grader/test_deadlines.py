@@ -7,11 +7,10 @@ import datetime
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_class import answered, classroom, course, fake_grade, pack
+from a_class import answered, classroom, fake_grade, pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,15 +21,6 @@ from workbook.assignments import Assignment, programs_on_path
 from workbook.common.errors import WorkbookError
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
-    home = tmp_path_factory.mktemp("course")
-    (home / "requirements.txt").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBOOK_HOME", str(home))
-        yield course(home)
 
 
 def say(where: Classroom, text: str | bytes) -> Classroom:

@@ -13,11 +13,10 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from a_class import answered, classroom, course, fake_grade, pack
+from a_class import answered, classroom, fake_grade, pack
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
@@ -59,14 +58,6 @@ GERMAN = (
     *("Maximale Bewertung", "Bewertung kann geändert werden", "Zuletzt geändert (Abgabe)"),
     *("Texteingabe online", "Zuletzt geändert (Bewertung)", "Feedback als Kommentar"),
 )
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
-    home = tmp_path_factory.mktemp("course")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBOOK_HOME", str(home))
-        yield course(home)
 
 
 @pytest.fixture(scope="module")

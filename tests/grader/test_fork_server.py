@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from grader import sandbox
-from grader.judge import fork_servers
+from grader.judge import forks_per_assignment
 from grader.judge.run_notebook import execute
 from grader.sandbox import fork_server
 from grader.sandbox.mounts import course
@@ -197,20 +197,23 @@ def test_notebooks_and_judges_have_what_the_assignment_imports(tmp_path: Path) -
         tmp_path / "files",
         assignment.name,
         to=tmp_path / "out",
-        fork_server=fork_servers.for_notebooks(assignment),
+        fork_server=forks_per_assignment.for_notebooks(assignment),
     )
     assert ran.outcome.is_copy
     assert ran.notebook["cells"][0]["outputs"][0]["text"] == "True True\n"
-    assert run(WHICH, fork_servers.for_judges(assignment)).stdout == b"True True\n"
+    assert run(WHICH, forks_per_assignment.for_judges(assignment)).stdout == b"True True\n"
 
 
 def test_no_fork_server_has_the_hidden_checks() -> None:
     code = "import sys; print([name for name in sys.modules if 'hidden' in name])"
-    for forks in (fork_servers.for_notebooks, fork_servers.for_judges):
+    for forks in (forks_per_assignment.for_notebooks, forks_per_assignment.for_judges):
         assert run(code, forks(assignments.named("a2"))).stdout == b"[]\n"
 
 
-@pytest.mark.parametrize("late", [fork_servers.LATE_IN_CHECKS, fork_servers.LATE_IN_NOTEBOOKS])
+@pytest.mark.parametrize(
+    "late",
+    [forks_per_assignment.LATE_IN_CHECKS, forks_per_assignment.LATE_IN_NOTEBOOKS],
+)
 def test_what_is_imported_late_exists(late: dict[str, tuple[str, ...]]) -> None:
     """A fork server passes over names that are no module: an old one would cost seconds unseen."""
     names = [name for some in late.values() for name in some]

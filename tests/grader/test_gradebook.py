@@ -10,13 +10,12 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from a_class import answered, classroom, course, fake_grade, pack
+from a_class import answered, classroom, fake_grade, pack
 
 from grader.classroom import gradebook, intake, names, preprocessors
 from grader.classroom.classroom import Classroom
@@ -30,15 +29,6 @@ PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
     "gg=="
 )
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
-    home = tmp_path_factory.mktemp("course")
-    (home / "requirements.txt").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBOOK_HOME", str(home))
-        yield course(home)
 
 
 def write(

@@ -18,7 +18,7 @@ from a_class import answered, classroom, course, fake_grade, fake_key, pack
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from grader.classroom import autograde, gradebook, progress, roster
+from grader.classroom import autograde, gradebook, progress_bar, roster
 from grader.classroom.classroom import Classroom
 from grader.cli import app
 from grader.judge import scratch
@@ -234,9 +234,9 @@ def test_a_gradebook_in_use_is_said(where: Classroom, both: list[Assignment]) ->
 
 
 def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "EVERY_S", 0.05)
+    monkeypatch.setattr(progress_bar, "EVERY_S", 0.05)
     stream = io.StringIO()
-    with progress.shown(Console(file=stream, width=40), "Grading a [long] name", 4) as advance:
+    with progress_bar.shown(Console(file=stream, width=40), "Grading a [long] name", 4) as advance:
         for _ in range(2):
             advance()
         time.sleep(0.3)

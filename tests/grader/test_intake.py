@@ -11,18 +11,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from a_class import answered, classroom, course, pack
+from a_class import answered, classroom, pack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.classroom import intake, unpack_submission
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Assignment:
-    return course(tmp_path_factory.mktemp("course"))
 
 
 def take(home: Path, toy: Assignment) -> dict[str, intake.Record]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from a_class import answered, classroom, course, pack
+from a_class import answered, classroom, pack
 from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader.api import Gradebook
@@ -25,14 +24,6 @@ from grader.pages.boxes import boxes
 from workbook.assignments import Assignment
 
 ATTACK = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:
-    home = tmp_path_factory.mktemp("course")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBOOK_HOME", str(home))
-        yield course(home)
 
 
 def result(id: str, credit: float, rationale: str = "", help: str = "") -> CheckResult:

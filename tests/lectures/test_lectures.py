@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import sources
+from tests.lectures import counting
 from tests.lectures.course import (
     LECTURES,
     TOPICS,
@@ -27,7 +28,7 @@ from tests.lectures.course import (
 )
 from workbook.cli import app
 from workbook.lessons import syllabus, tasks, units
-from workbook.notebooks import building, counting
+from workbook.notebooks import building
 
 BANNED = ("simply", "just", "easy", "easily", "obviously", "trivial", "AI")
 

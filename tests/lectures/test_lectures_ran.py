@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.lectures import counting
 from tests.lectures.course import LECTURES
 from tests.lectures.site_links import broken
 from workbook import site
 from workbook.common import paths
-from workbook.notebooks import building, counting
+from workbook.notebooks import building
 from workbook.site import executed
 
 #: How far `minutes:` in a header may be from what is counted, with this machine's time.

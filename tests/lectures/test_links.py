@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.lectures import upstream_links as links
 from workbook.common.errors import WorkbookError
 from workbook.lessons import write
-from workbook.site import links
 
 LECTURE = """\
 # %% [markdown]

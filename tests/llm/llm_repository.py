@@ -7,6 +7,7 @@ from pathlib import Path
 
 from workbook import zoo
 from workbook.common import paths
+from workbook.zoo import demonstrations
 
 #: All but vLLM's, whose engine takes half a minute to start.
 MODELS = ("llama_hf", "llama_stream", "llama_tokenizer", "llama_onnx", "llama_next", "chat_bls")
@@ -23,6 +24,9 @@ def put_models(repository: Path, names: tuple[str, ...]) -> None:
         )
         (folder / "1").mkdir(exist_ok=True)
         for file, source in zoo.repository.LLAMAS[name].items():
+            if source == demonstrations.SAMPLING:
+                shutil.copyfile(paths.root() / source, folder / file)
+                continue
             artefact, _, inner = source.replace("llama", "llama_tiny", 1).partition("/")
             found = zoo.checkpoint(artefact) / inner
             if found.is_dir():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import numpy as np
@@ -10,22 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbook.common import paths
+from workbook.llm import sampling
 
-HOME = paths.root() / "model_repository"
-FILES = sorted(HOME.glob("*/1/sampling.py"))
-
-
-def load() -> Any:
-    spec = importlib.util.spec_from_file_location("sampling", FILES[0])
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-sampling = load()
 LETTERS = "abcdefgh"
 
 
@@ -33,11 +18,6 @@ def decode(tokens: list[int]) -> str:
     """A text of single bytes: tokens above 7 are the bytes of a letter of two bytes."""
     raw = b"".join(LETTERS[t].encode() if t < 8 else "ä".encode()[t - 8 : t - 7] for t in tokens)
     return raw.decode("utf-8", errors="replace")
-
-
-def test_the_file_is_the_same_in_every_model() -> None:
-    assert [file.parent.parent.name for file in FILES] == ["chat_bls", "llama_hf", "llama_stream"]
-    assert len({file.read_bytes() for file in FILES}) == 1
 
 
 logits = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=40).map(

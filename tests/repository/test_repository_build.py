@@ -127,7 +127,7 @@ def test_only_configs_labels_and_python_are_kept_in_git() -> None:
         check=True,
     ).stdout.split()
     assert listed
-    committed = {"config.pbtxt", "labels.txt", "model.py", "sampling.py"}
+    committed = {"config.pbtxt", "labels.txt", "model.py"}
     assert {Path(file).name for file in listed} - {"model.json"} <= committed
     # An engine's arguments are no weights.
     assert [file for file in listed if file.endswith(".json")] == [
@@ -155,9 +155,33 @@ def test_labels_are_the_classes_of_the_models() -> None:
         assert (HOME / model / "labels.txt").read_text().split() == [str(d) for d in range(10)]
 
 
+def test_models_that_share_a_file_have_a_copy_each(tmp_path: Path) -> None:
+    """A model's folder is complete by itself: in the container, the course is not there."""
+    source = paths.package() / "llm" / "sampling.py"
+    for model in ("llama_hf", "llama_stream", "chat_bls"):
+        shutil.copytree(
+            HOME / model,
+            tmp_path / model,
+            ignore=shutil.ignore_patterns("checkpoint", "sampling.py"),
+        )
+        assert "1/sampling.py" in zoo.repository.LLAMAS[model]
+        parts = {"1/sampling.py": zoo.repository.LLAMAS[model]["1/sampling.py"]}
+        zoo.repository._renew(
+            tmp_path / model, {f: zoo.repository._artefact(s) for f, s in parts.items()}, {}
+        )
+        assert (tmp_path / model / "1" / "sampling.py").read_bytes() == source.read_bytes()
+    assert "workbook" not in {
+        line.split()[1].split(".")[0]
+        for line in source.read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    }
+
+
 def test_a_language_model_says_what_it_lacks(tmp_path: Path) -> None:
     shutil.copytree(
-        HOME / "chat_bls", tmp_path / "chat_bls", ignore=shutil.ignore_patterns("*.json")
+        HOME / "chat_bls",
+        tmp_path / "chat_bls",
+        ignore=shutil.ignore_patterns("*.json", "sampling.py"),
     )
     shutil.copytree(HOME / "square", tmp_path / "square")
     assert zoo.repository.lacking(tmp_path / "chat_bls") == "workbook models llama"

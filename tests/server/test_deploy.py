@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbook.common.errors import LoadError, RepositoryError, ServerError
-from workbook.server import Triton, deploy, model_folder, undeploy, versions
+from workbook.server import Triton, deploy, model_folder, undeploy
 
 MODEL = """
 import numpy as np
@@ -86,7 +86,7 @@ def test_deploy_again_undeploy(server: Triton, tmp_path: Path) -> None:
     write(folder, 2)
     deploy(folder, server=server)
     assert answer(server, "plain") == 2
-    assert versions("plain", server=server)[1] == "READY"
+    assert server.ready("plain", 1)
     undeploy("plain", server=server)
     assert not server.ready("plain")
     assert not (server.repository / "plain").exists()

@@ -13,7 +13,7 @@ On the command line: `workbook build`, `workbook submit`, `grader release`.
 from .assignment import CLUTTER, Assignment, files, find, is_clutter, named
 from .build import build, programs_on_path
 from .gate import Leak, gate, leaks
-from .rebuild import update
+from .rebuild import update, update_all
 from .release import release
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "programs_on_path",
     "release",
     "update",
+    "update_all",
 ]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from .assignment import Assignment, files
+from ..common import paths
+from ..common.errors import WorkbookError
+from ..notebooks import building
+from .assignment import Assignment, files, find
 from .build import build
 
 
@@ -37,6 +41,43 @@ def update(assignment: Assignment, *, dry: bool = False) -> list[Path]:
         present = {path.relative_to(assignment.home) for path in files(assignment.handout)}
         changed += sorted(name for name in present - made if name.suffix != ".zip")
     return [assignment.home / name for name in changed]
+
+
+def update_all(
+    names: Collection[str] | None, *, dry: bool = False, told: Callable[[str], None]
+) -> tuple[int, list[Path]]:
+    """Bring what is built from the sources of lectures and assignments up to date.
+
+    Args:
+        names: of assignments (a2) and lectures (01__first_model); by default all.
+        dry: as for `update`.
+        told: called with the name of each assignment before it is built.
+
+    Returns:
+        The number of sources, and the files that were, or would be, changed.
+
+    Raises:
+        WorkbookError: there is no source of a name, or one is wrong.
+    """
+    lectures, own = building.lectures(), [a for a in find() if a.source.is_file()]
+    known = {lecture.name for lecture in lectures}.union(*({a.name, a.short} for a in own))
+    for name in names or ():
+        if name not in known:
+            raise WorkbookError(
+                f"There is no source called {name!r}.",
+                where=str(paths.root()),
+                todo="Name an assignment (a2) or a lecture (01__first_model).",
+            )
+    if names:
+        lectures = [lecture for lecture in lectures if lecture.name in names]
+        own = [a for a in own if not {a.name, a.short}.isdisjoint(names)]
+    changed: list[Path] = []
+    for lecture in lectures:
+        changed += building.build(lecture, dry=dry)
+    for assignment in own:
+        told(assignment.name)
+        changed += update(assignment, dry=dry)
+    return len(lectures) + len(own), changed
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -131,6 +131,44 @@ def renamed(assignment: Assignment) -> Path | None:
     return found[0] if len(found) == 1 else None
 
 
+def restore_name(assignment: Assignment, *, confirm: Callable[[str], bool | None]) -> None:
+    """Give a notebook that has another name its own name back, if the student says so.
+
+    Args:
+        confirm: called with the question; its answer is None where nobody can be asked.
+
+    Raises:
+        WorkbookError: the notebook is there under another name, and keeps it.
+    """
+    name = assignment.release
+    if (found := renamed(assignment)) is None:
+        return
+    what = f"{name.name} is not there. {found.name} beside it is a notebook of this assignment."
+    answer = confirm(f"{what} Rename it to {name.name}?")
+    if not answer:
+        what = what if answer is None else "Nothing was handed in."
+        raise WorkbookError(what, where=str(name.parent), todo=f"Rename it to {name.name}.")
+    found.rename(name)
+
+
+def check_errors(submission: Submission) -> None:
+    """Refuse a submission that has errors.
+
+    Raises:
+        WorkbookError: it has.
+    """
+    count = len(submission.errors)
+    if not count:
+        return
+    before = f" {submission.zip.name} in the folder is from before."
+    raise WorkbookError(
+        f"{submission.assignment.name} is not ready to be handed in: "
+        f"{count} error{'s' * (count > 1)}.",
+        todo="Mend what is listed above, or hand in as it is with --force."
+        + before * submission.zip.exists(),
+    )
+
+
 def points(submission: Submission) -> str:
     """What can be had for a submission, and what the marks depend on, in sentences.
 

@@ -12,6 +12,11 @@ def root() -> Path:
     return Path(home).expanduser().resolve() if home else Path(__file__).resolve().parents[2]
 
 
+def package() -> Path:
+    """The folder of the package `workbook`."""
+    return Path(__file__).resolve().parents[1]
+
+
 def repository() -> Path:
     """The shared model repository: `TRITON_REPOSITORY` if it is set, else `model_repository/`."""
     path = os.environ.get("TRITON_REPOSITORY")

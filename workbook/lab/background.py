@@ -10,7 +10,7 @@ from typing import Self
 
 from ..common import paths
 from ..common.errors import WorkbookError
-from ..server import Server, all_models
+from ..server import Server, loading
 from ..zoo import repository
 
 
@@ -77,7 +77,7 @@ class BackgroundBuild:
     def _load(self, model: str) -> None:
         if self._server.repository != paths.repository().resolve():
             return
-        error = all_models.load(self._server, model)
+        error = loading.load(self._server, model)
         if self._ended.is_set():
             return
         if error is not None:

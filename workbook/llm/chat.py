@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
@@ -189,6 +189,59 @@ async def astream(
                     yield piece
     except httpx.HTTPError as error:
         raise _unreachable(server, error) from None
+
+
+def ask(
+    server: Server,
+    model: str,
+    question: str,
+    parameters: Mapping[str, Any],
+    show: Callable[[str], None],
+) -> None:
+    """Show the answer to one question as it is made; see `Conversation`.
+
+    Raises:
+        WorkbookError: the question is empty.
+    """
+    if not question.strip():
+        raise WorkbookError("The question is empty.", todo="Write it, or leave it out.")
+    Conversation(server, model, parameters).ask(question.strip(), show)
+
+
+class Conversation:
+    """Questions to a model and its answers, each with those before it.
+
+    Args:
+        server: where the model is.
+        model: its name.
+        parameters: as for `stream`; `max_tokens` is among them.
+    """
+
+    def __init__(self, server: Server, model: str, parameters: Mapping[str, Any]) -> None:
+        self._server, self._model, self._parameters = server, model, parameters
+        self._turns: Sequence[Turn] = []
+
+    def ask(self, question: str, show: Callable[[str], None]) -> bool:
+        """Ask, and show each piece of the answer as it comes; a newline is the last piece.
+
+        A question that was refused is not part of the conversation.
+
+        Returns:
+            Whether the model's context had room for all turns: else the oldest are left out.
+
+        Raises:
+            RequestError: the model refused the question.
+        """
+        whole = [*self._turns, {"role": "user", "content": question}]
+        kept = fitting(self._server, self._model, whole, self._parameters["max_tokens"])
+        text, answer = prompt(self._server, self._model, kept), ""
+        for piece in stream(self._server, self._model, text, self._parameters):
+            new = str(piece.get("text_output", ""))
+            answer += new
+            show(new)
+        show("\n")
+        self._turns = [*kept, {"role": "assistant", "content": answer}]
+        return len(kept) == len(whole)
 
 
 def read_question() -> str:

@@ -39,13 +39,11 @@ def perf(
     protocol: Literal["grpc", "http"] = "grpc",
     batch_size: int = 1,
     input_data: InputData = "random",
-    shape: Mapping[str, Sequence[int]] | None = None,
     version: int | str = "",
     interval_ms: int = 1000,
     stability: float = 20.0,
     trials: int = 10,
     streaming: bool = False,
-    sequence_length: int | None = None,
     options: Sequence[str] = (),
     timeout: float = 300.0,
 ) -> pd.DataFrame:
@@ -68,11 +66,9 @@ def perf(
             that a processor computes with them slowly), `zero`, the path of a JSON file or folder
             in perf_analyzer's own format, or arrays by input name (one example without the batch
             dimension, or a list of examples that are sent in turn).
-        shape: dimensions for inputs with variable ones, without the batch dimension.
         streaming: one gRPC stream per connection, as decoupled models need.
-        sequence_length: requests in a sequence, for sequence models (perf_analyzer varies it by
-            20 %; `--sequence-length-variation` in `options` changes that).
-        options: further options of perf_analyzer 2.51, e.g. ["--max-threads", "2"].
+        options: further options of perf_analyzer 2.51, e.g. ["--shape", "x:8,3"] for an input with
+            variable dimensions, ["--sequence-length", "20"] for a sequence model.
         timeout: seconds that one run of perf_analyzer may take; a level takes up to three.
 
     Returns:
@@ -98,11 +94,8 @@ def perf(
             *("--input-data", _input_data(input_data, Path(scratch))),
             *(["-x", str(version)] if version else []),
             *(["--streaming", "--async"] if streaming else []),
-            *(["--sequence-length", str(sequence_length)] if sequence_length else []),
+            *options,
         ]
-        for name, dims in (shape or {}).items():
-            fixed += ["--shape", f"{name}:{','.join(map(str, dims))}"]
-        fixed += options
         switch = "--concurrency-range" if rate is None else "--request-rate-range"
         rows = []
         for level in levels:

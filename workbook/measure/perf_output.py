@@ -35,7 +35,7 @@ _ADVICE = (
     ),
     (
         r"Request for unknown model|is not found|is not ready",
-        "Load the model first: `workbook models` shows what is loaded.",
+        "Load the model first: `workbook status` shows what is loaded.",
     ),
     (
         r"batch-size must be <=|batching not supported|batch size .* not support",
@@ -43,7 +43,7 @@ _ADVICE = (
     ),
     (
         r"input .* contains dynamic shape|shape .* dynamic|provide shapes to send",
-        "Give the dimensions, e.g. shape={'INPUT': [128]}.",
+        "Give the dimensions, e.g. options=['--shape', 'INPUT:128'].",
     ),
     (
         r"Decoupled models must be run with",

@@ -6,7 +6,7 @@ computed. Below, one lane per instance: one bar per execution, its requests stac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -25,21 +25,14 @@ _LEGIBLE = 5.5  # points; names that would be smaller are left out
 def plot_timeline(
     spans: pd.DataFrame,
     *,
-    group: Callable[[str], str] | None = None,
     order: Sequence[str] = (),
-    only: Sequence[str] = (),
-    until_ms: float | None = None,
     title: str = "",
 ) -> style.Picture:
     """Draw requests and executions from traces.
 
     Args:
         spans: a table of `traces` or of a `recording`. Requests without an id are drawn too.
-        group: from a request's id to what it is coloured by, e.g. its sequence; by default the
-            requests of one model have one colour.
         order: the models in the order of their lanes; by default as they were first used.
-        only: the models to draw; by default all.
-        until_ms: leave out requests that were computed after that; by default none.
         title: a line above the figure.
 
     Returns:
@@ -54,10 +47,6 @@ def plot_timeline(
         measure.plot_timeline(recorded.spans)
     """
     table = trace_tables.executions(spans)
-    if only:
-        table = table[table["model"].isin(only)]
-    if until_ms is not None:
-        table = table[table["end_ms"] <= until_ms]
     if table.empty:
         raise WorkbookError(
             "There is no execution to draw.",
@@ -73,7 +62,7 @@ def plot_timeline(
             f"{len(rows)} requests cannot be told apart in one picture.",
             todo=f"Record at most {_MOST} of them.",
         )
-    colour, entries = _colours(table, models, group)
+    colour, entries = _colours(table, models)
     lanes = [
         (model, number)
         for model in models
@@ -121,16 +110,12 @@ def _requests(spans: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     return [root(trace) for trace in table["trace"]]
 
 
-def _colours(
-    table: pd.DataFrame, models: Sequence[str], group: Callable[[str], str] | None
-) -> tuple[dict[int, str], dict[str, str]]:
-    """A colour for each row of the table, and the legend's entries."""
-    if group is None and len(models) == 1:
+def _colours(table: pd.DataFrame, models: Sequence[str]) -> tuple[dict[int, str], dict[str, str]]:
+    """A colour for each row of the table, that of its model, and the legend's entries."""
+    if len(models) == 1:
         return dict.fromkeys(table.index, style.COLOURS[0]), {}
-    keys = table["model"] if group is None else table["request"].map(group)
-    names = models if group is None else list(dict.fromkeys(keys))
-    entries = {name: style.COLOURS[i % len(style.COLOURS)] for i, name in enumerate(names)}
-    return {i: entries[key] for i, key in keys.items()}, entries
+    entries = {name: style.COLOURS[i % len(style.COLOURS)] for i, name in enumerate(models)}
+    return {i: entries[model] for i, model in table["model"].items()}, entries
 
 
 def _draw_requests(

@@ -1,10 +1,9 @@
 """The server: assemble and start one, reach one, deploy models into it, explain its failures."""
 
-from . import restart_progress as restart_progress  # errors of requests say how far a restart is
 from .all_models import ensure
 from .connection import Server
-from .deploy import Deployment, deploy, undeploy, versions
+from .deploy import Deployment, deploy, undeploy
 from .find_server import connect
 from .triton import Triton
 
-__all__ = ["Deployment", "Server", "Triton", "connect", "deploy", "ensure", "undeploy", "versions"]
+__all__ = ["Deployment", "Server", "Triton", "connect", "deploy", "ensure", "undeploy"]

@@ -13,11 +13,9 @@ from . import endings, model_folder, model_warnings
 from .connection import Server
 from .deploy import is_stand_in
 from .find_server import connect
+from .loading import AT_ONCE, is_ensemble, load, missing
 from .model_warnings import ModelWarning
 from .which_repository import MARKER
-
-LOAD_TIMEOUT = 300.0  # seconds for one model
-AT_ONCE = 3  # loads at the same time, of which some wait for packages that others import
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,16 +90,14 @@ def ensure(*models: str) -> Server:
     )
 
 
-def missing(server: Server, models: Iterable[str]) -> list[str]:
-    """Those of the models that are not ready, in their order.
+def wanted(server: Server, models: str) -> list[str] | None:
+    """The models that `--models` asks for: all, or names with commas; None where none are loaded.
 
-        missing(server, ["square", "chooser"])  # ['chooser']
-
-    Raises:
-        ServerError: the server does not answer.
+    Other model control modes than "explicit" load what they find.
     """
-    ready = {entry["name"] for entry in server.index(ready_only=True)}
-    return [name for name in models if name not in ready]
+    if server.control != "explicit" or models == "none":
+        return None
+    return names(server.repository) if models == "all" else models.split(",")
 
 
 def load_all(
@@ -190,33 +186,6 @@ def _is_gone(server: Server, name: str, entry: Mapping[str, str]) -> bool:
     return has_failed and ours and not (folder / entry["version"]).is_dir()
 
 
-def load(server: Server, name: str, timeout: float | None = None) -> WorkbookError | None:
-    """Load one model; returns the error where it does not load.
-
-        if (error := all_models.load(server, "digits_onnx")) is not None:
-            print(error)
-
-    Args:
-        timeout: seconds to wait for it; by default LOAD_TIMEOUT.
-    """
-    try:
-        model_folder.check_inside(server.repository, name)
-        model_folder.precompile(server.repository / name)
-        server.load(name, timeout=LOAD_TIMEOUT if timeout is None else timeout)
-    except WorkbookError as error:
-        return error
-    return None
-
-
 def _turn(name: str) -> int:
     first = zoo.repository.LOADED_FIRST
     return first.index(name) if name in first else len(first)
-
-
-def is_ensemble(folder: Path) -> bool:
-    """Whether a model's folder has the config of an ensemble."""
-    try:
-        text = (folder / "config.pbtxt").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return "ensemble_scheduling" in text

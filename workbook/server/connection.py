@@ -27,12 +27,10 @@ from ..common import paths
 from ..common.errors import ServerError, StillLoading, WorkbookError
 from .explain import dangerous_folder, load_error
 from .model_folder import check_name
+from .restart_progress import progress_after_failure
 
 Control = Literal["explicit", "poll", "none"]
 DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS = 8000, 8001, 8002
-#: Says how far a server is that its guard starts again; None where it does not. The module
-#: restart_progress.py, which needs this one, puts its function here.
-started_again: Callable[[Server], object | None] | None = None
 PATIENCE = 3.0  # seconds without progress after which a wait is explained
 
 # The metrics that change when one of a model's requests ends.
@@ -210,30 +208,24 @@ class Server:
         self,
         model: str,
         *,
-        dependents: bool = False,
         timeout: float = 60.0,
         told: Callable[[str], None] = print,
     ) -> None:
         """Unload a model and return when the server no longer offers it.
 
         Args:
-            dependents: unload an ensemble's own models with it.
             timeout: seconds until giving up. The server itself goes on waiting for requests.
             told: called with an explanation when requests that do not end delay it.
 
         Raises:
             ServerError: the server does not answer, or requests are still under way.
         """
-        self.begin_unload(model, dependents=dependents)
+        self.begin_unload(model)
         self.wait_unloaded(model, timeout, told=told)
 
-    def begin_unload(self, model: str, *, dependents: bool = False) -> None:
+    def begin_unload(self, model: str) -> None:
         """Have a model unloaded, and do not wait for that (`wait_unloaded` does)."""
-        self.request(
-            "POST",
-            f"/v2/repository/models/{quote(model, safe='')}/unload",
-            json={"parameters": {"unload_dependents": dependents}},
-        )
+        self.request("POST", f"/v2/repository/models/{quote(model, safe='')}/unload", json={})
 
     def wait_unloaded(
         self, model: str, timeout: float = 60.0, *, told: Callable[[str], None] = print
@@ -377,7 +369,7 @@ class Server:
 
     def _no_answer(self, error: httpx.HTTPError, request: str) -> ServerError:
         """The error of a request that got no answer: does the server's guard start it again?"""
-        progress = started_again(self) if started_again is not None else None
+        progress = progress_after_failure(self)
         if progress is not None:
             return ServerError(
                 str(progress),

@@ -215,27 +215,6 @@ def _tell_ended(
         told(f"Ended the processes of {name}: {', '.join(str(p.pid) for p in ended)}.")
 
 
-def versions(name: str, *, server: Server | None = None) -> dict[int, str]:
-    """A model's versions and their states.
-
-        versions("forest")  # {1: 'READY', 2: 'UNAVAILABLE', 3: ''}
-
-    Returns:
-        State by version number, in order: `READY`, `LOADING`, `UNLOADING`, `UNAVAILABLE`, or `""`
-        where the version has never been loaded.
-
-    Raises:
-        ServerError: there is no server.
-    """
-    server = server or connect()
-    model_folder.check_name(name)
-    states = dict.fromkeys(model_folder.versions(server.repository / name), "")
-    for entry in server.index():
-        if entry["name"] == name and str(entry.get("version", "")).isdecimal():
-            states[int(entry["version"])] = str(entry.get("state", ""))
-    return dict(sorted(states.items()))
-
-
 def _home(server: Server) -> Path:
     """The server's repository, when it is known to be a folder that this machine can change."""
     if not server.repository.is_dir():

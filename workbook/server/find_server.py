@@ -46,7 +46,7 @@ def _found() -> Server:
             control=_control(),
         )
         if record is not None and record.url == named.url:
-            return record.server()
+            return of_record(record)
         if not named.live():
             raise ServerError(
                 f"No server answers at {named.url}.",
@@ -55,7 +55,7 @@ def _found() -> Server:
             )
         return named
     if record is not None:
-        return record.server()
+        return of_record(record)
     server = Server()
     if not server.live():
         raise ServerError(
@@ -69,6 +69,18 @@ def _found() -> Server:
         f"TRITON_URL={server.url}, and TRITON_REPOSITORY to the folder that it serves.",
     )
     return server
+
+
+def of_record(record: run_folders.Record) -> Server:
+    """A `Server` to send requests to the checkout's own server."""
+    return Server(
+        record.url,
+        grpc=record.grpc,
+        metrics=record.metrics,
+        repository=record.repository,
+        control=record.control,
+        log=record.log,
+    )
 
 
 def _control() -> Control | None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import ServerError
-from . import all_models, endings
+from . import endings, loading
 from .connection import Server
 from .guard import EXPLICIT
 from .restart_progress import applied, models
@@ -49,10 +49,10 @@ class _Loading:
         if len(late) == 1:
             self._leave_out(late[0])
         names = [name for name in models(self._orders) if name not in late]
-        ensembles = [n for n in names if all_models.is_ensemble(self._server.repository / n)]
+        ensembles = [n for n in names if loading.is_ensemble(self._server.repository / n)]
         others = [name for name in names if name not in ensembles]
         for group in (others, ensembles, late if len(late) > 1 else []):
-            with ThreadPoolExecutor(1 if late else all_models.AT_ONCE) as pool:
+            with ThreadPoolExecutor(1 if late else loading.AT_ONCE) as pool:
                 list(pool.map(self._load, group))
         if self._lost:
             return False
@@ -71,7 +71,7 @@ class _Loading:
         if name not in models(self._orders) or states & {"READY", "LOADING"}:
             return
         self._note("+", name)
-        error = all_models.load(self._server, name, timeout=TIMEOUT)
+        error = loading.load(self._server, name, timeout=TIMEOUT)
         if error is not None and not self._server.live():
             self._lost = True  # by this model or another one: it stays noted as under way
             return

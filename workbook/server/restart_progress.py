@@ -6,17 +6,34 @@ import contextlib
 import dataclasses
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from ..common.errors import ServerError
-from . import connection, endings, model_folder, run_folders
-from .connection import Server
+from . import endings, model_folder, run_folders
 from .guard import EXPLICIT, LOAD
 
+PATIENCE = 300.0  # seconds that `wait` waits
 NOTICED = 1.0  # seconds until the guard has seen a server's end and has written it down
+
+
+class AskedServer(Protocol):
+    """The part of `Server` that is needed here."""
+
+    url: str
+    repository: Path
+    log: Path | None
+
+    def index(self, *, ready_only: bool = False) -> list[dict[str, Any]]:
+        """The repository index."""
+
+    def log_text(self) -> str:
+        """The server's log; empty where it cannot be read."""
+
+    def live(self) -> bool:
+        """Whether it answers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +60,7 @@ class Progress:
         return f"The server has ended ({self.why}) and is being started again: {self.models()}"
 
 
-def progress(server: Server) -> Progress | None:
+def progress(server: AskedServer) -> Progress | None:
     """How far a server is that is being started again; None where it is not, or is not known."""
     orders = run_folders.orders_of(server.log)
     if server.log is None or orders is None:
@@ -70,7 +87,7 @@ def progress(server: Server) -> Progress | None:
     )
 
 
-def progress_after_failure(server: Server) -> Progress | None:
+def progress_after_failure(server: AskedServer) -> Progress | None:
     """The same where a request has just failed: the guard has perhaps not seen the end yet."""
     deadline = time.monotonic() + NOTICED
     while run_folders.orders_of(server.log) is not None:
@@ -80,7 +97,25 @@ def progress_after_failure(server: Server) -> Progress | None:
     return None
 
 
-def _listens(server: Server) -> bool:
+def wait(server: AskedServer, *, told: Callable[[Progress], None]) -> None:
+    """Return when a server answers that its guard is starting again.
+
+    Args:
+        told: called once, where it does not answer yet.
+
+    Raises:
+        ServerError: it does not answer after PATIENCE seconds, or has ended.
+    """
+    deadline = time.monotonic() + PATIENCE
+    if (found := progress(server)) is not None:
+        told(found)
+    while not server.live():
+        if run_folders.current() is None or time.monotonic() > deadline:
+            server.index()  # the error says why
+        time.sleep(0.1)
+
+
+def _listens(server: AskedServer) -> bool:
     """Whether a server listens at its HTTP port: Triton opens it when it can be asked."""
     place = urlsplit(server.url)
     with contextlib.suppress(OSError):
@@ -110,7 +145,3 @@ def applied(file: Path, names: dict[str, None]) -> dict[str, None]:
             else:
                 names.pop(line[1:], None)
     return names
-
-
-# The errors of requests without an answer say it, too. That module cannot import this one.
-connection.started_again = progress_after_failure

@@ -26,12 +26,11 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from ..common import locks, paths
 from . import ports
-from .connection import Control, Server
 
 LOCK, ORDERS, PIDFILE, LOG = "lock", "orders.json", "pid", "triton.log"
 LOADED = "loaded"  # the loads and unloads of a server that its guard starts again
@@ -58,7 +57,7 @@ class Record:
     grpc: str
     metrics: str
     repository: str
-    control: Control | None
+    control: Literal["explicit", "poll", "none"] | None
     run: str
     pid: int
     guard: int
@@ -68,17 +67,6 @@ class Record:
     def log(self) -> Path:
         """The server's log."""
         return Path(self.run) / LOG
-
-    def server(self) -> Server:
-        """A `Server` to send requests to it."""
-        return Server(
-            self.url,
-            grpc=self.grpc,
-            metrics=self.metrics,
-            repository=self.repository,
-            control=self.control,
-            log=self.log,
-        )
 
     def process(self) -> int:
         """The server's process number now: its guard may have started it again."""

@@ -10,6 +10,6 @@ Sphinx make HTML of them, with search, a dark theme, and previous and next (buil
 """
 
 from . import executed
-from .building import build
+from .sphinx_site import build
 
 __all__ = ["build", "executed"]

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from ..common import paths
 
+#: A file of the package `workbook`, which some models need beside their model.py.
+SAMPLING = "workbook/llm/sampling.py"
+
 #: Every demonstration model: file of the model folder → artefact of the zoo, or a file within it.
 MODELS: dict[str, dict[str, str]] = {
     "square": {},
@@ -39,15 +42,16 @@ MODELS: dict[str, dict[str, str]] = {
 #: Language models: they are built and loaded only when they are asked for, one by one or all of
 #: them as `llama`, since their training takes minutes.
 LLAMAS: dict[str, dict[str, str]] = {
-    "llama_hf": {"1/checkpoint": "llama"},
-    "llama_stream": {"1/checkpoint": "llama"},
+    "llama_hf": {"1/checkpoint": "llama", "1/sampling.py": SAMPLING},
+    "llama_stream": {"1/checkpoint": "llama", "1/sampling.py": SAMPLING},
     "llama_tokenizer": {
         "1/tokenizer.json": "llama/tokenizer.json",
         "1/config.json": "llama/config.json",
     },
     "llama_onnx": {"1/model.onnx": "llama_onnx"},
     "llama_next": {},
-    "chat_bls": {
+    "chat_bls": {"1/sampling.py": SAMPLING}
+    | {
         f"1/{file}": f"llama/{file}"
         for file in (
             "tokenizer.json",

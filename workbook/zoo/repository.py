@@ -7,6 +7,7 @@ nothing to do.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 import shutil
@@ -16,7 +17,7 @@ from pathlib import Path
 from ..common import paths
 from . import builder, engines, progress
 from .builder import BuildError
-from .demonstrations import ENGINES, GROUP, LLAMAS, MODELS, lacking
+from .demonstrations import ENGINES, GROUP, LLAMAS, MODELS, SAMPLING, lacking
 from .recipe import place
 from .registry import RECIPES
 
@@ -129,10 +130,14 @@ def _recipe(source: str) -> str:
 
 
 def _key(source: str) -> str:
+    if source == SAMPLING:
+        return hashlib.sha256(_artefact(source).read_bytes()).hexdigest()[:16]
     return RECIPES[_recipe(source)].key(RECIPES)
 
 
 def _artefact(source: str) -> Path:
+    if source == SAMPLING:
+        return paths.package().parent / source
     name, _, inner = source.partition("/")
     return place(RECIPES[name], RECIPES) / inner
 
@@ -155,8 +160,12 @@ def _install(
             ready(name)
 
         for name in (name for name in names if name in hub):
-            weights = dict.fromkeys(_ALL[name], checkpoint(name, hub=hub[name]))
-            put(name, weights, dict.fromkeys(_ALL[name], _HUB + hub[name]))
+            theirs = checkpoint(name, hub=hub[name])
+            parts = _ALL[name].items()
+            weights = {file: _artefact(s) if s == SAMPLING else theirs for file, s in parts}
+            put(
+                name, weights, {f: _key(s) if s == SAMPLING else _HUB + hub[name] for f, s in parts}
+            )
 
         # Model → artefacts that must be built before it can be loaded; ensembles last.
         own = sorted((name for name in names if name not in hub), key=_STEPS.__contains__)
@@ -179,7 +188,9 @@ def _install(
 def _artefacts(model: str, among: Collection[str]) -> list[str]:
     """What a model, and where it is an ensemble its models `among` these, are served from."""
     parts = [model, *(step for step in _STEPS.get(model, ()) if step in among)]
-    return list(dict.fromkeys(_recipe(s) for part in parts for s in _ALL[part].values()))
+    return list(
+        dict.fromkeys(_recipe(s) for part in parts for s in _ALL[part].values() if s != SAMPLING)
+    )
 
 
 def _is_made_of(artefacts: Iterable[str], running: Collection[str]) -> bool:

@@ -139,7 +139,7 @@ def place_weights(models: Path) -> None:
 def write_program(own: Path) -> None:
     """Write what serves a model without vLLM into its version folder."""
     (own / "model.py").write_text(_PROGRAM, "utf-8")
-    shutil.copy(paths.repository() / "llama_stream/1/sampling.py", own)
+    shutil.copy(paths.package() / "llm/sampling.py", own)
 
 
 def _link(source: str, target: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from workbook.backends.base import BadModel, BrokenModel, Config, MissingModel
-from workbook.backends.pytorch import names
+from workbook.backends.pytorch import tensor_names
 from workbook.backends.rules import sequence_controls
 
 #: The types that torch supports (libtorch_utils.cc); text is passed as a list of strings.
@@ -89,7 +89,7 @@ def tensors(config: Config) -> None:
     if config.inputs and not config.outputs:
         raise BadModel("model configuration must contain at least one output, none were specified.")
     for control in sequence_controls(config.raw):
-        names.control_position(control.name)
+        tensor_names.control_position(control.name)
         if control.data_type not in KNOWN_TYPES:
             raise BadModel(
                 f"input '{control.name}' type '{control.data_type}' is not supported by PyTorch."

@@ -24,7 +24,7 @@ import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Config
 from workbook.backends.pytorch.options import Options
-from workbook.backends.pytorch.tensors import to_array, to_tensor
+from workbook.backends.pytorch.torch_tensors import to_array, to_tensor
 
 
 class Compiled:

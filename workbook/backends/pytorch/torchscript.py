@@ -15,8 +15,8 @@ import torch
 import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Config, to_text
-from workbook.backends.pytorch import checks, names
-from workbook.backends.pytorch.tensors import to_array, to_tensor, type_name
+from workbook.backends.pytorch import checks, tensor_names
+from workbook.backends.pytorch.torch_tensors import to_array, to_tensor, type_name
 from workbook.backends.rules import sequence_controls
 
 
@@ -90,7 +90,7 @@ class TorchScript:
         """Whether forward() takes one dict, and the position of each input among its arguments."""
         config = self._config
         controls = sequence_controls(config.raw)
-        positions = {c.name: names.control_position(c.name) for c in controls}
+        positions = {c.name: tensor_names.control_position(c.name) for c in controls}
         arguments = _arguments(self._model)
         kinds = [argument.type.kind() for argument in arguments]
         takes_dict = kinds == ["DictType"]
@@ -102,12 +102,12 @@ class TorchScript:
             raise BadModel(
                 "model configuration must contain at least one input, none were specified."
             )
-        positions |= {n: names.state_position(config.name, n, own) for n in config.states}
+        positions |= {n: tensor_names.state_position(config.name, n, own) for n in config.states}
         computed = [target for entry in config.batch_inputs for target in entry.targets]
         if takes_dict:
             return True, {name: i for i, name in enumerate([*own, *computed, *positions])}
-        positions |= names.input_positions(own, computed, [a.name for a in arguments])
-        names.check_positions(positions, len(arguments))
+        positions |= tensor_names.input_positions(own, computed, [a.name for a in arguments])
+        tensor_names.check_positions(positions, len(arguments))
         return False, positions
 
     def _check_arguments(self, arguments: Sequence[Any], kinds: Sequence[str], given: int) -> None:
@@ -132,9 +132,9 @@ class TorchScript:
         """The position of each output in forward()'s result."""
         config = self._config
         own = list(config.outputs)
-        positions = names.output_positions(own)
+        positions = tensor_names.output_positions(own)
         states = config.states.values()
-        positions |= {n: names.state_position(config.name, n, own) for n in states}
+        positions |= {n: tensor_names.state_position(config.name, n, own) for n in states}
         return positions
 
     # -- running --------------------------------------------------------------------------------

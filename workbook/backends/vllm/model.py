@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import triton_python_backend_utils as pb_utils
 
 from workbook.backends.base import BadModel, BadRequest, Config, StandIn
-from workbook.backends.vllm import one_process, sampling, tensors
+from workbook.backends.vllm import one_process, sampling_parameters, tensors
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 #: Seconds between two checks of a waiting request whether engine and client are still there.
@@ -231,7 +231,7 @@ class TritonPythonModel(StandIn):
         """The sampling parameters of a request, as the engine takes them."""
         from vllm.sampling_params import RequestOutputKind
 
-        parameters = sampling.parameters(asked.parameters)
+        parameters = sampling_parameters.read(asked.parameters)
         # Without streaming, one output at the end is enough; one per token would be wasted work.
         kinds = RequestOutputKind
         parameters.output_kind = kinds.CUMULATIVE if asked.stream else kinds.FINAL_ONLY

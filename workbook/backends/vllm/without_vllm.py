@@ -8,7 +8,7 @@ by token, and no two share a step, so eight clients get no more tokens per secon
     from workbook.backends.vllm import without_vllm     # 1/model.py; 1/sampling.py is beside it
 
     class TritonPythonModel(without_vllm.TritonPythonModel):
-        sampling = sampling                             # that of the model llama_stream
+        sampling = sampling                             # a copy of workbook/llm/sampling.py
 """
 
 from __future__ import annotations

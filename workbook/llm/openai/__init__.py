@@ -10,16 +10,19 @@ expect. A field that it cannot fulfil is refused by name. When a client leaves, 
 - `fields`: the bodies of the requests
 - `answer`: an answer's choices, as one JSON object or as a stream
 - `logprobs`: log probabilities, from the form of vLLM's backend to OpenAI's
-- `errors`: errors in OpenAI's form
+- `error_responses`: errors in OpenAI's form
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
+import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -27,7 +30,7 @@ from starlette.exceptions import HTTPException
 from ...common.errors import RequestError, ServerError, WorkbookError
 from ...server import Server
 from .. import chat
-from . import errors
+from . import error_responses
 from .answer import Answer
 from .fields import Chat, Completion, Question
 
@@ -40,7 +43,7 @@ def app(server: Server) -> FastAPI:
     """
     made = FastAPI(title="OpenAI's API for Triton", docs_url=None, redoc_url=None)
     for kind in (WorkbookError, RequestValidationError, HTTPException, Exception):
-        made.add_exception_handler(kind, errors.response)
+        made.add_exception_handler(kind, error_responses.response)
     began = int(time.time())
 
     @made.get("/v1/models")
@@ -86,6 +89,28 @@ def app(server: Server) -> FastAPI:
         return Response(found.content, media_type=found.headers.get("content-type"))
 
     return made
+
+
+def serve(server: Server, address: str, port: int, *, told: Callable[[str], None]) -> None:
+    """Answer OpenAI's clients until Ctrl-C.
+
+    Args:
+        address, port: where to listen.
+        told: called with a sentence when it listens.
+
+    Raises:
+        WorkbookError: the server has no language model, or nothing can listen there.
+    """
+    chat.check_any(server)
+    try:
+        listener = socket.create_server((address, port))
+    except OSError as error:
+        raise WorkbookError(
+            f"Nothing can listen on {address}:{port}: {error.strerror}.",
+            todo="Give another place: --port, --address.",
+        ) from None
+    told(f"OpenAI's clients find {server.url} at http://{address}:{port}/v1")
+    uvicorn.Server(uvicorn.Config(app(server), log_level="warning")).run([listener])
 
 
 def _check(server: Server, question: Question) -> None:

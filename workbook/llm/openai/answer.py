@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from ...common.errors import WorkbookError
 from ...server import Server
 from .. import chat, tokenizer
-from . import errors, logprobs
+from . import error_responses, logprobs
 from .fields import Chat, Question
 
 #: What the status of an answer is whose client has left (nginx has made it up).
@@ -184,7 +184,7 @@ class Answer:
                     yield self._chunk({**self._choice(number, None, found, at), **content})
                 following = await anext(pieces, None)
         except WorkbookError as error:
-            yield _event({"error": errors.of(error)})
+            yield _event({"error": error_responses.of(error)})
             return
         options = self._question.stream_options
         if options is not None and options.include_usage:

@@ -1,4 +1,4 @@
-"""Sphinx's settings for the course's site (workbook/site/building.py copies them)."""
+"""Sphinx's settings for the course's site (workbook/site/sphinx_site.py copies them)."""
 
 project = "Triton Workbook"
 author = ""

@@ -27,7 +27,7 @@ def shown(console: Console | None, title: str, total: int) -> Iterator[Callable[
 
     Example::
 
-        with progress.shown(console, "Grading a2__forest", total=40) as advance:
+        with progress_bar.shown(console, "Grading a2__forest", total=40) as advance:
             for submission in submissions:
                 grade(submission)
                 advance()

@@ -1,9 +1,14 @@
 """Sampling parameters of a request, and its answer as it grows token by token.
 
-The same file is in each model that needs it: a model folder must be complete by itself.
+`workbook models` puts a copy beside the model.py of each model that needs it: in a container, a
+model's folder must be complete by itself. So it imports nothing of the course.
 """
 
+from __future__ import annotations
+
 import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +32,13 @@ class Sampling:
     Attributes: those of NUMBERS; `stop`, texts before which the answer ends; `ignore_eos`.
     """
 
-    def __init__(self, text=""):
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    seed: int | None
+
+    def __init__(self, text: str = "") -> None:
         """Read them from JSON; numbers may come as strings.
 
         Raises:
@@ -52,7 +63,7 @@ class Sampling:
             raise BadRequest(f"there is no sampling parameter {min(given)!r}; there are {known}")
         self.random = np.random.default_rng(self.seed)
 
-    def choose(self, logits):
+    def choose(self, logits: Any) -> tuple[int, float]:
         """Choose the next token: the likeliest (temperature 0), or one drawn at random.
 
         It is drawn from the top_k likeliest, and of these from the likeliest whose probabilities
@@ -81,13 +92,16 @@ class Answer:
         reason: why it ended, "stop" or "length"; "" while it goes on.
     """
 
-    def __init__(self, sampling, decode, eos, room):
+    def __init__(
+        self, sampling: Sampling, decode: Callable[[list[int]], str], eos: int | None, room: int
+    ) -> None:
         """`decode` turns a list of token ids into text; `room`: tokens left in the context."""
         self.sampling, self.decode, self.eos = sampling, decode, eos
         self.most = min(sampling.max_tokens, room)
-        self.tokens, self.text, self.reason = [], "", ""
+        self.tokens: list[int] = []
+        self.text = self.reason = ""
 
-    def add(self, token):
+    def add(self, token: int) -> str:
         """Add the next token; returns the new text, which may be empty.
 
         Two kinds of text are held back: a character of several bytes until its last byte is there,
@@ -108,7 +122,7 @@ class Answer:
         new, self.text = whole[len(self.text) :], whole
         return new
 
-    def settled(self, whole):
+    def settled(self, whole: str) -> str:
         """The text without what must be held back: of all beginnings of stop texts, the longest."""
         whole = whole.rstrip("\ufffd")
         held = 0
@@ -119,9 +133,9 @@ class Answer:
         return whole[: len(whole) - held]
 
 
-def number(name, value, least, most):
+def number(name: str, value: Any, least: float, most: float) -> int | float:
     """The value of a parameter as an int or a float, within its range."""
-    kind = float if name in ("temperature", "top_p") else int
+    kind: type[int] | type[float] = float if name in ("temperature", "top_p") else int
     try:
         if isinstance(value, bool) or (kind is int and float(value) != int(value)):
             raise ValueError
@@ -133,18 +147,18 @@ def number(name, value, least, most):
     return found
 
 
-def text_of(request, name, pb_utils):
+def text_of(request: Any, name: str, pb_utils: Any) -> str:
     """The first element of an input as text; "" where the request leaves it out."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     if tensor is None:
         return ""
     try:
-        return tensor.as_numpy().ravel()[0].decode("utf-8")
+        return str(tensor.as_numpy().ravel()[0], "utf-8")
     except UnicodeDecodeError as error:
         raise BadRequest(f"{name} is not UTF-8: {error}") from None
 
 
-def check_prompt(tokens, context):
+def check_prompt(tokens: Sequence[int], context: int) -> None:
     """Refuse an empty prompt, and one that leaves no room for an answer."""
     if not tokens:
         raise BadRequest("the prompt is empty: send at least one word in text_input")

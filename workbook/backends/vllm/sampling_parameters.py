@@ -12,7 +12,7 @@ from workbook.backends.base import BadRequest
 _OTHERS = frozenset({"triton_final_response", "triton_enable_empty_final_response"})
 
 
-def parameters(text: str) -> Any:
+def read(text: str) -> Any:
     """Read sampling parameters; numbers may come as strings, as NVIDIA's own client sends them.
 
     Raises:
@@ -32,14 +32,14 @@ def parameters(text: str) -> Any:
     if given.pop("lora_name", None) is not None:
         raise BadRequest("LoRA feature is not enabled.")
     fields = {field.name: field.type for field in structs.fields(SamplingParams)}
-    read = {}
+    found = {}
     for name, value in given.items():
         if name in _OTHERS:
             continue
         if name not in fields or name.startswith("_"):
             raise BadRequest(f"sampling parameter {name!r} is not one of vLLM's")
-        read[name] = _converted(name, value, fields[name])
-    return SamplingParams(**read)
+        found[name] = _converted(name, value, fields[name])
+    return SamplingParams(**found)
 
 
 def _converted(name: str, value: Any, kind: Any) -> Any:

@@ -1,8 +1,7 @@
 """Pages elsewhere that the lectures link to, and the places in them: a stored list.
 
-    refresh()                      # reads the pages, and writes lectures/upstream.json
-    refresh(Path("clones"))        # from clones/OWNER/REPOSITORY, without a network
-    lacking(stored())              # links that the list does not have
+    .venv/bin/python -m tests.lectures.upstream_links           # writes lectures/upstream.json
+    .venv/bin/python -m tests.lectures.upstream_links clones    # from clones/OWNER/REPOSITORY
 
 Tests compare the lectures' links with the list, so that they need no network. A heading that
 upstream has renamed is found when somebody refreshes the list.
@@ -12,15 +11,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
 
-from ..common import paths
-from ..common.errors import WorkbookError
-from ..notebooks.building import lectures
+from workbook.common import paths
+from workbook.common.errors import WorkbookError
+from workbook.notebooks.building import lectures
 
 _LINK = re.compile(r"https?://[^\s)\"'`<>\]]+")
 _GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+)(?:/(blob|tree)/([\w.-]+)/?(.*))?")
@@ -155,6 +155,12 @@ def _get(address: str) -> str | None:
         raise WorkbookError(
             f"The page cannot be read: {type(error).__name__}.",
             where=address,
-            todo="Look at the network, or pass clones of the repositories: --from FOLDER.",
+            todo="Look at the network, or name a folder with clones of the repositories.",
         ) from None
     return answer.text if answer.is_success else None
+
+
+if __name__ == "__main__":
+    missing = refresh(*map(Path, sys.argv[1:]))
+    print(*missing, sep="\n")
+    sys.exit(f"{len(missing)} links lead nowhere: change them in the lectures." if missing else 0)

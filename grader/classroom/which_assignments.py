@@ -1,0 +1,77 @@
+"""Which assignments a command of the grader is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from workbook import assignments
+from workbook.assignments import Assignment
+from workbook.common.errors import WorkbookError
+
+from .classroom import Classroom
+
+
+def named(name: str | None) -> Assignment:
+    """The assignment of this name; without a name, the only one.
+
+    Raises:
+        WorkbookError: there is none of this name, or there are several.
+    """
+    if name is not None:
+        return assignments.named(name)
+    known = assignments.find()
+    if len(known) != 1:
+        raise WorkbookError(
+            "Which assignment?",
+            todo=f"Name one: {', '.join(found.name for found in known) or 'there is none'}.",
+        )
+    return known[0]
+
+
+def built() -> list[Assignment]:
+    """The assignments that are built, so that they can be graded."""
+    return [found for found in assignments.find() if found.release.is_file()]
+
+
+def handed_in(
+    classroom: Classroom, meant: Assignment | None, students: Collection[str]
+) -> Iterator[tuple[Assignment, Collection[str]]]:
+    """The assignments with submissions, each with the students to whom grading it is limited.
+
+    Args:
+        classroom: where the submissions are.
+        meant: only this one.
+        students: only these students; none of them: all. Where no assignment is meant, each has
+            those of them who handed it in. One whom no assignment has goes to the first, whose
+            grading says so.
+    """
+    found = [meant] if meant else [a for a in built() if classroom.submissions(a.name)]
+    found = [which for which in found if classroom.submissions(which.name)]
+    if meant or not students:
+        yield from ((which, students) for which in found)
+        return
+    nobody = True
+    for which in found:
+        if theirs := [who for who in students if who in classroom.submissions(which.name)]:
+            nobody = False
+            yield which, theirs
+    if nobody:
+        yield from ((which, students) for which in found[:1])
+
+
+def graded(classroom: Classroom, name: str | None) -> list[Assignment]:
+    """The assignment of this name; without a name, all of which something has been graded.
+
+    Raises:
+        WorkbookError: nothing has been graded yet; and as `named`.
+    """
+    meant = built() if name is None else [named(name)]
+    found = [which for which in meant if classroom.results_index(which.name)]
+    if not found:
+        of = f" of {meant[0].name}" if name is not None else ""
+        raise WorkbookError(
+            f"Nothing{of} has been graded yet.",
+            where=str(classroom.home),
+            todo=f"Grade it first: `grader autograde{f' {meant[0].short}' if of else ''}`.",
+        )
+    return found

@@ -1,0 +1,96 @@
+"""What `workbook status` shows: this checkout's server, its models, and what has happened to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..common.errors import ServerError
+from . import (
+    all_models,
+    endings,
+    model_processes,
+    ports,
+    restart_progress,
+    run_folders,
+    which_repository,
+)
+from .connection import Server
+from .find_server import connect
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """A server that answers.
+
+    Attributes:
+        server: the one that `connect()` finds.
+        record: its record, where it is this checkout's own; else None.
+        models: the models of its repository.
+    """
+
+    server: Server
+    record: run_folders.Record | None
+    models: list[all_models.ModelStatus]
+
+    def sentences(self) -> list[str]:
+        """What has happened to the checkout's own server and to the processes of its models."""
+        if self.record is None:
+            return []
+        progress = restart_progress.progress(self.server)
+        return [
+            *endings.sentences(self.server.log_text()),
+            *([] if progress is None else [progress.models()]),
+            *model_processes.sentences(self.server),
+        ]
+
+
+def read() -> Status:
+    """The status of the server that `connect()` finds.
+
+    Raises:
+        ServerError: there is none, or it does not answer.
+    """
+    return _of(connect())
+
+
+def as_json() -> dict[str, Any]:
+    """The same for scripts; where no server answers, `running` is False."""
+    server = None
+    try:
+        server = connect()
+        status = _of(server)
+    except ServerError:
+        progress = None if server is None else restart_progress.progress(server)
+        more = {} if progress is None else {"restart": dataclasses.asdict(progress)}
+        return {"version": 1, "running": False, **more}
+    record = status.record
+    repository = which_repository.repository(server)
+    progress = restart_progress.progress(server) if record else None
+    older = model_processes.older(server, server.index()) if record else []
+    return {
+        "version": 1,
+        "running": True,
+        "url": server.url,
+        "grpc": server.grpc_url,
+        "metrics": server.metrics_url,
+        "ports": {
+            "http": ports.of(server.url),
+            "grpc": ports.of(server.grpc_url),
+            "metrics": ports.of(server.metrics_url),
+        },
+        "pid": record.process() if record else None,
+        "repository": str(repository) if repository else None,
+        "control": server.control,
+        "log": str(record.log) if record else None,
+        "ended": endings.sentences(server.log_text()) if record else [],
+        "restart": None if progress is None else dataclasses.asdict(progress),
+        "older_copies": [dataclasses.asdict(process) for process in older],
+        "models": [dataclasses.asdict(model) for model in status.models],
+    }
+
+
+def _of(server: Server) -> Status:
+    models = all_models.status(server)
+    record = run_folders.current()
+    return Status(server, record if record and record.url == server.url else None, models)
