@@ -1,10 +1,11 @@
-"""What all tests share: a real server on free ports with a repository of its own, and the marker
-`server`."""
+"""What all tests share: a real server on free ports with a repository of its own, and the rule that
+only tests with the marker `server` start processes."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,13 +14,40 @@ from hypothesis import settings
 
 from tests.beside import turn
 from tests.class_folder import class_folder
-from tests.marking import starts_processes
 from tests.scheduling import Scheduling, in_order
 from workbook.server import Triton
 
 # A test that takes long on a busy machine is not wrong.
 settings.register_profile("course", deadline=None)
 settings.load_profile("course")
+
+
+#: The test that runs now, where it may not start a process.
+_without: list[str] = []
+
+
+def _no_process(event: str, arguments: tuple[object, ...]) -> None:
+    """Python calls it at each of its events. It ends a test that starts what it may not start."""
+    if event in {"subprocess.Popen", "os.posix_spawn"} and _without:
+        pytest.fail(
+            f"{_without[0]} starts {arguments[0]}, and has no marker. Add @pytest.mark.server, or "
+            "pytestmark = pytest.mark.server for all tests of the module: `make check` leaves "
+            "them out."
+        )
+
+
+sys.addaudithook(_no_process)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Note a test without the marker `server` while it and its fixtures run."""
+    if item.get_closest_marker("server") is None:
+        _without.append(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        _without.clear()
 
 
 def pytest_configure() -> None:
@@ -44,10 +72,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes: `make check` leaves it out. Begin with what takes longest."""
-    for item in items:
-        if starts_processes(item):
-            item.add_marker("server")
+    """Begin with what takes longest."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         places = in_order([item.nodeid for item in items])
         items.sort(key=lambda item: places[item.nodeid])

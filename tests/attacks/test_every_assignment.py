@@ -29,7 +29,7 @@ from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common import paths
 
-pytestmark = pytest.mark.timeout(1_800)
+pytestmark = [pytest.mark.server, pytest.mark.timeout(1_800)]
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 #: One cell of its solution starts vLLM.
 SLOW = {"a6__llm": Settings(secret="x", wall_s=480, cell_s=150)}

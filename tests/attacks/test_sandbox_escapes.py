@@ -31,6 +31,8 @@ from grader.judge.run_notebook import CELL_OUTPUT, execute
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
 IS_ROOT = os.getuid() == 0

@@ -21,6 +21,8 @@ from workbook.backends.dali import serialized
 from workbook.common.errors import LoadError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 Array = npt.NDArray[Any]
 WriteModel = Callable[..., Path]
 

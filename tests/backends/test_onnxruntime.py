@@ -29,6 +29,8 @@ from workbook.common.errors import LoadError
 from workbook.server import Triton
 from workbook.server.native import build
 
+pytestmark = pytest.mark.server
+
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 Shape = list[int | str | None]
 

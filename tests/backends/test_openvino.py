@@ -16,6 +16,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 WEIGHTS = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 Model = Callable[[], ov.Model]

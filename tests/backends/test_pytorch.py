@@ -17,6 +17,8 @@ from tritonclient.utils import InferenceServerException
 from workbook.common.errors import LoadError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 # -- tiny models ----------------------------------------------------------------------------------
 
 

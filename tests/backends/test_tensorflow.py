@@ -18,6 +18,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 SAVED, GRAPH = 'platform: "tensorflow_savedmodel"\n', 'platform: "tensorflow_graphdef"\n'
 ONE = "instance_group [{ kind: KIND_CPU count: 1 }]\n"
 BATCH = "max_batch_size: 8\n"

@@ -27,6 +27,8 @@ import pytest
 from tests.server.compiled import needs_compiler, share
 from workbook.server import Server, all_models
 
+pytestmark = pytest.mark.server
+
 MODEL = """
 import triton_python_backend_utils as pb_utils
 

@@ -40,6 +40,7 @@ def test_a_taken_port_is_noted() -> None:
     assert "JupyterLab" in found[0].found
 
 
+@pytest.mark.server
 def test_the_ports_of_the_checkout_s_own_server_are_no_complaint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -94,6 +95,7 @@ def test_space_for_what_is_still_to_be_installed(
     assert bool(found.todo) == (level != "ok")
 
 
+@pytest.mark.server
 def test_it_runs_on_a_python_without_any_package() -> None:
     file = Path(doctor.__file__)
     answer = subprocess.run(

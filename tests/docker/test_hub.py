@@ -29,6 +29,7 @@ CONFIG = "docker/hub/one_machine/jupyterhub_config.py"
 PASSWORD = "correct horse battery"
 
 pytestmark = [
+    pytest.mark.server,
     pytest.mark.skipif(find_spec("jupyterhub") is None, reason="no JupyterHub: run `make hub`"),
     pytest.mark.skipif(bool(MISSING), reason=HOW),
     pytest.mark.timeout(900),

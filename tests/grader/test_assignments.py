@@ -44,6 +44,8 @@ from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 ALL = assignments.find()
 
 

@@ -21,6 +21,8 @@ from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 HERE = Path(__file__).parent
 
 

@@ -13,6 +13,8 @@ from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assignment]:

@@ -50,6 +50,7 @@ def started(command: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
+@pytest.mark.server
 def test_workers_on_other_machines(tmp_path: Path) -> None:
     """The commands that `grader cluster` prints, with the files copied to another folder."""
     classroom = Classroom(tmp_path / "work")

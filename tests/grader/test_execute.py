@@ -15,6 +15,8 @@ import pytest
 from grader.judge.run_notebook import CELL_OUTPUT, Execution, execute
 from grader.sandbox import Limits
 
+pytestmark = pytest.mark.server
+
 Run = Callable[..., Execution]
 
 FOREST = """

@@ -24,6 +24,8 @@ from tests.grader.grader_waits import until
 from workbook import assignments
 from workbook.assignments import cells
 
+pytestmark = pytest.mark.server
+
 WHICH = "import sys; print('numpy' in sys.modules, 'xgboost' in sys.modules)"
 
 

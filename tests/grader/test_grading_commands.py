@@ -25,6 +25,8 @@ from grader.judge import scratch
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 HERE = Path(__file__).parent
 
 

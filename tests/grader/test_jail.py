@@ -14,6 +14,8 @@ from grader import sandbox
 from grader.sandbox import seccomp
 from grader.sandbox.mounts import course
 
+pytestmark = pytest.mark.server
+
 CONFIG = """\
 backend: "python"
 input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }

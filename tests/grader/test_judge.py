@@ -28,6 +28,8 @@ from grader.judge import judge
 from grader.judge.judge import Line, Order
 from grader.sandbox.mounts import course
 
+pytestmark = pytest.mark.server
+
 CHECKS = '''
 import numpy as np
 from grader.checks.define import Failure, define

@@ -15,6 +15,8 @@ import pytest
 
 from grader.sandbox import limited
 
+pytestmark = pytest.mark.server
+
 MB = 1 << 20
 
 

@@ -25,6 +25,8 @@ from tests.grader.grader_waits import until
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
 STORM = "import os\nwhile True:\n    try: os.fork(); os.setsid()\n    except OSError: pass"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests import scheduling
 from workbook import assignments
 from workbook.common import paths
@@ -23,6 +25,7 @@ def test_each_lecture_is_a_group() -> None:
     assert [scheduling.group(run) for run in runs] == runs
 
 
+@pytest.mark.server
 def test_tests_of_assignments_are_shared_by_assignment() -> None:
     """Of the tests that there are, only the one about all assignments belongs to none."""
     done = subprocess.run(

@@ -20,6 +20,8 @@ from workbook.notebooks import executing
 from workbook.server import Server
 from workbook.site import executed
 
+pytestmark = pytest.mark.server
+
 #: Cells that take longer are not run twice in a row.
 SHORT_SECONDS = 1.5
 #: A lecture whose first run takes longer has no second one: all tests have to end in 90 minutes.

@@ -78,6 +78,7 @@ def test_the_engine_arguments_are_those_of_the_installed_vllm() -> None:
 # -- folders ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.server
 def test_a_folder_has_the_two_files_and_the_weights_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Path
 ) -> None:
@@ -140,6 +141,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Triton
     patch.undo()
 
 
+@pytest.mark.server
 def test_without_vllm_the_config_is_filled_in_as_with_it(lab: Triton) -> None:
     config = lab.config("vllm_model")
     assert (config["backend"], config["max_batch_size"]) == ("python", 0)
@@ -148,6 +150,7 @@ def test_without_vllm_the_config_is_filled_in_as_with_it(lab: Triton) -> None:
     assert len(config["output"]) == 6
 
 
+@pytest.mark.server
 def test_without_vllm_the_answers_are_transformers_own(lab: Triton) -> None:
     answer = setup.ask(lab, "vllm_model", "A list is", **GREEDY)
     assert answer["text"] == llm_measured.generate(["A list is"], 12)[0]
@@ -157,12 +160,14 @@ def test_without_vllm_the_answers_are_transformers_own(lab: Triton) -> None:
     assert len(pieces) > 2
 
 
+@pytest.mark.server
 def test_a_table_of_answers(lab: Triton) -> None:
     ways = {"one": GREEDY, "two": {**GREEDY, "max_tokens": 3}}
     table = setup.answers(lab, "vllm_model", "A list is", ways)
     assert list(table["out"]) == [12, 3]
 
 
+@pytest.mark.server
 def test_tokens_are_counted_where_the_config_asks_for_it(lab: Triton) -> None:
     for name, more in (("vllm_model", 12), ("uncounted", 0)):
         before = llm_measured.count(lab, name, "generation_tokens_total")
@@ -172,11 +177,13 @@ def test_tokens_are_counted_where_the_config_asks_for_it(lab: Triton) -> None:
     assert llm_measured.memory_mb(lab, "vllm_model") > 50
 
 
+@pytest.mark.server
 def test_max_num_seqs_bounds_what_is_computed_together(lab: Triton) -> None:
     assert llm_measured.most_running(lab, "narrow", 96) == 1
     assert llm_measured.most_running(lab, "vllm_model", 96) > 1
 
 
+@pytest.mark.server
 def test_speeds_have_four_ways(lab: Triton, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llm_measured, "LENGTHS", [4, 6, 8, 4, 6, 8, 4, 6])
     monkeypatch.setattr(llm_measured, "ANSWERS", 8)
@@ -186,6 +193,7 @@ def test_speeds_have_four_ways(lab: Triton, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(table) == 4
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("model", "said"),
     [("mistaken", 'Write "max_num_seqs"'), ("long", "Write at most 512")],
@@ -206,6 +214,7 @@ WRONG: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(("rule", "sampling", "said"), WRONG)
 def test_a_wrong_request_is_explained(
     lab: Triton, rule: str, sampling: dict[str, object], said: str
@@ -217,6 +226,7 @@ def test_a_wrong_request_is_explained(
     assert said in explained.todo
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("rule", "fields"),
     [

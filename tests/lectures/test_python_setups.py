@@ -95,6 +95,7 @@ def test_a_task_that_is_begun_anew_keeps_the_readers_work(
     assert (tmp_path / name / "config.pbtxt").read_text() == "mine"
 
 
+@pytest.mark.server
 def test_shared_memory_is_known_by_its_address() -> None:
     names: dict[str, Any] = {}
     exec(python_models._ADDRESSES, names)

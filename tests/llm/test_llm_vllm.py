@@ -41,6 +41,8 @@ from workbook.common.errors import LoadError
 from workbook.llm.openai import app
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 needs_vllm = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: run `make vllm`"
 )

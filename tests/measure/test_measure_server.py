@@ -15,6 +15,8 @@ from workbook.common.errors import ServerError, WorkbookError
 from workbook.measure import perf_install
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 CONFIG = """\
 backend: "python"
 max_batch_size: 8

@@ -21,6 +21,8 @@ from workbook.common.errors import WorkbookError
 from workbook.lab import reader_copy
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def done(sample: Assignment, release: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from workbook.server import Triton, all_models
 from workbook.zoo import data
 from workbook.zoo.repository import ENGINES, LLAMAS, MODELS
 
+pytestmark = pytest.mark.server
+
 Tensors = dict[str, Any]
 
 

@@ -19,6 +19,8 @@ from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 from workbook.server.native import forkserver
 
+pytestmark = pytest.mark.server
+
 TELLS = """\
 import json
 import os

@@ -24,6 +24,8 @@ from workbook.server import (
     which_repository,
 )
 
+pytestmark = pytest.mark.server
+
 MODEL = """
 import triton_python_backend_utils as pb_utils
 

@@ -12,6 +12,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 #: Families of a server without a GPU, with the type that each declares.
 FAMILIES = {
     "nv_inference_request_success": "counter",

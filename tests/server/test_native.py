@@ -25,6 +25,8 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 from workbook.server import Triton, assemble, run_folders
 from workbook.server.tritonserver_command import SPEED_VARIABLES
 
+pytestmark = pytest.mark.server
+
 ONE = "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
 ONNX = 'platform: "onnxruntime_onnx"\n' + ONE
 #: Three requests make a batch; fewer wait for two seconds.

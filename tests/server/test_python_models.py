@@ -33,6 +33,8 @@ from workbook.common.errors import LoadError, RequestError
 from workbook.server import Triton, all_models, deploy, model_warnings
 from workbook.server.explain import explain
 
+pytestmark = pytest.mark.server
+
 HEAD = """\
 import numpy as np
 import triton_python_backend_utils as pb_utils

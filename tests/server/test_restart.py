@@ -16,7 +16,7 @@ from workbook.common.errors import ServerError
 from workbook.server import Triton, all_models, endings, restart_progress, run_folders
 from workbook.server.connection import Control
 
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 #: Before `execute`: waits while the file `gate` is there, and ends the server while `armed` is.
 SLOW = """

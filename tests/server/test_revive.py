@@ -23,7 +23,7 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton, endings
 
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 IO = (
     'backend: "python" input [{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }] '

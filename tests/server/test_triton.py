@@ -24,6 +24,8 @@ from workbook.server import Server, Triton, assemble, connect, endings, run_fold
 from workbook.server.connection import Control
 from workbook.server.native import build
 
+pytestmark = pytest.mark.server
+
 SQUARE = """
 import time
 

@@ -14,6 +14,8 @@ from workbook.common import paths
 from workbook.common.errors import LoadError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 IO = """
 backend: "python"
 max_batch_size: 8
