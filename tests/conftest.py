@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import durations
 from tests.beside import turn
 from tests.class_folder import class_folder
 from tests.scheduling import Scheduling, in_order
@@ -53,12 +54,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
         _without.clear()
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", choices=durations.MODES, help="write tests/durations.csv")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C end processes. A shell that starts the tests in the background switches it off.
 
     The processes that tests start would inherit that, and those that test Ctrl-C would hang.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    mode = config.getoption("record")
+    if mode and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(durations.Recorder(mode))
 
 
 @pytest.hookimpl(optionalhook=True)  # only xdist knows it
@@ -77,7 +85,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        places = in_order([item.nodeid for item in items])
+        seconds = {test: row[0] for test, row in durations.read().items()}
+        places = in_order([item.nodeid for item in items], seconds)
         items.sort(key=lambda item: places[item.nodeid])
 
 
