@@ -300,6 +300,7 @@ def test_parameters_and_files_are_refused_in_upstreams_words(
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_one_bad_request_does_not_harm_its_batch_mates(served: Triton) -> None:
     count = Counts(served, "mates")
     values = [1, -1, 2, 3, 7, 4, 5, 6]
@@ -315,6 +316,7 @@ def test_one_bad_request_does_not_harm_its_batch_mates(served: Triton) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_good_requests_are_answered_in_one_batch(served: Triton) -> None:
     count = Counts(served, "mates")
     requests = [{"x": np.full((r, 2), 10 * i, np.float32)} for i, r in enumerate((1, 3, 2, 2), 1)]

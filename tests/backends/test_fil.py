@@ -424,6 +424,7 @@ SKLEARN = ("rf", "rf_ten", "rf_reg", "gb_ten", "isolation")
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [*XGBOOST, *LIGHTGBM, *SKLEARN])
 def test_scores_are_those_of_the_library(
     served: Triton, forests: dict[str, Forest], name: str
@@ -689,6 +690,7 @@ def test_fil_fills_in_nothing(server: Triton, write_model: WriteModel) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_requests_are_batched_and_a_bad_one_fails_alone(
     served: Triton, forests: dict[str, Forest]
 ) -> None:

@@ -7,7 +7,7 @@ from loading import load_all
 
 from workbook.server import Triton
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 IO = (
     'input [{ name: "x" data_type: TYPE_FP32 dims: [4] }] '

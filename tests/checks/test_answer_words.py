@@ -181,6 +181,7 @@ ROWS = {"x": P}
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "stated", "file", "words"),
     [
@@ -210,6 +211,7 @@ def test_labels(name: str, stated: str, file: str, words: str, put: Put, probe: 
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_labels_of_three(put: Put, probe: Probe) -> None:
     stated = LABELLED.replace("dims: [ 2 ]", "dims: [ 3 ]")
     put("labels_three", "answer(y=x)", stated, files={"labels.txt": "a\nc\nb\n"})
@@ -219,6 +221,7 @@ def test_labels_of_three(put: Put, probe: Probe) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "body", "words"),
     [
@@ -262,6 +265,7 @@ DELAYED = config(
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "body", "stated", "words"),
     [
@@ -299,6 +303,7 @@ answer(y=2 * x)
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
     put("batched_by_itself", CALLS_ITSELF, DELAYED, before="import threading")
     rows = {"x": probe.rng.random((40, 2), dtype=np.float32)}

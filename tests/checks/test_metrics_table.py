@@ -17,7 +17,7 @@ from grader.checks.tolerance import Tolerance
 from tests.checks.expect import said
 from tests.checks.python_models import config, model
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 ALLOWED = Tolerance(1e-4, "both are float32")
 TRUTH = np.array([0, 0, 0, 0, 1, 1, 1, 1])

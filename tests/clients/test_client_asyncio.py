@@ -15,7 +15,7 @@ from client_waits import wait_until
 
 from workbook.server import Triton
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 
 @pytest.fixture(scope="module", autouse=True)

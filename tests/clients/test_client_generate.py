@@ -11,7 +11,7 @@ import pytest
 
 from workbook.server import Triton
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 
 @pytest.fixture(scope="module", autouse=True)

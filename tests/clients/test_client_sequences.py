@@ -23,7 +23,7 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 MODELS = ["total_direct", "total_oldest"]
 #: ids of the kind that the model takes, as many as a test wants

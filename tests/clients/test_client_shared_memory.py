@@ -14,7 +14,7 @@ import tritonclient.utils.shared_memory as shm
 from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 Region = Callable[[int], tuple[str, Any]]
 SIZE = 4 * 8  # bytes of eight INT32

@@ -55,6 +55,7 @@ def scores(where: Classroom) -> dict[str, float]:
     return {mark.student: mark.score for mark in gradebook.marks(where, "a9__toy")}
 
 
+@pytest.mark.quick
 def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignment) -> None:
     """Each solution cell leaves a line in a file when it is graded."""
     trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('x')\n"
@@ -104,6 +105,7 @@ def test_what_the_gradebook_lost_is_written_again_without_grading(
     assert scores(where) == {"anna": 15, "bob": 7.5}
 
 
+@pytest.mark.quick
 def test_one_bad_submission_never_stops_the_others(
     tmp_path: Path, class_home: Path, toy: Assignment
 ) -> None:

@@ -961,6 +961,7 @@ def _x(*values: float) -> dict[str, Any]:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_probe_asks(probe: Probe) -> None:
     assert probe.infer("double", _x(1, 2))["y"].tolist() == [[2.0], [4.0]]
     assert probe.infer("double", _x(5), outputs=["y"], version=1)["y"].tolist() == [[10.0]]
@@ -971,6 +972,7 @@ def test_probe_asks(probe: Probe) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_probe_counts(probe: Probe) -> None:
     before = probe.counts("double")
     probe.infer("double", _x(1, 2, 3))
@@ -980,12 +982,14 @@ def test_probe_counts(probe: Probe) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_probe_keeps_the_order(probe: Probe) -> None:
     answers = probe.together("double", [_x(float(n)) for n in range(100, 150)], outputs=["y"])
     assert [answer["y"].item() for answer in answers] == [2.0 * n for n in range(100, 150)]
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("model", "inputs", "options", "words"),
     [
@@ -1018,12 +1022,14 @@ def test_probe_says_what_to_do_when_the_server_ended() -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_probe_refusal(probe: Probe) -> None:
     assert probe.refusal("double", _x(1)) == ""
     assert "no sixty-six" in probe.refusal("double", _x(66))
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_probe_loads_no_other_backend(probe: Probe, server: Triton) -> None:
     strict = Probe(server, load=True, backends=("fil",))
     with pytest.raises(Failure, match="names 'python'"):
@@ -1032,6 +1038,7 @@ def test_probe_loads_no_other_backend(probe: Probe, server: Triton) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_probe_draws_the_same_again(probe: Probe) -> None:
     probe.seed(5)
     first = probe.rng.random(4).tolist()

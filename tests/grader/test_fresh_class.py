@@ -21,7 +21,7 @@ from grader.judge.grade_submission import Settings
 from tests.attacks import submissions as s
 from workbook import assignments
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 ASSIGNMENT = assignments.named(s.ASSIGNMENT)

@@ -105,6 +105,7 @@ def test_points_are_credit_times_points(tmp_path: Path, toy: Assignment) -> None
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_each_check_cell_shows_the_judges_panel_and_the_score(
     tmp_path: Path, toy: Assignment
 ) -> None:

@@ -78,6 +78,7 @@ def listed(where: Classroom) -> None:
     roster.path(where).write_text(LIST)
 
 
+@pytest.mark.quick
 def test_on_a_fresh_clone_the_inbox_is_made(where: Classroom) -> None:
     done = grader("autograde")
 
@@ -91,6 +92,7 @@ def test_on_a_fresh_clone_the_inbox_is_made(where: Classroom) -> None:
     assert "Nothing has been graded yet" in str(grader("report").exception)
 
 
+@pytest.mark.quick
 def test_all_assignments_are_graded(where: Classroom, both: list[Assignment]) -> None:
     other, toy = both
     listed(where)
@@ -147,6 +149,7 @@ def test_who_was_graded_before_the_list_is_said(where: Classroom, both: list[Ass
     run()
 
 
+@pytest.mark.quick
 def test_one_student(where: Classroom, both: list[Assignment]) -> None:
     other, toy = both
     listed(where)

@@ -16,7 +16,7 @@ import pytest
 
 from grader.sandbox import limited
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 MB = 1 << 20
 

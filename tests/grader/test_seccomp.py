@@ -116,6 +116,7 @@ def test_programs_for_another_processor_get_nothing(number: int, arch: int) -> N
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("high", [0, 1 << 32], ids=["plain", "with high bits"])
 def test_arguments_decide(machine: str, high: int) -> None:
@@ -151,6 +152,7 @@ def test_arguments_decide(machine: str, high: int) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_the_program_fits_into_the_kernel() -> None:
     for machine in MACHINES:
         for nesting in (False, True):

@@ -89,6 +89,7 @@ def test_a_damaged_archive_is_taken_without_an_exception(cut: int, at: int, byte
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("member", "reason"),
     [
@@ -113,6 +114,7 @@ def test_what_is_left_out_is_said(member: Member, reason: str, tmp_path: Path) -
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_a_second_file_of_a_name_does_not_replace_the_first(tmp_path: Path) -> None:
     data = archive(
         ("run.json", tarfile.REGTYPE, b"first"),
@@ -125,6 +127,7 @@ def test_a_second_file_of_a_name_does_not_replace_the_first(tmp_path: Path) -> N
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_a_sparse_file_of_a_terabyte_is_left_out(tmp_path: Path) -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -136,6 +139,7 @@ def test_a_sparse_file_of_a_terabyte_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_too_many_entries_are_cut(tmp_path: Path) -> None:
     entries = ((f"reported/{n}", tarfile.DIRTYPE, b"") for n in range(10_050))
     wrong = unpack(archive(*entries), tmp_path, most_bytes=1000)
@@ -144,6 +148,7 @@ def test_too_many_entries_are_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_empty_folders_are_kept(tmp_path: Path) -> None:
     assert unpack(archive(("repository/m/1", tarfile.DIRTYPE, b"")), tmp_path, most_bytes=9) == []
     assert (tmp_path / "repository/m/1").is_dir()

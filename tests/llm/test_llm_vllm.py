@@ -79,6 +79,7 @@ with Triton(sys.argv[1]) as server:
 """
 
 
+@pytest.mark.quick
 def test_without_vllm_the_load_says_how_to_install_it(tmp_path: Path) -> None:
     """In an environment with all of this one's packages but that."""
     put_models(tmp_path / "models", ("llama_vllm",))

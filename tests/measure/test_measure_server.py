@@ -79,6 +79,7 @@ def loaded(server: Triton) -> Triton:
     return server
 
 
+@pytest.mark.quick
 def test_a_sweep_agrees_with_what_the_server_counted(loaded: Triton) -> None:
     before = measure.statistics(loaded, "double")
     table = measure.perf(

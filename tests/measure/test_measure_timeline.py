@@ -69,6 +69,7 @@ def _spans(rows: list[tuple[int, float, float, float]], model: str = "m") -> pd.
     return pd.DataFrame(parts, columns=trace_tables.COLUMNS)
 
 
+@pytest.mark.quick
 def test_requests_that_are_computed_together_share_an_execution() -> None:
     table = measure.executions(
         _spans([(1, 5, 10, 20), (2, 6, 10, 20), (3, 7, 12, 15), (4, 8, 20, 30)])

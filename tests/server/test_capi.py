@@ -105,6 +105,7 @@ def test_the_api_has_a_version_that_we_know(core: Core) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_it_is_ready_and_says_who_it_is(core: Core, server: ctypes.c_void_p) -> None:
     assert core.yes("ServerIsReady", server)
     about = core.json("ServerModelMetadata", server, b"echo", ctypes.c_int64(-1))
@@ -113,6 +114,7 @@ def test_it_is_ready_and_says_who_it_is(core: Core, server: ctypes.c_void_p) -> 
 
 
 @pytest.mark.server
+@pytest.mark.quick
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=5, max_size=5), max_size=6)

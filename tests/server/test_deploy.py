@@ -12,7 +12,7 @@ import pytest
 from workbook.common.errors import LoadError, RepositoryError, ServerError
 from workbook.server import Triton, deploy, model_folder, undeploy, versions
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 MODEL = """
 import numpy as np

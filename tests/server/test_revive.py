@@ -133,6 +133,7 @@ def server(tmp_path: Path) -> Iterator[Triton]:
         yield started
 
 
+@pytest.mark.quick
 def test_killed_without_a_request(server: Triton) -> None:
     killed = stubs(server)
     assert helpers()

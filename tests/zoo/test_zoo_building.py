@@ -101,6 +101,7 @@ def test_a_key_depends_on_needs_and_packages(home: Path) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_a_killed_build_leaves_nothing_that_looks_built(home: Path) -> None:
     (home / "bakery.py").write_text(SLOW)
     recipe = recipe_from(home / "bakery.py")
@@ -181,6 +182,7 @@ def test_a_place_that_cannot_be_written_is_named(home: Path) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BuildError, match="no artefact called 'digits_cnm'") as caught:
         zoo.checkpoint("digits_cnm")

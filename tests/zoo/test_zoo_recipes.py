@@ -330,6 +330,7 @@ def test_photo_onnx_takes_any_batch() -> None:
 
 
 @pytest.mark.server
+@pytest.mark.quick
 def test_iris_onnx_is_one_layer_and_knows_flowers() -> None:
     import onnx
 
