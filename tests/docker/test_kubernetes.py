@@ -28,7 +28,7 @@ HERE = paths.root() / "docker/hub/kubernetes"
 VERSIONS = ("1.33", "1.37")
 
 pytestmark = pytest.mark.skipif(
-    find_spec("kubernetes_validate") is None, reason="no kubernetes-validate: run `make hub`"
+    find_spec("kubernetes_validate") is None, reason="needs `make test ALL=yes`"
 )
 
 

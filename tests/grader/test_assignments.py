@@ -166,7 +166,7 @@ def test_solution_with_other_secret_inputs(
 
 
 def students() -> list[Any]:
-    """Ids of students; `make test` tries the first of them, `make mutants` the others."""
+    """Ids of students; `make test ALL=yes` tries the first of them, `make mutants` the others."""
     first, *others = "anna", "maria", "s2026148", "s2026111", "ben", "i.petrov", "学生7"
     return [first, *(pytest.param(student, marks=pytest.mark.long) for student in others)]
 

@@ -18,7 +18,14 @@ HOME = paths.root() / "lectures"
 LECTURES = sorted(HOME.glob("**/[0-9][0-9]__*.py"))
 TOPICS = [path for path in LECTURES if path.parent != HOME]
 
-each_lecture = pytest.mark.parametrize("path", LECTURES, ids=lambda path: path.stem)
+#: Those that `make test` runs: one of lecture 1, one of lecture 2.
+QUICK = ("01__first_model", "08__fil")
+
+each_lecture = pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.quick] * (path.stem in QUICK)) for path in LECTURES],
+    ids=lambda path: path.stem,
+)
 each_topic = pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.stem)
 
 

@@ -22,7 +22,8 @@ from workbook.server.explain import explain
 from workbook.server.pbtxt import parse
 
 needs_vllm = pytest.mark.skipif(
-    importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: run `make vllm`"
+    importlib.util.find_spec("vllm") is None,
+    reason="vLLM is not installed: run `make vllm`, or `make test ALL=yes`",
 )
 GREEDY = {"max_tokens": 12, "temperature": 0, "ignore_eos": True}
 

@@ -124,6 +124,7 @@ def test_what_looks_right_is_not_done(
     assert said in task.missing(begun, models=tmp_path / "models")
 
 
+@pytest.mark.server
 def test_the_camera_s_first_file_is_not_done_where_no_verdict_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

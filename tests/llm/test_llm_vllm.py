@@ -44,7 +44,8 @@ from workbook.server import Triton
 pytestmark = pytest.mark.server
 
 needs_vllm = pytest.mark.skipif(
-    importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: run `make vllm`"
+    importlib.util.find_spec("vllm") is None,
+    reason="vLLM is not installed: run `make vllm`, or `make test ALL=yes`",
 )
 GREEDY = {"temperature": 0, "max_tokens": 24, "ignore_eos": True}
 LONG = {"temperature": 0, "max_tokens": 480, "ignore_eos": True}

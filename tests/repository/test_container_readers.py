@@ -37,6 +37,8 @@ from workbook.zoo import classifiers, data
 from workbook.zoo.demonstrations import LLAMAS, MODELS
 from workbook.zoo.forests import save_xgboost
 
+pytestmark = pytest.mark.timeout(1_200)  # in a fresh clone it trains the language model
+
 #: What a release reads with, and the SHA-256 of the wheels (for Python 3.11 and 3.12).
 READERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "24.10": {
