@@ -14,6 +14,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 ONE = np.ones((1, 4), np.int32)
 TEN_TIMES = """
 import triton_python_backend_utils as pb_utils
@@ -83,8 +85,6 @@ def test_unload_and_load(protocol: Any) -> None:
     assert square(protocol) == 9
 
 
-@pytest.mark.server
-@pytest.mark.quick
 def test_load_with_another_config(http: Any, server: Triton) -> None:
     """Loading a model again that has not changed on disk keeps the client's config (24.10)."""
     x = http.tensor("x", np.ones((3, 4), np.int32))
@@ -110,8 +110,6 @@ def test_load_from_files_that_the_client_sends(protocol: Any) -> None:
     assert index(protocol)["square"]["version"] == "1"
 
 
-@pytest.mark.server
-@pytest.mark.quick
 def test_sent_files_need_a_config(protocol: Any, server: Triton) -> None:
     with pytest.raises(InferenceServerException, match="failed to poll from model repository"):
         protocol.client.load_model("square", files={"file:1/model.py": TEN_TIMES.encode()})
@@ -119,8 +117,6 @@ def test_sent_files_need_a_config(protocol: Any, server: Triton) -> None:
     assert square(protocol) == 9
 
 
-@pytest.mark.server
-@pytest.mark.quick
 def test_a_changed_model_is_loaded_anew(grpc: Any, server: Triton) -> None:
     file = server.repository / "square" / "1" / "model.py"
     before = file.read_text()
@@ -133,8 +129,6 @@ def test_a_changed_model_is_loaded_anew(grpc: Any, server: Triton) -> None:
     assert square(grpc) == 9
 
 
-@pytest.mark.server
-@pytest.mark.quick
 def test_a_failed_reload_keeps_the_old_model(protocol: Any, server: Triton) -> None:
     config: Path = server.repository / "square" / "config.pbtxt"
     good = config.read_text()

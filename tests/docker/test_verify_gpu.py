@@ -134,6 +134,7 @@ def test_a_lecture_that_fails_says_which_cells_do(
     assert '"text/plain": [\n       "2"' in kept  # the last cell's
 
 
+@pytest.mark.server
 def test_a_row_whose_process_dies_is_told(module: ModuleType) -> None:
     verdict, seen = module.run(module.Row("no such row", print), {})
     assert verdict == "**no**"
