@@ -38,7 +38,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[Assignment]:
 
 
 @pytest.fixture
-def where(class_home: Path, both: list[Assignment], monkeypatch: pytest.MonkeyPatch) -> Classroom:
+def where(
+    class_home: Path, both: list[Assignment], one_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> Classroom:
     """An empty classroom in which the commands work, with the fake grader."""
     made = classroom(class_home)
     monkeypatch.setenv("WORKBOOK_HOME", str(both[0].home))
