@@ -119,6 +119,7 @@ def test_a_failing_row_says_why_and_the_rest_goes_on() -> None:
     assert list(cells(done.stdout)) == digits  # in the table's order, whichever ended first
 
 
+@pytest.mark.server
 def test_a_lecture_that_fails_says_which_cells_do(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
