@@ -66,7 +66,7 @@ check: $(STAMP) ## format, lint, types, and the tests that need no server: three
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not server"
+	$(BIN)/pytest -m "not server and not long"
 
 # What runs in a sandbox cannot write compiled files, and would compile its packages every time.
 # Where the environment belongs to another user, it is left as it is: grading takes longer.

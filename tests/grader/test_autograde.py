@@ -15,7 +15,7 @@ import pytest
 from a_class import answered, classroom, course, fake_grade, fake_key, pack
 
 from grader.checks.results import Graded
-from grader.classroom import autograde, gradebook, intake
+from grader.classroom import autograde, cluster, gradebook, intake
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment
@@ -310,7 +310,10 @@ def test_the_same_code_runs_on_a_scheduler_given_by_address(
     assert str(where.home) not in outcome.failed["bob"]
 
 
-def test_a_scheduler_that_is_not_there_is_said(class_home: Path, toy: Assignment) -> None:
+def test_a_scheduler_that_is_not_there_is_said(
+    class_home: Path, toy: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
     where = hand_in(class_home, toy, {"anna": "number = 1"})
     with pytest.raises(WorkbookError, match="no dask scheduler"):
         run(where, toy, scheduler="tcp://127.0.0.1:1")
