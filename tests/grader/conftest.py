@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dask.config
+import distributed  # noqa: F401  # before dask.config.set: it brings settings
 import pytest
 
 from grader.classroom import cluster
