@@ -56,7 +56,6 @@ def scores(where: Classroom) -> dict[str, float]:
 
 
 @pytest.mark.quick
-@pytest.mark.usefixtures("one_cluster")
 def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignment) -> None:
     """Each solution cell leaves a line in a file when it is graded."""
     trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('x')\n"
@@ -93,7 +92,6 @@ def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignmen
     assert len(run(where, toy, force=True).graded) == 6
 
 
-@pytest.mark.usefixtures("one_cluster")
 def test_what_the_gradebook_lost_is_written_again_without_grading(
     class_home: Path, toy: Assignment
 ) -> None:
@@ -324,7 +322,6 @@ def of_another_version(work: Path, assignment: str, settings: Settings) -> Grade
     return graded.model_copy(update={"version": 2})
 
 
-@pytest.mark.usefixtures("one_cluster")
 def test_a_result_of_another_layout_is_no_result(class_home: Path, toy: Assignment) -> None:
     where = hand_in(class_home, toy, {"anna": "number = 1"})
     outcome = run(where, toy, grader=of_another_version)
@@ -337,7 +334,6 @@ def refuses(work: Path, assignment: str, settings: Settings) -> None:
     raise WorkbookError("There is no sandbox.", todo="Install bubblewrap.")
 
 
-@pytest.mark.usefixtures("one_cluster")
 def test_a_machine_that_cannot_grade_stops_the_run(class_home: Path, toy: Assignment) -> None:
     where = hand_in(class_home, toy, {"anna": "number = 1"})
     with pytest.raises(WorkbookError, match="no sandbox") as raised:
