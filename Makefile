@@ -6,7 +6,8 @@
 #   make vllm                   add vLLM and the language models; make lab then loads them
 #   make hub                    run JupyterHub for a class, each student with an own server
 #   make check                  format, lint, types, and the tests that need no server: three minutes
-#   make test                   add vLLM, then run every check and test
+#   make test                   set up, then the checks and the quick tests: twelve minutes
+#   make test ALL=yes           add vLLM and JupyterHub, then every check and test
 #   make setup PYTHON=python3.12
 
 SHELL := /bin/bash
@@ -30,6 +31,7 @@ OURS := $(dir $(wildcard grader/*/__init__.py))
 COMPILED := $(VENV)/.compiled-$(call checksum,$(LISTS) requirements-vllm.txt)
 
 ASSIGNMENT ?=
+ALL ?=
 
 .PHONY: help packages setup lab check test mutants grade build site vllm hub bench bench-peers image image-test doctor lock clean
 
@@ -65,7 +67,7 @@ check: $(STAMP) ## format, lint, types, and the tests that need no server: three
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@$(types_of_lectures)
-	$(BIN)/pytest -m "not server"
+	$(BIN)/pytest -m "not server and not long"
 
 # The modules of each notebook have the same names: mypy looks at one folder at a time.
 UNITS := $(dir $(wildcard lectures/*__*/lesson.py lectures/*/*__*/lesson.py))
@@ -80,22 +82,26 @@ $(COMPILED): | $(STAMP)
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib workbook $(OURS); \
 	rm -f $(VENV)/.compiled-*; touch $@
 
-test: setup $(VLLM_STAMP) $(HUB_STAMP) $(COMPILED) ## set up with vLLM, then every check and test; the same that CI runs
+test: setup $(if $(filter-out no,$(ALL)),$(VLLM_STAMP) $(HUB_STAMP)) $(COMPILED) ## checks and quick tests: twelve minutes; ALL=yes: all, what CI runs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	@$(types_of_lectures)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --durations=30 --numprocesses=5 -m "not alone and not last and not long" || \
-		$(call again,not alone and not last and not long)
-	$(BIN)/pytest --durations=10 -m alone --numprocesses=2 || $(call again,alone)
-	$(BIN)/pytest -m last --numprocesses=0
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses=5 $(call record,first) -m "$(TESTS) and not alone and not last" || \
+		$(call again,$(TESTS) and not alone and not last)
+	$(BIN)/pytest --numprocesses=2 $(call record,more) -m "$(TESTS) and alone" || $(call again,$(TESTS) and alone)
+	$(if $(filter-out no,$(ALL)),$(BIN)/pytest -m last --numprocesses=0)
 
-# Thousands of tests drive real servers, on two cores with five workers. OpenMP's threads would wait
-# for each other there, busily: one each is faster. Now and then a test is late all the same. What
-# failed is tried once more with nothing beside it, up to the first that fails again.
+TESTS := not long$(if $(filter-out no,$(ALL)),, and (quick or not server))
+# With all tests, tests/durations.csv gets how long they took, and what failed once: commit it.
+record = $(if $(filter-out no,$(ALL)),--record $(1))
+
+# Tests drive real servers, on two cores with five workers. OpenMP's threads would wait for each
+# other there, busily: one each is faster. Now and then a test is late all the same. What failed is
+# tried once more with nothing beside it, up to the first that fails again.
 # pytest exits with 1 where tests failed; any other status stands.
 again = { test $$? -eq 1 && echo "Trying once more, each by itself, what failed:" && \
-	$(BIN)/pytest -v -x --last-failed --last-failed-no-failures=none -m "$(1)" --numprocesses=0; }
+	$(BIN)/pytest -v -x --last-failed --last-failed-no-failures=none $(call record,again) -m "$(1)" --numprocesses=0; }
 
 mutants: setup $(COMPILED) ## every wrong answer to assignments by all checks, and a class of 40 over all: an hour
 	$(BIN)/pytest --durations=10 -m long

@@ -1,19 +1,20 @@
-"""What all tests share: a real server on free ports with a repository of its own, and the marker
-`server`."""
+"""What all tests share: a real server on free ports with a repository of its own, and the rule that
+only tests with the marker `server` start processes."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests import durations
 from tests.beside import turn
 from tests.class_folder import class_folder
-from tests.marking import starts_processes
 from tests.scheduling import Scheduling, in_order
 from workbook.server import Triton
 
@@ -22,12 +23,50 @@ settings.register_profile("course", deadline=None)
 settings.load_profile("course")
 
 
-def pytest_configure() -> None:
+#: The test that runs now, where it has no marker `server`.
+_without: list[str] = []
+#: What only a test with the marker may start; tools such as ruff or git need none.
+_PROGRAMS = ("python", "tritonserver", "bwrap")
+
+
+def _no_process(event: str, arguments: tuple[object, ...]) -> None:
+    """Python calls it at each of its events. It ends a test that starts what it may not start."""
+    starts = event in {"subprocess.Popen", "os.posix_spawn"}
+    if starts and _without and Path(str(arguments[0])).name.startswith(_PROGRAMS):
+        pytest.fail(
+            f"{_without[0]} starts {arguments[0]}, and has no marker. Add @pytest.mark.server, or "
+            "pytestmark = pytest.mark.server for all tests of the module: `make check` leaves "
+            "them out."
+        )
+
+
+sys.addaudithook(_no_process)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Note a test without the marker `server` while it and its fixtures run."""
+    if item.get_closest_marker("server") is None:
+        _without.append(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        _without.clear()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", choices=durations.MODES, help="write tests/durations.csv")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C end processes. A shell that starts the tests in the background switches it off.
 
     The processes that tests start would inherit that, and those that test Ctrl-C would hang.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    mode = config.getoption("record")
+    if mode and "PYTEST_XDIST_WORKER" not in os.environ:
+        config.pluginmanager.register(durations.Recorder(mode))
 
 
 @pytest.hookimpl(optionalhook=True)  # only xdist knows it
@@ -44,12 +83,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes: `make check` leaves it out. Begin with what takes longest."""
-    for item in items:
-        if starts_processes(item):
-            item.add_marker("server")
+    """Begin with what takes longest."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        places = in_order([item.nodeid for item in items])
+        seconds = {test: row[0] for test, row in durations.read().items()}
+        places = in_order([item.nodeid for item in items], seconds)
         items.sort(key=lambda item: places[item.nodeid])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdist.scheduler import LoadFileScheduling
 
@@ -18,8 +18,6 @@ from xdist.scheduler import LoadFileScheduling
 PER_ASSIGNMENT = "tests/grader/test_assignments.py"
 #: The file of which each test is a group of its own.
 PER_LECTURE = "tests/lectures/test_lectures_run.py"
-#: A group that takes a quarter of an hour with few tests.
-LONGEST = f"{PER_ASSIGNMENT}::a6__llm"
 _NAME = re.compile(r"\ba\d+__[a-z0-9_]+")
 
 
@@ -45,18 +43,20 @@ def group(nodeid: str) -> str:
     return f"{file}::{found[0]}" if found else file
 
 
-def in_order(nodeids: Sequence[str]) -> dict[str, int]:
-    """Each test's place in the run: the longest group, then groups of many tests, then others.
+def in_order(nodeids: Sequence[str], seconds: Mapping[str, float]) -> dict[str, int]:
+    """Each test's place in the run: groups that take long, then others.
 
     Args:
         nodeids: of all tests, in the order of their files.
+        seconds: how long groups took, from tests/durations.csv. A test of another group is taken
+            to last a second.
     """
     groups = {nodeid: group(nodeid) for nodeid in nodeids}
     tests = collections.Counter(groups.values())
 
-    def place(nodeid: str) -> tuple[bool, int, str]:
+    def place(nodeid: str) -> tuple[float, str]:
         name = groups[nodeid]
-        return name != LONGEST, -tests[name], name
+        return -seconds.get(name, tests[name]), name
 
     return {nodeid: rank for rank, nodeid in enumerate(sorted(nodeids, key=place))}
 

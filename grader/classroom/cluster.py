@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from distributed.security import Security
 
+#: How long a scheduler may take to answer.
+ANSWER_S = 20.0
 _QUIET = {
     "distributed.scheduler.allowed-failures": 1,  # a task whose worker died is tried once more
     "distributed.logging": {"distributed": "critical"},
@@ -74,7 +76,7 @@ def connect(
         else:
             address, security = scheduler, _security_for(classroom, scheduler)
         try:
-            client = stack.enter_context(Client(address, timeout=20, security=security))
+            client = stack.enter_context(Client(address, timeout=ANSWER_S, security=security))
             client.wait_for_workers(1, timeout=60)
         except (OSError, TimeoutError):
             raise WorkbookError(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import fcntl
+import gc
 import json
 import math
 import os
@@ -182,6 +183,9 @@ def _answer(
 ) -> None:
     """Run in the new process: set the limits, call the function, send the answer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
+    # What the caller has left to Python's garbage collector stays the caller's. Collected here, a
+    # gRPC client with a stream would wait for its thread, which only the caller has.
+    gc.freeze()
     pipe = fcntl.fcntl(pipe, fcntl.F_DUPFD, 3)  # the caller may have had no standard input
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # a parser's warnings quote what it reads

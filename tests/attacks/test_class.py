@@ -286,7 +286,11 @@ def listening(calls: list[str]) -> Iterator[int]:
         thread.join()
 
 
-pytestmark = [pytest.mark.timeout(1_800), pytest.mark.usefixtures("graded_class")]
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.timeout(1_800),
+    pytest.mark.usefixtures("graded_class"),
+]
 
 
 def lost(graded: Graded) -> set[str]:

@@ -4,6 +4,8 @@ Those of everywhere.py need no knowledge of an assignment. They are dealt out: e
 assignment, and each assignment gets several. The attacks of an assignment's own file
 tests/attacks/aN.py are all tried on it. Those of a2 are tried by test_class.py, in a class that is
 also killed and continued.
+
+`make test` tries those of everywhere.py on the assignments that need no vLLM.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common import paths
 
-pytestmark = pytest.mark.timeout(1_800)
+pytestmark = [pytest.mark.server, pytest.mark.timeout(1_800)]
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 #: One cell of its solution starts vLLM.
 SLOW = {"a6__llm": Settings(secret="x", wall_s=480, cell_s=150)}
@@ -48,20 +50,33 @@ def attacks(assignment: Assignment) -> list[Attack]:
 
 def all_attacks() -> list[Any]:
     return [
-        pytest.param(assignment, attack, id=f"{assignment.name}: {attack.name}")
+        pytest.param(
+            assignment,
+            attack,
+            id=f"{assignment.name}: {attack.name}",
+            marks=[pytest.mark.quick]
+            * (attack in everywhere.ATTACKS and assignment.name not in SLOW),
+        )
         for assignment in assignments.find()
         for attack in attacks(assignment)
     ]
 
 
 @pytest.fixture(scope="module")
-def results(class_home_of_module: Path) -> Callable[[Assignment], dict[str, Graded]]:
-    """A function: the results of an assignment's attacks, by the attacks' names."""
+def results(
+    class_home_of_module: Path, request: pytest.FixtureRequest
+) -> Callable[[Assignment], dict[str, Graded]]:
+    """A function: the results of those attacks on an assignment that are tried in this run."""
+    tried = [
+        item.callspec.params
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.module is request.module
+    ]
 
     @functools.cache
     def graded(assignment: Assignment) -> dict[str, Graded]:
         classroom = Classroom(class_home_of_module / assignment.short)
-        for attack in attacks(assignment):
+        for attack in [one["attack"] for one in tried if one["assignment"] is assignment]:
             to = classroom.submission(attack.name, assignment.name)
             to.parent.mkdir(parents=True)
             make(attack, to, assignment)

@@ -162,6 +162,7 @@ TAR_FIELDS = [
 TAR_TYPES = b"012356xgLKSVD"
 
 
+@pytest.mark.server
 def test_an_entry_that_claims_any_size_ends_at_once(place: Path) -> None:
     """tarfile reads a stream block by block up to the end that a header claims."""
     header = tarfile.TarInfo("run.json")

@@ -537,6 +537,7 @@ def test_names_of_people_survive(where: Classroom, toy: Assignment, form: str) -
 # What is shown
 
 
+@pytest.mark.server
 def test_pages_and_tables_show_no_control_characters(
     where: Classroom, toy: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.grader.test_jail import serve
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
 HEAD = """\
 import json
 import os

@@ -13,7 +13,7 @@ import pytest
 from grader import sandbox
 from grader.judge.run_notebook import Execution, execute
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 
 
 def run(home: Path, *cells: str) -> Execution:

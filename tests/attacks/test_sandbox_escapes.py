@@ -31,6 +31,8 @@ from grader.judge.run_notebook import CELL_OUTPUT, execute
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
 IS_ROOT = os.getuid() == 0
@@ -181,6 +183,7 @@ def by_kernel(request: pytest.FixtureRequest) -> bool:
     return True
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("code", [PAGE_TABLES, EMPTY_FILES], ids=["page tables", "empty files"])
 def test_memory_of_the_kernel_counts(attempt: Attempt, by_kernel: bool, code: str) -> None:
     ended = attempt(code, cgroup=by_kernel, memory_bytes=200 * MIB)
@@ -264,11 +267,13 @@ def numbers(names: dict[str, tuple[int, int]]) -> dict[str, int]:
     return {name: pair[place] for name, pair in names.items()}
 
 
+@pytest.mark.quick
 def test_calls_that_no_ordinary_program_needs_are_refused(attempt: Attempt) -> None:
     code = f"{CALL}\nfor name, number in {numbers(REFUSED)}.items(): print(name, call(number))"
     assert lines(attempt(code)) == [f"{name} ENOSYS" for name in REFUSED]
 
 
+@pytest.mark.quick
 def test_no_process_gets_namespaces_of_its_own(attempt: Attempt) -> None:
     """Also where bubblewrap is too old to switch user namespaces off."""
     clone = numbers({"clone": (56, 220)})["clone"]
@@ -277,6 +282,7 @@ def test_no_process_gets_namespaces_of_its_own(attempt: Attempt) -> None:
     assert set(lines(attempt(code))) == {"EPERM"}
 
 
+@pytest.mark.quick
 def test_sockets_reach_no_other_kinds_of_networks(attempt: Attempt) -> None:
     """AF_VSOCK reaches the machine that this one is a guest of."""
     code = """
@@ -393,10 +399,12 @@ for prefix in prefixes:
 """
 
 
+@pytest.mark.quick
 def test_process_1_cannot_be_read_or_written(attempt: Attempt) -> None:
     assert lines(attempt(FIRST_PROCESS)) == []
 
 
+@pytest.mark.quick
 def test_process_1_cannot_be_ended_or_traced(attempt: Attempt) -> None:
     attach = numbers({"ptrace": (101, 117)})["ptrace"]
     code = f"""{CALL}

@@ -16,6 +16,8 @@ from grader.sandbox import cgroup
 from grader.sandbox.mounts import course
 from tests.attacks import submissions as s
 
+pytestmark = pytest.mark.server
+
 PYTHON = [sys.executable, "-I", "-c"]
 
 #: Takes the processor's time in many sessions: without a group, Linux shares it among these.

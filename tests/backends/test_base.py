@@ -291,6 +291,7 @@ def served(server: Triton, refusals: dict[str, str]) -> Triton:
     return server
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(("model", "words"), REFUSED.items())
 def test_parameters_and_files_are_refused_in_upstreams_words(
     refusals: dict[str, str], model: str, words: str
@@ -298,6 +299,8 @@ def test_parameters_and_files_are_refused_in_upstreams_words(
     assert words in refusals[model]
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_one_bad_request_does_not_harm_its_batch_mates(served: Triton) -> None:
     count = Counts(served, "mates")
     values = [1, -1, 2, 3, 7, 4, 5, 6]
@@ -312,6 +315,8 @@ def test_one_bad_request_does_not_harm_its_batch_mates(served: Triton) -> None:
     assert count.since(8) == (8, 1)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_good_requests_are_answered_in_one_batch(served: Triton) -> None:
     count = Counts(served, "mates")
     requests = [{"x": np.full((r, 2), 10 * i, np.float32)} for i, r in enumerate((1, 3, 2, 2), 1)]
@@ -321,6 +326,7 @@ def test_good_requests_are_answered_in_one_batch(served: Triton) -> None:
     assert count.since(8) == (8, 1)
 
 
+@pytest.mark.server
 def test_only_the_outputs_asked_for_are_made_and_sent_in_the_configs_order(served: Triton) -> None:
     x = {"x": np.ones((2, 2), np.float32)}
     both = infer(served, "picky", x)
@@ -331,6 +337,7 @@ def test_only_the_outputs_asked_for_are_made_and_sent_in_the_configs_order(serve
     assert one.as_numpy("b").tolist() == [[b"b"], [b"b"]]
 
 
+@pytest.mark.server
 def test_an_output_with_too_few_rows_reaches_the_first_requests_only(served: Triton) -> None:
     answers = infer_together(
         served, "short", [{"x": np.full((2, 2), i, np.float32)} for i in range(4)]
@@ -344,11 +351,13 @@ def test_an_output_with_too_few_rows_reaches_the_first_requests_only(served: Tri
     )
 
 
+@pytest.mark.server
 def test_a_scalar_output_takes_the_configs_dims(served: Triton) -> None:
     answer = infer(served, "scalar", {"x": np.array([1, 2], np.float32)}).as_numpy("y")
     assert answer.tolist() == [[3.0]]
 
 
+@pytest.mark.server
 def test_a_ragged_batch_is_flat_and_its_batch_inputs_describe_it(served: Triton) -> None:
     count = Counts(served, "ragged")
     lengths = (3, 1, 5)
@@ -374,6 +383,7 @@ def test_a_ragged_batch_is_flat_and_its_batch_inputs_describe_it(served: Triton)
         assert made == expected.reshape(-1).tolist(), kind
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("model", ["direct", "oldest"])
 def test_implicit_state_follows_each_sequence(served: Triton, model: str) -> None:
     start = np.array([[100, 200]], np.float32)
@@ -401,6 +411,7 @@ def test_implicit_state_follows_each_sequence(served: Triton, model: str) -> Non
     np.testing.assert_array_equal(again.as_numpy("y"), 10 * start)  # START resets
 
 
+@pytest.mark.server
 def test_a_failed_request_leaves_its_sequences_state_alone(served: Triton) -> None:
     def send(value: float, **flags: bool) -> Any:
         x = {"x": np.full((1, 2), value, np.float32)}
@@ -412,6 +423,7 @@ def test_a_failed_request_leaves_its_sequences_state_alone(served: Triton) -> No
     assert send(2, sequence_end=True).as_numpy("y").tolist() == [[1030.0, 2030.0]]
 
 
+@pytest.mark.server
 def test_a_state_that_is_an_output_too_is_sent(served: Triton) -> None:
     x = {"x": np.ones((1, 2), np.float32)}
     first = infer(served, "shown", x, sequence_id=31, sequence_start=True)
@@ -420,6 +432,7 @@ def test_a_state_that_is_an_output_too_is_sent(served: Triton) -> None:
     assert second.as_numpy("new").tolist() == [[102.0, 202.0]]
 
 
+@pytest.mark.server
 @settings(max_examples=15)
 @given(
     st.lists(
@@ -435,6 +448,7 @@ def test_whatever_is_sent_together_comes_back_to_its_sender(
         np.testing.assert_array_equal(answer.as_numpy("a"), request["x"])
 
 
+@pytest.mark.server
 @settings(max_examples=25)
 @given(
     st.lists(
@@ -456,6 +470,7 @@ def test_the_short_way_answers_as_the_long_one(
             np.testing.assert_array_equal(one.as_numpy("y"), 2 * request["x"])
 
 
+@pytest.mark.server
 def test_what_fits_into_one_batch_goes_the_short_way(served: Triton) -> None:
     good, bad = (np.full((2, 2), value, np.float32) for value in (1, -1))
     assert infer(served, "short_way_only", {"x": good}).as_numpy("y").tolist() == [[2, 2], [2, 2]]

@@ -21,6 +21,8 @@ from workbook.backends.dali import serialized
 from workbook.common.errors import LoadError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 Array = npt.NDArray[Any]
 WriteModel = Callable[..., Path]
 
@@ -253,6 +255,7 @@ def ask(server: Triton, model: str, output: str, **arrays: Array) -> Array:
 # -- right answers: the same operators on the same processor give the same bits ------------------
 
 
+@pytest.mark.quick
 def test_a_jpeg_is_decoded_resized_and_normalized(served: Triton) -> None:
     image = jpeg(40, 50)
     got = ask(served, "jpeg", "PIXELS", DALI_INPUT_0=image[None])
@@ -364,6 +367,7 @@ def test_strings_load_but_no_request_succeeds(served: Triton) -> None:
         ask(served, "strings", "PIXELS", DALI_INPUT_0=encoded)
 
 
+@pytest.mark.quick
 def test_images_of_any_length_share_a_batch_and_a_broken_one_fails_alone(served: Triton) -> None:
     good = [jpeg(20 + i, 30 - i, seed=i) for i in range(8)]
     assert len({len(image) for image in good}) > 1

@@ -423,6 +423,8 @@ LIGHTGBM = ("lgb", "lgb_ten", "lgb_rf", "lgb_cat")
 SKLEARN = ("rf", "rf_ten", "rf_reg", "gb_ten", "isolation")
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize("name", [*XGBOOST, *LIGHTGBM, *SKLEARN])
 def test_scores_are_those_of_the_library(
     served: Triton, forests: dict[str, Forest], name: str
@@ -442,6 +444,7 @@ def test_the_models_for_categories_split_on_them(forests: dict[str, Forest]) -> 
         assert (tree.get_field("node_type") == 2).any()
 
 
+@pytest.mark.server
 def test_poisson_regression_is_the_exponential_of_the_raw_score(
     served: Triton, forests: dict[str, Forest]
 ) -> None:
@@ -451,6 +454,7 @@ def test_poisson_regression_is_the_exponential_of_the_raw_score(
     np.testing.assert_allclose(got, library_says(forest), rtol=2 * forest.tolerance)
 
 
+@pytest.mark.server
 def test_two_columns_of_a_binary_model_are_1_minus_p_and_p(
     served: Triton, forests: dict[str, Forest]
 ) -> None:
@@ -462,6 +466,7 @@ def test_two_columns_of_a_binary_model_are_1_minus_p_and_p(
         np.testing.assert_array_equal(ask(served, name, forest.rows), both)
 
 
+@pytest.mark.server
 def test_a_class_is_a_probability_above_the_threshold(
     served: Triton, forests: dict[str, Forest]
 ) -> None:
@@ -473,6 +478,7 @@ def test_a_class_is_a_probability_above_the_threshold(
     assert 0 < got.sum() < len(got), "both classes occur"
 
 
+@pytest.mark.server
 def test_a_probability_equal_to_the_threshold_is_class_0(
     served: Triton, forests: dict[str, Forest]
 ) -> None:
@@ -484,6 +490,7 @@ def test_a_probability_equal_to_the_threshold_is_class_0(
     np.testing.assert_array_equal(got, (p > threshold).astype(np.float32))
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("which", ["xgb_ten", "xgb_max", "rf"])
 def test_a_class_of_many_is_the_greatest_score(
     served: Triton, forests: dict[str, Forest], which: str
@@ -502,6 +509,7 @@ def test_a_class_of_many_is_the_greatest_score(
 # -- SHAP ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", ["xgb", "xgb_ten", "lgb", "rf"])
 def test_shap_values_over_the_wire(served: Triton, forests: dict[str, Forest], name: str) -> None:
     forest = forests[name]
@@ -611,11 +619,13 @@ def test_shap_in_pieces_is_the_same(
 # -- what the config may say ---------------------------------------------------------------------
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("case", BAD)
 def test_wrong_configs_and_files_do_not_load(refusals: dict[str, str], case: str) -> None:
     assert BAD[case][1] in refusals[case]
 
 
+@pytest.mark.server
 def test_values_that_the_real_backend_passes_over(
     served: Triton, forests: dict[str, Forest]
 ) -> None:
@@ -626,6 +636,7 @@ def test_values_that_the_real_backend_passes_over(
     np.testing.assert_array_equal(ask(served, "is_classifier", forest.rows), expected)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", ["other_name", "newer"])
 def test_other_files_of_the_same_model(
     served: Triton, forests: dict[str, Forest], name: str
@@ -636,6 +647,7 @@ def test_other_files_of_the_same_model(
     np.testing.assert_allclose(got, library_says(forest), rtol=0, atol=forest.tolerance)
 
 
+@pytest.mark.server
 def test_a_file_that_older_containers_refuse_is_served_with_a_warning(
     server: Triton, write_model: WriteModel, forests: dict[str, Forest], tmp_path: Path
 ) -> None:
@@ -657,12 +669,14 @@ def test_a_file_that_older_containers_refuse_is_served_with_a_warning(
             assert warned == (name == "xgboost")
 
 
+@pytest.mark.server
 def test_the_old_binary_format_is_still_served(served: Triton) -> None:
     """Recent XGBoost cannot write it, Treelite still reads it; it is the default model_type."""
     got = ask(served, "legacy", np.array([[9, 0], [9, 1]], np.float32))
     np.testing.assert_array_equal(got, [-1, 2])
 
 
+@pytest.mark.server
 def test_fil_fills_in_nothing(server: Triton, write_model: WriteModel) -> None:
     write_model("no_config", "", {"1/xgboost.json": b"{}"})
     with pytest.raises(LoadError):
@@ -675,6 +689,8 @@ def test_fil_fills_in_nothing(server: Triton, write_model: WriteModel) -> None:
 # -- how requests are served ---------------------------------------------------------------------
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_requests_are_batched_and_a_bad_one_fails_alone(
     served: Triton, forests: dict[str, Forest]
 ) -> None:
@@ -707,6 +723,7 @@ def _stubs(server: Triton, model: str) -> list[psutil.Process]:
     ]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("allowed", [1, 2])
 def test_threads_are_those_of_the_config_and_at_most_the_server_s(
     allowed: int, tmp_path: Path, forests: dict[str, Forest], monkeypatch: pytest.MonkeyPatch
@@ -725,5 +742,6 @@ def test_threads_are_those_of_the_config_and_at_most_the_server_s(
             assert two.num_threads() - one.num_threads() == expected
 
 
+@pytest.mark.server
 def test_instances_are_those_of_the_config(served: Triton) -> None:
     assert len(_stubs(served, "two_instances")) == 2

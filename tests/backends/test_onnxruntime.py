@@ -29,6 +29,8 @@ from workbook.common.errors import LoadError
 from workbook.server import Triton
 from workbook.server.native import build
 
+pytestmark = pytest.mark.server
+
 FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 Shape = list[int | str | None]
 
@@ -577,6 +579,7 @@ def test_the_servers_option_sets_the_completed_batch_size(tmp_path: Path) -> Non
 # -- right configs: the answers -----------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("model", ["dense", "named", "folder", "nothing", "outside", "openvino"])
 def test_answers_are_those_of_the_session_in_process(served: Triton, model: str) -> None:
     x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
@@ -628,6 +631,7 @@ def test_requests_are_answered_in_one_run(served: Triton) -> None:
         )
 
 
+@pytest.mark.quick
 def test_one_bad_request_does_not_harm_the_others_of_its_batch(served: Triton, place: str) -> None:
     count = Counts(served, "lookup")
     indices = [0, 1, 99, 2, 3, 4, 0, 1]
@@ -770,6 +774,7 @@ def test_threads_default_to_an_even_share_of_the_cores(served: Triton) -> None:
     assert f"threads {share} within an operator" in settings_of(served, "default_threads")
 
 
+@pytest.mark.quick
 def test_plain_models_run_inside_where_they_can(served: Triton, place: str) -> None:
     plain = {*CASES, "outside"} - {*REFUSED} - APART
     assert len(plain) > 10

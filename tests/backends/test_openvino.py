@@ -16,6 +16,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 WEIGHTS = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 
 Model = Callable[[], ov.Model]
@@ -348,6 +350,7 @@ def test_a_refusal_has_the_real_backends_form(refusals: dict[str, str], model: s
     assert "At:" not in words
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("model", ["any_rows", "named", "from_onnx"])
 def test_answers_are_those_of_openvino_in_process(served: Triton, model: str) -> None:
     x = numbers(5)
@@ -378,6 +381,7 @@ def test_without_padding_a_request_must_fill_the_batch(served: Triton) -> None:
         )
 
 
+@pytest.mark.quick
 def test_a_request_that_does_not_fit_fails_in_openvinos_words(served: Triton) -> None:
     good = infer(served, "pairs", {"i": np.arange(4)}).as_numpy("y")
     assert good.tolist() == [[0, 1], [2, 3]]

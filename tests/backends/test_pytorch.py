@@ -17,6 +17,8 @@ from tritonclient.utils import InferenceServerException
 from workbook.common.errors import LoadError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 # -- tiny models ----------------------------------------------------------------------------------
 
 
@@ -403,6 +405,7 @@ def test_text_goes_in_and_out(server: Triton, loads: dict[str, str]) -> None:
         infer(server, "text", {"words": np.array([[b"\xff"]], np.object_)})
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("model", ["unbatched", "batched"])
 def test_answers_are_those_of_torch(server: Triton, loads: dict[str, str], model: str) -> None:
     assert loads[model] == ""
@@ -416,6 +419,7 @@ def test_a_batch_above_the_maximum_is_refused(server: Triton, loads: dict[str, s
         infer(server, "batched", {"x": normal(9, 4)})
 
 
+@pytest.mark.quick
 def test_requests_share_a_batch_and_a_bad_one_fails_alone(
     server: Triton, loads: dict[str, str]
 ) -> None:

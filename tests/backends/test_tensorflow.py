@@ -18,6 +18,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 SAVED, GRAPH = 'platform: "tensorflow_savedmodel"\n', 'platform: "tensorflow_graphdef"\n'
 ONE = "instance_group [{ kind: KIND_CPU count: 1 }]\n"
 BATCH = "max_batch_size: 8\n"
@@ -347,6 +349,7 @@ def dims(tensors: list[dict[str, Any]]) -> dict[str, tuple[str, list[int]]]:
 # -- right and missing configs --------------------------------------------------------------------
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("model", ["complete", "empty", "no_batch_size", "no_batching"])
 def test_answers_are_those_of_tensorflow(
     server: Triton, loads: dict[str, str], functions: dict[str, Any], model: str
@@ -465,6 +468,7 @@ def test_without_its_weights_a_model_loads_and_its_requests_fail(
 # -- batches --------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_requests_share_a_batch_and_a_bad_one_fails_alone(
     server: Triton, loads: dict[str, str]
 ) -> None:

@@ -7,6 +7,8 @@ from loading import load_all
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 IO = (
     'input [{ name: "x" data_type: TYPE_FP32 dims: [4] }] '
     'output [{ name: "y" data_type: TYPE_FP32 dims: [3] }] max_batch_size: 8 '

@@ -19,6 +19,8 @@ from benchmarks.tables import Goal, Section
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 
 def test_benchmarks_write_their_sections(tmp_path: Path) -> None:
     file = tmp_path / "results.md"

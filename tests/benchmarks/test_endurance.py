@@ -17,6 +17,8 @@ from workbook.common import paths
 from workbook.server import Triton
 from workbook.zoo.repository import MODELS
 
+pytestmark = pytest.mark.server
+
 MINUTES = np.arange(0, 30, 1 / 6)
 
 

@@ -180,6 +180,8 @@ LABELLED = config("x FP32 2", "y FP32 2").replace(
 ROWS = {"x": P}
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "stated", "file", "words"),
     [
@@ -208,6 +210,8 @@ def test_labels(name: str, stated: str, file: str, words: str, put: Put, probe: 
         require.labels(probe, name, ROWS, "y", NAMES)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_labels_of_three(put: Put, probe: Probe) -> None:
     stated = LABELLED.replace("dims: [ 2 ]", "dims: [ 3 ]")
     put("labels_three", "answer(y=x)", stated, files={"labels.txt": "a\nc\nb\n"})
@@ -216,6 +220,8 @@ def test_labels_of_three(put: Put, probe: Probe) -> None:
         require.labels(probe, "labels_three", rows, "y", ("a", "b", "c"))
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "body", "words"),
     [
@@ -258,6 +264,8 @@ DELAYED = config(
 )
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("name", "body", "stated", "words"),
     [
@@ -294,6 +302,8 @@ answer(y=2 * x)
 """
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_batched_counts_what_the_check_has_sent(put: Put, probe: Probe) -> None:
     put("batched_by_itself", CALLS_ITSELF, DELAYED, before="import threading")
     rows = {"x": probe.rng.random((40, 2), dtype=np.float32)}

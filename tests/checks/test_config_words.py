@@ -15,6 +15,8 @@ from tests.checks.conftest import Put
 from tests.checks.expect import said
 from tests.checks.python_models import config
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 BODY = "answer(y=x)"
 WORD = 'parameters { key: "word" value: { string_value: "0.5" } }'
 

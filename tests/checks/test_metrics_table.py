@@ -17,6 +17,8 @@ from grader.checks.tolerance import Tolerance
 from tests.checks.expect import said
 from tests.checks.python_models import config, model
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 ALLOWED = Tolerance(1e-4, "both are float32")
 TRUTH = np.array([0, 0, 0, 0, 1, 1, 1, 1])
 #: fp32's scores; fp16's are higher by a bit, so that one more row is called positive.

@@ -93,11 +93,15 @@ def run(pair: Probe, measure: Callable[[str], float], at_least: float, limit_s: 
     )
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_a_ratio_that_is_reached(pair: Probe) -> None:
     found = run(pair, costs(steady(1), steady(3)), 2)
     assert (found.value, found.rounds) == (3, FEWEST)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_a_ratio_that_is_not_reached(pair: Probe) -> None:
     with said(
         "quick answers ×1.50 (95% interval 1.50 to 1.50, 6 rounds) as many requests per second as "
@@ -106,6 +110,8 @@ def test_a_ratio_that_is_not_reached(pair: Probe) -> None:
         run(pair, costs(steady(1), steady(1.5)), 2)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_noise_takes_more_rounds(pair: Probe) -> None:
     """It goes on until the interval is narrow; what is asked and within it counts as reached."""
     found = run(pair, costs(steady(1, 0.3), steady(2, 0.3)), 2.02)
@@ -113,6 +119,8 @@ def test_noise_takes_more_rounds(pair: Probe) -> None:
     assert found.is_within(0.1)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_one_slow_round_changes_nothing(pair: Probe) -> None:
     once = itertools.chain([1.0, 50.0], itertools.repeat(1.0))
     found = run(pair, costs(once, steady(3)), 2)
@@ -120,6 +128,8 @@ def test_one_slow_round_changes_nothing(pair: Probe) -> None:
     assert found.low == 3 or found.rounds > FEWEST
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(("slow", "is_reached"), [(2.5, True), (1.5, False)])
 def test_where_the_time_is_up_the_number_decides(
     pair: Probe, slow: float, is_reached: bool
@@ -134,6 +144,8 @@ def test_where_the_time_is_up_the_number_decides(
             run(pair, measure(), 2, limit_s=0)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_answers_that_differ_are_no_speed(pair: Probe) -> None:
     with said("The answers of wrong differ", "compared with those of slow to the same requests"):
         require.ratio(
@@ -141,6 +153,8 @@ def test_answers_that_differ_are_no_speed(pair: Probe) -> None:
         )
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_the_number_is_shown_where_the_check_passes(pair: Probe) -> None:
     """Measured for real: 3 requests that sleep 30 ms each, beside 3 that do not."""
 
@@ -168,6 +182,8 @@ def test_the_number_is_shown_where_the_check_passes(pair: Probe) -> None:
     assert "\n" not in result.rationale
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_a_model_that_fails_is_no_measurement(pair: Probe, put: Put) -> None:
     put("failing", "raise ValueError('no')")
     with said("A request to failing failed."):

@@ -11,6 +11,8 @@ from tests.checks.conftest import Put
 from tests.checks.expect import said
 from tests.checks.python_models import config
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 DELAYED = config(
     "x FP32 2", "y FP32 2", "dynamic_batching { max_queue_delay_microseconds: 200000 }"
 )

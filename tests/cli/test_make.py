@@ -11,8 +11,11 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from workbook.zoo.repository import lacking
+
+pytestmark = pytest.mark.server
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = "--port 18889 --http-port 0 --grpc-port 0 --metrics-port 0"

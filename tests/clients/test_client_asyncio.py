@@ -15,6 +15,8 @@ from client_waits import wait_until
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _models(serve: Any) -> None:

@@ -14,6 +14,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 ONE = np.ones((1, 4), np.int32)
 TEN_TIMES = """
 import triton_python_backend_utils as pb_utils

@@ -19,6 +19,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 ONE = np.ones((1, 4), np.int32)
 Answers = queue.Queue[tuple[Any, Any]]
 

@@ -11,6 +11,8 @@ import pytest
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _models(serve: Any) -> None:

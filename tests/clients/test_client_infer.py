@@ -23,6 +23,8 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from workbook.measure import Tap
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 A = np.arange(8, dtype=np.int32).reshape(2, 4)
 B = np.full((2, 4), 10, dtype=np.int32)
 

@@ -10,6 +10,8 @@ import pytest
 from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _models(serve: Any) -> None:

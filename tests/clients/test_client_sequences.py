@@ -23,6 +23,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 MODELS = ["total_direct", "total_oldest"]
 #: ids of the kind that the model takes, as many as a test wants
 IDS = {"total_direct": lambda i: 1000 + i, "total_oldest": lambda i: f"sequence-{i}"}

@@ -26,6 +26,8 @@ from tritonclient.utils import InferenceServerException
 from workbook.common.errors import ServerError
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 X = np.array([[1, 2, 3, 4]], np.int32)
 TOOL = 'rate_limiter { resources [ { name: "tool" count: 1 } ] }'
 

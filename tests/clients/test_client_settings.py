@@ -17,6 +17,8 @@ from tritonclient.utils import InferenceServerException
 from workbook.measure import traces
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 X = np.ones((1, 4), np.int32)
 
 

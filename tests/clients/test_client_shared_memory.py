@@ -14,6 +14,8 @@ import tritonclient.utils.shared_memory as shm
 from client_waits import wait_until
 from tritonclient.utils import InferenceServerException
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 Region = Callable[[int], tuple[str, Any]]
 SIZE = 4 * 8  # bytes of eight INT32
 A = np.arange(4, dtype=np.int32).reshape(1, 4)

@@ -17,6 +17,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 Answers = queue.Queue[tuple[Any, Any]]
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.server
+
 
 @pytest.mark.parametrize("name", ["workbook", "grader"])
 @pytest.mark.parametrize("module", ["typer", "rich.console"])

@@ -37,6 +37,7 @@ def test_shared_locks_go_together(path: Path) -> None:
             locks.lock(third, wait=False)
 
 
+@pytest.mark.server
 def test_a_process_that_inherited_the_file_keeps_the_lock(path: Path) -> None:
     """The guard of a server gets its lock in this way; the lock ends with the guard."""
     descriptor = os.open(path, os.O_RDWR)

@@ -103,6 +103,7 @@ def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
 # -- the compose file ------------------------------------------------------------------------------
 
 
+@pytest.mark.server
 def test_the_compose_file_follows_the_specification(tmp_path: Path) -> None:
     wheel = unpack(
         "check-jsonschema==0.39.0",
@@ -117,6 +118,7 @@ def test_the_compose_file_follows_the_specification(tmp_path: Path) -> None:
     assert list(validator.iter_errors(wrong))  # it does look
 
 
+@pytest.mark.server
 def test_the_compose_client_reads_the_file() -> None:
     compose = [shutil.which("docker") or "docker", "compose"]
     try:
@@ -142,6 +144,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("variables", "server", "release"),
     [
@@ -220,6 +223,7 @@ def dockerfile_arguments() -> set[str]:
     return set(re.findall(r"^ARG (\w+)", dockerfile(), re.MULTILINE))
 
 
+@pytest.mark.server
 def test_hadolint_finds_nothing() -> None:
     linter = Path(sys.executable).with_name("hadolint")
     config = paths.root() / "docker" / "hadolint.yaml"
@@ -327,6 +331,7 @@ def test_each_service_restarts_and_says_whether_it_is_healthy() -> None:
 # -- the servers' command, and the health check ----------------------------------------------------
 
 
+@pytest.mark.server
 def test_the_command_is_understood_by_the_real_server(tmp_path: Path) -> None:
     """All of it but the redis cache, whose library only NVIDIA's container has.
 
@@ -355,6 +360,7 @@ def test_the_command_is_understood_by_the_real_server(tmp_path: Path) -> None:
     assert "unrecognized option '--no-such-option=1'" in wrong.stderr
 
 
+@pytest.mark.server
 def test_a_model_without_its_backend_is_left_out_with_a_sentence(tmp_path: Path) -> None:
     """As in NVIDIA's releases since 25.03: a server that lacks the tensorflow backend."""
     models, backends = tmp_path / "models", tmp_path / "backends"
@@ -372,6 +378,7 @@ def test_a_model_without_its_backend_is_left_out_with_a_sentence(tmp_path: Path)
     assert "NVIDIA's containers have it up to release 25.02. Leave the model out" in said
 
 
+@pytest.mark.server
 def test_lab_loads_the_models_of_a_server_that_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -430,6 +437,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
         yield server
 
 
+@pytest.mark.server
 def test_the_health_check_asks_a_real_server(loaded: Triton) -> None:
     _, program_name, *arguments = SERVICES["triton"]["healthcheck"]["test"]
     for url, healthy in ((loaded.url, True), (f"http://127.0.0.1:{free_port()}", False)):
@@ -442,6 +450,7 @@ def test_the_health_check_asks_a_real_server(loaded: Triton) -> None:
 # -- redis -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.server
 def test_redis_takes_its_command_line(tmp_path: Path) -> None:
     server, client = program("redis-server", "redis-server"), program("redis-cli", "redis-tools")
     port = str(free_port())
@@ -480,6 +489,7 @@ def until(holds: Any, what: str) -> None:
 # -- Prometheus and the dashboard ------------------------------------------------------------------
 
 
+@pytest.mark.server
 def test_promtool_accepts_the_config() -> None:
     done = subprocess.run(
         [program("promtool", "prometheus"), "check", "config", STACK / "prometheus.yml"],
@@ -591,6 +601,7 @@ def run(address: str, query: str) -> list[dict[str, Any]]:
     return [s for s in answer["data"]["result"] if math.isfinite(float(s["value"][1]))]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("panel", QUERIES, ids=lambda panel: f"{panel[0]} {panel[1]}")
 def test_each_query_gives_data(prometheus: str, panel: tuple[str, str]) -> None:
     query = QUERIES[panel]
@@ -621,6 +632,7 @@ def panel_of(title: str) -> dict[str, Any]:
     return next(panel for panel in DASHBOARD["panels"] if panel["title"] == title)
 
 
+@pytest.mark.server
 def test_the_queries_say_what_the_statistics_say(prometheus: str, loaded: Triton) -> None:
     """The reasons of failures, the batch size and the cache's share are those of the server."""
     reasons: set[str] = set()
@@ -645,6 +657,7 @@ def test_the_queries_say_what_the_statistics_say(prometheus: str, loaded: Triton
     assert 0 < float(hits["value"][1]) <= 1
 
 
+@pytest.mark.server
 def test_what_ran_is_written_down(prometheus: str) -> None:
     """`make gpu-stack` sets WORKBOOK_RECORD; this table is then the record of the run."""
     record = os.environ.get("WORKBOOK_RECORD")

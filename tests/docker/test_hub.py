@@ -29,7 +29,8 @@ CONFIG = "docker/hub/one_machine/jupyterhub_config.py"
 PASSWORD = "correct horse battery"
 
 pytestmark = [
-    pytest.mark.skipif(find_spec("jupyterhub") is None, reason="no JupyterHub: run `make hub`"),
+    pytest.mark.server,
+    pytest.mark.skipif(find_spec("jupyterhub") is None, reason="needs `make test ALL=yes`"),
     pytest.mark.skipif(bool(MISSING), reason=HOW),
     pytest.mark.timeout(900),
     pytest.mark.alone,  # two students' servers, a hub and a browser

@@ -28,7 +28,7 @@ HERE = paths.root() / "docker/hub/kubernetes"
 VERSIONS = ("1.33", "1.37")
 
 pytestmark = pytest.mark.skipif(
-    find_spec("kubernetes_validate") is None, reason="no kubernetes-validate: run `make hub`"
+    find_spec("kubernetes_validate") is None, reason="needs `make test ALL=yes`"
 )
 
 
@@ -90,6 +90,7 @@ def test_triton_s_parts_name_each_other() -> None:
     assert mounts == {volume["name"] for volume in pod["spec"]["volumes"]}
 
 
+@pytest.mark.server
 def test_the_autoscaler_s_metric_is_one_of_the_adapter_s_and_triton_has_its_sources() -> None:
     (autoscaler,) = (d for d in documents("triton.yaml") if d["kind"] == "HorizontalPodAutoscaler")
     asked = {metric["pods"]["metric"]["name"] for metric in autoscaler["spec"]["metrics"]}

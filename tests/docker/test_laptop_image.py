@@ -48,6 +48,7 @@ def program(name: str) -> ModuleType:
 # -- the Dockerfile and what it copies -------------------------------------------------------------
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("file", DOCKERFILES)
 def test_hadolint_finds_nothing(file: str) -> None:
     linter = Path(sys.executable).with_name("hadolint")
@@ -63,6 +64,7 @@ def test_the_base_is_pinned_and_the_user_is_nobody_special() -> None:
     assert [words for name, words in instructions() if name == "FROM"][-1].endswith("AS student")
 
 
+@pytest.mark.server
 def test_students_get_no_solutions_no_judge_and_no_hidden_checks() -> None:
     files = set(copied("student").values())
     for secret in ("solutions/", "grader/checks/hidden/", "grader/judge/", "tests/"):
@@ -73,6 +75,7 @@ def test_students_get_no_solutions_no_judge_and_no_hidden_checks() -> None:
     assert {"solutions/a2__forest/a2.py", "grader/checks/hidden/a2.py", "Makefile"} <= hidden
 
 
+@pytest.mark.server
 def test_what_a_machine_holds_stays_out_of_every_image() -> None:
     hidden = ignored()
     for name in (
@@ -182,6 +185,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
         running.process.communicate(timeout=120)
 
 
+@pytest.mark.server
 @pytest.mark.timeout(600)
 def test_the_command_starts_the_course_and_ends_on_sigterm(started: Started) -> None:
     assert re.search(r"\d+ files of the course were copied into work/", started.said)
@@ -216,6 +220,7 @@ def test_the_command_starts_the_course_and_ends_on_sigterm(started: Started) -> 
     assert "The server does not answer" in ended.stdout
 
 
+@pytest.mark.server
 def test_the_students_files_are_enough_for_an_assignments_checks(started: Started) -> None:
     code = (
         "import sys\n"
@@ -299,6 +304,7 @@ def kernel_filter(profile: dict[str, Any], forbidden: set[str], to: Path) -> Non
     library.seccomp_release(context)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("forbidden", "masked", "levels"),
     [
@@ -353,6 +359,7 @@ def test_the_profile_is_built_from_the_graders_own_list() -> None:
 # -- smaller packages ------------------------------------------------------------------------------
 
 
+@pytest.mark.server
 def test_code_for_gpus_is_cut_out_of_a_library_that_still_works(tmp_path: Path) -> None:
     """XGBoost's library, the smallest with such code, trains and answers the same without it."""
     trim = program("trim")

@@ -13,6 +13,8 @@ import pytest
 
 from workbook.common import paths
 
+pytestmark = pytest.mark.server
+
 NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount")
 LAYERS = "lowerdir=$1/image,upperdir=$1/changes,workdir=$1/work,userxattr"
 MOUNT = f'mount -t overlay overlay -o "{LAYERS}" "$1/seen"'

@@ -53,6 +53,7 @@ def module() -> ModuleType:
     return found
 
 
+@pytest.mark.server
 def test_without_a_gpu_every_row_says_so(tmp_path: Path) -> None:
     if engines.gpu():
         pytest.skip("this machine has a GPU: run docker/verify_gpu.sh")
@@ -76,6 +77,7 @@ def test_without_a_gpu_every_row_says_so(tmp_path: Path) -> None:
     assert wanted <= set(rows)
 
 
+@pytest.mark.server
 def test_rows_that_were_not_asked_for_are_in_a_file_too(tmp_path: Path) -> None:
     output = tmp_path / "table.md"
     done = verify("--only", "container: square", "--only", "redis", "--output", str(output))
@@ -90,6 +92,7 @@ def test_rows_that_were_not_asked_for_are_in_a_file_too(tmp_path: Path) -> None:
     assert verify("--only", "no such row").returncode == 2
 
 
+@pytest.mark.server
 def test_the_rows_code_runs_on_the_cpu(tmp_path: Path) -> None:
     output = tmp_path / "table.md"
     done = verify("--trial", "--only", "Python model, two", "--output", str(output))
@@ -100,6 +103,7 @@ def test_the_rows_code_runs_on_the_cpu(tmp_path: Path) -> None:
     assert not output.exists()  # a trial is no verification
 
 
+@pytest.mark.server
 def test_a_failing_row_says_why_and_the_rest_goes_on() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -115,6 +119,7 @@ def test_a_failing_row_says_why_and_the_rest_goes_on() -> None:
     assert list(cells(done.stdout)) == digits  # in the table's order, whichever ended first
 
 
+@pytest.mark.server
 def test_a_lecture_that_fails_says_which_cells_do(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +135,7 @@ def test_a_lecture_that_fails_says_which_cells_do(
     assert '"text/plain": [\n       "2"' in kept  # the last cell's
 
 
+@pytest.mark.server
 def test_a_row_whose_process_dies_is_told(module: ModuleType) -> None:
     verdict, seen = module.run(module.Row("no such row", print), {})
     assert verdict == "**no**"
@@ -148,6 +154,7 @@ def test_answers_that_are_too_far_apart_fail(module: ModuleType) -> None:
         module.agree(wanted * np.nan, wanted)
 
 
+@pytest.mark.server
 def test_a_laptop_server_is_not_taken_for_nvidias_container(tmp_path: Path) -> None:
     zoo.repository.build(tmp_path, ["digits_onnx"], bar=False)
     with Triton(tmp_path, models=[]) as server:
@@ -158,6 +165,7 @@ def test_a_laptop_server_is_not_taken_for_nvidias_container(tmp_path: Path) -> N
     assert "is a laptop server: a stand-in serves digits_onnx" in seen
 
 
+@pytest.mark.server
 def test_without_an_environment_the_script_says_what_to_do(tmp_path: Path) -> None:
     copy = tmp_path / "docker" / "verify_gpu.sh"
     copy.parent.mkdir()

@@ -83,6 +83,7 @@ def deployed(fetched: Path, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.server
 def test_the_checkpoint_has_the_student_s_classes(deployed: Path, tmp_path: Path) -> None:
     """It names most texts' languages, as the zoo's does; a second call changes nothing."""
     probe = probe_of(tmp_path)
@@ -117,6 +118,7 @@ def change(path: Path, **settings: Any) -> None:
     path.write_text(json.dumps({**content, **settings}), "utf-8")
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "modeling_own.py", "tf_model.h5"])
 def test_a_checkpoint_holds_data_only(name: str, deployed: Path, tmp_path: Path) -> None:
     (deployed / name).write_bytes(b"")
@@ -124,6 +126,7 @@ def test_a_checkpoint_holds_data_only(name: str, deployed: Path, tmp_path: Path)
         a1_answers.checkpoint(probe_of(tmp_path), "classifier")
 
 
+@pytest.mark.server
 def test_a_checkpoint_is_a_folder_of_files(deployed: Path, tmp_path: Path) -> None:
     (deployed / "vocab.txt").symlink_to("/etc/passwd")
     with pytest.raises(Failure, match=r"holds 'vocab\.txt'"):
@@ -198,6 +201,7 @@ def test_what_is_no_python(source: str) -> None:
         python_style.faults(source)
 
 
+@pytest.mark.server
 def test_students_have_the_rules_of_the_check() -> None:
     """style.toml in their folder, and what `ruff check --config style.toml` finds with it."""
     path = ASSIGNMENT.starter / "style.toml"

@@ -20,6 +20,8 @@ from workbook import assignments
 from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 ASSIGNMENT = assignments.named("a2")
 
 

@@ -25,6 +25,8 @@ from tests.assignment_runs import as_the_students
 from workbook import assignments
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 ASSIGNMENT = assignments.named("a3")
 STUDENTS = (own.DEFAULT, "anna", "berta", "çetin")
 

@@ -31,6 +31,8 @@ from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 from workbook.zoo import nets
 
+pytestmark = pytest.mark.server
+
 ASSIGNMENT = assignments.named("a4")
 STUDENTS = ("self-study", "anna", "çetin")
 

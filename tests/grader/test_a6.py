@@ -496,6 +496,7 @@ def test_texts_of_the_engine() -> None:
         engine.same_texts("anna", [*right[:-1], "other"])
 
 
+@pytest.mark.server
 def test_a_sandbox_shows_the_processors() -> None:
     """vLLM asks lscpu, and does not start where that fails."""
     bound, environment = course()

@@ -14,6 +14,8 @@ from tests import assignment_runs
 from tests.assignment_runs import Models
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 #: Answers each request once, and never says that this was all.
 ENDLESS = """
 import triton_python_backend_utils as pb_utils

@@ -38,6 +38,7 @@ def course() -> Iterator[Path]:
         yield home
 
 
+@pytest.mark.server
 @pytest.mark.timeout(600)
 def test_a_skeleton_can_be_tried_at_once(course: Path) -> None:
     done = run(course, "grader", "try", "a8")
@@ -48,6 +49,7 @@ def test_a_skeleton_can_be_tried_at_once(course: Path) -> None:
     assert f"All {len(names) + 2} are as expected." in done.stdout
 
 
+@pytest.mark.server
 @pytest.mark.timeout(600)
 def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
     """Also those of format and style: an author begins with files that pass."""
@@ -72,6 +74,7 @@ def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
     assert b"a8" not in mypy.stdout
 
 
+@pytest.mark.server
 @pytest.mark.timeout(600)
 def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
     """A check that sees too little, a mutant with other words, an open task that stops a cell, and
@@ -105,6 +108,7 @@ def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
     assert re.search(r"✓ +solution", done.stdout)
 
 
+@pytest.mark.server
 @pytest.mark.timeout(600)
 def test_only_what_is_named_is_graded(course: Path) -> None:
     done = run(course, "grader", "try", "a8", "--only", "invented")
@@ -114,6 +118,7 @@ def test_only_what_is_named_is_graded(course: Path) -> None:
     assert "Leave --only out" in done.stderr
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("file", "old", "new", "says"),
     [

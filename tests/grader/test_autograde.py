@@ -14,11 +14,13 @@ import pytest
 from a_class import answered, classroom, fake_grade, fake_key, pack
 
 from grader.checks.results import Graded
-from grader.classroom import autograde, gradebook, intake
+from grader.classroom import autograde, cluster, gradebook, intake
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
+
+pytestmark = pytest.mark.server
 
 HERE = Path(__file__).parent
 
@@ -44,6 +46,7 @@ def scores(where: Classroom) -> dict[str, float]:
     return {mark.student: mark.score for mark in gradebook.marks(where, "a9__toy")}
 
 
+@pytest.mark.quick
 def test_a_class_is_graded_once(tmp_path: Path, class_home: Path, toy: Assignment) -> None:
     """Each solution cell leaves a line in a file when it is graded."""
     trace = f"open({str(tmp_path / 'trace')!r}, 'a').write('x')\n"
@@ -93,6 +96,7 @@ def test_what_the_gradebook_lost_is_written_again_without_grading(
     assert scores(where) == {"anna": 15, "bob": 7.5}
 
 
+@pytest.mark.quick
 def test_one_bad_submission_never_stops_the_others(
     tmp_path: Path, class_home: Path, toy: Assignment
 ) -> None:
@@ -295,7 +299,10 @@ def test_the_same_code_runs_on_a_scheduler_given_by_address(
     assert str(where.home) not in outcome.failed["bob"]
 
 
-def test_a_scheduler_that_is_not_there_is_said(class_home: Path, toy: Assignment) -> None:
+def test_a_scheduler_that_is_not_there_is_said(
+    class_home: Path, toy: Assignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "ANSWER_S", 1.0)
     where = hand_in(class_home, toy, {"anna": "number = 1"})
     with pytest.raises(WorkbookError, match="no dask scheduler"):
         run(where, toy, scheduler="tcp://127.0.0.1:1")

@@ -11,6 +11,8 @@ from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from workbook.assignments import Assignment
 
+pytestmark = pytest.mark.server
+
 
 def hand_in(where: Classroom, toy: Assignment, code: str, text: str) -> None:
     """Hand in, and write the fake grader's result into the gradebook."""

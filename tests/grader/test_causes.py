@@ -82,6 +82,7 @@ def statuses(graded: Graded) -> dict[str, str]:
     return {id: r.status for id, r in explain(graded, ASSIGNMENT).results.items()}
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_an_error_stands_beside_each_check_that_it_stopped(graded: dict[str, Graded]) -> None:
     found = explain(graded["crash"], ASSIGNMENT)
@@ -95,6 +96,7 @@ def test_an_error_stands_beside_each_check_that_it_stopped(graded: dict[str, Gra
     assert found.results["a2.versions"].status == "passed"
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_the_end_of_a_kernel_is_a_cause(graded: dict[str, Graded]) -> None:
     found = explain(graded["dies"], ASSIGNMENT)
@@ -104,12 +106,14 @@ def test_the_end_of_a_kernel_is_a_cause(graded: dict[str, Graded]) -> None:
     assert found.flags == {why}
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_what_was_attempted_is_not_called_not_attempted(graded: dict[str, Graded]) -> None:
     assert list(statuses(graded["begun"]).values()) == ["unfinished"] + ["not attempted"] * 8
     assert set(statuses(graded["idle"]).values()) == {"not attempted"}
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_a_page_has_one_box_for_one_cause(a_class: Classroom) -> None:
     text = (a_class.feedback / "crash" / "a2__forest.html").read_text()
@@ -125,6 +129,7 @@ def test_a_page_has_one_box_for_one_cause(a_class: Classroom) -> None:
     assert "not attempted: 0 of 80 points" in text
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_a_page_shows_the_answer_and_the_rubric(a_class: Classroom) -> None:
     text = (a_class.feedback / "crash" / "a2__forest.html").read_text()
@@ -136,6 +141,7 @@ def test_a_page_shows_the_answer_and_the_rubric(a_class: Classroom) -> None:
     assert "no answer: 0 of 10 points" in text
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_the_class_report_tells_causes_and_who_is_missing(a_class: Classroom) -> None:
     text = (a_class.report / "a2__forest.html").read_text()
@@ -146,6 +152,7 @@ def test_the_class_report_tells_causes_and_who_is_missing(a_class: Classroom) ->
     assert text.count("no submission") == 1
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_formgrader_shows_the_cause_in_the_checks_cell(a_class: Classroom) -> None:
     notebook = json.loads(
@@ -162,6 +169,7 @@ def test_formgrader_shows_the_cause_in_the_checks_cell(a_class: Classroom) -> No
     assert REFUSED in text
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_no_path_of_this_machine_is_in_what_a_student_gets(
     a_class: Classroom, graded: dict[str, Graded]

@@ -960,6 +960,8 @@ def _x(*values: float) -> dict[str, Any]:
     return {"x": np.float32([[value] for value in values])}
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_probe_asks(probe: Probe) -> None:
     assert probe.infer("double", _x(1, 2))["y"].tolist() == [[2.0], [4.0]]
     assert probe.infer("double", _x(5), outputs=["y"], version=1)["y"].tolist() == [[10.0]]
@@ -969,6 +971,8 @@ def test_probe_asks(probe: Probe) -> None:
     assert probe.versions("double") == (1, 3)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_probe_counts(probe: Probe) -> None:
     before = probe.counts("double")
     probe.infer("double", _x(1, 2, 3))
@@ -977,11 +981,15 @@ def test_probe_counts(probe: Probe) -> None:
     assert change == Counts(requests=2, failures=0, inferences=4, executions=2)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_probe_keeps_the_order(probe: Probe) -> None:
     answers = probe.together("double", [_x(float(n)) for n in range(100, 150)], outputs=["y"])
     assert [answer["y"].item() for answer in answers] == [2.0 * n for n in range(100, 150)]
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("model", "inputs", "options", "words"),
     [
@@ -1013,11 +1021,15 @@ def test_probe_says_what_to_do_when_the_server_ended() -> None:
     assert "`workbook status` says whether it runs again" in caught.value.help
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_probe_refusal(probe: Probe) -> None:
     assert probe.refusal("double", _x(1)) == ""
     assert "no sixty-six" in probe.refusal("double", _x(66))
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_probe_loads_no_other_backend(probe: Probe, server: Triton) -> None:
     strict = Probe(server, load=True, backends=("fil",))
     with pytest.raises(Failure, match="names 'python'"):
@@ -1025,6 +1037,8 @@ def test_probe_loads_no_other_backend(probe: Probe, server: Triton) -> None:
     strict.close()
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_probe_draws_the_same_again(probe: Probe) -> None:
     probe.seed(5)
     first = probe.rng.random(4).tolist()

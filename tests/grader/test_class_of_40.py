@@ -33,6 +33,8 @@ from grader.classroom.classroom import Classroom
 from grader.cli import app
 from workbook.assignments import Assignment
 
+pytestmark = pytest.mark.server
+
 FIRST = (
     *("Anna", "José", "Nguyễn", "Łukasz", "Zoë", "Айгүл", "Δήμητρα", "मोहन", "สมชาย", "太郎"),
     *("Ana María", "Bo", "Bo", "Chidi", "Dmitri", "Eva-Lena", "Fatima", "Gül", "Hana", "Ines"),

@@ -29,7 +29,7 @@ from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common import paths
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(7_200)]
+pytestmark = [pytest.mark.server, pytest.mark.long, pytest.mark.timeout(7_200)]
 
 ALL = assignments.find()
 WRONG = ("carl", "dora", "emil")

@@ -184,6 +184,7 @@ def nbgrader(where: Classroom, toy: Assignment, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.server
 @pytest.mark.timeout(900)
 def test_nbgrader_and_the_grader_give_the_same_penalty(tmp_path: Path, toy: Assignment) -> None:
     """Of 20 points, a day costs 2. What has 0 points cannot lose any."""
@@ -229,6 +230,7 @@ def test_nbgrader_and_the_grader_give_the_same_penalty(tmp_path: Path, toy: Assi
     assert penalties(where) == {**ours, "anna": 0, "eve": 4, "nil": 4}
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("rule", "lost"),
     [
@@ -272,6 +274,7 @@ def test_a_plugin_that_does_not_work_is_said(
     assert words in raised.value.what
 
 
+@pytest.mark.server
 def test_without_a_due_date_nbgraders_own_stays(tmp_path: Path, toy: Assignment) -> None:
     from nbgrader.api import Gradebook
 

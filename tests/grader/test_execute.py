@@ -15,6 +15,8 @@ import pytest
 from grader.judge.run_notebook import CELL_OUTPUT, Execution, execute
 from grader.sandbox import Limits
 
+pytestmark = pytest.mark.server
+
 Run = Callable[..., Execution]
 
 FOREST = """
@@ -109,6 +111,7 @@ def said(execution: Execution) -> str:
     return " ".join(f"{f.kind}: {f.detail}" for f in execution.findings)
 
 
+@pytest.mark.quick
 def test_a_model_is_deployed_and_answers_and_everything_comes_out(run: Run, tmp_path: Path) -> None:
     models = tmp_path / "work" / "models" / "forest"
     models.mkdir(parents=True)
@@ -127,6 +130,7 @@ def test_a_model_is_deployed_and_answers_and_everything_comes_out(run: Run, tmp_
     assert [p.name for p in models.iterdir()] == ["config.pbtxt"]  # the submission is as it was
 
 
+@pytest.mark.quick
 def test_errors_and_floods_stop_nothing_and_nothing_is_in_sight(run: Run, tmp_path: Path) -> None:
     execution = run(
         "1 / 0",

@@ -303,6 +303,7 @@ def test_canvas_gets_its_own_column_and_nothing_else(
     ]
 
 
+@pytest.mark.server
 def test_without_a_class_list_the_systems_numbers_decide(tmp_path: Path, toy: Assignment) -> None:
     """Two students of one name, as Moodle and Canvas name the files that they give."""
     where = classroom(tmp_path)

@@ -24,6 +24,8 @@ from tests.grader.grader_waits import until
 from workbook import assignments
 from workbook.assignments import cells
 
+pytestmark = pytest.mark.server
+
 WHICH = "import sys; print('numpy' in sys.modules, 'xgboost' in sys.modules)"
 
 
@@ -60,6 +62,7 @@ def has_ended(pid: int) -> bool:
         return True
 
 
+@pytest.mark.quick
 def test_a_copy_has_the_imports_and_its_own_arguments(forks: sandbox.ForkServer) -> None:
     outcome = run(f"{WHICH}; print(sys.argv, __name__)", forks, "a", "b")
     assert outcome.stdout.decode().splitlines() == ["True False", "['-c', 'a', 'b'] __main__"]
@@ -83,6 +86,7 @@ def test_copies_draw_different_random_numbers(forks: sandbox.ForkServer) -> None
     assert len(drawn) == 6
 
 
+@pytest.mark.quick
 def test_a_copy_shows_nothing_of_the_caller(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -26,6 +26,8 @@ from grader.pages import class_report, feedback
 from tests.lab.browser import HOW, MISSING, Browser
 from workbook.assignments import Assignment
 
+pytestmark = pytest.mark.server
+
 RUN = "window.owned=(window.owned||0)+1"
 #: Texts of which a browser makes scripts, where somebody hands them on as HTML or as an address.
 HOSTILE = (

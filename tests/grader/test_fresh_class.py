@@ -21,6 +21,8 @@ from grader.judge.grade_submission import Settings
 from tests.attacks import submissions as s
 from workbook import assignments
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 ASSIGNMENT = assignments.named(s.ASSIGNMENT)
 #: So much a grading process may take at most, outside of sandboxes. An idle one takes 0.25 GB.

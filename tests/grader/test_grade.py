@@ -14,6 +14,8 @@ from tests.attacks import submissions as s
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 
 def test_the_key_is_of_the_work_and_of_nothing_else(tmp_path: Path) -> None:
     """The same files give the same key wherever they lie; a changed byte gives another."""

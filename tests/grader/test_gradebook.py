@@ -78,6 +78,7 @@ def cell(notebook: Any, id: str) -> Any:
     return found
 
 
+@pytest.mark.server
 def test_points_are_credit_times_points(tmp_path: Path, toy: Assignment) -> None:
     where = write(tmp_path, toy, "half", "number = 0.5", text="I think so.")
     write(tmp_path, toy, "none", "number = ...")
@@ -93,6 +94,8 @@ def test_points_are_credit_times_points(tmp_path: Path, toy: Assignment) -> None
     assert gradebook.written(where, toy.name) == where.results_index(toy.name)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_each_check_cell_shows_the_judges_panel_and_the_score(
     tmp_path: Path, toy: Assignment
 ) -> None:
@@ -106,6 +109,7 @@ def test_each_check_cell_shows_the_judges_panel_and_the_score(
     assert outputs[1].data["text/plain"] == "5.0"
 
 
+@pytest.mark.server
 def test_writing_again_changes_nothing_and_keeps_what_a_person_gave(
     tmp_path: Path, toy: Assignment
 ) -> None:
@@ -125,6 +129,7 @@ def test_writing_again_changes_nothing_and_keeps_what_a_person_gave(
     assert mark.by_hand == 0  # what the person read has not changed; see test_by_hand.py
 
 
+@pytest.mark.server
 def test_a_new_gradebook_is_as_nbgrader_makes_it(tmp_path: Path, toy: Assignment) -> None:
     from nbgrader.api import Gradebook
 
@@ -153,6 +158,7 @@ def tables(path: Path) -> tuple[dict[str, set[tuple[Any, ...]]], list[tuple[str]
         return columns, database.execute("SELECT version_num FROM alembic_version").fetchall()
 
 
+@pytest.mark.server
 def test_late_penalties_and_time_stamps_are_nbgraders(tmp_path: Path, toy: Assignment) -> None:
     from nbgrader.api import Gradebook
 
@@ -171,6 +177,7 @@ def test_late_penalties_and_time_stamps_are_nbgraders(tmp_path: Path, toy: Assig
     assert gradebook.written(where, toy.name) == where.results_index(toy.name)
 
 
+@pytest.mark.server
 def test_nbgraders_command_line_gives_the_same_marks(tmp_path: Path, toy: Assignment) -> None:
     where = write(tmp_path, toy, "anna", "number = 0.5", text="Because.")
     write(tmp_path, toy, "bob", "number = 1")
@@ -204,6 +211,7 @@ def test_nbgraders_command_line_gives_the_same_marks(tmp_path: Path, toy: Assign
     assert "in part: 5 of 10 points" in page
 
 
+@pytest.mark.server
 def test_the_class_list_gives_names_to_the_gradebook(tmp_path: Path, toy: Assignment) -> None:
     from nbgrader.api import Gradebook
 
@@ -238,12 +246,14 @@ def test_the_class_list_gives_names_to_the_gradebook(tmp_path: Path, toy: Assign
     held.close()
 
 
+@pytest.mark.server
 def test_without_a_class_list_moodles_entries_give_names(tmp_path: Path, toy: Assignment) -> None:
     where = write(tmp_path, toy, "Cy Li_77_assignsubmission_file_a9", "number = 1", who="Cy_Li_77")
     (mark,) = gradebook.marks(where, toy.name)
     assert (mark.first_name, mark.last_name, mark.number) == ("Cy", "Li", "77")
 
 
+@pytest.mark.server
 def test_the_rubric_stands_below_the_answer_for_whoever_reads_it(
     tmp_path: Path, toy: Assignment
 ) -> None:
@@ -286,6 +296,7 @@ OUTPUTS: list[dict[str, Any]] = [
 OBEYED = "\x1b[31mred\x1b[0m \x07\x9b2J \u202eback"
 
 
+@pytest.mark.server
 def test_nothing_of_a_submission_runs_in_the_instructors_browser(
     tmp_path: Path, toy: Assignment
 ) -> None:
@@ -345,6 +356,7 @@ def test_instructors_files_never_replace_a_students(toy: Assignment, tmp_path: P
     assert set(excluded["a9__toy"]) == {"a9.py", "a9.ipynb"}
 
 
+@pytest.mark.server
 def test_a_gradebook_in_use_is_said_and_written_later(tmp_path: Path, toy: Assignment) -> None:
     where = write(tmp_path, toy, "anna", "number = 0.5")
     held = sqlite3.connect(where.gradebook, isolation_level=None)

@@ -25,6 +25,8 @@ from grader.judge import scratch
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 HERE = Path(__file__).parent
 
 
@@ -36,7 +38,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[Assignment]:
 
 
 @pytest.fixture
-def where(class_home: Path, both: list[Assignment], monkeypatch: pytest.MonkeyPatch) -> Classroom:
+def where(
+    class_home: Path, both: list[Assignment], one_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> Classroom:
     """An empty classroom in which the commands work, with the fake grader."""
     made = classroom(class_home)
     monkeypatch.setenv("WORKBOOK_HOME", str(both[0].home))
@@ -76,6 +80,7 @@ def listed(where: Classroom) -> None:
     roster.path(where).write_text(LIST)
 
 
+@pytest.mark.quick
 def test_on_a_fresh_clone_the_inbox_is_made(where: Classroom) -> None:
     done = grader("autograde")
 
@@ -89,6 +94,7 @@ def test_on_a_fresh_clone_the_inbox_is_made(where: Classroom) -> None:
     assert "Nothing has been graded yet" in str(grader("report").exception)
 
 
+@pytest.mark.quick
 def test_all_assignments_are_graded(where: Classroom, both: list[Assignment]) -> None:
     other, toy = both
     listed(where)
@@ -145,6 +151,7 @@ def test_who_was_graded_before_the_list_is_said(where: Classroom, both: list[Ass
     run()
 
 
+@pytest.mark.quick
 def test_one_student(where: Classroom, both: list[Assignment]) -> None:
     other, toy = both
     listed(where)

@@ -22,7 +22,7 @@ from tests.hidden_texts import assert_tells_nothing
 from workbook import assignments
 from workbook.server import Triton
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 
 #: The models that the student writes, by assignment.
 PROGRAMS = {

@@ -14,6 +14,8 @@ from grader import sandbox
 from grader.sandbox import seccomp
 from grader.sandbox.mounts import course
 
+pytestmark = pytest.mark.server
+
 CONFIG = """\
 backend: "python"
 input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
@@ -153,12 +155,14 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return answers["spy"]
 
 
+@pytest.mark.quick
 def test_a_model_sees_its_own_process_only(told: dict[str, Any]) -> None:
     assert told["processes"] == ["1"]
     assert told["kills"] in ([], [-1])
     assert "Function not implemented" in str(told["trace"]) or told["trace"] == -1
 
 
+@pytest.mark.quick
 def test_a_model_sees_its_own_memory_and_folder_only(told: dict[str, Any]) -> None:
     assert told["shared memory"] == [told["region"]]
     assert told["repository"] == ["spy"]
@@ -169,6 +173,7 @@ def test_a_model_sees_its_own_memory_and_folder_only(told: dict[str, Any]) -> No
     assert told["variables"] == []
 
 
+@pytest.mark.quick
 def test_a_model_has_no_network(told: dict[str, Any]) -> None:
     assert "unreachable" in told["connects"]
 

@@ -28,6 +28,8 @@ from grader.judge import judge
 from grader.judge.judge import Line, Order
 from grader.sandbox.mounts import course
 
+pytestmark = pytest.mark.server
+
 CHECKS = '''
 import numpy as np
 from grader.checks.define import Failure, define
@@ -181,6 +183,7 @@ def zz(tmp_path: Path) -> Class:
     return Class(tmp_path)
 
 
+@pytest.mark.quick
 def test_each_status_is_told(zz: Class) -> None:
     """Passed, partial, failed, waiting, not attempted and a broken check, with their words."""
     zz.model()
@@ -209,6 +212,7 @@ def test_a_check_waits_for_another(zz: Class) -> None:
     assert "zz.number" in results["zz.second"].rationale
 
 
+@pytest.mark.quick
 def test_a_hidden_variant_decides(zz: Class) -> None:
     """Right on the visible numbers, wrong on others: the hidden variant's credit counts."""
     zz.model("y = np.where(x == np.floor(x), y, 0).astype(np.float32)")
@@ -246,6 +250,7 @@ def test_a_bad_answer_is_a_failure(zz: Class, line: str, words: str) -> None:
     assert results["zz.second"].status == "passed"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "line",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import struct
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 from grader.sandbox import limited
+
+pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 MB = 1 << 20
 
@@ -76,6 +79,30 @@ assert left() == before, (before, left())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+class Circle:
+    """Only the garbage collector takes it away."""
+
+    collected = False
+
+    def __init__(self) -> None:
+        self.circle = self
+
+    def __del__(self) -> None:
+        Circle.collected = True
+
+
+def test_what_the_caller_left_to_the_garbage_collector_is_not_collected_there() -> None:
+    """A gRPC client with a stream waits for its thread then, which only the caller has."""
+    gc.disable()
+    try:
+        Circle()
+        assert run(lambda: {"n": gc.collect(), "collected": Circle.collected})["collected"] is False
+        gc.collect()
+        assert Circle.collected
+    finally:
+        gc.enable()
 
 
 def test_arrays_come_back() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import nbclient
+import pytest
 from nbformat import v4
 
 
+@pytest.mark.server
 def test_a_name_that_no_cell_has_made() -> None:
     cells = [
         "from grader.checks.notebook import check",

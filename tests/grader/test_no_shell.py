@@ -27,6 +27,8 @@ from workbook.assignments import find
 from workbook.common import paths
 from workbook.server.explain import dangerous_folder
 
+pytestmark = pytest.mark.server
+
 CODE = """\
 class TritonPythonModel:
     def execute(self, requests):

@@ -13,6 +13,8 @@ from grader.pages import class_report, feedback
 from tests.lab.browser import HOW, MISSING, Browser
 from workbook import assignments
 
+pytestmark = pytest.mark.server
+
 HEAD = "# ---\n# title: Wide\n# minutes: 5\n# ---\n\n"
 CHECK = '# %% kind="check" id="a9.check_with_a_long_name_{n}" points=5\n{call}\n\n'
 CALL = 'check("a9.check_with_a_long_name_{n}", number=1)'

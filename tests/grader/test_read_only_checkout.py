@@ -17,6 +17,8 @@ from grader.sandbox import bubblewrap
 from workbook import assignments
 from workbook.common import paths
 
+pytestmark = pytest.mark.server
+
 FOUND = bubblewrap.find()
 
 

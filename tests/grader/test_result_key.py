@@ -20,6 +20,8 @@ from workbook import assignments
 from workbook.assignments import Assignment
 from workbook.common import paths
 
+pytestmark = pytest.mark.server
+
 TOY_CHECKS = """\
 from grader.checks import require
 from grader.checks.define import define

@@ -26,7 +26,7 @@ from grader.judge.run_notebook import execute
 from grader.sandbox.mounts import course
 from workbook.server import Triton
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.server, pytest.mark.timeout(600)]
 
 BATCHER = (
     "max_batch_size: 8\n"

@@ -25,6 +25,8 @@ from tests.grader.grader_waits import until
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
+pytestmark = pytest.mark.server
+
 PYTHON = "/usr/bin/python3"
 MIB = 1 << 20
 STORM = "import os\nwhile True:\n    try: os.fork(); os.setsid()\n    except OSError: pass"
@@ -91,6 +93,7 @@ def running(marker: str) -> bool:
 # -- what comes out ------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_a_command_gives_its_output_its_error_output_and_its_status(sh: Python) -> None:
     outcome = sh("cat; echo trouble >&2; exit 3", stdin=b"from outside")
     assert (outcome.stdout, outcome.stderr, outcome.code) == (b"from outside", "trouble\n", 3)
@@ -121,6 +124,7 @@ def test_processor_time_of_all_processes_counts_also_of_ended_ones(sh: Python) -
     assert sh(short, Limits(cpu_s=1, wall_s=60)).stopped == "cpu"
 
 
+@pytest.mark.quick
 def test_memory_of_several_processes_together_is_limited(python: Python) -> None:
     code = (
         "import os, time\n"
@@ -194,6 +198,7 @@ def test_the_writable_folders_have_a_size(sh: Python) -> None:
 # -- leaks ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_only_tmp_and_shared_memory_can_be_written(python: Python) -> None:
     code = """
 import os
@@ -239,11 +244,13 @@ def test_files_of_the_caller_are_not_there(tmp_path: Path, sh: Python) -> None:
     assert [path.name for path in shown.iterdir()] == ["a"]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("file", ["/etc/shadow", "/etc/resolv.conf", "/etc/hostname"])
 def test_files_of_the_machine_are_not_there(file: str, sh: Python) -> None:
     assert sh(f"test -e {file}").code == 1
 
 
+@pytest.mark.quick
 def test_hidden_checks_and_what_instructors_keep_are_not_there(python: Python) -> None:
     code = f"""
 import os
@@ -287,6 +294,7 @@ def test_only_its_own_processes_are_there(sh: Python) -> None:
     assert {"sh"} <= set(names) <= {"sh", "cat"}
 
 
+@pytest.mark.quick
 def test_the_network_is_its_own(python: Python) -> None:
     with socket.create_server(("127.0.0.1", 0)) as outside:
         port = outside.getsockname()[1]
@@ -331,6 +339,7 @@ def _supervisor(marker: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code])
 
 
+@pytest.mark.quick
 def test_a_killed_supervisor_takes_the_sandbox_with_it(sh: Python) -> None:
     marker = f"7{secrets.randbelow(10**8):08}"
     supervisor = _supervisor(marker)

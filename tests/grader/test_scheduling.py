@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests import scheduling
 from workbook import assignments
 from workbook.common import paths
@@ -23,6 +25,7 @@ def test_each_lecture_is_a_group() -> None:
     assert [scheduling.group(run) for run in runs] == runs
 
 
+@pytest.mark.server
 def test_tests_of_assignments_are_shared_by_assignment() -> None:
     """Of the tests that there are, only the one about all assignments belongs to none."""
     done = subprocess.run(
@@ -39,17 +42,17 @@ def test_tests_of_assignments_are_shared_by_assignment() -> None:
     assert named == {f"{FILE}::{assignment.name}" for assignment in assignments.find()}
 
 
-def test_the_longest_comes_first_and_then_groups_of_many_tests() -> None:
+def test_what_takes_longest_comes_first() -> None:
     few, many = "tests/a/test_few.py", "tests/b/test_many.py"
     tests = [f"{few}::test_1", f"{FILE}::test_solution[a2__forest]"]
     tests += [f"{many}::test_{number}" for number in range(3)]
     tests += [f"{FILE}::test_solution[a6__llm]", f"{FILE}::test_mutant[a2__forest: b]"]
-    places = scheduling.in_order(tests)
+    seconds = {f"{FILE}::a6__llm": 900.0, few: 2.5}
+    places = scheduling.in_order(tests, seconds)
     assert sorted(tests, key=lambda test: places[test]) == [
         f"{FILE}::test_solution[a6__llm]",
         *(f"{many}::test_{number}" for number in range(3)),
+        f"{few}::test_1",
         f"{FILE}::test_solution[a2__forest]",
         f"{FILE}::test_mutant[a2__forest: b]",
-        f"{few}::test_1",
     ]
-    assert assignments.named("a6").name in scheduling.LONGEST

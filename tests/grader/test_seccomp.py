@@ -115,6 +115,8 @@ def test_programs_for_another_processor_get_nothing(number: int, arch: int) -> N
     assert decide(number | 0x40000000) == errno.ENOSYS
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("high", [0, 1 << 32], ids=["plain", "with high bits"])
 def test_arguments_decide(machine: str, high: int) -> None:
@@ -149,6 +151,8 @@ def test_arguments_decide(machine: str, high: int) -> None:
     assert call("flock", 5, 2) == 0
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_the_program_fits_into_the_kernel() -> None:
     for machine in MACHINES:
         for nesting in (False, True):

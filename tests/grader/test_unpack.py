@@ -88,6 +88,8 @@ def test_a_damaged_archive_is_taken_without_an_exception(cut: int, at: int, byte
     check(bytes(data[: max(cut, 1)]))
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("member", "reason"),
     [
@@ -111,6 +113,8 @@ def test_what_is_left_out_is_said(member: Member, reason: str, tmp_path: Path) -
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["reported", "repository", "run.json"]
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_a_second_file_of_a_name_does_not_replace_the_first(tmp_path: Path) -> None:
     data = archive(
         ("run.json", tarfile.REGTYPE, b"first"),
@@ -122,6 +126,8 @@ def test_a_second_file_of_a_name_does_not_replace_the_first(tmp_path: Path) -> N
     assert len(wrong) == 2
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_a_sparse_file_of_a_terabyte_is_left_out(tmp_path: Path) -> None:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -132,6 +138,8 @@ def test_a_sparse_file_of_a_terabyte_is_left_out(tmp_path: Path) -> None:
     assert "size" in wrong or "too large" in wrong
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_too_many_entries_are_cut(tmp_path: Path) -> None:
     entries = ((f"reported/{n}", tarfile.DIRTYPE, b"") for n in range(10_050))
     wrong = unpack(archive(*entries), tmp_path, most_bytes=1000)
@@ -139,6 +147,8 @@ def test_too_many_entries_are_cut(tmp_path: Path) -> None:
     assert len(list((tmp_path / "reported").iterdir())) == 10_000
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_empty_folders_are_kept(tmp_path: Path) -> None:
     assert unpack(archive(("repository/m/1", tarfile.DIRTYPE, b"")), tmp_path, most_bytes=9) == []
     assert (tmp_path / "repository/m/1").is_dir()

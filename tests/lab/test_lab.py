@@ -161,6 +161,7 @@ def opened(window: Browser, lab: Lab, path: str, heading: str) -> None:
     window.until("return !!document.querySelector('.jp-Notebook-ExecutionIndicator')")
 
 
+@pytest.mark.server
 @needs_browser
 @pytest.mark.timeout(900)  # a browser on a busy machine
 def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
@@ -215,6 +216,7 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
     assert git(lab.home, "status", "--porcelain") == ""
 
 
+@pytest.mark.server
 @needs_browser
 @pytest.mark.alone  # it waits for what a page draws in its idle moments
 @pytest.mark.usefixtures("by_itself")
@@ -300,6 +302,7 @@ def edit(window: Browser, page: str, file: Path, text: str) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.server
 @needs_browser
 @pytest.mark.alone  # models are batched and delays measured
 @pytest.mark.usefixtures("by_itself")

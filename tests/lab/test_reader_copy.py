@@ -420,6 +420,7 @@ def test_a_lecture_that_is_gone_stays_whole_where_it_was_edited(unit: Path) -> N
 # -- git -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.server
 def test_changes_made_in_lectures_before_there_was_work_are_copied(checkout: Path) -> None:
     run = put(checkout / LECTURE, notebook("1 + 1", "2 + 2", output="4"))
     edited = put(checkout / NOTEBOOK, notebook("answer = 42"))
@@ -454,6 +455,7 @@ def test_changes_made_in_lectures_before_there_was_work_are_copied(checkout: Pat
     assert found["assignments/a2__forest/a2.course.ipynb"] == course
 
 
+@pytest.mark.server
 def test_later_changes_in_lectures_are_neither_the_course_s_nor_copied_over_the_reader_s(
     checkout: Path,
 ) -> None:
@@ -467,6 +469,7 @@ def test_later_changes_in_lectures_are_neither_the_course_s_nor_copied_over_the_
     assert (checkout / "work" / LECTURE).read_bytes() == (checkout / LECTURE).read_bytes()
 
 
+@pytest.mark.server
 def test_an_own_file_that_was_copied_and_deleted_does_not_come_back(checkout: Path) -> None:
     put(checkout / "lectures/notes.ipynb", notebook("mine"))
     update(checkout)
@@ -475,6 +478,7 @@ def test_an_own_file_that_was_copied_and_deleted_does_not_come_back(checkout: Pa
     assert not (checkout / "work/lectures/notes.ipynb").exists()
 
 
+@pytest.mark.server
 def test_a_reader_s_file_that_the_course_takes_up_is_compared(checkout: Path) -> None:
     mine = put(checkout / "lectures/notes.ipynb", notebook("mine"))
     update(checkout)
@@ -487,6 +491,7 @@ def test_a_reader_s_file_that_the_course_takes_up_is_compared(checkout: Path) ->
     assert (checkout / "work/lectures/notes.ipynb").read_bytes() == course != mine
 
 
+@pytest.mark.server
 def test_a_course_inside_a_repository_of_the_reader_s_is_the_course(checkout: Path) -> None:
     inner = checkout / "course"
     put(inner / LECTURE, notebook("inner"))
@@ -495,6 +500,7 @@ def test_a_course_inside_a_repository_of_the_reader_s_is_the_course(checkout: Pa
     assert update(inner) == Update(followed=1)
 
 
+@pytest.mark.server
 def test_git_sees_nothing_of_it(checkout: Path) -> None:
     update(checkout)
     put(checkout / "work" / LECTURE, notebook("mine"))
@@ -554,6 +560,7 @@ def test_without_a_readable_record_every_difference_is_the_reader_s(
     assert course in below(home / "work").values()
 
 
+@pytest.mark.server
 def test_two_starts_at_once_make_one_update(home: Path) -> None:
     code = "from pathlib import Path; from workbook.lab.reader_copy import update; "
     code += f"print(update(Path({str(home)!r})).copied)"

@@ -20,7 +20,17 @@ HOME = paths.root() / "lectures"
 LECTURES = [lecture.source for lecture in building.lectures()]
 TOPICS = [path for path in LECTURES if path.parent.parent != HOME]
 
-each_lecture = pytest.mark.parametrize("path", LECTURES, ids=lambda path: path.parent.name)
+#: Those that `make test` runs: one of lecture 1, one of lecture 2.
+QUICK = ("01__first_model", "08__fil")
+
+each_lecture = pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.quick] * (path.parent.name in QUICK))
+        for path in LECTURES
+    ],
+    ids=lambda path: path.parent.name,
+)
 each_topic = pytest.mark.parametrize("path", TOPICS, ids=lambda path: path.parent.name)
 
 

@@ -45,6 +45,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.server
 def test_a_format_is_measured_and_kept(lab: Triton) -> None:
     network = formats.network()
 
@@ -67,6 +68,7 @@ def test_a_format_is_measured_and_kept(lab: Triton) -> None:
     assert line["verdicts changed"] == 0
 
 
+@pytest.mark.server
 def test_another_networks_answers_are_not_measured(lab: Triton) -> None:
     with pytest.raises(WorkbookError, match="differ by"):
         formats.add(lab, "focus_torch", "wrong", lambda batch: np.full((len(batch), 2), 9.0))
@@ -87,6 +89,7 @@ def test_rows_of_another_version_are_left_out(kept: Path) -> None:
     assert formats.table().empty
 
 
+@pytest.mark.server
 def test_one_measurement_is_not_enough(lab: Triton) -> None:
     with pytest.raises(ValueError, match="spread"):
         formats.add(lab, "focus_torch", "TorchScript", formats.network(), rounds=1)
@@ -139,6 +142,7 @@ def test_verdicts_that_change() -> None:
     assert formats.changed(reference + shift, threshold=0.3) <= 1  # rounding, at the very edge
 
 
+@pytest.mark.server
 def test_mistakes_are_made_in_a_copy_and_explained(lab: Triton) -> None:
     made = mistakes.provoke(
         lab,
@@ -158,12 +162,14 @@ def test_mistakes_are_made_in_a_copy_and_explained(lab: Triton) -> None:
     assert lab.ready("focus_torch")
 
 
+@pytest.mark.server
 def test_a_mistake_that_cannot_be_made_is_an_error(lab: Triton) -> None:
     with pytest.raises(WorkbookError, match="does not have 'nonesuch'"):
         mistakes.provoke(lab, "focus_torch", {"x": mistakes.config("nonesuch", "y")})
     assert not (lab.repository / mistakes.NAME).exists()
 
 
+@pytest.mark.server
 def test_what_cells_above_write_or_load_is_named(lab: Triton) -> None:
     with pytest.raises(WorkbookError, match="nonesuch is not there") as caught:
         mistakes.provoke(lab, "nonesuch", {"x": lambda home: None})
@@ -173,6 +179,7 @@ def test_what_cells_above_write_or_load_is_named(lab: Triton) -> None:
     assert caught.value.todo == mistakes.ABOVE
 
 
+@pytest.mark.server
 def test_a_refused_request_is_explained(lab: Triton) -> None:
     said = mistakes.asked(lab, "focus_torch", X=np.ones((1, 3, 64, 64), np.float32))
     assert 'no input "X"' in said

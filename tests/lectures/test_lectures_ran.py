@@ -14,6 +14,8 @@ from workbook.common import paths
 from workbook.notebooks import building
 from workbook.site import executed
 
+pytestmark = pytest.mark.server
+
 #: How far `minutes:` in a header may be from what is counted, with this machine's time.
 MINUTES = 3
 

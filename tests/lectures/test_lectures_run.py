@@ -20,6 +20,8 @@ from workbook.notebooks import executing
 from workbook.server import Server
 from workbook.site import executed
 
+pytestmark = pytest.mark.server
+
 #: Cells that take longer are not run twice in a row.
 SHORT_SECONDS = 1.5
 #: A lecture whose first run takes longer has no second one: all tests have to end in 90 minutes.
@@ -32,9 +34,15 @@ SPOILT = re.compile(f"{executed.MEASURED.pattern}|took longer than")
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[dict[str, str]]:
-    """A server on the shared repository, with the models that a lecture names."""
-    with executed.shared_server(LECTURES) as environment:
+def shared(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """A server on the shared repository, with the models that the lectures of this run name."""
+    run = [
+        value
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.module is request.module
+        for value in (item.callspec.params.values() if hasattr(item, "callspec") else ())
+    ]
+    with executed.shared_server([p for p in LECTURES if p in run or p.stem in run]) as environment:
         yield environment
 
 

@@ -208,6 +208,7 @@ class TritonPythonModel:
 """
 
 
+@pytest.mark.server
 def test_a_laboratory_that_is_started_twice_is_one_server(
     shown: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -232,6 +233,7 @@ output { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] }
     home.rmdir()
 
 
+@pytest.mark.server
 def test_a_laboratory_refuses_what_the_server_refuses(
     shown: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -305,6 +307,7 @@ print(os.environ["WORKBOOK_UNATTENDED"], os.environ["GREETING"], folder, setup.W
 """
 
 
+@pytest.mark.server
 def test_a_lecture_is_run_in_its_folder(tmp_path: Path) -> None:
     source = tmp_path / "lectures" / "01__small" / "lesson.py"
     lessons.write(source, LECTURE)
@@ -323,6 +326,7 @@ compare("test.fallback", "blue", premise=Premise(True, ""))
 """
 
 
+@pytest.mark.server
 def test_a_saved_notebook_shows_its_predictions_as_text(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -347,6 +351,7 @@ def test_a_saved_notebook_shows_its_predictions_as_text(
     assert "model_id" not in page
 
 
+@pytest.mark.server
 def test_a_cell_that_fails_is_named(tmp_path: Path) -> None:
     source = tmp_path / "01__small" / "lesson.py"
     lessons.write(source, LECTURE.replace("import setup", "setup = None"))

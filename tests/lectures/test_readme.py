@@ -35,6 +35,7 @@ def test_there_are_snippets() -> None:
     assert SNIPPETS
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
 def test_a_snippet_runs_in_a_fresh_clone(snippet: str, unbuilt: Path) -> None:
     done = subprocess.run(

@@ -36,6 +36,7 @@ def setting(delay_ms: int, queue: int) -> tuple[dict[str, Any], list[measure.Req
 SLIDERS: dict[str, Any] = {"delay_ms": [140, 0], "queue": [0, 2]}
 
 
+@pytest.mark.server
 def test_a_page_without_a_kernel_has_a_drawing_for_each_position(
     lab: Triton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_page_without_a_kernel_has_a_drawing_for_each_position(
     assert "is refused" not in drawn["0,0"]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("values", [{"delay_ms": 140}, {"delay_ms": 0}, {"queue": 2}])
 def test_the_server_gets_the_same_settings_and_the_same_plan(
     lab: Triton, monkeypatch: pytest.MonkeyPatch, values: dict[str, int]
@@ -74,6 +76,7 @@ def test_the_server_gets_the_same_settings_and_the_same_plan(
     assert int(policy.get("max_queue_size", 0)) == wanted["queue"]
 
 
+@pytest.mark.server
 def test_the_button_serves_the_position_of_the_sliders(
     lab: Triton, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +96,7 @@ def test_the_button_serves_the_position_of_the_sliders(
     assert lab.config("eager")["dynamic_batching"].get("max_queue_delay_microseconds", 0) == 0
 
 
+@pytest.mark.server
 def test_too_many_positions_are_refused(lab: Triton) -> None:
     with pytest.raises(WorkbookError, match="positions"):
         simulated.explore(
@@ -128,6 +132,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
         slots.draw(many)
 
 
+@pytest.mark.server
 def test_a_run_knows_its_batches_and_its_counts(lab: Triton) -> None:
     lab.load("eager")
     run = runs.record(lab, "eager", measure.every(0, 10))

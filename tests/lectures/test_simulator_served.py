@@ -23,6 +23,8 @@ from workbook import measure
 from workbook.lessons import simulator
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 LENGTH = 500  # ms of an execution
 LATE = 45  # ms that a request, a start or an end may be late
 ATTEMPTS = 4

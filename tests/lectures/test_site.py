@@ -16,6 +16,8 @@ from workbook.lessons import tasks
 from workbook.notebooks import building, executing
 from workbook.site import executed, pages
 
+pytestmark = pytest.mark.server
+
 
 def test_every_link_of_the_site_leads_somewhere(tmp_path: Path) -> None:
     """Of all lectures, without outputs where they did not run since they were changed."""

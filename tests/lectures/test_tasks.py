@@ -33,6 +33,7 @@ def begun(id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         server.stop()
 
 
+@pytest.mark.server
 @each_task
 def test_a_task_is_to_do_at_first_and_done_by_its_solution(
     id: str, begun: Server, tmp_path: Path
@@ -110,6 +111,7 @@ ALMOST = {
 }
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("id", ALMOST)
 def test_what_looks_right_is_not_done(
     id: str, begun: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +124,7 @@ def test_what_looks_right_is_not_done(
     assert said in task.missing(begun, models=tmp_path / "models")
 
 
+@pytest.mark.server
 def test_the_camera_s_first_file_is_not_done_where_no_verdict_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

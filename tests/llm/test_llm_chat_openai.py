@@ -30,6 +30,8 @@ from workbook.llm import chat, tokenizer
 from workbook.llm.openai import app
 from workbook.server import Server, Triton
 
+pytestmark = pytest.mark.server
+
 GREEDY = {"temperature": 0, "max_tokens": 16}
 QUESTION = [{"role": "user", "content": "Coroutines"}]
 

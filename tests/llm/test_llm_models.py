@@ -34,6 +34,8 @@ from workbook.common.errors import RequestError
 from workbook.measure import generation
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 Ask = Callable[[Triton, str, str, Any], Answer]
 #: Model and road; a decoupled model answers on streams, and on the generate endpoint.
 WAYS: dict[str, tuple[str, Ask]] = {

@@ -18,6 +18,8 @@ from llm_waits import pending, shared_memory, wait_until
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 Array = Any
 Next = Callable[[Triton, list[str]], Array]
 

@@ -14,6 +14,8 @@ from transformers import AutoTokenizer
 from workbook import zoo
 from workbook.llm import tokenizer
 
+pytestmark = pytest.mark.server
+
 TURNS = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "What is a coroutine?\n<b>&"},

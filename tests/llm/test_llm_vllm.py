@@ -41,8 +41,11 @@ from workbook.common.errors import LoadError
 from workbook.llm.openai import app
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 needs_vllm = pytest.mark.skipif(
-    importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: run `make vllm`"
+    importlib.util.find_spec("vllm") is None,
+    reason="vLLM is not installed: run `make vllm`, or `make test ALL=yes`",
 )
 GREEDY = {"temperature": 0, "max_tokens": 24, "ignore_eos": True}
 LONG = {"temperature": 0, "max_tokens": 480, "ignore_eos": True}
@@ -77,6 +80,7 @@ with Triton(sys.argv[1]) as server:
 """
 
 
+@pytest.mark.quick
 def test_without_vllm_the_load_says_how_to_install_it(tmp_path: Path) -> None:
     """In an environment with all of this one's packages but that."""
     put_models(tmp_path / "models", ("llama_vllm",))

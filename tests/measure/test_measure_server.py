@@ -15,6 +15,8 @@ from workbook.common.errors import ServerError, WorkbookError
 from workbook.measure import perf_install
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 CONFIG = """\
 backend: "python"
 max_batch_size: 8
@@ -77,6 +79,7 @@ def loaded(server: Triton) -> Triton:
     return server
 
 
+@pytest.mark.quick
 def test_a_sweep_agrees_with_what_the_server_counted(loaded: Triton) -> None:
     before = measure.statistics(loaded, "double")
     table = measure.perf(

@@ -62,6 +62,7 @@ def test_a_tap_passes_on_and_counts_every_byte(message: bytes) -> None:
             assert (tap.sent, tap.received, tap.connections, tap.heard) == (0, 0, 0, b"")
 
 
+@pytest.mark.server
 def test_a_tap_counts_connections(server: Triton) -> None:
     with measure.Tap(server.url) as tap, httpx.Client() as client:
         for _ in range(3):
@@ -72,6 +73,7 @@ def test_a_tap_counts_connections(server: Triton) -> None:
         assert b"/v2/health/live" in tap.heard
 
 
+@pytest.mark.server
 def test_a_closed_tap_takes_no_connections(server: Triton) -> None:
     with measure.Tap(server.url) as tap:
         pass
@@ -79,6 +81,7 @@ def test_a_closed_tap_takes_no_connections(server: Triton) -> None:
         httpx.get(f"http://{tap.address}/v2/health/live")
 
 
+@pytest.mark.server
 def test_processes_are_the_server_its_fork_server_and_one_stub_per_instance(server: Triton) -> None:
     folder = server.repository / "some_model_2"
     (folder / "1").mkdir(parents=True)
@@ -93,6 +96,7 @@ def test_processes_are_the_server_its_fork_server_and_one_stub_per_instance(serv
     assert (table.memory_mb > 1).all()
 
 
+@pytest.mark.server
 def test_a_server_that_does_not_run_has_no_processes() -> None:
     with pytest.raises(WorkbookError, match="does not run"):
         measure.processes(Triton())

@@ -69,6 +69,7 @@ def _spans(rows: list[tuple[int, float, float, float]], model: str = "m") -> pd.
     return pd.DataFrame(parts, columns=trace_tables.COLUMNS)
 
 
+@pytest.mark.quick
 def test_requests_that_are_computed_together_share_an_execution() -> None:
     table = measure.executions(
         _spans([(1, 5, 10, 20), (2, 6, 10, 20), (3, 7, 12, 15), (4, 8, 20, 30)])
@@ -114,6 +115,7 @@ def _counted(traced: Triton, model: str, requests: int) -> pd.DataFrame:
     return counts
 
 
+@pytest.mark.server
 def test_a_recording_holds_what_was_sent_in_it_and_no_more(traced: Triton) -> None:
     measure.send(traced, "batched", measure.every(0, 3, name="before"))
     before = _counted(traced, "batched", 3)
@@ -133,6 +135,7 @@ def test_a_recording_holds_what_was_sent_in_it_and_no_more(traced: Triton) -> No
     assert set(seen[0]["request_id"]).isdisjoint(seen[1]["request_id"])
 
 
+@pytest.mark.server
 def test_two_instances_are_two_lanes(traced: Triton) -> None:
     with measure.recording(traced) as recorded:
         measure.send(traced, "single", measure.every(0, 6))
@@ -149,11 +152,13 @@ def test_two_instances_are_two_lanes(traced: Triton) -> None:
     assert about["image/png"]["alt"] == data["text/plain"] == picture.description
 
 
+@pytest.mark.server
 def test_a_server_without_a_trace_file_says_so(server: Triton) -> None:
     with pytest.raises(WorkbookError, match="no trace file"), measure.recording(server):
         pass
 
 
+@pytest.mark.server
 def test_answers_come_in_the_order_of_the_plan_with_outputs_or_errors(traced: Triton) -> None:
     good = measure.Request("good", inputs={"x": np.array([[1, 2], [3, 4]], np.float32)})
     bad = measure.Request("bad", inputs={"x": np.zeros((1, 3), np.float32)})
@@ -166,6 +171,7 @@ def test_answers_come_in_the_order_of_the_plan_with_outputs_or_errors(traced: Tr
     assert (answers["ms"] > 0).all()
 
 
+@pytest.mark.server
 def test_a_sequence_waits_for_its_own_answers(traced: Triton) -> None:
     plan = [
         measure.Request(f"{name}{i}", sequence=number, start=i == 0, end=i == 2)
@@ -184,6 +190,7 @@ def test_an_empty_plan_is_refused() -> None:
         measure.send("http://localhost:9", "m", [])
 
 
+@pytest.mark.server
 def test_the_live_view_adds_up(traced: Triton, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBOOK_UNATTENDED", "1")
     before = measure.statistics(traced, "batched")
@@ -195,6 +202,7 @@ def test_the_live_view_adds_up(traced: Triton, monkeypatch: pytest.MonkeyPatch) 
     assert table["seconds"].is_monotonic_increasing
 
 
+@pytest.mark.server
 def test_the_live_view_raises_what_the_load_raised(traced: Triton) -> None:
     with pytest.raises(WorkbookError, match="empty"):
         measure.watch(traced, "single", lambda: measure.send(traced, "single", []), step=0.05)
@@ -202,6 +210,7 @@ def test_the_live_view_raises_what_the_load_raised(traced: Triton) -> None:
         measure.watch(traced, "single", lambda: None, step=0.05)
 
 
+@pytest.mark.server
 def test_histograms_beside_each_other(traced: Triton) -> None:
     before = measure.statistics(traced, "single")
     measure.send(traced, "single", measure.every(0, 2))

@@ -83,6 +83,7 @@ def test_starter_files_keep_run_bits_and_empty_folders(sample: Assignment) -> No
     assert not list(sample.handout.rglob("solution"))
 
 
+@pytest.mark.server
 def test_two_processes_with_other_hash_seeds_build_the_same_bytes(sample: Assignment) -> None:
     before = contents(sample.home)
     for seed in ("1", "2"):
@@ -93,6 +94,7 @@ def test_two_processes_with_other_hash_seeds_build_the_same_bytes(sample: Assign
         assert contents(sample.home) == before
 
 
+@pytest.mark.server
 def test_a_build_leaves_nothing_behind(sample: Assignment, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -102,6 +104,7 @@ def test_a_build_leaves_nothing_behind(sample: Assignment, tmp_path: Path) -> No
     assert set(contents(sample.home)) == before
 
 
+@pytest.mark.server
 def test_check_names_what_is_not_up_to_date(sample: Assignment) -> None:
     assert run(sample.home, "build", "--check").returncode == 0
     (sample.handout / "run.sh").chmod(0o644)
@@ -117,12 +120,14 @@ def test_check_names_what_is_not_up_to_date(sample: Assignment) -> None:
     assert contents(sample.home) == before
 
 
+@pytest.mark.server
 def test_an_unknown_name_is_said(home: Path) -> None:
     done = run(home, "build", "a9", "a8")
     assert done.returncode == 1
     assert "no source called 'a8'" in done.stderr
 
 
+@pytest.mark.server
 def test_the_release_goes_through_nbgraders_own_grading(sample: Assignment, tmp_path: Path) -> None:
     """generate_assignment, a submission, autograde: with the built notebook as the source."""
     course = tmp_path / "nbgrader"
@@ -275,6 +280,7 @@ def commit(home: Path, files: dict[str, str]) -> None:
     git(home, "commit", "-qm", "all")
 
 
+@pytest.mark.server
 def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_path: Path) -> None:
     commit(
         home,
@@ -312,6 +318,7 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
         assignments.release(tmp_path / "class")
 
 
+@pytest.mark.server
 def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_path: Path) -> None:
     (sample.starter / "notes.md").write_text("grader.checks.hidden\n")
     commit(sample.home, {"README.md": "Hello\n"})
@@ -320,6 +327,7 @@ def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_pat
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.server
 def test_a_lecture_may_not_show_the_instructors_checkout(home: Path, tmp_path: Path) -> None:
     commit(home, {"lectures/00__start/00__start.ipynb": json.dumps({"cells": [str(home)]})})
     with pytest.raises(WorkbookError, match="path of your checkout"):

@@ -21,6 +21,8 @@ from workbook.common.errors import WorkbookError
 from workbook.lab import reader_copy
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 
 @pytest.fixture
 def done(sample: Assignment, release: dict[str, Any]) -> dict[str, Any]:
@@ -47,6 +49,7 @@ def found(sample: Assignment, *, run: bool = False) -> list[tuple[str, str]]:
     return [(f.level, f.where) for f in submit.check_submission(sample, run=run).findings]
 
 
+@pytest.mark.quick
 def test_finished_work_is_zipped_with_notebook_and_models(
     sample: Assignment, done: dict[str, Any]
 ) -> None:
@@ -237,6 +240,7 @@ def test_an_answer_of_few_words_is_worth_another_look(
     assert "It has 1 word. A person gives up to 10 points" in finding.what
 
 
+@pytest.mark.quick
 def test_what_is_not_begun_is_a_warning(sample: Assignment) -> None:
     """But a notebook in which nothing is begun is not handed in: another copy is meant."""
     assert found(sample) == [

@@ -37,6 +37,8 @@ from workbook.zoo import classifiers, data
 from workbook.zoo.demonstrations import LLAMAS, MODELS
 from workbook.zoo.forests import save_xgboost
 
+pytestmark = pytest.mark.timeout(1_200)  # in a fresh clone it trains the language model
+
 #: What a release reads with, and the SHA-256 of the wheels (for Python 3.11 and 3.12).
 READERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "24.10": {
@@ -202,6 +204,7 @@ def answers_of(
     }
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("release", "requirement"),
     [(release, requirement) for release, needed in READERS.items() for requirement in needed],
@@ -220,6 +223,7 @@ def test_every_file_is_read_and_answers_alike(
         np.testing.assert_allclose(found[name], expected, atol=bound, rtol=bound, err_msg=name)
 
 
+@pytest.mark.server
 def test_what_xgboost_writes_by_itself_is_refused_by_24_10(
     artefacts: dict[str, Artefact], thrown_away: Path
 ) -> None:
@@ -244,6 +248,7 @@ def test_all_kinds_of_built_files_have_a_reader_or_a_reason() -> None:
     assert endings - known - {".jinja"} == set()
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("how", ["built", "script", "trace"])
 def test_torchscript_files_have_a_version_that_pytorch_2_5_reads(how: str, tmp_path: Path) -> None:
     """It reads versions up to 10.

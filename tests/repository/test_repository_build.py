@@ -17,6 +17,8 @@ from workbook.server import all_models
 from workbook.zoo.builder import BuildError
 from workbook.zoo.repository import LLAMAS, MODELS
 
+pytestmark = pytest.mark.server
+
 HOME = paths.root() / "model_repository"
 
 

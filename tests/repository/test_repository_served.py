@@ -29,6 +29,8 @@ from workbook.server import Triton, all_models
 from workbook.zoo import data
 from workbook.zoo.repository import ENGINES, LLAMAS, MODELS
 
+pytestmark = pytest.mark.server
+
 Tensors = dict[str, Any]
 
 
@@ -208,6 +210,7 @@ def test_every_model_is_tested_here() -> None:
     assert {case.model for case in CASES} | {"running_sum", "countdown"} == set(MODELS)
 
 
+@pytest.mark.quick
 def test_every_model_is_ready(demo: Triton) -> None:
     loaded = [m for m in demo.index() if m["name"] not in {*LLAMAS, *ENGINES}]
     states = {(m["name"], m["version"]): m["state"] for m in loaded}
@@ -216,6 +219,7 @@ def test_every_model_is_ready(demo: Triton) -> None:
     assert ("digits_onnx", "2") in states
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("rows", [1, 8])
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[case.name for case in CASES])
@@ -306,6 +310,7 @@ def test_the_image_classifier_takes_the_bytes_of_a_file(demo: Triton) -> None:
         assert sum(right) >= 7
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("model", "good", "bad", "words"),
     [

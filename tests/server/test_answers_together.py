@@ -178,6 +178,7 @@ def twice() -> bytes:
     return graph([helper.make_node("Add", ["x", "x"], ["y"])], [x], [y])
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("threads", [1, 3, 40])
 def test_each_client_gets_its_own_answer(threads: int, tmp_path: Path) -> None:
     """With few threads of the endpoint, and with more than answers are kept for."""

@@ -11,6 +11,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 #: Asks m0 for the answer; loads it first where x[0] is 100, and unloads it where it is 200.
 CALLER = """
 import numpy as np

@@ -104,6 +104,8 @@ def test_the_api_has_a_version_that_we_know(core: Core) -> None:
     assert core.version()[0] == 1
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_it_is_ready_and_says_who_it_is(core: Core, server: ctypes.c_void_p) -> None:
     assert core.yes("ServerIsReady", server)
     about = core.json("ServerModelMetadata", server, b"echo", ctypes.c_int64(-1))
@@ -111,6 +113,8 @@ def test_it_is_ready_and_says_who_it_is(core: Core, server: ctypes.c_void_p) -> 
     assert about["inputs"][0]["shape"] == [-1, -1]
 
 
+@pytest.mark.server
+@pytest.mark.quick
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=5, max_size=5), max_size=6)
@@ -122,6 +126,7 @@ def test_what_goes_in_comes_out(core: Core, server: ctypes.c_void_p, rows: list[
     np.testing.assert_array_equal(answer["y"], x)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("model", "inputs", "words"),
     [
@@ -139,6 +144,7 @@ def test_an_error_is_raised_in_the_servers_words(
     assert core.infer(server, "echo", {"x": np.ones((1, 1), np.int64)})["y"] == 1
 
 
+@pytest.mark.server
 def test_a_dtype_without_a_plain_array_is_refused(core: Core, server: ctypes.c_void_p) -> None:
     with pytest.raises(ServerError, match="object"):
         core.infer(server, "echo", {"x": np.array([["text"]], object)})
@@ -151,6 +157,7 @@ def test_the_environment_is_as_before(core: Core) -> None:
     assert dict(os.environ) == before
 
 
+@pytest.mark.server
 def test_it_starts_models_side_by_side_while_grpc_is_in_use(tmp_path: Path) -> None:
     """gRPC's own preparation for forks, which this package turns off, ends such a process."""
     for number in range(4):

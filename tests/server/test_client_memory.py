@@ -14,6 +14,8 @@ import pytest
 from workbook.common import paths
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 PROGRAM = Path(__file__).with_name("asking_long.py")
 #: A request carries 16 KiB there and 16 KiB back: 600 of them kept would be 19 MiB.
 REQUESTS = {"http": 1800, "grpc": 1800, "new": 600, "stream": 600}

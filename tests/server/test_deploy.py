@@ -12,6 +12,8 @@ import pytest
 from workbook.common.errors import LoadError, RepositoryError, ServerError
 from workbook.server import Triton, deploy, model_folder, undeploy
 
+pytestmark = [pytest.mark.server, pytest.mark.quick]
+
 MODEL = """
 import numpy as np
 import triton_python_backend_utils as pb_utils

@@ -789,6 +789,7 @@ def two_signatures() -> bytes:
     return bytes(saved.SerializeToString())
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", CASES)
 def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
     wanted, folder = CASES[name], server.repository / name
@@ -853,6 +854,7 @@ def assert_fits(error: LoadError, folder: Path) -> None:
             assert advice not in written, f"circular: {error}"
 
 
+@pytest.mark.server
 def test_the_advice_for_one_value_a_row_works(server: Triton) -> None:
     """With a reshape the rows of [n] are answered as [n, 1]."""
     config = "1".join(IO.rsplit("4", 1)).replace("[ 1 ]", "[ 1 ] reshape { shape: [ ] }")
@@ -940,6 +942,7 @@ OVERRIDES = {
 }
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("rule", OVERRIDES)
 def test_refused_overrides(server: Triton, shelf: Shelf, rule: str) -> None:
     config, todo = OVERRIDES[rule]
@@ -952,6 +955,7 @@ def test_refused_overrides(server: Triton, shelf: Shelf, rule: str) -> None:
     assert todo in error.todo
 
 
+@pytest.mark.server
 def test_a_model_that_is_not_there(server: Triton, shelf: Shelf) -> None:
     with pytest.raises(LoadError) as caught:
         server.load("godo")
@@ -974,6 +978,7 @@ def missing(server: Triton) -> tuple[LoadError, RequestError]:
     return refused.value, error
 
 
+@pytest.mark.server
 def test_a_missing_model_is_deployed_into_the_shared_repository_alone(
     server: Triton, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -986,6 +991,7 @@ def test_a_missing_model_is_deployed_into_the_shared_repository_alone(
         assert error.todo.endswith("Deploy it first: `workbook deploy FOLDER`."), str(error)
 
 
+@pytest.mark.server
 def test_a_missing_model_of_a_lecture_is_written_by_its_cells() -> None:
     models = lessons.folder("test_explain_missing")
     with lessons.laboratory(models, only=[]) as lab:
@@ -1048,6 +1054,7 @@ def test_a_good_model_is_no_hazard(tmp_path: Path) -> None:
     assert dangerous_folder("nowhere", tmp_path / "nowhere") is None
 
 
+@pytest.mark.server
 def test_a_module_that_is_missing_at_a_request(loaded: Triton) -> None:
     with loaded.http_client() as client, pytest.raises(InferenceServerException) as caught:
         ask(client, httpclient, "imports")
@@ -1073,6 +1080,7 @@ LATE = {
 }
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("line", LATE)
 def test_what_a_model_lacks_at_a_request(loaded: Triton, line: str) -> None:
     what, todo = LATE[line]
@@ -1091,6 +1099,7 @@ def test_what_a_model_lacks_at_a_request(loaded: Triton, line: str) -> None:
         assert "To refuse one request" not in error.todo
 
 
+@pytest.mark.server
 def test_a_demonstration_model_without_its_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1121,6 +1130,7 @@ def test_a_demonstration_model_without_its_weights(
         assert "`workbook models language_" in caught.value.todo, str(caught.value)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("control", ["none", "poll"])
 def test_bad_models_in_the_repository_do_not_stop_the_good_ones(
     tmp_path: Path, control: Any
@@ -1418,6 +1428,7 @@ ASKED: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize(("rule", "model", "request_", "said"), ASKED)
 def test_failed_requests(
@@ -1570,6 +1581,7 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
 }
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("rule", SAID)
 def test_failed_requests_of_other_kinds(loaded: Triton, rule: str) -> None:
     model, provoke, said = SAID[rule]
@@ -1579,6 +1591,7 @@ def test_failed_requests_of_other_kinds(loaded: Triton, rule: str) -> None:
     assert said in str(error), str(error)
 
 
+@pytest.mark.server
 def test_bad_json_says_what_is_lacking(loaded: Triton) -> None:
     for body, said in (
         (tensor(shape=None), "lacks shape"),
@@ -1606,6 +1619,7 @@ FRONT: list[tuple[str, str, Any, dict[str, str], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(("rule", "path", "body", "headers", "said"), FRONT)
 def test_requests_that_the_front_end_refuses(
     loaded: Triton, rule: str, path: str, body: Any, headers: dict[str, str], said: str
@@ -1628,6 +1642,7 @@ RETURNS = {
 }
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("returned", RETURNS)
 def test_outputs_of_a_module_that_are_no_tensors(
     loaded: Triton, tmp_path: Path, returned: str
@@ -1665,6 +1680,7 @@ def test_outputs_of_a_module_that_are_no_tensors(
     assert "inputs" not in error.where
 
 
+@pytest.mark.server
 def test_arrays_that_the_client_refuses(loaded: Triton) -> None:
     for array, kind, said in (
         (np.array([["a"]]), "BYTES", "array.astype(np.object_)"),
@@ -1675,6 +1691,7 @@ def test_arrays_that_the_client_refuses(loaded: Triton) -> None:
         assert said in explain(caught.value, loaded, "good").todo
 
 
+@pytest.mark.server
 def test_streams_deliver_errors_that_can_be_explained(loaded: Triton) -> None:
     answers: queue.Queue[Any] = queue.Queue()
     with loaded.grpc_client() as client:
@@ -1687,6 +1704,7 @@ def test_streams_deliver_errors_that_can_be_explained(loaded: Triton) -> None:
     assert 'Write "x"' in str(error)
 
 
+@pytest.mark.server
 def test_a_restricted_server(tmp_path: Path) -> None:
     options = [
         "--http-restricted-api=inference:key=secret",
@@ -1841,6 +1859,7 @@ def calling(loaded: Triton) -> Triton:
     return loaded
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", CALLS)
 def test_a_model_that_asks_another_one_wrongly(calling: Triton, name: str) -> None:
     call, model = CALLS[name], f"call_{name}"
@@ -1861,6 +1880,7 @@ def test_a_model_that_asks_another_one_wrongly(calling: Triton, name: str) -> No
     assert explain(caught.value).rule == call.rule  # type: ignore[attr-defined]
 
 
+@pytest.mark.server
 def test_a_model_that_asks_itself_never_answers(tmp_path: Path) -> None:
     """Its only instance waits for itself. The server ends all the same."""
     write(tmp_path / "itself", OK, {"1/model.py": Call("", "", "", "itself").code()})
@@ -1875,6 +1895,7 @@ def test_a_model_that_asks_itself_never_answers(tmp_path: Path) -> None:
     assert error.where.startswith("1/model.py, line 9: response =")
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", ["y", "yy"])
 def test_without_the_checks_of_answers_both_causes_are_named(tmp_path: Path, name: str) -> None:
     code = Call("", "", "", "nobody" if name == "y" else "good", look="pass", name=name).code()
@@ -1912,6 +1933,7 @@ START: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("rule", START)
 def test_servers_that_do_not_start(server: Triton, tmp_path: Path, rule: str) -> None:
     options, said = START[rule]
@@ -1956,6 +1978,7 @@ def said_at_start(options: list[str], folder: Path) -> str:
     return (done.stdout + done.stderr).decode("utf-8", errors="replace")
 
 
+@pytest.mark.server
 def test_every_option_of_the_server_with_a_wrong_value(tmp_path: Path) -> None:
     """The advice fits what the server complains of, and the server takes what it names."""
     listed = set(

@@ -382,6 +382,7 @@ def refused(server: Triton, made: dict[str, bytes]) -> Iterator[dict[str, LoadEr
         yield dict(zip(CASES, pool.map(refusal, CASES), strict=True))
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", CASES)
 def test_files_that_a_backend_does_not_read(
     server: Triton, refused: dict[str, LoadError], name: str
@@ -471,6 +472,7 @@ def test_an_engine_on_a_server_with_a_gpu(tmp_path: Path, file: str) -> None:
         assert GIT_LFS in error.what
 
 
+@pytest.mark.server
 def test_a_name_of_a_model_is_one_that_an_address_can_hold(
     server: Triton, write_model: Callable[..., Path]
 ) -> None:

@@ -27,7 +27,7 @@ from workbook.common.errors import LoadError
 from workbook.server import Triton
 from workbook.server.assemble import find
 
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 IO = (
     'input [{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }] '

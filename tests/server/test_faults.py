@@ -22,6 +22,8 @@ from fault_models import KINDS, Asking, ask, descriptors, processes, regions, un
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 CONNECTIONS = 2000
 
 

@@ -15,6 +15,8 @@ import pytest
 
 from workbook.common import paths
 
+pytestmark = pytest.mark.server
+
 PROGRAM = Path(__file__).with_name("full_places.py")
 NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount")
 SHM = "mount -t tmpfs -o size=12m tmpfs /dev/shm"

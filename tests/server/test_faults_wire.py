@@ -17,6 +17,8 @@ from fault_models import KINDS, ask, descriptors, until, write
 
 from workbook.server import Triton, run_folders
 
+pytestmark = pytest.mark.server
+
 NOISE = random.Random(0).randbytes(4096)
 INFER = b"POST /v2/models/m0/infer HTTP/1.1\r\n"
 

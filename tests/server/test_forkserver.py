@@ -19,6 +19,8 @@ from workbook.common.errors import WorkbookError
 from workbook.server import Triton
 from workbook.server.native import forkserver
 
+pytestmark = pytest.mark.server
+
 TELLS = """\
 import json
 import os
@@ -109,6 +111,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield server
 
 
+@pytest.mark.quick
 def test_a_stub_is_a_copy_of_the_fork_server(server: Triton) -> None:
     told = tell(server, "simple")
     assert program(told["parent"]) == SERVER
@@ -206,6 +209,7 @@ def test_copies_draw_different_random_numbers(server: Triton) -> None:
     assert len({value for pair in told.values() for value in pair}) == 8
 
 
+@pytest.mark.quick
 def test_a_stub_that_dies_does_not_take_the_others(tmp_path: Path) -> None:
     for name in ("one", "other"):
         make(tmp_path, name)

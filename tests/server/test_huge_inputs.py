@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from workbook.server import Triton
 
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 CONFIG = """
 backend: "python" max_batch_size: 8

@@ -24,6 +24,8 @@ from workbook.server import (
     which_repository,
 )
 
+pytestmark = pytest.mark.server
+
 MODEL = """
 import triton_python_backend_utils as pb_utils
 
@@ -130,6 +132,7 @@ def test_another_checkouts_server_is_not_used_by_default(
         ensure("shared")
 
 
+@pytest.mark.quick
 @pytest.mark.usefixtures("seen_by")
 def test_a_server_of_our_repository_is_used_by_default(
     in_the_way: Triton, monkeypatch: pytest.MonkeyPatch

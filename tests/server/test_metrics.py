@@ -12,6 +12,8 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 #: Families of a server without a GPU, with the type that each declares.
 FAMILIES = {
     "nv_inference_request_success": "counter",
@@ -46,6 +48,7 @@ def of_model(server: Triton, name: str, model: str) -> float:
     return sum(value for labels, value in found.items() if f'model="{model}"' in labels)
 
 
+@pytest.mark.quick
 def test_each_family_is_there_with_help_and_type(tmp_path: Path) -> None:
     write(tmp_path, "m0")
     with Triton(tmp_path, models=["m0"]) as server:
@@ -62,6 +65,7 @@ def test_each_family_is_there_with_help_and_type(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.quick
 def test_counts_times_and_failures(tmp_path: Path) -> None:
     write(tmp_path, "m0", "m1")
     with Triton(tmp_path, models=["m0", "m1"]) as server:

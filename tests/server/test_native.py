@@ -25,6 +25,8 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 from workbook.server import Triton, assemble, run_folders
 from workbook.server.tritonserver_command import SPEED_VARIABLES
 
+pytestmark = pytest.mark.server
+
 ONE = "instance_group [ { count: 1 kind: KIND_CPU } ]\n"
 ONNX = 'platform: "onnxruntime_onnx"\n' + ONE
 #: Three requests make a batch; fewer wait for two seconds.
@@ -290,6 +292,7 @@ def test_a_plain_server_has_no_helper_no_variable_and_no_check(pair: Pair) -> No
         assert (plain / "python" / name).read_bytes() == (wheel / name).read_bytes()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_the_same_answers_to_the_bit(pair: Pair, protocol: str) -> None:
     for model, inputs, outputs in GOOD:
@@ -298,6 +301,7 @@ def test_the_same_answers_to_the_bit(pair: Pair, protocol: str) -> None:
         assert isinstance(native, dict), (model, native)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize(("model", "inputs", "outputs", "said"), REFUSED + FAILED)
 def test_the_same_errors(

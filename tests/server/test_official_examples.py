@@ -26,11 +26,14 @@ from workbook.server import Triton, model_warnings
 CHECKOUT = Path(os.environ.get("TRITON_PYTHON_BACKEND", ""))
 EXAMPLES = CHECKOUT / "examples"
 
-pytestmark = pytest.mark.skipif(
-    not (os.environ.get("TRITON_PYTHON_BACKEND") and EXAMPLES.is_dir()),
-    reason="TRITON_PYTHON_BACKEND names no checkout of python_backend: `git clone -b r24.10 "
-    "https://github.com/triton-inference-server/python_backend`",
-)
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(
+        not (os.environ.get("TRITON_PYTHON_BACKEND") and EXAMPLES.is_dir()),
+        reason="TRITON_PYTHON_BACKEND names no checkout of python_backend: `git clone -b r24.10 "
+        "https://github.com/triton-inference-server/python_backend`",
+    ),
+]
 
 #: Model → its code and its config ("" for none), below examples/.
 MODELS = {

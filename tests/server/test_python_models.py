@@ -33,6 +33,8 @@ from workbook.common.errors import LoadError, RequestError
 from workbook.server import Triton, all_models, deploy, model_warnings
 from workbook.server.explain import explain
 
+pytestmark = pytest.mark.server
+
 HEAD = """\
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -394,6 +396,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
         yield server
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_answer_is_an_error_with_its_line(
@@ -424,6 +427,7 @@ def test_a_sloppy_answer_is_the_containers_with_one_warning(checked: Triton, nam
     assert checked.log_text().count(f"Warning about model '{name}'") == 1
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_answer_passes(checked: Triton, name: str, protocol: str) -> None:
@@ -432,6 +436,7 @@ def test_a_right_answer_passes(checked: Triton, name: str, protocol: str) -> Non
     assert model_warnings.of(checked, name) == []
 
 
+@pytest.mark.quick
 def test_a_strict_server_refuses_sloppy_answers(tmp_path: Path) -> None:
     names = ("wrong_type", "sends_unknown_output", "other_shape", "fewer_outputs")
     models = {name: {**WRONG, **SLOPPY}[name] for name in names}

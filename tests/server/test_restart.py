@@ -16,7 +16,7 @@ from workbook.common.errors import ServerError
 from workbook.server import Triton, all_models, endings, restart_progress, run_folders
 from workbook.server.connection import Control
 
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 #: Before `execute`: waits while the file `gate` is there, and ends the server while `armed` is.
 SLOW = """
@@ -93,6 +93,7 @@ def test_the_quick_models_answer_while_a_slow_one_is_loaded(home: Path) -> None:
         ]
 
 
+@pytest.mark.quick
 def test_a_model_that_ends_the_server_while_it_is_loaded_is_left_out(home: Path) -> None:
     make_slow(home, "bad")
     for name in ("a", "b", "c"):

@@ -23,7 +23,7 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.server import Triton, endings
 
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 IO = (
     'backend: "python" input [{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }] '
@@ -133,6 +133,7 @@ def server(tmp_path: Path) -> Iterator[Triton]:
         yield started
 
 
+@pytest.mark.quick
 def test_killed_without_a_request(server: Triton) -> None:
     killed = stubs(server)
     assert helpers()

@@ -31,7 +31,7 @@ class TritonPythonModel:
     def execute(self, requests):
         return []
 """
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 
 def add(home: Path, name: str, line: str = "", file: str = "model.py") -> Path:

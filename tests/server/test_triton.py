@@ -24,6 +24,8 @@ from workbook.server import Server, Triton, assemble, connect, endings, run_fold
 from workbook.server.connection import Control
 from workbook.server.native import build
 
+pytestmark = pytest.mark.server
+
 SQUARE = """
 import time
 
@@ -84,6 +86,7 @@ def wait_until(condition: object, seconds: float = 15.0) -> bool:
     return False
 
 
+@pytest.mark.quick
 def test_start_serve_stop_leaves_nothing(tmp_path: Path) -> None:
     make_square(tmp_path)
     with Triton(tmp_path, models=["square"]) as server:
@@ -185,6 +188,7 @@ def test_a_request_that_goes_on_is_named_while_the_model_unloads(tmp_path: Path)
         assert "`workbook undeploy square --now`" in caught.value.todo
 
 
+@pytest.mark.quick
 def test_control_modes(tmp_path: Path) -> None:
     make_square(tmp_path)
     with Triton(tmp_path, control="none") as server:
@@ -313,6 +317,7 @@ def test_the_server_killed_in_mid_request_leaves_nothing(tmp_path: Path) -> None
         assert square(again) == 9.0
 
 
+@pytest.mark.quick
 def test_the_owner_killed_takes_the_server_along(tmp_path: Path) -> None:
     make_square(tmp_path)
     program = textwrap.dedent(

@@ -19,7 +19,7 @@ from tests.server.test_triton import CONFIG, SQUARE, make_square, square
 from workbook.common.errors import RepositoryError, ServerError, StillLoading
 from workbook.server import Triton, deploy, model_processes, undeploy
 
-pytestmark = needs_compiler
+pytestmark = [pytest.mark.server, needs_compiler]
 
 LOOP = SQUARE.replace(
     "time.sleep(float(x.ravel()[0] < 0) * 30)", "\n            while x.ravel()[0] < 0: pass"

@@ -14,6 +14,8 @@ from workbook.common import paths
 from workbook.common.errors import LoadError
 from workbook.server import Triton
 
+pytestmark = pytest.mark.server
+
 IO = """
 backend: "python"
 max_batch_size: 8
@@ -76,6 +78,7 @@ def seen(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+@pytest.mark.quick
 def test_every_kind_of_data_arrives_before_the_model_is_ready(tmp_path: Path) -> None:
     """A batch of n rows comes as n requests of one row, and counts as such in the statistics."""
     values, word = np.array([[1.5, -2.5]], np.float32), b"\x04\x00\x00\x00auch"

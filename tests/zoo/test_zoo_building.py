@@ -100,6 +100,8 @@ def test_a_key_depends_on_needs_and_packages(home: Path) -> None:
     assert two.key({"one": one, "two": two}) != two.key({"one": other, "two": two})
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_a_killed_build_leaves_nothing_that_looks_built(home: Path) -> None:
     (home / "bakery.py").write_text(SLOW)
     recipe = recipe_from(home / "bakery.py")
@@ -117,6 +119,7 @@ def test_a_killed_build_leaves_nothing_that_looks_built(home: Path) -> None:
     )
 
 
+@pytest.mark.server
 def test_two_processes_at_once_build_once(home: Path) -> None:
     (home / "bakery.py").write_text(SLOW)
     (home / "wait").touch()
@@ -128,6 +131,7 @@ def test_two_processes_at_once_build_once(home: Path) -> None:
     assert (home / "baked").read_text() == "x"
 
 
+@pytest.mark.server
 def test_ctrl_c_stops_the_build_and_its_processes(home: Path) -> None:
     code = "from workbook import zoo; zoo.checkpoint('photo_cnn')"
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
@@ -142,6 +146,7 @@ def test_ctrl_c_stops_the_build_and_its_processes(home: Path) -> None:
     assert not place(zoo.RECIPES["photo_cnn"], zoo.RECIPES).exists()
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", zoo.RECIPES)
 def test_a_narrow_terminal_shows_the_time_and_the_whole_sentence(name: str) -> None:
     sentences = "\n".join([f"{name}: {zoo.RECIPES[name].sentence} (80 %)", "two: another (5 %)"])
@@ -156,6 +161,7 @@ def test_a_narrow_terminal_shows_the_time_and_the_whole_sentence(name: str) -> N
     assert said.split() == sentences.split(), lines
 
 
+@pytest.mark.server
 def test_a_failed_build_says_which_and_where_its_log_is(home: Path) -> None:
     in_the_way = home / ".workbook" / "zoo" / "iris_onnx" / "lock"
     in_the_way.mkdir(parents=True)
@@ -167,6 +173,7 @@ def test_a_failed_build_says_which_and_where_its_log_is(home: Path) -> None:
     assert caught.value.todo
 
 
+@pytest.mark.server
 def test_a_place_that_cannot_be_written_is_named(home: Path) -> None:
     (home / ".workbook").write_text("a file")
     with pytest.raises(BuildError, match="cannot be written") as caught:
@@ -174,12 +181,15 @@ def test_a_place_that_cannot_be_written_is_named(home: Path) -> None:
     assert str(home) in caught.value.where
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BuildError, match="no artefact called 'digits_cnm'") as caught:
         zoo.checkpoint("digits_cnm")
     assert "digits_cnn" in caught.value.todo
 
 
+@pytest.mark.server
 def test_what_is_built_is_found_without_importing_anything_heavy() -> None:
     zoo.checkpoint("digits_openvino")
     code = (
@@ -209,6 +219,7 @@ def hub_run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.server
 def test_a_hub_checkpoint_on_this_disk_takes_the_place_of_ours(tmp_path: Path) -> None:
     snapshot = tmp_path / "models--someone--digits" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)
@@ -221,6 +232,7 @@ def test_a_hub_checkpoint_on_this_disk_takes_the_place_of_ours(tmp_path: Path) -
     assert hub_run(code, tmp_path).stdout.strip() == str(snapshot)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -140,6 +140,7 @@ def ask(bindings: Path, code: str) -> object:
     return json.loads(done.stdout)
 
 
+@pytest.mark.server
 def test_every_name_that_we_use_is_in_tensorrts_api(bindings: Path) -> None:
     names = sorted(names_in_our_code())
     assert {"Builder.build_serialized_network", "IExecutionContext.execute_async_v3"} <= set(names)
@@ -157,6 +158,7 @@ print(json.dumps(lost))
     assert ask(bindings, code) == []
 
 
+@pytest.mark.server
 def test_methods_take_what_we_give_them(bindings: Path) -> None:
     code = f"""
 import operator
@@ -170,6 +172,7 @@ print(json.dumps({{n: operator.attrgetter(n)(trt).__doc__ for n in {list(SIGNATU
         assert re.findall(r"(\w+): ", signature[1]) == wanted, method
 
 
+@pytest.mark.server
 def test_the_network_flag_is_the_only_way_to_low_precision(bindings: Path) -> None:
     """TensorRT 11 has lost the flags; both versions know the one that we set."""
     flags = ask(bindings, "print(json.dumps([trt.__version__, *trt.BuilderFlag.__members__]))")
@@ -228,6 +231,7 @@ def test_a_plans_key_changes_with_the_tensorrt_that_builds_it(trtexec: Path) -> 
     assert plan.key(recipe.RECIPES) != before
 
 
+@pytest.mark.server
 def test_without_tensorrt_one_sentence_says_what_is_missing(tmp_path: Path) -> None:
     reason = engines.lacking()
     if not reason:
@@ -255,6 +259,7 @@ def test_a_missing_tool_says_so(tmp_path: Path) -> None:
         engines.build(tmp_path / "in.onnx", tmp_path / "out.plan", IMAGE, by="python")
 
 
+@pytest.mark.server
 def test_the_int8_network_answers_as_the_fp32_one() -> None:
     images, classes = data.digits().x_test, data.digits().y_test
     logits = {}
@@ -271,6 +276,7 @@ def test_the_int8_network_answers_as_the_fp32_one() -> None:
     assert not np.array_equal(*logits.values())
 
 
+@pytest.mark.server
 def test_the_int8_network_is_as_tensorrt_wants_it() -> None:
     graph = onnx.load(zoo.checkpoint("digits_onnx_int8")).graph
     count = Counter(node.op_type for node in graph.node)

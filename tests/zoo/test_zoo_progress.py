@@ -15,6 +15,8 @@ from workbook.lab.background import BackgroundBuild
 from workbook.server import Triton, all_models
 from workbook.zoo import progress, repository
 
+pytestmark = pytest.mark.server
+
 BUILDER = """
 import sys, time
 from pathlib import Path

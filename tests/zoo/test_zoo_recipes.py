@@ -59,6 +59,7 @@ def session(path: Path) -> Any:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", REBUILT)
 def test_a_second_build_gives_the_same_bytes(name: str, rebuilt: dict[str, Path]) -> None:
     first = place(zoo.RECIPES[name], zoo.RECIPES)
@@ -109,6 +110,7 @@ def test_photo_cnn() -> None:
     assert accuracy(logits, split.y_test[:128]) > 0.96
 
 
+@pytest.mark.server
 def test_image_classifier() -> None:
     import io
 
@@ -127,6 +129,7 @@ def test_image_classifier() -> None:
     assert [model.config.id2label[i] for i in range(10)] == list(split.labels)
 
 
+@pytest.mark.server
 def test_text_classifier_and_its_onnx_agree() -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -148,6 +151,7 @@ def test_text_classifier_and_its_onnx_agree() -> None:
     np.testing.assert_allclose(served, logits, atol=1e-4)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(("name", "least"), [("cancer", 0.92), ("digits", 0.93)])
 def test_forests(name: str, least: float) -> None:
     import joblib
@@ -172,6 +176,7 @@ def test_forests(name: str, least: float) -> None:
     )
 
 
+@pytest.mark.server
 def test_xgboost_reads_the_plain_base_score_as_its_own_list() -> None:
     """FIL of older containers needs the number; the answers must not change by it."""
     import json
@@ -291,6 +296,7 @@ def digit_answers(name: str, x: Any) -> Any:
     return signature(image=tf.constant(x))["logits"].numpy()
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("name", "bound"),
     [
@@ -313,6 +319,7 @@ def test_every_format_gives_the_original_s_logits(name: str, bound: float, batch
         assert not np.array_equal(answers, expected)
 
 
+@pytest.mark.server
 def test_photo_onnx_takes_any_batch() -> None:
     x = data.normalise(data.photo_crops().x_test[:3])
     answers = session(zoo.checkpoint("photo_onnx"))
@@ -322,6 +329,8 @@ def test_photo_onnx_takes_any_batch() -> None:
         np.testing.assert_allclose(got, expected[:batch], atol=1e-4)
 
 
+@pytest.mark.server
+@pytest.mark.quick
 def test_iris_onnx_is_one_layer_and_knows_flowers() -> None:
     import onnx
 
@@ -333,6 +342,7 @@ def test_iris_onnx_is_one_layer_and_knows_flowers() -> None:
     assert accuracy(answers, split.y_test) > 0.9
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     "name", ["digits_onnx", "digits_onnx_fp16", "photo_onnx", "language_onnx", "iris_onnx"]
 )
@@ -349,6 +359,7 @@ def test_onnx_files_are_whole_valid_and_old_enough_for_the_container(name: str) 
     assert not any(onnx.external_data_helper.uses_external_data(t) for t in model.graph.initializer)
 
 
+@pytest.mark.server
 def test_jpeg_dali_makes_pixels_on_the_cpu() -> None:
     from nvidia import dali
     from PIL import Image

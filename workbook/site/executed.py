@@ -1,7 +1,7 @@
 """Executed copies of the lectures, kept in `.workbook/executed/`.
 
 `workbook site` runs the lectures whose copy is missing or older than their source. The tests keep
-copies too, so that after `make test` the site is built without running anything again.
+copies too, so that after `make test ALL=yes` the site is built without running anything again.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ def test_a_mistake_in_the_code_names_what_was_changed(tmp_path: Path) -> None:
         setup.rewrite("torch", "x")(tmp_path)
 
 
+@pytest.mark.server
 def test_shared_memory_is_known_by_its_address() -> None:
     names: dict[str, Any] = {}
     exec(setup._ADDRESSES, names)

@@ -24,6 +24,7 @@ def test_the_documents_script_removes_its_archive(tmp_path: Path) -> None:
     assert setup.run_script(tmp_path / "models") == []
 
 
+@pytest.mark.server
 def test_another_python_is_not_this_one() -> None:
     other = setup.other_python()
     if other is None:

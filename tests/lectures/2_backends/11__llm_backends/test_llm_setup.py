@@ -25,7 +25,8 @@ documents = units.load(units.find("11__llm_backends"), "documents")
 measured = units.load(units.find("11__llm_backends"), "measured")
 
 needs_vllm = pytest.mark.skipif(
-    importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: run `make vllm`"
+    importlib.util.find_spec("vllm") is None,
+    reason="vLLM is not installed: run `make vllm`, or `make test ALL=yes`",
 )
 GREEDY = {"max_tokens": 12, "temperature": 0, "ignore_eos": True}
 
@@ -81,6 +82,7 @@ def test_the_engine_arguments_are_those_of_the_installed_vllm() -> None:
 # -- folders ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.server
 def test_a_folder_has_the_two_files_and_the_weights_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Path
 ) -> None:
@@ -143,6 +145,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Triton
     patch.undo()
 
 
+@pytest.mark.server
 def test_without_vllm_the_config_is_filled_in_as_with_it(lab: Triton) -> None:
     config = lab.config("vllm_model")
     assert (config["backend"], config["max_batch_size"]) == ("python", 0)
@@ -151,6 +154,7 @@ def test_without_vllm_the_config_is_filled_in_as_with_it(lab: Triton) -> None:
     assert len(config["output"]) == 6
 
 
+@pytest.mark.server
 def test_without_vllm_the_answers_are_transformers_own(lab: Triton) -> None:
     answer = setup.ask(lab, "vllm_model", "A list is", **GREEDY)
     assert answer["text"] == measured.generate(["A list is"], 12)[0]
@@ -160,12 +164,14 @@ def test_without_vllm_the_answers_are_transformers_own(lab: Triton) -> None:
     assert len(pieces) > 2
 
 
+@pytest.mark.server
 def test_a_table_of_answers(lab: Triton) -> None:
     ways = {"one": GREEDY, "two": {**GREEDY, "max_tokens": 3}}
     table = setup.answers(lab, "vllm_model", "A list is", ways)
     assert list(table["out"]) == [12, 3]
 
 
+@pytest.mark.server
 def test_tokens_are_counted_where_the_config_asks_for_it(lab: Triton) -> None:
     for name, more in (("vllm_model", 12), ("uncounted", 0)):
         before = measured.count(lab, name, "generation_tokens_total")
@@ -175,11 +181,13 @@ def test_tokens_are_counted_where_the_config_asks_for_it(lab: Triton) -> None:
     assert measured.memory_mb(lab, "vllm_model") > 50
 
 
+@pytest.mark.server
 def test_max_num_seqs_bounds_what_is_computed_together(lab: Triton) -> None:
     assert measured.most_running(lab, "narrow", 96) == 1
     assert measured.most_running(lab, "vllm_model", 96) > 1
 
 
+@pytest.mark.server
 def test_speeds_have_four_ways(lab: Triton, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measured, "LENGTHS", [4, 6, 8, 4, 6, 8, 4, 6])
     monkeypatch.setattr(measured, "ANSWERS", 8)
@@ -189,6 +197,7 @@ def test_speeds_have_four_ways(lab: Triton, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(table) == 4
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("model", "said"),
     [("mistaken", 'Write "max_num_seqs"'), ("long", "Write at most 512")],
@@ -209,6 +218,7 @@ WRONG: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(("rule", "sampling", "said"), WRONG)
 def test_a_wrong_request_is_explained(
     lab: Triton, rule: str, sampling: dict[str, object], said: str
@@ -220,6 +230,7 @@ def test_a_wrong_request_is_explained(
     assert said in explained.todo
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("rule", "fields"),
     [
