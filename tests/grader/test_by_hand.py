@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from a_class import answered, classroom, fake_grade, fake_key, pack
 
 from grader.classroom import by_hand, gradebook, intake
