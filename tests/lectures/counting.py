@@ -16,7 +16,7 @@ import re
 
 from nbformat import NotebookNode
 
-from .hide_words import without
+from workbook.notebooks.hide_words import without
 
 #: Calls that belong to the lesson and not to Triton. A statement with one of them is harness.
 HARNESS = frozenset(
