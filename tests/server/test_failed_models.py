@@ -8,9 +8,6 @@ Each of these ends a plain Triton 24.10, or makes it wait for ever
 from __future__ import annotations
 
 import queue
-import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +22,6 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.common.errors import LoadError
 from workbook.server import Triton
-from workbook.server.assemble import find
 
 pytestmark = [pytest.mark.server, needs_compiler]
 
@@ -57,7 +53,7 @@ def write(repository: Path, name: str, code: str, config: str = "") -> str:
 
 
 def test_failed_loads_side_by_side(tmp_path: Path) -> None:
-    """Of 72 failed loads about one and a half would have ended the server."""
+    """Of 72 failed loads seven ended a bare server on two busy cores."""
     fails = "raise ValueError(1)"
     names = []
     for i in range(6):
@@ -173,35 +169,6 @@ def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
         assert asked(server, other, 3.0) == 3.0
 
 
-OWNER_DIED = """
-import ctypes, mmap, os
-
-libc = ctypes.CDLL(None)
-memory = mmap.mmap(-1, 4096)
-mutex = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-kind = ctypes.create_string_buffer(64)
-libc.pthread_mutexattr_init(kind)
-libc.pthread_mutexattr_setpshared(kind, 1)
-libc.pthread_mutexattr_setrobust(kind, 1)
-libc.pthread_mutex_init(ctypes.c_void_p(mutex), kind)
-lock = ctypes.CDLL(None).pthread_mutex_lock
-if os.fork() == 0:
-    lock(ctypes.c_void_p(mutex))
-    os._exit(0)
-os.wait()
-print(lock(ctypes.c_void_p(mutex)))
-"""
-
-
-@pytest.mark.parametrize(("preloaded", "status"), [(True, "0"), (False, "130")])
-def test_a_lock_whose_owner_died_can_be_had(preloaded: bool, status: str) -> None:
-    """130 is EOWNERDEAD, which ends a server without the helper."""
-    environment = {"LD_PRELOAD": str(find().preload)} if preloaded else {}
-    command = [sys.executable, "-c", OWNER_DIED]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == status, done.stderr
-
-
 LOOP = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -229,7 +196,7 @@ class TritonPythonModel:
 
 
 def test_requests_by_bls_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    """The wait for a failed load's thread (1.8 s) is none of theirs: they wait by a future, too."""
+    """The later wake-up of a failed load is none of theirs: they wait by a future, too."""
     loops = [write(tmp_path, name, LOOP) for name in ("one", "two", "three")]
     write(tmp_path, "step", STEP)
     x = client.InferInput("x", [1], "FP32")
@@ -245,29 +212,3 @@ def test_requests_by_bls_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
         alone = seconds(loops[:1])
         assert min(seconds(loops) for _ in range(3)) < 6 * alone  # they share one `step`: 3
-
-
-#: A process whose handler of a crash never returns, as the server's where its heap is damaged.
-STUCK = """
-import ctypes
-libc = ctypes.CDLL(None)
-libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
-libc.signal({number}, ctypes.cast(libc.pause, ctypes.c_void_p))
-{crash}
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "crash"),
-    [(signal.SIGABRT, "libc.abort()"), (signal.SIGSEGV, "ctypes.string_at(8)")],
-    ids=["abort", "segv"],
-)
-def test_a_crash_whose_handler_hangs_ends_the_process(number: signal.Signals, crash: str) -> None:
-    """It ends by the signal that it has crashed with."""
-    ended = subprocess.run(
-        [sys.executable, "-c", STUCK.format(number=int(number), crash=crash)],
-        env={"LD_PRELOAD": str(find().preload)},
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == -number

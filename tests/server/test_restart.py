@@ -113,6 +113,23 @@ def test_a_model_that_ends_the_server_while_it_is_loaded_is_left_out(home: Path)
         assert square(server, "bad") == 9.0
 
 
+def test_a_server_that_has_crashed_and_does_not_end(home: Path) -> None:
+    """It has said that it crashed, and stands still: its heap was damaged."""
+    make_square(home / "models", "a")
+    with Triton(home / "models").start(remember=True) as server:
+        server.load("a")
+        record = run_folders.current()
+        assert record is not None
+        assert server.log is not None
+        before = record.process()
+        os.kill(before, signal.SIGSTOP)
+        with server.log.open("a") as log:
+            log.write("malloc(): unaligned fastbin chunk detected\nSignal (6) received.\n")
+        until(lambda: record.process() != before, "its guard has started it again")
+        until(lambda: server.ready("a"), "a is ready")
+        assert square(server, "a") == 9.0
+
+
 @pytest.mark.parametrize("control", ["none", "poll"])
 def test_without_explicit_control_it_says_how_far_it_is(home: Path, control: Control) -> None:
     """Triton itself loads all models then, before it opens its ports."""

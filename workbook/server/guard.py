@@ -12,6 +12,9 @@ owner or the guard ends:
   mode "explicit" the server starts without models, so that it answers at once; another process
   (restart.py) then loads those that it had. In the other modes Triton loads all models before it
   opens its ports.
+- A server that has crashed writes a stack trace before it ends, and for that it allocates memory.
+  Where its heap is damaged, it waits for itself, answers nothing and does not end. The guard reads
+  in the log that it has crashed (`CRASHED`), and kills it `PATIENCE` seconds later.
 - When the server ends, its Python stubs become children of the guard, because the guard is a child
   subreaper. The guard kills them, removes the server's shared memory (the names begin with the
   server's own prefix), and exits.
@@ -32,13 +35,14 @@ import fcntl
 import glob
 import json
 import os
+import re
 import select
 import signal
 import struct
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import IO, Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -46,6 +50,8 @@ ENDED = "The server has ended: "
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
 RESTARTS, WITHIN = 3, 60.0  # a server is started again so often in so many seconds
 ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody has ended the server by these
+CRASHED = re.compile(rb"^Signal \((?:6|11)\) received\.$", re.MULTILINE)  # SIGABRT, SIGSEGV
+PATIENCE = 3.0  # seconds from that line until the server has ended; the trace takes some tenths
 LOAD = "--load-model="
 EXPLICIT = "--model-control-mode=explicit"
 
@@ -68,10 +74,13 @@ def main() -> int:
     argv, restarted = orders["argv"], [float("-inf")] * RESTARTS
     loader, incomplete = None, 0
     while True:
+        begin = os.fstat(log).st_size
         server = start(argv, orders, log, libc)
         if orders.get("loaded") and restarted[-1] > 0:
             loader = load_behind(sys.argv[1], orders, log)
-        why = wait(server, wake, orders.get("owner_fd"), loader)
+        with open(orders["log"], "rb") as lines:
+            lines.seek(begin)
+            why = wait(server, wake, orders.get("owner_fd"), loader, lines)
         again = not why and crashed(server) and bool(orders.get("loaded"))
         again = again and time.monotonic() - restarted[-RESTARTS] > WITHIN
         # restart.py leaves out a model that ends the server while it is loaded: no limit is needed.
@@ -153,16 +162,25 @@ def wait(
     wake: int,
     owner: int | None,
     loader: subprocess.Popen[bytes] | None,
+    lines: IO[bytes],
 ) -> str:
     """Wait until the server has ended, or is to end; returns who asks for that, or "".
 
     Args:
         loader: the process that loads its models, or None. Its end is no end of the server.
+        lines: the log, where this server's lines begin.
     """
     watched = [wake] + ([owner] if owner is not None else [])
+    last, crashed_at = b"", None
     while server.poll() is None:
         if loader is not None:
             loader.poll()
+        if crashed_at is None:
+            text = last + lines.read()
+            crashed_at = time.monotonic() if CRASHED.search(text) else None
+            last = text[text.rfind(b"\n") + 1 :][:64]  # a line that is not written to its end
+        elif time.monotonic() - crashed_at > PATIENCE:
+            server.kill()
         ready, _, _ = select.select(watched, [], [], 1.0)
         if owner in ready and not os.read(owner, 1):
             return "the process that started it has ended, or has closed its pipe to the guard"

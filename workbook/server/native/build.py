@@ -25,12 +25,8 @@ _PRELOADED = tuple(
         "forkserver.c",
         "load_calls.c",
         "no_shell.c",
-        "huge_inputs.c",
-        "answers_together.c",
-        "crash.c",
         "failed_models.cc",
         "revive.cc",
-        "shared_metrics.cc",
     )
 )
 _HEADER = _FOLDER / "next.h"  # included by those in C++

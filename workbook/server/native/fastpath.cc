@@ -77,15 +77,13 @@ API TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output*, void**, uint64_t bytes, in
     int64_t* device);
 API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSERVER_Error*);
 
-/* revive.cc and answers_together.c, if they are preloaded. */
+/* revive.cc, if it is preloaded. */
 #define PRELOADED extern "C" __attribute__((weak))
 PRELOADED void workbook_started(TRITONBACKEND_ModelInstance*);
 PRELOADED int workbook_ends(TRITONBACKEND_ModelInstance*);
 PRELOADED void workbook_ended(int stub);
 PRELOADED int workbook_executes(TRITONBACKEND_ModelInstance*, char* words, size_t size);
 PRELOADED void workbook_executed();
-PRELOADED void workbook_keep_answers();
-PRELOADED void workbook_send_answers();
 
 namespace {
 
@@ -329,8 +327,6 @@ class Instance {
         if (count == 1 || !offer_.batches || !Together(answers))
             for (Answer& answer : answers) Alone(answer);
         uint64_t rows = 0;
-        const bool together = count > 1 && workbook_keep_answers != nullptr;
-        if (together) workbook_keep_answers();
         for (Answer& answer : answers) {
             rows += answer.rows;
             Send(answer);
@@ -341,7 +337,6 @@ class Instance {
                 answer.failure.empty(), start, compute_start_, compute_end_, end));
             Ignore(TRITONBACKEND_RequestRelease(answer.request, kReleaseAll));
         }
-        if (together) workbook_send_answers();
         Ignore(TRITONBACKEND_ModelInstanceReportBatchStatistics(
             handle_, rows, start, compute_start_, compute_end_, end));
     }

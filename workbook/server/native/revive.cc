@@ -62,12 +62,6 @@ Error *TRITONBACKEND_ModelInstanceName(void *instance, const char **name);
 Error *TRITONBACKEND_ModelInstanceModel(void *instance, void **model);
 Error *TRITONBACKEND_ModelName(void *model, const char **name);
 Error *TRITONBACKEND_ModelRepository(void *model, int *kind, const char **folder);
-
-/* failed_models.cc */
-int workbook_stub_named(const char *name);
-void workbook_serves(int stub);
-int workbook_served();
-bool workbook_has_ended(int child, siginfo_t *how);
 }
 
 namespace {
@@ -90,6 +84,43 @@ struct Instance {
     std::string folder; /* the model's, in the repository */
     bool replaced;      /* a new model is on its way */
 };
+
+/* The stub whose answer this thread waits for, while it executes requests; else 0. */
+thread_local int serving = 0;
+
+/* Whether a child of this process has ended, and how. It is not waited for: that is its parent's to
+   do. */
+bool has_ended(int child, siginfo_t *how) {
+    const int failed = waitid(P_PID, child, how, WEXITED | WNOHANG | WNOWAIT);
+    return failed != 0 || how->si_pid == child;
+}
+
+/* Whether the second-last word of a process's command line, in a stub its instance's name, is NAME. */
+bool is_named(int pid, const char *name) {
+    char file[64], line[32768];
+    snprintf(file, sizeof file, "/proc/%d/cmdline", pid);
+    FILE *command = fopen(file, "re");
+    if (command == nullptr) return false;
+    size_t size = fread(line, 1, sizeof line, command);
+    fclose(command);
+    for (int words = 0; words < 2; words++) { /* back to the start of the last, then of NAME */
+        if (size == 0) return false;
+        line[--size] = '\0';
+        while (size > 0 && line[size - 1] != '\0') size--;
+    }
+    return strcmp(line + size, name) == 0;
+}
+
+/* The stub of this name that this thread has started, or 0. */
+int stub_named(const char *name) {
+    FILE *children = fopen("/proc/thread-self/children", "re");
+    int pid, found = 0;
+    if (children == nullptr) return 0;
+    while (found == 0 && fscanf(children, "%d", &pid) == 1)
+        if (is_named(pid, name)) found = pid;
+    fclose(children);
+    return found;
+}
 
 std::mutex lock; /* guards what follows */
 std::unordered_map<void *, Instance> instances;
@@ -265,7 +296,7 @@ void look() {
     if (stops || server == nullptr) return;
     for (auto &[handle, instance] : instances) {
         siginfo_t how = {};
-        if (instance.replaced || !workbook_has_ended(instance.stub, &how)) continue;
+        if (instance.replaced || !has_ended(instance.stub, &how)) continue;
         for (auto &[other, of_the_model] : instances)
             if (of_the_model.model == instance.model) of_the_model.replaced = true;
         under_way++;
@@ -293,7 +324,7 @@ void workbook_started(void *instance) {
         !words_of(TRITONBACKEND_ModelName(model, &model_name)).empty() ||
         !words_of(TRITONBACKEND_ModelRepository(model, &kind, &folder)).empty())
         return;
-    const int stub = workbook_stub_named(name);
+    const int stub = stub_named(name);
     if (stub == 0) return;
     const std::lock_guard<std::mutex> hold(lock);
     instances[instance] = {stub, model, model_name, folder, false};
@@ -330,8 +361,8 @@ int workbook_executes(void *instance, char *words, size_t size) {
         const auto found = instances.find(instance);
         if (found == instances.end()) return 0;
         siginfo_t how = {};
-        if (!workbook_has_ended(found->second.stub, &how)) {
-            workbook_serves(found->second.stub);
+        if (!has_ended(found->second.stub, &how)) {
+            serving = found->second.stub;
             return 0;
         }
         name = found->second.name;
@@ -343,11 +374,11 @@ int workbook_executes(void *instance, char *words, size_t size) {
 
 /* It has executed them. */
 void workbook_executed() {
-    const int stub = workbook_served();
-    workbook_serves(0);
+    const int stub = serving;
+    serving = 0;
     if (!with_factory.empty() && open_count != 0) {
         siginfo_t how = {};
-        const bool ended = workbook_has_ended(stub, &how);
+        const bool ended = has_ended(stub, &how);
         const std::lock_guard<std::mutex> hold(answers_lock);
         for (const auto &[request, factory] : with_factory) {
             const auto found = open_answers.find(factory);
@@ -363,6 +394,9 @@ void workbook_executed() {
     with_factory.clear();
     answered.clear();
 }
+
+/* failed_models.cc: the stub that this thread waits for, or 0. */
+int workbook_served() { return serving; }
 
 /* load_calls.c: a model has been unloaded. Its stubs end; none of them is missed. */
 void workbook_unloaded(const char *model) {
@@ -406,7 +440,7 @@ Error *TRITONSERVER_ServerStop(void *stopped) {
 Error *TRITONBACKEND_ResponseFactoryNew(void **factory, void *request) {
     REAL(TRITONBACKEND_ResponseFactoryNew);
     Error *error = real(factory, request);
-    const int stub = workbook_served();
+    const int stub = serving;
     if (error != nullptr || stub == 0) return error;
     with_factory.emplace_back(request, *factory);
     const std::lock_guard<std::mutex> hold(answers_lock);
@@ -444,7 +478,7 @@ Error *TRITONBACKEND_ResponseNewFromFactory(void **response, void *factory) {
 
 Error *TRITONBACKEND_ResponseNew(void **response, void *request) {
     REAL(TRITONBACKEND_ResponseNew);
-    if (workbook_served() != 0) answered.push_back(request);
+    if (serving != 0) answered.push_back(request);
     return real(response, request);
 }
 
