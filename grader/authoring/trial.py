@@ -19,10 +19,10 @@ from workbook.assignments import Assignment
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from ..checks.results import CheckResult, Graded
 from ..classroom.autograde import autograde
 from ..classroom.classroom import Classroom
 from ..judge.grade_submission import Settings
+from ..vocabulary.results import CheckResult, Graded
 from . import mutants, submissions
 from .gaps import Gap, checks, gaps
 from .mutants import NOTHING, WAITS, Mutant

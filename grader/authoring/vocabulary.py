@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from ..checks import figures, require, tolerance, values
-from ..checks.probe import Probe
+from ..vocabulary import figures, require, tolerance, values
+from ..vocabulary.probe import Probe
 
 FILE = Path(__file__).resolve().parents[1] / "AUTHORING.md"
 BEGIN = "<!-- words: made by `python -m grader.authoring.vocabulary` -->"

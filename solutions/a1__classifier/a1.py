@@ -32,15 +32,15 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import tritonclient.grpc as grpc
-
-from grader.checks.a1_facts import (
+from grader.assignments.a1__classifier.facts import (
     LONGEST,
     fetch_checkpoint,
     foreign_texts,
     own_languages,
     own_texts,
 )
-from grader.checks.notebook import check, deploy, hint
+
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook.server import connect
 
 server = connect()

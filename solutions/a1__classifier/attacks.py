@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from grader.checks import a1_facts as facts
 from tests.attacks.attack import RAN, Attacks
+
+from . import facts
 
 ATTACKS = Attacks()
 

@@ -39,10 +39,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tritonclient.grpc as grpc
 import xgboost
+from grader.assignments.a2__forest.facts import GRID, RECIPE, RECIPE_LIGHTGBM, own_rows
 from sklearn.datasets import load_breast_cancer
 
-from grader.checks.a2_facts import GRID, RECIPE, RECIPE_LIGHTGBM, own_rows
-from grader.checks.notebook import check, deploy, hint
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook import measure
 from workbook.server import connect
 from workbook.zoo.forests import save_xgboost

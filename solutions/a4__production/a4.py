@@ -39,10 +39,16 @@ import numpy as np
 import onnx
 import torch
 import tritonclient.grpc as grpc
+from grader.assignments.a4__production.facts import (
+    FIGURES,
+    NOT_ATTEMPTED,
+    content,
+    own_camera,
+    trained,
+)
 from onnxconverter_common import float16
 
-from grader.checks.a4_facts import FIGURES, NOT_ATTEMPTED, content, own_camera, trained
-from grader.checks.notebook import check, deploy, hint
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook.common.errors import WorkbookError
 from workbook.server import connect
 from workbook.zoo import engines

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from . import a4_facts as facts
-from . import a4_files as files
-from . import a4_half, collect, onnx_file, own, require
-from .a4_network import Network
-from .failure import Failure
-from .probe import Array, Probe
-from .tolerance import Tolerance
-from .values import array
+from grader.vocabulary import collect, onnx_file, own, require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.tolerance import Tolerance
+from grader.vocabulary.values import array
+
+from . import facts, files
+from . import half as a4_half
+from .network import Network
 
 #: At a precision of 0.9 the network of the recipe finds more than this share of the eights. One for
 #: another camera, or one that gets counts where it wants brightness, finds hardly any.

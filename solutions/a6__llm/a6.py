@@ -38,10 +38,10 @@
 # %% kind="given" id="a6.setup"
 import matplotlib.pyplot as plt
 import numpy as np
+from grader.assignments.a6__llm import facts
+from grader.assignments.a6__llm.client import infer, stream, texts, tokens_per_second
 
-from grader.checks import a6_facts as facts
-from grader.checks.a6_client import infer, stream, texts, tokens_per_second
-from grader.checks.notebook import check, deploy, hint
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook.server import connect
 
 # %% [markdown]

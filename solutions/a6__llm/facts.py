@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import own
+from grader.vocabulary.probe import Array
 from workbook.common.errors import WorkbookError
 from workbook.zoo import small_llama
 
-from . import a6_network as network
-from . import a6_step, own
-from .probe import Array
+from . import network
+from . import step as a6_step
 
 STEP, CHAT, STREAM, VLLM = "llama_step", "chat", "chat_stream", "chat_vllm"
 #: What a value says where the task could not be begun, because a package is missing.

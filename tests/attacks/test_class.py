@@ -26,16 +26,16 @@ import pytest
 from grader import sandbox
 from grader.authoring import submissions
 from grader.authoring.trial import told
-from grader.checks.define import load
-from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook
 from grader.classroom.classroom import Classroom
 from grader.sandbox import cgroup
+from grader.vocabulary.define import load
+from grader.vocabulary.results import Graded
+from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
+from grader.assignments.a2__forest.mutants import MUTANTS
 from tests.attacks import submissions as s
-from tests.attacks.a2 import ATTACKS, CANARY, MARK
 from tests.attacks.attack import Attack, make
 from tests.attacks.test_every_assignment import assert_gains_nothing
-from tests.mutants.a2 import MUTANTS
 from workbook import assignments
 from workbook.common import paths
 

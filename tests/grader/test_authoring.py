@@ -14,8 +14,8 @@ import pytest
 
 from grader.authoring import gaps, mutants, skeleton, submissions, trial, vocabulary
 from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
-from grader.checks import require
-from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
+from grader.vocabulary import require
+from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
 from tests.checkouts import checkout, run
 from workbook import assignments
 from workbook.assignments import Assignment

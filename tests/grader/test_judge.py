@@ -21,16 +21,16 @@ import pytest
 
 import grader
 from grader import sandbox
-from grader.checks import reported
-from grader.checks.define import Check
-from grader.checks.results import CheckResult
 from grader.judge import judge
 from grader.judge.judge import Line, Order
 from grader.sandbox.mounts import course
+from grader.vocabulary import reported
+from grader.vocabulary.define import Check
+from grader.vocabulary.results import CheckResult
 
 CHECKS = '''
 import numpy as np
-from grader.checks.define import Failure, define
+from grader.vocabulary.define import Failure, define
 
 @define("zz.first")
 def first(server, model: str):
@@ -58,7 +58,7 @@ def second(server, model: str):
 '''
 HIDDEN = """
 import numpy as np
-from grader.checks.define import Failure, hidden
+from grader.vocabulary.define import Failure, hidden
 
 @hidden("zz.second")
 def other_numbers(server, model: str):

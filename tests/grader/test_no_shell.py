@@ -19,9 +19,9 @@ import pytest
 from google.protobuf import text_format
 
 from grader import sandbox
-from grader.checks import define
 from grader.sandbox import seccomp
 from grader.sandbox.mounts import course
+from grader.vocabulary import define
 from tests import config_strings
 from workbook.assignments import find
 from workbook.common import paths

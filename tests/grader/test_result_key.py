@@ -21,8 +21,8 @@ from workbook.assignments import Assignment
 from workbook.common import paths
 
 TOY_CHECKS = """\
-from grader.checks import require
-from grader.checks.define import define
+from grader.vocabulary import require
+from grader.vocabulary.define import define
 
 BACKENDS = ("python",)
 

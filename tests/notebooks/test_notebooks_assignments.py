@@ -12,7 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from notebook_sample import CONFIG, SOURCE, save, tagged
+from notebook_sample import CHECKS, CONFIG, SOURCE, save, tagged
 
 from workbook import assignments
 from workbook.assignments import Assignment, cells
@@ -169,31 +169,17 @@ def test_an_id_of_another_assignment_is_refused(sample: Assignment) -> None:
     assert "line 9, id" in caught.value.where
 
 
-CHECKS = """
-from grader.checks import define as defining
-from grader.checks.define import define
-
-@define("a9.root_is_right", hints=("One.",))
-def root_is_right(server, root):
-    pass
-
-@defining.define("{id}")
-def doubled(server, values):
-    define("a9.not_a_constant" + "")
-"""
-
-
 def test_a_check_without_a_function_is_refused(sample: Assignment) -> None:
     """It would be found by the first student who runs it."""
-    module = sample.home / "grader/checks/a9.py"
-    module.parent.mkdir(parents=True)
+    module = sample.folder / "checks.py"
+    module.unlink()
     with pytest.raises(WorkbookError, match=r'"a9\.root_is_right" has no function'):
-        assignments.build(sample)  # there are checks in this checkout, but not of a9
+        assignments.build(sample)
     module.write_text(CHECKS.format(id="a9.doubles"))
     with pytest.raises(WorkbookError, match=r'"a9\.doubled" has no function') as caught:
         assignments.build(sample)
     assert "a9.py, line" in caught.value.where
-    assert "in grader/checks/a9.py" in caught.value.todo
+    assert "in solutions/a9__sample/checks.py" in caught.value.todo
     module.write_text(CHECKS.format(id="a9.doubled"))
     assignments.build(sample)
     module.write_text("def")
@@ -209,8 +195,14 @@ def test_a_check_without_a_function_is_refused(sample: Assignment) -> None:
         ("models/forest/1/model.py", "### STUB x = 1\n", "a solution marker"),
         ("notes.md", "### BEGIN HIDDEN TESTS\n", "a hidden test"),
         ("notes.md", "=== BEGIN MARK SCHEME ===\n", "a hidden test"),
-        ("helper.py", "from grader.checks.hidden import a9\n", "hidden checks"),
-        ("helper.py", "from grader.checks import define, hidden\n", "hidden checks"),
+        ("helper.py", "from grader.assignments.a9__sample.hidden import x\n", ONLY_INSTRUCTORS),
+        ("helper.py", "    from grader.assignments.a9__sample import hidden\n", ONLY_INSTRUCTORS),
+        ("helper.py", "from . import facts, mutants\n", ONLY_INSTRUCTORS),
+        ("helper.py", "from .attacks import ATTACKS\n", ONLY_INSTRUCTORS),
+        ("helper.py", "open('solutions/a9__sample/hidden.py')\n", ONLY_INSTRUCTORS),
+        ("hidden.py", "", "belongs to instructors"),
+        ("mutants.py", "", "belongs to instructors"),
+        ("attacks.py", "", "belongs to instructors"),
         ("helper.py", 'open("/home/ada/data.csv")\n', "an absolute path"),
         ("helper.py", 'open("C:\\\\data")\n', "an absolute path"),
         ("solution/config.pbtxt", "", "belongs to instructors"),
@@ -282,11 +274,9 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
             "README.md": "Hello\n",
             "Makefile": "lab:\n",
             "workbook/cli.py": "BEGIN = '### BEGIN SOLUTION'\n",
-            "grader/checks/define.py": "",
-            "grader/checks/a9.py": CHECKS.format(id="a9.doubled"),
-            "grader/checks/hidden/a9.py": "secret = 1\n",
+            "grader/vocabulary/define.py": "",
             "grader/work/gradebook.db": "",
-            "tests/mutants/a9.py": "",
+            "tests/attacks/everywhere.py": "",
             "lectures/00__start.py": "# %%\n1\n",
             "model_repository/square/config.pbtxt": "",
             "solutions/README.md": "",
@@ -298,11 +288,12 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
         "README.md",
         "Makefile",
         "workbook/cli.py",
-        "grader/checks/define.py",
-        "grader/checks/a9.py",
+        "grader/vocabulary/define.py",
         "lectures/00__start.py",
         "model_repository/square/config.pbtxt",
         "assignments/a9__sample/a9.ipynb",
+        "assignments/a9__sample/checks.py",
+        "assignments/a9__sample/words.py",
         "assignments/a9__sample/run.sh",
         "assignments/a9__sample/models/forest/config.pbtxt",
         "assignments/a9__sample/models/forest/1/.gitkeep",
@@ -313,9 +304,9 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
 
 
 def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_path: Path) -> None:
-    (sample.starter / "notes.md").write_text("grader.checks.hidden\n")
+    (sample.starter / "notes.md").write_text("See a9__sample/hidden.py.\n")
     commit(sample.home, {"README.md": "Hello\n"})
-    with pytest.raises(WorkbookError, match="hidden checks"):
+    with pytest.raises(WorkbookError, match=ONLY_INSTRUCTORS):
         assignments.release(tmp_path / "out" / "class")
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grader.checks import require, tolerance
-from grader.checks.probe import Probe
-from tests.checks.conftest import Put
-from tests.checks.expect import said
-from tests.checks.python_models import config
+from grader.vocabulary import require, tolerance
+from grader.vocabulary.probe import Probe
+from tests.vocabulary.conftest import Put
+from tests.vocabulary.expect import said
+from tests.vocabulary.python_models import config
 
 DELAY = "dynamic_batching { max_queue_delay_microseconds: 100000 }"
 PART = config("x FP32 2", "y FP32 2", DELAY)
@@ -41,7 +41,7 @@ def ensemble(*steps: str, output: str = "score FP32 2") -> str:
 @pytest.fixture(scope="module")
 def parts(probe: Probe) -> Probe:
     """The models that the ensembles are made of."""
-    from tests.checks.python_models import model
+    from tests.vocabulary.python_models import model
 
     models = {
         "plus": ("answer(y=x + 1)", PART, 1),
