@@ -7,7 +7,6 @@ import functools
 import inspect
 from pathlib import Path
 
-
 from grader.judge import judge
 from grader.vocabulary import define
 from grader.vocabulary.results import CheckResult

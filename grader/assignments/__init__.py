@@ -21,6 +21,8 @@ def module(short: str, name: str) -> str:
         short: the assignment's short name.
         name: the module's.
     """
-    folders = (folder for place in map(Path, __path__) if place.is_dir() for folder in place.iterdir())
+    folders = (
+        folder for place in map(Path, __path__) if place.is_dir() for folder in place.iterdir()
+    )
     full = next((folder.name for folder in folders if folder.name.split("__")[0] == short), short)
     return f"{__name__}.{full}.{name}"

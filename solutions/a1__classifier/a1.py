@@ -1,6 +1,7 @@
 # ---
 # title: "Assignment 1: a classifier from Hugging Face"
 # minutes: 120
+# modules: [answers, batches, examples, refusals, unsure]
 # ---
 
 # %% [markdown]

@@ -1,6 +1,7 @@
 # ---
 # title: "Assignment 3: TorchScript behind a preprocessing step"
 # minutes: 120
+# modules: [serving]
 # ---
 
 # %% [markdown]

@@ -1,6 +1,7 @@
 # ---
 # title: "Assignment 4: a network on its way to production"
 # minutes: 120
+# modules: [files, half, network, serving]
 # ---
 
 # %% [markdown]

@@ -130,7 +130,7 @@ def a_grader_of_its_own(folder: Path) -> None:
 
 @ATTACKS.add("release", says=RAN)
 def an_import_hook(folder: Path) -> None:
-    """A finder that gives another numpy.testing, time and grader.vocabulary.define to whoever asks."""
+    """A finder that gives another numpy.testing, time and grader.vocabulary.define."""
     s.first(
         folder,
         """

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
+from grader.assignments.a2__forest.mutants import MUTANTS
 
 from grader import sandbox
 from grader.authoring import submissions
@@ -31,8 +33,6 @@ from grader.classroom.classroom import Classroom
 from grader.sandbox import cgroup
 from grader.vocabulary.define import load
 from grader.vocabulary.results import Graded
-from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
-from grader.assignments.a2__forest.mutants import MUTANTS
 from tests.attacks import submissions as s
 from tests.attacks.attack import Attack, make
 from tests.attacks.test_every_assignment import assert_gains_nothing

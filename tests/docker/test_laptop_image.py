@@ -69,7 +69,11 @@ def test_students_get_no_solutions_no_judge_and_no_hidden_checks() -> None:
         assert not [name for name in files if name.startswith(secret)]
     assert not [name for name in files if re.search(r"/(hidden|mutants|attacks)\.py$", name)]
     assert {"lectures/00__start.ipynb", "assignments/a2__forest/a2.ipynb"} <= files
-    assert {"grader/vocabulary/notebook.py", "assignments/a2__forest/checks.py", "workbook/lab/settings/overrides.json"} <= files
+    assert {
+        "grader/vocabulary/notebook.py",
+        "assignments/a2__forest/checks.py",
+        "workbook/lab/settings/overrides.json",
+    } <= files
     hidden = set(copied("instructor").values())
     assert {"solutions/a2__forest/a2.py", "solutions/a2__forest/hidden.py", "Makefile"} <= hidden
 

@@ -40,12 +40,12 @@ check("a9.second", number=number)
 # Because.
 # ### END SOLUTION
 """
-CHECKS = '''
+CHECKS = """
 @define("a9.first")
 def first(): ...
 @define("a9.second")
 def second(): ...
-'''
+"""
 
 
 def course(home: Path, name: str = "a9__toy") -> Assignment:

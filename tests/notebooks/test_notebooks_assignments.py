@@ -18,6 +18,8 @@ from workbook import assignments
 from workbook.assignments import Assignment, cells
 from workbook.common.errors import WorkbookError
 
+ONLY_INSTRUCTORS = "a module that only instructors have"
+
 
 def run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -166,7 +168,7 @@ def test_an_id_of_another_assignment_is_refused(sample: Assignment) -> None:
     sample.source.write_text(SOURCE.replace('id="a9.setup"', 'id="a8.setup"'))
     with pytest.raises(WorkbookError, match=r"a8\.setup") as caught:
         assignments.build(sample)
-    assert "line 9, id" in caught.value.where
+    assert "line 10, id" in caught.value.where
 
 
 def test_a_check_without_a_function_is_refused(sample: Assignment) -> None:
@@ -280,9 +282,15 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
             "lectures/00__start.py": "# %%\n1\n",
             "model_repository/square/config.pbtxt": "",
             "solutions/README.md": "",
+            "solutions/a9__sample/answers.py": "planted",
+            "solutions/a9__sample/starter.old/run.sh": "planted",
         },
     )
     (home / "workbook/scratch.txt").write_text("not committed")
+    for name in ("network.py", "notes.md", "notes/checks.py", "starter.bak/run.sh"):
+        planted = home / "solutions/a9__sample" / name
+        planted.parent.mkdir(exist_ok=True)
+        planted.write_text("planted")
     written = {str(path) for path in assignments.release(tmp_path / "class")}
     assert written == {
         "README.md",
@@ -309,6 +317,53 @@ def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_pat
     with pytest.raises(WorkbookError, match=ONLY_INSTRUCTORS):
         assignments.release(tmp_path / "out" / "class")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_starter_file_that_git_does_not_track_gets_out_to_nobody(
+    home: Path, tmp_path: Path
+) -> None:
+    commit(home, {"README.md": "Hello\n"})
+    (home / "solutions/a9__sample/starter/models/forest/1/answers.txt").write_text("planted")
+    with pytest.raises(WorkbookError, match="git does not track it") as caught:
+        assignments.release(tmp_path / "class")
+    assert caught.value.where == "solutions/a9__sample/starter/models/forest/1/answers.txt"
+    assert not (tmp_path / "class").exists()
+
+
+def test_a_file_beside_the_listed_ones_is_a_leak(sample: Assignment) -> None:
+    (sample.handout / "answers.py").write_text("")
+    (leak,) = assignments.leaks(sample.handout)
+    assert str(leak) == "answers.py: a file that is not on the list of what students get"
+
+
+def test_a_module_that_the_header_names_and_is_not_there(sample: Assignment) -> None:
+    (sample.folder / "words.py").unlink()
+    with pytest.raises(WorkbookError, match=r"names a module that is not there: words\.py"):
+        assignments.build(sample)
+
+
+#: Every file that students get of an assignment, beside what lies in starter/.
+STUDENTS_GET = {
+    "a1": "a1.ipynb answers.py batches.py checks.py examples.py facts.py refusals.py unsure.py",
+    "a2": "a2.ipynb checks.py facts.py",
+    "a3": "a3.ipynb checks.py facts.py serving.py",
+    "a4": "a4.ipynb checks.py facts.py files.py half.py network.py serving.py",
+    "a6": "a6.ipynb answers.py checks.py client.py engine.py facts.py knobs.py loop.py network.py "
+    "sampling.py step.py stream.py",
+}
+
+
+def test_students_get_of_every_assignment_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
+    """The real release of this checkout."""
+    found = assignments.find()
+    assert [one.short for one in found] == list(STUDENTS_GET)
+    written = {str(path) for path in assignments.release(tmp_path / "class")}
+    assert not [name for name in written if name.startswith(("solutions/", "tests/"))]
+    for one in found:
+        place = f"assignments/{one.name}/"
+        starter = {str(path.relative_to(one.starter)) for path in assignments.files(one.starter)}
+        theirs = {name.removeprefix(place) for name in written if name.startswith(place)}
+        assert theirs == {*STUDENTS_GET[one.short].split(), *starter}
 
 
 def test_a_lecture_may_not_show_the_instructors_checkout(home: Path, tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
     """Build the instructor's notebook and the student's folder.
 
     Students get the notebook, all files of `starter/`, and the modules that MODULES and the
-    source's header name. Old files in the student's folder that no longer belong to the assignment are not deleted;
+    source's header name.
+
+    Old files in the student's folder that no longer belong to the assignment are not deleted;
     `workbook build --check` names them.
 
     Args:
@@ -133,9 +135,7 @@ def _copy_starter(assignment: Assignment, handout: Path) -> list[str]:
     return [path.relative_to(handout).as_posix() for path in files(handout)]
 
 
-def _copy_modules(
-    assignment: Assignment, source: notebooks.Source, handout: Path
-) -> list[str]:
+def _copy_modules(assignment: Assignment, source: notebooks.Source, handout: Path) -> list[str]:
     """Copy the modules that students get; return their files' names."""
     named = [f"{name}.py" for name in source.header.get("modules", ())]
     for name in named:

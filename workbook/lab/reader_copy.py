@@ -384,7 +384,8 @@ def _originals(home: Path) -> dict[str, _Original]:
         if path.suffix == ".ipynb" or path.suffix in IMAGES
     ]
     for folder in sorted(home.glob("assignments/a*__*/")):
-        found += [path for path in files(folder) if path.suffix != ".zip"]
+        modules = {*folder.glob("*.py")}  # they are imported from where they lie
+        found += [path for path in files(folder) if path.suffix != ".zip" and path not in modules]
     tracked, changed = _git_state(home)
     originals = {}
     for path in found:
