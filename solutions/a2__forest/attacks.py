@@ -520,7 +520,8 @@ def scripts_for_the_instructor(folder: Path) -> None:
     def change(notebook: nbformat.NotebookNode) -> None:
         text = "<script>owned()</script>\n<iframe src='javascript:owned()'></iframe>"
         text += "[x](javascript:owned())"
-        notebook.cells.append(nbformat.v4.new_markdown_cell(text))
+        cell = nbformat.v4.new_markdown_cell(text)  # type: ignore[no-untyped-call]
+        notebook.cells.append(cell)
         written = notebook.cells[s.place(notebook, "a2.why")]
         written.source = text + written.source
 

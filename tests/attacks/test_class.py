@@ -424,6 +424,6 @@ def test_no_result_names_a_hidden_check(graded_class: GradedClass) -> None:
     for student, graded in graded_class.classroom.results(s.ASSIGNMENT).items():
         text = graded.verdict.model_dump_json(exclude={"log"})
         assert not [word for word in kept_secret if word in text], student
-        assert "checks/hidden" not in text, student
-        assert "checks.hidden" not in text, student
+        assert "hidden.py" not in text, student
+        assert "forest.hidden" not in text, student
         assert "Traceback" not in "".join(check.rationale for check in graded.verdict.checks)

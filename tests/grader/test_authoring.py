@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring import gaps, mutants, skeleton, submissions, trial, vocabulary
+from grader.authoring import gaps, mutants, skeleton, submissions, trial, word_table
 from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 from grader.vocabulary import require
 from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
@@ -489,15 +489,15 @@ def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
 
 
 def test_the_table_of_words_is_current() -> None:
-    """`python -m grader.authoring.vocabulary` writes it."""
-    text = vocabulary.FILE.read_text("utf-8")
-    assert text == vocabulary.current(text)
+    """`python -m grader.authoring.word_table` writes it."""
+    text = word_table.FILE.read_text("utf-8")
+    assert text == word_table.current(text)
     for word in ("require.tensors(", "values.whole(", "tolerance.float_sum(", "server.infer("):
         assert word in text
 
 
 def test_every_word_has_a_sentence_and_an_example() -> None:
-    for line in vocabulary.table().splitlines():
+    for line in word_table.table().splitlines():
         if line.startswith("| `"):
             assert re.search(r"\| \S.*\S \|$", line), line
     for name in require.__all__:
@@ -506,7 +506,7 @@ def test_every_word_has_a_sentence_and_an_example() -> None:
 
 def test_authoring_names_files_that_there_are() -> None:
     """Every path, id and command of the page, with a8__streams as the skeleton makes it."""
-    text = vocabulary.FILE.read_text("utf-8")
+    text = word_table.FILE.read_text("utf-8")
     made = {
         template.format(name="a8__streams", short="a8") for template in skeleton._FILES.values()
     }
