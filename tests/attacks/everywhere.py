@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import nbformat
 
+from grader import assignments
 from tests.attacks import submissions as s
 from tests.attacks.attack import RAN, Attacks
 
@@ -222,3 +223,25 @@ def another_assignment(folder: Path) -> None:
     }  # fmt: skip
     other.cells = [cell]
     nbformat.write(other, s.notebook_of(folder))
+
+
+@ATTACKS.add("release", says=RAN)
+def checks_of_its_own(folder: Path) -> None:
+    """The assignment's checks edited, beside the notebook and where it looks for them."""
+    name = assignments.module(s.notebook_of(folder).stem, "checks").split(".")[2]
+    for place in (folder, folder / "assignments" / name, folder / "solutions" / name):
+        place.mkdir(parents=True, exist_ok=True)
+        for module in ("checks", "facts", "hidden"):
+            (place / f"{module}.py").write_text("def __getattr__(name):\n    return print\n")
+    s.first(
+        folder,
+        """
+        import sys
+        import grader.assignments
+        sys.path.insert(0, ".")
+        grader.assignments.__path__[:0] = ["assignments", "solutions"]
+        for name in [name for name in sys.modules if name.startswith("grader.assignments.")]:
+            del sys.modules[name]
+        print("the attack ran")
+        """,
+    )
