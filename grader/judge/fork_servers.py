@@ -15,21 +15,11 @@ from workbook.assignments import Assignment, cells
 
 from ..sandbox import ForkServer
 from ..sandbox.mounts import course
+from ..vocabulary import define
 from .course_files import parsed
 
 #: Notebooks are drawn in with this; matplotlib reads it when it is imported.
 _BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-#: What libraries import when they are first used, and no program names: seconds in each process.
-#: First what the checks need, then what the notebook needs beside.
-LATE_IN_CHECKS = {"a4": ("sklearn.datasets",)}  # the digits
-LATE_IN_NOTEBOOKS = {
-    "a4": (
-        "torch._dynamo",  # an optimizer
-        "torch.export._trace",  # torch.onnx.export, as the two that follow
-        "torch.onnx._internal.exporter._compat",
-        "onnxscript.function_libs.torch_lib.ops",
-    ),
-}
 
 
 @functools.cache
@@ -37,7 +27,7 @@ def for_notebooks(assignment: Assignment) -> ForkServer:
     """The fork server for the program that runs a notebook, and for the notebook's kernel."""
     notebook = cells.read(assignment.release)
     code = ("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code")
-    late = LATE_IN_NOTEBOOKS.get(assignment.short, ())
+    late = define.imported_late(assignment.short, "notebook")
     modules = ["grader.judge.imported", *_modules(assignment, code), *late]
     _, environment = course()
     return ForkServer(modules, environment | _BACKEND)
@@ -58,7 +48,7 @@ def _modules(assignment: Assignment, sources: Iterable[str]) -> Iterator[str]:
     own = f"grader.assignments.{assignment.name}"
     yield f"{own}.checks"
     yield from (name for name in _imported(sources, own) if not name.startswith(f"{own}.hidden"))
-    yield from LATE_IN_CHECKS.get(assignment.short, ())
+    yield from define.imported_late(assignment.short, "checks")
 
 
 def _imported(sources: Iterable[str], package: str) -> Iterator[str]:

@@ -298,6 +298,20 @@ def without_hints(assignment: str) -> dict[str, str]:
     return dict(getattr(_module(assignment, "checks"), "NO_HINTS", {}))
 
 
+def imported_late(assignment: str, program: str) -> tuple[str, ...]:
+    """The modules that a program of an assignment needs without naming them.
+
+    They are in `IMPORTED_LATE` in the assignment's module of checks, if it has one. A fork server
+    imports them once, and not every submission anew.
+
+    Args:
+        assignment: its short name.
+        program: "checks", or "notebook" for what the notebook needs beside.
+    """
+    late = getattr(_module(assignment, "checks"), "IMPORTED_LATE", {})
+    return tuple(late.get(program, ()))
+
+
 def _module(assignment: str, name: str) -> ModuleType | None:
     """A module of an assignment; None if there is none."""
     name = assignments.module(assignment, name)
