@@ -3,7 +3,7 @@
 The *reader* is the person who takes the course.
 
     work/lectures/…             notebooks and images
-    work/assignments/a2__forest/…   notebook and starter files
+    work/assignments/a2__forest/…   notebook and starter files, without modules of checks
     work/course_updates.md      a list of the files that an update kept or put beside others
     work/.history/DATE/…        the reader's notebooks, with outputs, that an update replaced
     work/.course/               hashes of the files that were copied
