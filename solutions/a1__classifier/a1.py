@@ -33,6 +33,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import tritonclient.grpc as grpc
+
 from grader.assignments.a1__classifier.facts import (
     LONGEST,
     fetch_checkpoint,
@@ -40,7 +41,6 @@ from grader.assignments.a1__classifier.facts import (
     own_languages,
     own_texts,
 )
-
 from grader.vocabulary.notebook import check, deploy, hint
 from workbook.server import connect
 

@@ -39,9 +39,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tritonclient.grpc as grpc
 import xgboost
-from grader.assignments.a2__forest.facts import GRID, RECIPE, RECIPE_LIGHTGBM, own_rows
 from sklearn.datasets import load_breast_cancer
 
+from grader.assignments.a2__forest.facts import GRID, RECIPE, RECIPE_LIGHTGBM, own_rows
 from grader.vocabulary.notebook import check, deploy, hint
 from workbook import measure
 from workbook.server import connect

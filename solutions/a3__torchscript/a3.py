@@ -40,9 +40,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import tritonclient.grpc as grpc
-from grader.assignments.a3__torchscript import facts
 from torch import nn
 
+from grader.assignments.a3__torchscript import facts
 from grader.vocabulary.notebook import check, deploy, hint
 from workbook import measure
 from workbook.server import connect

@@ -40,6 +40,8 @@ import numpy as np
 import onnx
 import torch
 import tritonclient.grpc as grpc
+from onnxconverter_common import float16
+
 from grader.assignments.a4__production.facts import (
     FIGURES,
     NOT_ATTEMPTED,
@@ -47,8 +49,6 @@ from grader.assignments.a4__production.facts import (
     own_camera,
     trained,
 )
-from onnxconverter_common import float16
-
 from grader.vocabulary.notebook import check, deploy, hint
 from workbook.common.errors import WorkbookError
 from workbook.server import connect

@@ -39,9 +39,9 @@
 # %% kind="given" id="a6.setup"
 import matplotlib.pyplot as plt
 import numpy as np
+
 from grader.assignments.a6__llm import facts
 from grader.assignments.a6__llm.client import infer, stream, texts, tokens_per_second
-
 from grader.vocabulary.notebook import check, deploy, hint
 from workbook.server import connect
 

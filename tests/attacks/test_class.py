@@ -22,10 +22,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
-from grader.assignments.a2__forest.mutants import MUTANTS
 
 from grader import sandbox
+from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
+from grader.assignments.a2__forest.mutants import MUTANTS
 from grader.authoring import submissions
 from grader.authoring.trial import told
 from grader.classroom import autograde, gradebook

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from ruff import find_ruff_bin
+
 from grader.assignments.a1__classifier import answers as a1_answers
 from grader.assignments.a1__classifier import checks as a1
 from grader.assignments.a1__classifier import facts as a1_facts
 from grader.assignments.a1__classifier import hidden as secret
 from grader.assignments.a1__classifier.examples import read_examples
 from grader.assignments.a1__classifier.unsure import Counts, compare_counts
-from ruff import find_ruff_bin
-
 from grader.authoring import mutants
 from grader.vocabulary import own, python_style
 from grader.vocabulary.failure import Failure

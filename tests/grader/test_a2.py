@@ -9,9 +9,9 @@ from typing import Any
 import matplotlib.pyplot
 import numpy as np
 import pytest
+
 from grader.assignments.a2__forest import facts as a2_facts
 from grader.assignments.a2__forest import hidden as secret
-
 from grader.authoring import mutants
 from grader.vocabulary import deploying, own
 from grader.vocabulary.failure import Failure

@@ -11,9 +11,9 @@ from typing import Any
 import matplotlib.pyplot
 import numpy as np
 import pytest
+
 from grader.assignments.a3__torchscript import facts, serving
 from grader.assignments.a3__torchscript import hidden as secret
-
 from grader.authoring import mutants
 from grader.vocabulary import own
 from grader.vocabulary.failure import Failure

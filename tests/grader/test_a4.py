@@ -13,12 +13,12 @@ import matplotlib.pyplot
 import numpy as np
 import pytest
 import torch
+
 from grader.assignments.a4__production import checks, facts, files
 from grader.assignments.a4__production import half as a4_half
 from grader.assignments.a4__production import network as a4_network
 from grader.assignments.a4__production import serving as models
 from grader.assignments.a4__production.network import Network
-
 from grader.authoring import mutants
 from grader.vocabulary import collect, onnx_file, require, state_dict
 from grader.vocabulary.failure import Failure

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+
+from grader import sandbox
 from grader.assignments.a6__llm import answers as answers_of
 from grader.assignments.a6__llm import checks as public
 from grader.assignments.a6__llm import engine, facts, knobs, loop, network, sampling
@@ -17,8 +19,6 @@ from grader.assignments.a6__llm import hidden as secret
 from grader.assignments.a6__llm import step as a6_step
 from grader.assignments.a6__llm import stream as streamed
 from grader.assignments.a6__llm.answers import Written
-
-from grader import sandbox
 from grader.authoring import mutants
 from grader.sandbox.mounts import course
 from grader.vocabulary import own

@@ -147,6 +147,7 @@ def students(folder: Path) -> dict[str, Artefact]:
     import lightgbm
     import torch
     import xgboost
+
     from grader.assignments.a2__forest.facts import RECIPE, RECIPE_LIGHTGBM, own_rows
 
     rows = own_rows("ada")

@@ -17,6 +17,7 @@ from grader.vocabulary import require
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Probe
 from grader.vocabulary.tolerance import Tolerance
+from tests import hidden_texts
 from tests.vocabulary.conftest import Put
 from tests.vocabulary.expect import said
 from tests.vocabulary.python_models import config
@@ -90,7 +91,7 @@ def test_checks_name_the_output_of_a_shape() -> None:
     """Each call in a check, and in the template of one, knows which output it looks at."""
     package = Path(require.__file__).parents[1]
     found = 0
-    for file in [*package.glob("checks/**/*.py"), *package.glob("authoring/templates/*.py.in")]:
+    for file in [*hidden_texts.sources(), *package.glob("authoring/templates/*.py.in")]:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if not isinstance(node, ast.Call):
                 continue

@@ -16,11 +16,11 @@ from typing import Any, cast
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
+
 from grader.assignments.a1__classifier import facts as a1_facts
 from grader.assignments.a1__classifier import hidden as secret
 from grader.assignments.a4__production import half as a4_half
-from onnx import TensorProto, helper
-
 from grader.vocabulary import onnx_file, state_dict, untrusted
 from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Probe
