@@ -1,6 +1,6 @@
 """Whatever a submission's names and config say, the judge's server starts stubs and nothing else.
 
-Admission (tests/checks/test_admission.py) refuses almost all of these models. Here they are served
+Admission (tests/vocabulary/test_admission.py) refuses almost all of these models. Here they are served
 without it, as the judge's server is started: in a sandbox, with a sandbox per model instance.
 """
 
