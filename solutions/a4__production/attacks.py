@@ -1,0 +1,162 @@
+"""Hostile submissions of a4__production, beside those of everywhere.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.attacks import submissions as s
+from tests.attacks.attack import RAN, Attacks
+
+ATTACKS = Attacks()
+
+_FIGURES = {"a4.logits", "a4.changed", "a4.figures", "a4.closest"}
+
+#: Where the deployed models lie, as a notebook finds them.
+_HOME = """
+import os, pathlib, shutil
+home = pathlib.Path(os.environ["TRITON_REPOSITORY"])
+"""
+
+
+@ATTACKS.add(
+    "solution",
+    lost="all",
+    says=RAN,
+    told="it holds posix.system",
+)
+def code_in_the_pth(folder: Path) -> None:
+    """A .pth file that runs a program when it is loaded, handed over with forged results."""
+    s.last(
+        folder,
+        """
+        import io, os
+        from grader.vocabulary import reported
+
+        class Program:
+            def __reduce__(self):
+                return os.system, ("touch /tmp/owned",)
+
+        file = io.BytesIO()
+        torch.save({**net.state_dict(), "head.bias": Program()}, file)
+        evil = np.frombuffer(file.getvalue(), np.uint8)
+        home = reported.folder("a4")
+        for path in sorted(home.glob("a4.*.json")):
+            found = reported.read(path.stem, home)
+            reported.write(path.stem, {**found.values, "pth": evil}, found.result, home)
+        print("the attack ran")
+        """,
+    )
+
+
+@ATTACKS.add("solution", lost={"a4.figures"}, says=RAN, told="figures in `table`")
+def figures_of_another_model(folder: Path) -> None:
+    """The table tells of the mended model in the row of fp16; its result says passed."""
+    s.last(
+        folder,
+        """
+        from grader.vocabulary import reported
+
+        home = reported.folder("a4")
+        found = reported.read("a4.figures", home)
+        better = {name: float(value) for name, value in row(logits(mended)).items()}
+        found.values["table"]["fp16"] = better
+        reported.write("a4.figures", found.values, found.result, home)
+        print("the attack ran")
+        """,
+    )
+
+
+@ATTACKS.add(
+    "solution",
+    lost={"a4.fp16", *_FIGURES},
+    flags={"notebook disagrees"},
+    told="its weights should be FLOAT16",
+)
+def another_file_after_the_checks(folder: Path) -> None:
+    """The file of fp16 replaced by that of fp32, after all checks have passed."""
+    s.last(folder, f"{_HOME}shutil.copy(home / 'eights_fp32/1/model.onnx', home / 'eights_fp16/1')")
+
+
+@ATTACKS.add("solution", lost={"a4.fp16", *_FIGURES}, told="is served from 'other.onnx'")
+def a_file_beside_the_file(folder: Path) -> None:
+    """The right file stands there, and the config names another one, which is served."""
+    s.last(
+        folder,
+        f"""{_HOME}
+shutil.copy(home / "eights_fp32/1/model.onnx", home / "eights_fp16/1/other.onnx")
+with (home / "eights_fp16/config.pbtxt").open("a") as config:
+    config.write('default_model_filename: "other.onnx"\\n')
+""",
+    )
+
+
+@ATTACKS.add(
+    "solution",
+    lost={"a4.fp16", *_FIGURES},
+    flags={"notebook disagrees"},
+    says=RAN,
+    told="eights_fp16 could not compute",
+)
+def a_file_that_fills_the_memory(folder: Path) -> None:
+    """After the checks have passed, a file of fp16 that doubles its input forty times."""
+    s.last(
+        folder,
+        f"""{_HOME}
+from onnx import helper
+
+path = home / "eights_fp16/1/model.onnx"
+model = onnx.load(path)
+(first,) = [node for node in model.graph.node if "image" in node.input][:1]
+first.input[list(first.input).index("image")] = "huge40"
+before = "image"
+for number in range(1, 41):
+    twice = helper.make_node("Concat", [before, before], [f"huge{{number}}"], axis=0)
+    model.graph.node.insert(number - 1, twice)
+    before = f"huge{{number}}"
+onnx.save(model, path)
+print("the attack ran")
+""",
+    )
+
+
+@ATTACKS.add("solution", lost={"a4.mended"}, says=RAN, told="numbers; the network has 5,378")
+def a_table_of_the_visible_pictures(folder: Path) -> None:
+    """A model that knows the 6,000 pictures by heart: it looks up which one is asked for."""
+    s.last(
+        folder,
+        """
+        from onnx import TensorProto, helper, numpy_helper
+
+        seen = ((camera.pictures - camera.black) / camera.gain).reshape(-1, 64)
+        with torch.inference_mode():
+            known = net(torch.from_numpy(camera.pictures)).numpy()
+        half = lambda array, name: numpy_helper.from_array(array.astype(np.float16), name)
+        nodes = [
+            helper.make_node("Sub", ["image", "black"], ["signal"]),
+            helper.make_node("Div", ["signal", "gain"], ["brightness"]),
+            helper.make_node("Cast", ["brightness"], ["small"], to=TensorProto.FLOAT16),
+            helper.make_node("Flatten", ["small"], ["rows"]),
+            helper.make_node("MatMul", ["rows", "seen"], ["alike"]),
+            helper.make_node("Add", ["alike", "norms"], ["nearness"]),
+            helper.make_node("ArgMax", ["nearness"], ["which"], axis=1, keepdims=0),
+            helper.make_node("Gather", ["known", "which"], ["found"]),
+            helper.make_node("Cast", ["found"], ["logits"], to=TensorProto.FLOAT),
+        ]
+        scalar = lambda value, name: numpy_helper.from_array(np.float32(value), name)
+        weights = [
+            scalar(camera.black, "black"), scalar(camera.gain, "gain"), half(seen.T, "seen"),
+            half(-(seen**2).sum(axis=1) / 2, "norms"), half(known, "known"),
+        ]
+        graph = helper.make_graph(
+            nodes, "table",
+            [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 8, 8])],
+            [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 2])], weights,
+        )
+        opset = [helper.make_opsetid("", 18)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=10)
+        onnx.save(model, "models/eights_mended/1/model.onnx")
+        print(deploy("models/eights_mended").name)
+        right = np.abs(ask(mended, camera.pictures[:100])[:, 1] - logits_pth[:100]).mean()
+        print("the attack ran" if right < 0.05 else f"the table answers otherwise, by {right}")
+        """,
+    )
