@@ -1,7 +1,7 @@
 """Whatever a submission's names and config say, the judge's server starts stubs and nothing else.
 
 Admission (tests/vocabulary/test_admission.py) refuses almost all of these models. Here they are
-served without it, as the judge's server is started: in a sandbox, with a sandbox per model instance.
+served without it, as the judge's server is started: in a sandbox, with one per model instance.
 """
 
 from __future__ import annotations
