@@ -152,7 +152,7 @@ def sampling(server: Probe, me: str, model: str) -> None:
         "if stop in whole]; if places: cut whole at min(places), and the reason is stop. Only an "
         "answer that goes on is cut by self.settled(whole).",
     ),
-    read="Read on: class Answer in model_repository/chat_bls/1/sampling.py.",
+    read="Read on: class Answer in workbook/llm/sampling.py.",
 )
 def stops(server: Probe, me: str, model: str) -> None:
     """An answer ends before the first stop text, in its own row, and says why it ended."""

@@ -338,12 +338,14 @@ def test_a_starter_file_that_git_does_not_track_gets_out_to_nobody(
     assert not (tmp_path / "class").exists()
 
 
+@pytest.mark.server
 def test_a_file_beside_the_listed_ones_is_a_leak(sample: Assignment) -> None:
     (sample.handout / "answers.py").write_text("")
     (leak,) = assignments.leaks(sample.handout)
     assert str(leak) == "answers.py: a file that is not on the list of what students get"
 
 
+@pytest.mark.server
 def test_a_module_that_the_header_names_and_is_not_there(sample: Assignment) -> None:
     (sample.folder / "words.py").unlink()
     with pytest.raises(WorkbookError, match=r"names a module that is not there: words\.py"):
