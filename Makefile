@@ -160,5 +160,5 @@ clean: ## stop the server; remove .venv, .workbook and the built weights
 	-@test -x $(BIN)/workbook && $(BIN)/workbook stop
 	rm -rf $(VENV) .workbook .model_repository.staging *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find workbook grader lectures tests -name __pycache__ -prune -exec rm -rf {} +
+	find workbook grader solutions assignments lectures tests -name __pycache__ -prune -exec rm -rf {} +
 	git clean -fdXq model_repository

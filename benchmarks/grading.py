@@ -36,11 +36,11 @@ import psutil
 from rich.console import Console
 
 from grader.authoring.submissions import solution
-from grader.checks.results import Graded
 from grader.classroom import gradebook, intake
 from grader.classroom.autograde import Outcome, autograde
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings, key
+from grader.vocabulary.results import Graded
 from workbook.assignments import Assignment, programs_on_path
 from workbook.common import paths
 from workbook.common.errors import WorkbookError

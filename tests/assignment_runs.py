@@ -24,10 +24,10 @@ import pytest
 
 from grader.authoring import submissions
 from grader.authoring.mutants import Mutant
-from grader.checks import own
-from grader.checks.define import Check, evaluate, load
-from grader.checks.probe import Probe
-from grader.checks.results import CheckResult
+from grader.vocabulary import own
+from grader.vocabulary.define import Check, evaluate, load
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.results import CheckResult
 from tests import sources
 from workbook.assignments import Assignment
 from workbook.common.errors import ServerError, WorkbookError

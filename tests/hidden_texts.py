@@ -7,10 +7,10 @@ import functools
 import inspect
 from pathlib import Path
 
-import grader.checks
-from grader.checks import define
-from grader.checks.results import CheckResult
 from grader.judge import judge
+from grader.vocabulary import define
+from grader.vocabulary.results import CheckResult
+from workbook import assignments
 
 #: What the judge says where a check's time is over, or its server has ended: no word of a model's.
 _OF_THE_JUDGE = (
@@ -21,7 +21,11 @@ _OF_THE_JUDGE = (
 
 def sources() -> list[Path]:
     """The modules of all checks and of the words that they use."""
-    return sorted(Path(grader.checks.__file__).parent.rglob("*.py"))
+    found = list(Path(define.__file__).parent.glob("*.py"))
+    for one in assignments.find():
+        other = (one.short, "mutants", "attacks")
+        found += [path for path in one.folder.glob("*.py") if path.stem not in other]
+    return sorted(found)
 
 
 @functools.cache

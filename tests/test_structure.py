@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,12 @@ def test_the_circle_finder_finds() -> None:
     assert "workbook.server.connection" in imported("workbook.server.triton")
     assert "workbook.common.errors" in imported("workbook.server.catalogue.failed_requests")
     assert "grader.sandbox.mounts" in FILES
+
+
+def test_the_library_imports_nothing_of_one_assignment() -> None:
+    """What belongs to one assignment lies in its folder."""
+    import_of_one = re.compile(r"(?m)^\s*(from|import) .*\ba[1-9][0-9]?__")
+    assert not [
+        name for name, file in FILES.items() if import_of_one.search(file.read_text("utf-8"))
+    ]
+    assert import_of_one.search("    from grader.assignments.a2__forest import facts")

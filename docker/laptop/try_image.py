@@ -147,8 +147,8 @@ def _try(engine: Engine, folder: Path, rows: list[Row]) -> None:
 
 def _what_students_do_not_get(engine: Engine) -> None:
     look = (
-        "find / -xdev '(' -path '*/solutions*' -o -path '*/hidden/*' -o -path '*/judge/*' "
-        "-o -path '*/tests/mutants*' -o -name Makefile ')' -path '/course/*' "
+        "find / -xdev '(' -path '*/solutions*' -o -path '*/hidden*' -o -path '*/judge/*' "
+        "-o -name mutants.py -o -name attacks.py -o -name Makefile ')' -path '/course/*' "
         "-not -path '/course/.venv/*'; cat /etc/pip.conf /root/.config/pip/pip.conf"
     )
     found = engine(

@@ -1,7 +1,7 @@
 """Write an assignment: its skeleton, its mutants, and a trial. AUTHORING.md leads through it.
 
 - `skeleton.py`: `grader new a8`
-- `mutants.py`: wrong answers, each with the checks that it must fail (`tests/mutants/a8.py`)
+- `mutants.py`: wrong answers, each with the checks that it must fail (an assignment's `mutants.py`)
 - `submissions.py`: the solution, the untouched release and a mutant as a student would hand them in
 - `gaps.py`: what an assignment lacks, as far as that can be seen without running it
 - `trial.py`: `grader try a8`

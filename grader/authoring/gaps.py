@@ -15,8 +15,8 @@ from workbook import notebooks
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
-from ..checks import define
-from ..checks.admission import ADMITTED
+from ..vocabulary import define
+from ..vocabulary.admission import ADMITTED
 from . import mutants
 
 #: What the points of an assignment add up to.
@@ -119,7 +119,7 @@ def _of_source(
 
 
 def _of_checks(assignment: Assignment, functions: dict[str, define.Check]) -> Iterator[Gap]:
-    where = f"grader/checks/{assignment.short}.py"
+    where = f"solutions/{assignment.name}/checks.py"
     for id, check in functions.items():
         if not check.sentence:
             yield Gap(f"{id} says nothing to the student.", where, "Give it a docstring.")
@@ -132,7 +132,7 @@ def _of_checks(assignment: Assignment, functions: dict[str, define.Check]) -> It
         if not check.variants:
             yield Gap(
                 f"{id} has no hidden variant, so what it asks is known to the student.",
-                f"grader/checks/hidden/{assignment.short}.py",
+                f"solutions/{assignment.name}/hidden.py",
                 f'Write one with @hidden("{id}"): other inputs, from server.rng.',
             )
     admitted = define.backends(assignment.short)
@@ -146,7 +146,7 @@ def _of_checks(assignment: Assignment, functions: dict[str, define.Check]) -> It
         yield Gap(
             f"What a model on the backend {name!r} may consist of is not known.",
             where,
-            f"Mend BACKENDS, or add {name!r} to ADMITTED in grader/checks/admission.py.",
+            f"Mend BACKENDS, or add {name!r} to ADMITTED in grader/vocabulary/admission.py.",
         )
 
 

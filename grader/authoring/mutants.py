@@ -2,7 +2,7 @@
 
 Some may be right answers in another form, which must earn all points like the solution.
 
-`tests/mutants/a8.py` holds those of a8, as `MUTANTS`::
+`mutants.py` in the assignment's folder holds them, as `MUTANTS`::
 
     from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 
@@ -135,7 +135,7 @@ class Mutant:
 
 def path(assignment: Assignment) -> Path:
     """The file with an assignment's mutants."""
-    return assignment.home / "tests" / "mutants" / f"{assignment.short}.py"
+    return assignment.folder / "mutants.py"
 
 
 def load(assignment: Assignment) -> tuple[Mutant, ...]:

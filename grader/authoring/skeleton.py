@@ -22,10 +22,10 @@ _FILES = {
     "starter/model.py.in": "solutions/{name}/starter/models/double/1/model.py",
     "solution/config.pbtxt.in": "solutions/{name}/solution/models/double/config.pbtxt",
     "solution/model.py.in": "solutions/{name}/solution/models/double/1/model.py",
-    "checks.py.in": "grader/checks/{short}.py",
-    "facts.py.in": "grader/checks/{short}_facts.py",
-    "hidden.py.in": "grader/checks/hidden/{short}.py",
-    "mutants.py.in": "tests/mutants/{short}.py",
+    "checks.py.in": "solutions/{name}/checks.py",
+    "facts.py.in": "solutions/{name}/facts.py",
+    "hidden.py.in": "solutions/{name}/hidden.py",
+    "mutants.py.in": "solutions/{name}/mutants.py",
 }
 
 
@@ -34,7 +34,7 @@ def new(name: str, home: Path | None = None) -> list[Path]:
 
     Example::
 
-        new("a8__streams")      # solutions/a8__streams/a8.py, grader/checks/a8.py, …
+        new("a8__streams")      # solutions/a8__streams/a8.py, solutions/a8__streams/checks.py, …
 
     Args:
         name: `a8__streams`; `a8` alone becomes `a8__draft`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -25,7 +24,8 @@ def release(assignment: Assignment, to: Path) -> Path:
     Returns:
         The folder.
     """
-    shutil.copytree(assignment.handout, to, ignore=shutil.ignore_patterns("*.zip"))
+    modules = (path.name for path in assignment.handout.glob("*.py"))
+    shutil.copytree(assignment.handout, to, ignore=shutil.ignore_patterns("*.zip", *modules))
     return to
 
 
@@ -57,11 +57,10 @@ def fetch(assignment: Assignment, to: Path) -> None:
         assignment: whose facts are asked.
         to: the folder of a solution.
     """
-    name = f"grader.checks.{assignment.short}_facts"
-    if importlib.util.find_spec(name) is not None:
-        fetch_all = getattr(importlib.import_module(name), "fetch_all", None)
-        if fetch_all is not None:
-            fetch_all(to)
+    if (assignment.folder / "facts.py").is_file():
+        facts = importlib.import_module(f"grader.assignments.{assignment.name}.facts")
+        if hasattr(facts, "fetch_all"):
+            facts.fetch_all(to)
 
 
 def mutant(assignment: Assignment, change: Mutant, to: Path) -> Path:

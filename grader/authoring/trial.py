@@ -19,10 +19,10 @@ from workbook.assignments import Assignment
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from ..checks.results import CheckResult, Graded
 from ..classroom.autograde import autograde
 from ..classroom.classroom import Classroom
 from ..judge.grade_submission import Settings
+from ..vocabulary.results import CheckResult, Graded
 from . import mutants, submissions
 from .gaps import Gap, checks, gaps
 from .mutants import NOTHING, WAITS, Mutant
@@ -160,8 +160,9 @@ def _left_over(assignment: Assignment) -> Iterator[Gap]:
     for path in sorted({_outermost(path, needed) for path in left}):
         name = path.relative_to(assignment.home).as_posix()
         yield Gap(
-            f"Students would get a {'folder' if path.is_dir() else 'file'} that is neither the "
-            "notebook nor in starter/. An earlier build may have made it.",
+            f"Students would get a {'folder' if path.is_dir() else 'file'} that is not "
+            "the notebook, not in starter/ and no module of its list. An earlier build may have "
+            "made it.",
             name,
             f"Delete it (rm -r {name}), or put it into starter/.",
         )
@@ -223,8 +224,7 @@ def _right(assignment: Assignment, graded: Graded, todo: str) -> Iterator[Differ
     yield from _stops(graded, "Mend the cell: all cells of a right answer run.")
     for check in graded.verdict.checks:
         if check.credit < 1 and check.status != "error":
-            where = f"hidden/{assignment.short}.py" if check.hidden else f"{assignment.short}.py"
-            yield Difference(_said(check), f"{todo} (grader/checks/{where}).")
+            yield Difference(_said(check), f"{todo} ({_module(assignment, check)}).")
     yield from _flags(graded)
 
 
@@ -248,14 +248,12 @@ def _release(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
 
 
 def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Difference]:
+    in_mutants = f"solutions/{assignment.name}/mutants.py"
     if one.right:
-        todo = (
-            f"Is the edit in tests/mutants/{assignment.short}.py right? Then accept it in the check"
-        )
+        todo = f"Is the edit in {in_mutants} right? Then accept it in the check"
         yield from _right(assignment, graded, todo)
         return
     yield from _crashes(assignment, graded)
-    in_mutants = f"tests/mutants/{assignment.short}.py"
     for check in graded.verdict.checks:
         if check.status == "error":
             continue
@@ -285,12 +283,17 @@ def _mutant(assignment: Assignment, one: Mutant, graded: Graded) -> Iterator[Dif
         )
 
 
+def _module(assignment: Assignment, check: CheckResult) -> str:
+    """The file of the function that decided a result."""
+    return f"solutions/{assignment.name}/{'hidden' if check.hidden else 'checks'}.py"
+
+
 def _crashes(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
     """Checks that raised something else than `Failure`: their author has to mend them."""
     for check in graded.verdict.checks:
         if check.status == "error":
-            where = f"hidden/{assignment.short}.py" if check.hidden else f"{assignment.short}.py"
-            yield Difference(_said(check), f"The check crashed. Mend it: grader/checks/{where}.")
+            where = _module(assignment, check)
+            yield Difference(_said(check), f"The check crashed. Mend it: {where}.")
 
 
 def _stops(graded: Graded, todo: str) -> Iterator[Difference]:

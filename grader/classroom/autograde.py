@@ -30,8 +30,8 @@ from rich.console import Console
 from workbook.assignments import Assignment, files
 from workbook.common.errors import WorkbookError
 
-from ..checks.results import Flag, Graded, Status, Verdict
 from ..judge import grade_submission, scratch
+from ..vocabulary.results import Flag, Graded, Status, Verdict
 from . import cluster, deadlines, gradebook, intake, progress_bar, roster
 from .classroom import Classroom
 

@@ -20,8 +20,8 @@ from workbook.assignments import Assignment
 from workbook.common import bounded_json
 from workbook.notebooks import dotted
 
-from ..checks.results import CheckResult, Flag, Graded, Status, Stopped
 from ..sandbox import limited
+from ..vocabulary.results import CheckResult, Flag, Graded, Status, Stopped
 
 #: What a NameError says, and what a run's note says about the cell in which it ended.
 _UNDEFINED = re.compile(r"name '(\w+)' is not defined")

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
 
-from ..checks import own
-from ..checks.results import Flag, Graded
+from ..vocabulary import own
+from ..vocabulary.results import Flag, Graded
 
 #: How the name of a file ends that is being written.
 _UNFINISHED = ".new"

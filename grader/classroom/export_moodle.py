@@ -33,8 +33,8 @@ from pathlib import Path
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 
-from ..checks.results import Graded
 from ..pages.boxes import boxes
+from ..vocabulary.results import Graded
 from . import export_rows, spreadsheet
 from .causes import explain
 from .classroom import Classroom

@@ -32,9 +32,9 @@ from traitlets import Bool, Unicode
 from workbook import assignments
 from workbook.notebooks import dotted
 
-from ..checks.panel import Panel
-from ..checks.results import CheckResult, Graded
 from ..judge import grade_submission as grading
+from ..vocabulary.panel import Panel
+from ..vocabulary.results import CheckResult, Graded
 from . import intake
 from .causes import explain
 from .classroom import Classroom

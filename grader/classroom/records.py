@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbook.assignments import Assignment
 
-from ..checks.results import CheckResult, Flag, Graded, Verdict
+from ..vocabulary.results import CheckResult, Flag, Graded, Verdict
 from .arrivals import System
 from .classroom import Classroom, write
 from .names import clean, digest, folded, shown

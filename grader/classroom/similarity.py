@@ -25,8 +25,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from workbook.assignments import Assignment
 
-from ..checks.results import Graded
 from ..sandbox import limited
+from ..vocabulary.results import Graded
 from .causes import MOST_SOURCE, assigned_names, solution_cells
 
 #: Tokens per hash, and hashes per window.

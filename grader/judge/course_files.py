@@ -37,7 +37,7 @@ def course_files(assignment: Assignment) -> list[Path]:
 
     Example::
 
-        course_files(assignments.named("a2"))    # […/grader/checks/a2.py, …/sandbox/seccomp.py, …]
+        course_files(assignments.named("a2"))    # […/a2__forest/checks.py, …/sandbox/seccomp.py, …]
 
     Args:
         assignment: its checks and its notebook decide which files count.
@@ -46,13 +46,14 @@ def course_files(assignment: Assignment) -> list[Path]:
         Existing files of the assignment's checkout, sorted.
     """
     course = Course(assignment.home)
-    checks = f"grader.checks.{assignment.short}"
-    for module in (CORE, checks, f"{checks}_facts", f"grader.checks.hidden.{assignment.short}"):
+    own = f"grader.assignments.{assignment.name}"
+    for module in (CORE, f"{own}.checks", f"{own}.facts", f"{own}.hidden"):
         course.follow(module)
+    course.files.update(assignment.handout.glob("*.py"))  # the notebook imports these copies
     for tree in _notebook_code(assignment):
         course.follow_code(tree)
     folders = assignment.home / "workbook" / "backends"
-    backends = _backends(course.file(checks)) or {path.name for path in folders.glob("*/")}
+    backends = _backends(course.file(f"{own}.checks")) or {path.name for path in folders.glob("*/")}
     for name in {*backends, ALWAYS}:
         for path in (folders / name).rglob("*"):
             if path.suffix == ".py":

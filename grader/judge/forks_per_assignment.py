@@ -15,22 +15,11 @@ from workbook.assignments import Assignment, cells
 
 from ..sandbox import ForkServer
 from ..sandbox.mounts import course
+from ..vocabulary import define
 from .course_files import parsed
 
 #: Notebooks are drawn in with this; matplotlib reads it when it is imported.
 _BACKEND = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-_HIDDEN = "grader.checks.hidden"
-#: What libraries import when they are first used, and no program names: seconds in each process.
-#: First what the checks need, then what the notebook needs beside.
-LATE_IN_CHECKS = {"a4": ("sklearn.datasets",)}  # the digits
-LATE_IN_NOTEBOOKS = {
-    "a4": (
-        "torch._dynamo",  # an optimizer
-        "torch.export._trace",  # torch.onnx.export, as the two that follow
-        "torch.onnx._internal.exporter._compat",
-        "onnxscript.function_libs.torch_lib.ops",
-    ),
-}
 
 
 @functools.cache
@@ -38,7 +27,7 @@ def for_notebooks(assignment: Assignment) -> ForkServer:
     """The fork server for the program that runs a notebook, and for the notebook's kernel."""
     notebook = cells.read(assignment.release)
     code = ("".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code")
-    late = LATE_IN_NOTEBOOKS.get(assignment.short, ())
+    late = define.imported_late(assignment.short, "notebook")
     modules = ["grader.judge.imported", *_modules(assignment, code), *late]
     _, environment = course()
     return ForkServer(modules, environment | _BACKEND)
@@ -47,8 +36,7 @@ def for_notebooks(assignment: Assignment) -> ForkServer:
 @functools.cache
 def for_judges(assignment: Assignment) -> ForkServer:
     """The fork server for judges. It does not import the hidden checks, but what these import."""
-    checks = assignment.home / "grader" / "checks"
-    sources = [checks / f"{assignment.short}.py", checks / "hidden" / f"{assignment.short}.py"]
+    sources = (assignment.folder / name for name in ("checks.py", "hidden.py"))
     code = (path.read_text("utf-8") for path in sources if path.is_file())
     modules = ["grader.judge.judge", *_modules(assignment, code)]
     _, environment = course(hidden=True)
@@ -57,20 +45,27 @@ def for_judges(assignment: Assignment) -> ForkServer:
 
 def _modules(assignment: Assignment, sources: Iterable[str]) -> Iterator[str]:
     """What both processes of an assignment import: its checks, and what programs name."""
-    yield f"grader.checks.{assignment.short}"
-    yield from _imported(sources)
-    yield from LATE_IN_CHECKS.get(assignment.short, ())
+    own = f"grader.assignments.{assignment.name}"
+    yield f"{own}.checks"
+    yield from (name for name in _imported(sources, own) if not name.startswith(f"{own}.hidden"))
+    yield from define.imported_late(assignment.short, "checks")
 
 
-def _imported(sources: Iterable[str]) -> Iterator[str]:
+def _imported(sources: Iterable[str], package: str) -> Iterator[str]:
     """The modules that programs import, wherever in them the statement stands. Names that are no
-    module are among them: `from a import b` gives `a` and `a.b`."""
+    module are among them: `from a import b` gives `a` and `a.b`.
+
+    Args:
+        sources: the programs.
+        package: the one that they lie in, which relative imports mean.
+    """
     for source in sources:
         for node in ast.walk(ast.Module(parsed(source), [])):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.ImportFrom):
+                base = ".".join(filter(None, [package if node.level else "", node.module]))
+                names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
             else:
                 continue
-            yield from (name for name in names if not name.startswith(_HIDDEN))
+            yield from names

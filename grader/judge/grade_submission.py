@@ -24,10 +24,10 @@ from workbook.assignments import Assignment, cells
 from workbook.common.errors import WorkbookError
 
 from .. import sandbox
-from ..checks.define import Check, load
-from ..checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from ..sandbox import limited
 from ..sandbox.mounts import course
+from ..vocabulary.define import Check, load
+from ..vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
 from . import forks_per_assignment, scratch
 from .course_files import fingerprint
 from .judge import Line, Order

@@ -1,6 +1,6 @@
 """Which files of the course a program uses: its modules, found by reading their import statements.
 
-Nothing is imported. An `__init__` or module that only passes names on (`grader.checks.require`,
+Nothing is imported. An `__init__` or module that only passes names on (`grader.vocabulary.require`,
 `workbook.measure`) counts itself, and of the modules that it takes names from only those whose
 names are used. So who uses `measure.statistics` does not depend on the plots.
 
@@ -30,7 +30,7 @@ class Course:
 
         course = Course(paths.root())
         course.follow("grader.judge.judge")
-        course.files        # {…/grader/judge/judge.py, …/grader/checks/define.py, …}
+        course.files        # {…/grader/judge/judge.py, …/grader/vocabulary/define.py, …}
 
     Attributes:
         files: all files that were reached so far.
@@ -68,10 +68,14 @@ class Course:
         """The file of a module or package; None if the course has no such module."""
         if module.partition(".")[0] not in PACKAGES:
             return None
-        place = self._root.joinpath(*module.split("."))
-        for file in (place / "__init__.py", place.with_suffix(".py")):
-            if file.is_file():
-                return file
+        parts = module.split(".")
+        places = [self._root.joinpath(*parts)]
+        if parts[:2] == ["grader", "assignments"]:  # as its __path__ says
+            places += [self._root.joinpath(top, *parts[2:]) for top in ("solutions", "assignments")]
+        for place in places:
+            for file in (place / "__init__.py", place.with_suffix(".py")):
+                if file.is_file():
+                    return file
         return None
 
     def _step(self, module: str, name: str) -> Iterator[tuple[str, str]]:
@@ -114,13 +118,11 @@ class Course:
                 base = _base(node, package)
                 for alias in node.names:
                     inner = f"{base}.{alias.name}"
-                    if alias.name == "*" or not self.file(base):
-                        yield base, ""
-                    elif not self.file(inner):
-                        yield base, alias.name
-                    else:
+                    if alias.name != "*" and self.file(inner):
                         used = _attributes(tree, alias.asname or alias.name)
                         yield from ((inner, name) for name in used or [""])
+                    else:
+                        yield base, alias.name if alias.name != "*" and self.file(base) else ""
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:

@@ -44,11 +44,11 @@ from workbook.server import Server
 from workbook.server.connection import DEFAULT_GRPC, DEFAULT_HTTP, DEFAULT_METRICS
 
 from .. import sandbox
-from ..checks import own, reported
-from ..checks.define import Check, backends, evaluate_hidden, evaluate_public, load
-from ..checks.probe import Probe
-from ..checks.results import CheckResult, Flag, Text
 from ..sandbox.mounts import course
+from ..vocabulary import own, reported
+from ..vocabulary.define import Check, backends, evaluate_hidden, evaluate_public, load
+from ..vocabulary.probe import Probe
+from ..vocabulary.results import CheckResult, Flag, Text
 
 #: The most seconds for one check, with the loading of its models.
 CHECK_S = 90.0

@@ -9,9 +9,9 @@ from workbook.assignments import Assignment, cells
 from workbook.common import bounded_json
 from workbook.notebooks import dotted
 
-from ..checks.results import Graded
 from ..classroom import rubric
 from ..classroom.gradebook import Mark
+from ..vocabulary.results import Graded
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
-from ..checks.panel import LOOKS, marked
-from ..checks.results import CheckResult
 from ..classroom.causes import Explained
+from ..vocabulary.panel import LOOKS, marked
+from ..vocabulary.results import CheckResult
 
 _WAITS = re.compile(r"waits for ([\w.]+),")
 

@@ -12,14 +12,14 @@ from markupsafe import Markup
 
 from workbook.assignments import Assignment
 
-from ..checks import own
-from ..checks.panel import LOOKS, marked
-from ..checks.results import CheckResult, Graded
 from ..classroom import by_hand, deadlines, intake, roster, similarity, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
 from ..classroom.private import without_paths
+from ..vocabulary import own
+from ..vocabulary.panel import LOOKS, marked
+from ..vocabulary.results import CheckResult, Graded
 from . import due
 from .page import marks, most_points, render, save, title
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from workbook.assignments import Assignment
 
-from ..checks.results import Graded
 from ..classroom import deadlines, roster, standings
 from ..classroom.causes import explain
 from ..classroom.classroom import Classroom
 from ..classroom.gradebook import Mark
 from ..classroom.private import without_paths
+from ..vocabulary.results import Graded
 from . import due
 from .answers import answers
 from .boxes import boxes

@@ -17,11 +17,11 @@ from jinja2 import Environment, FileSystemLoader
 
 from workbook.assignments import Assignment, cells
 
-from ..checks import panel
-from ..checks.results import Graded
 from ..classroom import deadlines, gradebook, names, roster
 from ..classroom.classroom import Classroom, write
 from ..classroom.gradebook import Mark
+from ..vocabulary import panel
+from ..vocabulary.results import Graded
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

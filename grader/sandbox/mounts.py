@@ -6,8 +6,11 @@ solutions, submissions, the gradebook, the pages) are never in a student's sandb
 
 from __future__ import annotations
 
+import compileall
 import functools
+import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import workbook
@@ -31,26 +34,25 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
         sandbox.run([sys.executable, "-m", "…"], read_only=bound, environment=environment)
 
     Args:
-        hidden: bind the hidden checks too. For the judge only.
+        hidden: bind the assignments' own modules as instructors have them, with the hidden checks,
+            in place of those that students have. For the judge only.
 
     Returns:
         `read_only` and `environment` for `sandbox.run`. `read_only` has the interpreter with its
-        packages, `workbook`, and `grader` without hidden checks, classroom and pages, each at its
-        own path. It also has the backends of the laptop server, at their path in a checkout.
+        packages, `workbook`, `grader` without classroom and pages, and the assignments' modules,
+        each at its own path. It also has the backends of the laptop server, at their path in a
+        checkout.
 
     Raises:
         ServerError: the laptop server cannot be assembled on this machine.
     """
     prefix, base = Path(sys.prefix), Path(sys.base_prefix)
     grader = Path(__file__).resolve().parents[1]
-    checks = grader / "checks"
-    packages = [Path(workbook.__file__).parent, grader / "judge", grader / "sandbox"]
-    _compile(*packages, checks)
-    places = [base, base.resolve(), prefix, prefix.resolve(), *packages]
-    places += [grader / "__init__.py", *sorted(checks.glob("*.py"))]
-    compiled = checks / "__pycache__"
-    places += [compiled] if compiled.is_dir() else []  # none where nobody may write it
-    places += [checks / "hidden"] if hidden else []
+    packages = [Path(workbook.__file__).parent]
+    packages += [grader / name for name in ("assignments", "judge", "sandbox", "vocabulary")]
+    _compile(*packages)
+    places = [base, base.resolve(), prefix, prefix.resolve(), *packages, grader / "__init__.py"]
+    places += _modules(grader.parent / ("solutions" if hidden else "assignments"))
     bound = {str(p): p for p in places if not p.is_relative_to("/usr")}
     backends = assemble.find().backends
     bound[f"{CHECKOUT}/.workbook/server/{backends.name}"] = backends
@@ -64,6 +66,28 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
         **SHORT_SPIN,
     }
     return bound, environment
+
+
+def _modules(place: Path) -> Iterator[Path]:
+    """The assignments' modules of checks, with what Python has compiled of them.
+
+    Not among them: sources of notebooks, wrong answers, attacks.
+
+    Args:
+        place: solutions/ or assignments/.
+    """
+    for folder in sorted(place.glob("a*__*/")):
+        other = (folder.name.split("__")[0], "mutants", "attacks")
+        for path in sorted(folder.glob("*.py")):
+            if path.stem not in other:
+                yield from filter(Path.is_file, (path, _compiled(path)))
+
+
+@functools.cache
+def _compiled(path: Path) -> Path:
+    """The compiled file of a module, which is made where it may be: a sandbox cannot write it."""
+    compileall.compile_file(path, quiet=2)
+    return Path(importlib.util.cache_from_source(path))
 
 
 @functools.cache

@@ -49,6 +49,7 @@ from typing import Any
 
 from workbook.common.errors import WorkbookError
 
+from .. import assignments
 from . import one_thread
 from .collect import noted
 from .failure import Failure, NotAttempted
@@ -76,6 +77,8 @@ Function = Callable[..., None]
 HIDDEN_FAILED = "A hidden variant of this check failed."
 #: What a student reads of a hidden variant that crashed.
 HIDDEN_CRASHED = "A hidden variant of this check could not do its work."
+#: The folders of checks, and of the vocabulary that they use.
+_CHECKS = {"solutions", "assignments", "vocabulary"}
 #: What a check that crashed tells a student to do.
 TELL = "Tell your instructor."
 
@@ -205,7 +208,7 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
             name; a check needs one that is not defined before it; or a hidden variant belongs to
             no check.
     """
-    module = _module(f"grader.checks.{assignment}")
+    module = _module(assignment, "checks")
     checks = {
         value.__check__.id: value.__check__
         for value in _functions(module, "__check__")
@@ -221,17 +224,17 @@ def load(assignment: str, *, variants: bool = False) -> dict[str, Check]:
             if need not in checks or list(checks).index(need) >= list(checks).index(check.id):
                 raise WorkbookError(
                     f"{check.id} needs {need}, which is not defined before it.",
-                    where=f"grader/checks/{assignment}.py",
+                    where=_place(assignment, "checks"),
                     todo=f"Mend the name in needs=, or define {need} above {check.id}.",
                 )
     if not variants:
         return checks
-    module = _module(f"grader.checks.hidden.{assignment}")
+    module = _module(assignment, "hidden")
     for value in _functions(module, "__variant_of__"):
         id = value.__variant_of__
         if not _belongs(id, value, assignment, module):
             continue
-        where = f"grader/checks/hidden/{assignment}.py"
+        where = _place(assignment, "hidden")
         if id not in checks:
             raise WorkbookError(
                 f"{value.__name__} is a hidden variant of no check: {id}.",
@@ -284,7 +287,7 @@ def backends(assignment: str) -> tuple[str, ...]:
 
     If the module has no `BACKENDS`, the result is empty, and every backend is allowed.
     """
-    return tuple(getattr(_module(f"grader.checks.{assignment}"), "BACKENDS", ()))
+    return tuple(getattr(_module(assignment, "checks"), "BACKENDS", ()))
 
 
 def without_hints(assignment: str) -> dict[str, str]:
@@ -292,16 +295,37 @@ def without_hints(assignment: str) -> dict[str, str]:
 
     They are written answers and bonus tasks. By id; empty if the module has no `NO_HINTS`.
     """
-    return dict(getattr(_module(f"grader.checks.{assignment}"), "NO_HINTS", {}))
+    return dict(getattr(_module(assignment, "checks"), "NO_HINTS", {}))
 
 
-def _module(name: str) -> ModuleType | None:
+def imported_late(assignment: str, program: str) -> tuple[str, ...]:
+    """The modules that a program of an assignment needs without naming them.
+
+    They are in `IMPORTED_LATE` in the assignment's module of checks, if it has one. A fork server
+    imports them once, and not every submission anew.
+
+    Args:
+        assignment: its short name.
+        program: "checks", or "notebook" for what the notebook needs beside.
+    """
+    late = getattr(_module(assignment, "checks"), "IMPORTED_LATE", {})
+    return tuple(late.get(program, ()))
+
+
+def _module(assignment: str, name: str) -> ModuleType | None:
+    """A module of an assignment; None if there is none."""
+    name = assignments.module(assignment, name)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not name.startswith(error.name):
             raise
         return None
+
+
+def _place(assignment: str, name: str) -> str:
+    """Where an instructor finds a module of an assignment: `solutions/a2__forest/checks.py`."""
+    return f"solutions/{'/'.join(assignments.module(assignment, name).split('.')[2:])}.py"
 
 
 def evaluate(
@@ -451,7 +475,8 @@ def _result(check: Check, status: Status, credit: float, *text: str) -> CheckRes
 def _line(error: Exception) -> str:
     """Where in an assignment's checks an error was raised; an error's own text may hold inputs."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = next((f for f in reversed(frames) if "checks" in Path(f.filename).parts), frames[-1])
+    ours = (f for f in reversed(frames) if _CHECKS.intersection(Path(f.filename).parts))
+    place = next(ours, frames[-1])
     return f"{place.lineno} of {Path(place.filename).name}"
 
 

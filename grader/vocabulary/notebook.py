@@ -1,6 +1,6 @@
 """What an assignment's notebook calls: `check(...)` and `hint(...)`.
 
-    from grader.checks.notebook import check, deploy, hint
+    from grader.vocabulary.notebook import check, deploy, hint
 
     forest = deploy("models/forest").name
     check("a2.forest", model=forest)

@@ -1,6 +1,6 @@
 """The words that checks are written in. Each one fails with a message for the student.
 
-    from grader.checks import require, tolerance, values
+    from grader.vocabulary import require, tolerance, values
 
     @define("a2.forest", hints=…)
     def forest(server: Probe, model: str) -> None:

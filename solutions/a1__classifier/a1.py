@@ -1,6 +1,7 @@
 # ---
 # title: "Assignment 1: a classifier from Hugging Face"
 # minutes: 120
+# modules: [answers, batches, examples, refusals, unsure]
 # ---
 
 # %% [markdown]
@@ -33,14 +34,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import tritonclient.grpc as grpc
 
-from grader.checks.a1_facts import (
+from grader.assignments.a1__classifier.facts import (
     LONGEST,
     fetch_checkpoint,
     foreign_texts,
     own_languages,
     own_texts,
 )
-from grader.checks.notebook import check, deploy, hint
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook.server import connect
 
 server = connect()

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Inputs, Probe, Refusal
+from grader.vocabulary.tolerance import Tolerance, float_sum, logistic
 from workbook.common import bounded_json
 from workbook.server.explain import explain
 from workbook.zoo import data
 
-from . import a1_facts as facts
-from .failure import Failure
-from .probe import Array, Inputs, Probe, Refusal
-from .tolerance import Tolerance, float_sum, logistic
+from . import facts
 
 _MOST_BYTES = 100 << 20
 _MOST_CODE = 64 << 10

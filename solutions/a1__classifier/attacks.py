@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from grader.checks import a1_facts as facts
 from tests.attacks.attack import RAN, Attacks
+
+from . import facts
 
 ATTACKS = Attacks()
 
@@ -120,7 +121,7 @@ def look_around():
             print(REACHED, place, list(Path(place).iterdir())[:3])
         except OSError:
             pass
-    for path in Path(np.__file__).parents[5].rglob("checks/hidden/a*.py"):
+    for path in Path(np.__file__).parents[5].rglob("a*__*/hidden.py"):
         print(REACHED, path)
     print(REACHED if len(list(model.parent.iterdir())) > 1 else "alone")
     for pid in range(2, 300):

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from . import a1_facts as facts
-from .a1_answers import answered, ask, column, read, tolerance
-from .failure import Failure
-from .probe import Array, Probe
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+
+from . import facts
+from .answers import answered, ask, column, read, tolerance
 
 #: Calls a network so often, each time for one of some texts, and returns the seconds of each call.
 Alone = Callable[[Sequence[str], int], list[float]]

@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks import a1_answers as answers_of
-from grader.checks import a1_facts as facts
-from grader.checks import python_style, require, untrusted, values
-from grader.checks.a1_batches import mixed_sizes, one_call
-from grader.checks.a1_examples import compare_examples, read_examples
-from grader.checks.a1_refusals import BAD, allowed_lengths, crowd, refuses_each, same_status
-from grader.checks.a1_unsure import compare_counts, read_counts
-from grader.checks.collect import fault, note
-from grader.checks.define import define
-from grader.checks.failure import Failure
-from grader.checks.probe import Probe
+from grader.vocabulary import python_style, require, untrusted, values
+from grader.vocabulary.collect import fault, note
+from grader.vocabulary.define import define
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe
+
+from . import answers as answers_of
+from . import facts
+from .batches import mixed_sizes, one_call
+from .examples import compare_examples, read_examples
+from .refusals import BAD, allowed_lengths, crowd, refuses_each, same_status
+from .unsure import compare_counts, read_counts
 
 #: The judge loads models of this backend only.
 BACKENDS = ("python",)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from . import a1_facts as facts
-from . import values
-from .a1_answers import tolerance
-from .failure import Failure
-from .probe import Array
+from grader.vocabulary import values
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array
+
+from . import facts
+from .answers import tolerance
 
 _KEYS = ("texts", "labels", "scores")
 _MOST = 50

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from grader.vocabulary import own
 from workbook import zoo
 from workbook.common.errors import WorkbookError
 from workbook.zoo import data
-
-from . import own
 
 INPUT, LABEL, SCORE, TABLE = "TEXT", "LABEL", "SCORE", "PROBABILITIES"
 INPUTS = {INPUT: ("STRING", [1])}

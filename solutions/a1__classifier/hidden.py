@@ -17,16 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks import a1_answers as answers_of
-from grader.checks import a1_facts as facts
-from grader.checks import require, untrusted
-from grader.checks.a1_batches import mixed_sizes, one_call, times
-from grader.checks.a1_examples import compare_examples, read_examples
-from grader.checks.a1_refusals import crowd, refuses_each
-from grader.checks.a1_unsure import compare_counts, read_counts
-from grader.checks.define import hidden
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
+from grader.vocabulary import require, untrusted
+from grader.vocabulary.define import hidden
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+
+from . import answers as answers_of
+from . import facts
+from .batches import mixed_sizes, one_call, times
+from .examples import compare_examples, read_examples
+from .refusals import crowd, refuses_each
+from .unsure import compare_counts, read_counts
 
 #: What a served checkpoint is, beside the sizes that its config states.
 _FAMILIES = (

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from . import a1_facts as facts
-from . import require
-from .a1_answers import ask, column, own_line, read, said, tolerance
-from .failure import Failure
-from .probe import Array, Probe, Refusal
+from grader.vocabulary import require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe, Refusal
+
+from . import facts
+from .answers import ask, column, own_line, read, said, tolerance
 
 #: What is wrong with a text → an example. The messages must name one of `NAMING`.
 BAD = {

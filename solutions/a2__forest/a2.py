@@ -41,8 +41,8 @@ import tritonclient.grpc as grpc
 import xgboost
 from sklearn.datasets import load_breast_cancer
 
-from grader.checks.a2_facts import GRID, RECIPE, RECIPE_LIGHTGBM, own_rows
-from grader.checks.notebook import check, deploy, hint
+from grader.assignments.a2__forest.facts import GRID, RECIPE, RECIPE_LIGHTGBM, own_rows
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook import measure
 from workbook.server import connect
 from workbook.zoo.forests import save_xgboost

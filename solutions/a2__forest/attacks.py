@@ -58,7 +58,7 @@ def values_that_explode(folder: Path) -> None:
         folder,
         """
         import json, pickle
-        from grader.checks import reported
+        from grader.vocabulary import reported
 
         home = reported.folder("a2")
 
@@ -104,9 +104,9 @@ def values_of_every_kind(folder: Path) -> None:
         folder,
         """
         import numpy as np
-        from grader.checks import reported
-        from grader.checks.define import load
-        from grader.checks.results import CheckResult
+        from grader.vocabulary import reported
+        from grader.vocabulary.define import load
+        from grader.vocabulary.results import CheckResult
 
         odd = [10**4000, float("nan"), {"a": [1]}, [[1], [1, 2]], np.zeros((0, 4)), "\\x00" * 9,
                np.full((2, 3), True), -1e308, np.float16([np.inf] * 114), [{}] * 10]
@@ -154,10 +154,10 @@ def reads_other_files(folder: Path) -> None:
                     except OSError:
                         pass
         print("the attack ran", seen)
-        for name in ("solutions", "tests", "assignments", "grader/work", "grader/checks/hidden",
-                     "grader/classroom", "grader/pages"):
-            if os.path.exists(os.path.join(root, name)):
-                print("LEAK", name)
+        for name in ("solutions", "tests", "assignments/*/hidden.py",
+                     "assignments/*/*.ipynb", "grader/work", "grader/classroom", "grader/pages"):
+            for path in pathlib.Path(root).glob(name):
+                print("LEAK", path)
         """,
     )
 
@@ -193,7 +193,7 @@ def writes_to_the_gradebook(folder: Path) -> None:
         root = pathlib.Path(workbook.__file__).parent.parent
         refused = 0
         for path in (root / "grader/work/gradebook.db", root / "gradebook.db",
-                     root / "workbook/common/errors.py", root / "grader/checks/define.py",
+                     root / "workbook/common/errors.py", root / "grader/vocabulary/define.py",
                      pathlib.Path(sys.prefix) / "lib/x.py", pathlib.Path("/etc/passwd"),
                      pathlib.Path("/usr/bin/env"), pathlib.Path("/proc/sys/kernel/hostname")):
             try:
@@ -520,7 +520,8 @@ def scripts_for_the_instructor(folder: Path) -> None:
     def change(notebook: nbformat.NotebookNode) -> None:
         text = "<script>owned()</script>\n<iframe src='javascript:owned()'></iframe>"
         text += "[x](javascript:owned())"
-        notebook.cells.append(nbformat.v4.new_markdown_cell(text))
+        cell = nbformat.v4.new_markdown_cell(text)  # type: ignore[no-untyped-call]
+        notebook.cells.append(cell)
         written = notebook.cells[s.place(notebook, "a2.why")]
         written.source = text + written.source
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks import a2_facts as facts
-from grader.checks import require, tolerance
-from grader.checks.collect import fault
-from grader.checks.define import define
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
-from grader.checks.require_config import text_parameter
-from grader.checks.values import array, choice, texts, whole
+from grader.vocabulary import require, tolerance
+from grader.vocabulary.collect import fault
+from grader.vocabulary.define import define
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.require_config import text_parameter
+from grader.vocabulary.values import array, choice, texts, whole
 from workbook.zoo import data
+
+from . import facts
 
 #: The judge loads models of this backend only. Another one could run a student's code.
 BACKENDS = ("fil",)

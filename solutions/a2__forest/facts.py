@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import own, require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.tolerance import UNIT, Tolerance, float_sum, logistic
 from workbook.common import bounded_json
 from workbook.zoo import data
-
-from . import own, require
-from .failure import Failure
-from .probe import Array, Probe
-from .tolerance import UNIT, Tolerance, float_sum, logistic
 
 INPUT, OUTPUT, SHAP = "input__0", "output__0", "treeshap_output"
 FEATURES = 30

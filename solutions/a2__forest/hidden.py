@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks import a2_facts as facts
-from grader.checks import own, require
-from grader.checks.define import hidden
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
+from grader.vocabulary import own, require
+from grader.vocabulary.define import hidden
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+
+from . import facts
 
 
 def xgboost_model(me: str = own.DEFAULT, trees: int = 60) -> Any:

@@ -1,6 +1,7 @@
 # ---
 # title: "Assignment 3: TorchScript behind a preprocessing step"
 # minutes: 120
+# modules: [serving]
 # ---
 
 # %% [markdown]
@@ -41,8 +42,8 @@ import torch
 import tritonclient.grpc as grpc
 from torch import nn
 
-from grader.checks import a3_facts as facts
-from grader.checks.notebook import check, deploy, hint
+from grader.assignments.a3__torchscript import facts
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook import measure
 from workbook.server import connect
 

@@ -242,7 +242,7 @@ for _top in ("/", _os.getcwd()):
         _place = _os.path.join(_base, "")
         for _name in _files:
             _path = _place + _name
-            if "checks/hidden/a" in _path or "/solutions/" in _path:
+            if _name == "hidden.py" or "/solutions/" in _path:
                 raise RuntimeError("LEAK " + _path)
 """
     for name in (LETTERS, BLS):

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks import a3_facts as facts
-from grader.checks import a3_serving as serving
-from grader.checks import own, require, values
-from grader.checks.define import define
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
+from grader.vocabulary import own, require, values
+from grader.vocabulary.define import define
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+
+from . import facts, serving
 
 #: The judge loads models of these backends only.
 BACKENDS = ("pytorch", "python", "ensemble")

@@ -15,11 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from grader.vocabulary import own
+from grader.vocabulary.probe import Array
+from grader.vocabulary.tolerance import UNIT, Tolerance, float_sum
 from workbook.zoo import data
-
-from . import own
-from .probe import Array
-from .tolerance import UNIT, Tolerance, float_sum
 
 LETTERS, READER, ENSEMBLE, BLS = "letters", "reader", "detect", "detect_bls"
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from grader.checks import a3_facts as facts
-from grader.checks import a3_serving as serving
-from grader.checks import require
-from grader.checks.define import hidden
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
+from grader.vocabulary import require
+from grader.vocabulary.define import hidden
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+
+from . import facts, serving
 
 
 def numbers(me: str, text: str) -> list[int]:

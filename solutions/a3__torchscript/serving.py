@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe, Refusal
+from grader.vocabulary.tolerance import Tolerance
 from workbook.common import bounded_json
 
-from . import a3_facts as facts
-from . import require
-from .failure import Failure
-from .probe import Array, Probe, Refusal
-from .tolerance import Tolerance
+from . import facts
 
 #: A student's file of the alphabet is far smaller.
 _MOST_BYTES = 100_000

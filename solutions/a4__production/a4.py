@@ -1,6 +1,7 @@
 # ---
 # title: "Assignment 4: a network on its way to production"
 # minutes: 120
+# modules: [files, half, network, serving]
 # ---
 
 # %% [markdown]
@@ -41,8 +42,14 @@ import torch
 import tritonclient.grpc as grpc
 from onnxconverter_common import float16
 
-from grader.checks.a4_facts import FIGURES, NOT_ATTEMPTED, content, own_camera, trained
-from grader.checks.notebook import check, deploy, hint
+from grader.assignments.a4__production.facts import (
+    FIGURES,
+    NOT_ATTEMPTED,
+    content,
+    own_camera,
+    trained,
+)
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook.common.errors import WorkbookError
 from workbook.server import connect
 from workbook.zoo import engines

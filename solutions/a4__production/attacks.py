@@ -30,7 +30,7 @@ def code_in_the_pth(folder: Path) -> None:
         folder,
         """
         import io, os
-        from grader.checks import reported
+        from grader.vocabulary import reported
 
         class Program:
             def __reduce__(self):
@@ -54,7 +54,7 @@ def figures_of_another_model(folder: Path) -> None:
     s.last(
         folder,
         """
-        from grader.checks import reported
+        from grader.vocabulary import reported
 
         home = reported.folder("a4")
         found = reported.read("a4.figures", home)

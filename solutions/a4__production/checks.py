@@ -13,18 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks import a4_facts as facts
-from grader.checks import a4_files as files
-from grader.checks import a4_models as models
-from grader.checks import figures, require, values
-from grader.checks.define import define
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
-from grader.checks.values import array, whole
+from grader.vocabulary import figures, require, values
+from grader.vocabulary.define import define
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.values import array, whole
+
+from . import facts, files
+from . import serving as models
 
 #: The judge loads models of these backends only. Their models are data. No engine is loaded without
 #: a GPU, and the judge's sandbox has none.
 BACKENDS = ("onnxruntime", "tensorrt")
+#: What libraries import when they are first used, and no program names: seconds in each process.
+IMPORTED_LATE = {
+    "checks": ("sklearn.datasets",),  # the digits
+    "notebook": (
+        "torch._dynamo",  # an optimizer
+        "torch.export._trace",  # torch.onnx.export, as the two that follow
+        "torch.onnx._internal.exporter._compat",
+        "onnxscript.function_libs.torch_lib.ops",
+    ),
+}
 #: Tasks without hints, the bonus and the written answers: for each, what to read in place of them.
 NO_HINTS = {
     "a4.engine": "Read on: lecture 2, notebook 10, `The builder in Python`.",

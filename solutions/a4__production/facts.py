@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import own, require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
 from workbook.common.errors import WorkbookError
 from workbook.zoo import data
-
-from . import own, require
-from .failure import Failure
-from .probe import Array, Probe
 
 INPUT, OUTPUT, VERDICT = "image", "logits", "verdict"
 INPUTS = {INPUT: ("FP32", [1, 8, 8])}

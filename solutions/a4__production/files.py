@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from . import a4_facts as facts
-from . import onnx_file, untrusted
-from .a4_network import SHAPES, Network
-from .failure import Failure
-from .probe import Probe
+from grader.vocabulary import onnx_file, untrusted
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe
+
+from . import facts
+from .network import SHAPES, Network
 
 #: How many numbers a file may hold beside the weights: shapes, the camera's two numbers, a limit.
 _MORE = 200

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from . import a4_facts as facts
-from . import onnx_file, untrusted
-from .failure import Failure
-from .probe import Array
+from grader.vocabulary import onnx_file, untrusted
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array
+
+from . import facts
 
 #: The operators that are computed here.
 _NAMES = (

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from . import state_dict
-from .probe import Array
-from .tolerance import Tolerance
+from grader.vocabulary import state_dict
+from grader.vocabulary.probe import Array
+from grader.vocabulary.tolerance import Tolerance
 
 #: The tensors of `workbook.zoo.nets.EightsCNN`: for each its shape.
 SHAPES: dict[str, tuple[int, ...]] = {

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from . import a4_facts as facts
-from . import a4_files as files
-from . import a4_half, collect, onnx_file, own, require
-from .a4_network import Network
-from .failure import Failure
-from .probe import Array, Probe
-from .tolerance import Tolerance
-from .values import array
+from grader.vocabulary import collect, onnx_file, own, require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.tolerance import Tolerance
+from grader.vocabulary.values import array
+
+from . import facts, files, half
+from .network import Network
 
 #: At a precision of 0.9 the network of the recipe finds more than this share of the eights. One for
 #: another camera, or one that gets counts where it wants brightness, finds hardly any.
@@ -349,7 +349,7 @@ def deviates_less_in_half(server: Probe, model: str, known: Known) -> None:
     facts.ask(server, model, pictures)  # so the file can be computed, with these shapes
     exact = known.network.logits(pictures)
     plain = np.abs(known.network.in_half(pictures) - exact)[:, facts.EIGHT].mean()
-    computed = a4_half.logits(model, onnx_file.content(server, model), pictures)
+    computed = half.logits(model, onnx_file.content(server, model), pictures)
     off = np.abs(computed - exact)[:, facts.EIGHT].mean()
     if not off <= SHARE * plain:  # also where it is no number
         raise Failure(

@@ -1,6 +1,7 @@
 # ---
 # title: "Assignment 6: a chat loop, three ways"
 # minutes: 120
+# modules: [answers, client, engine, knobs, loop, network, sampling, step, stream]
 # ---
 
 # %% [markdown]
@@ -39,9 +40,9 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from grader.checks import a6_facts as facts
-from grader.checks.a6_client import infer, stream, texts, tokens_per_second
-from grader.checks.notebook import check, deploy, hint
+from grader.assignments.a6__llm import facts
+from grader.assignments.a6__llm.client import infer, stream, texts, tokens_per_second
+from grader.vocabulary.notebook import check, deploy, hint
 from workbook.server import connect
 
 # %% [markdown]

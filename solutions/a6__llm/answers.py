@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
 from workbook.server.catalogue.failed_requests import NOT_AWAITED
 from workbook.zoo import small_llama
 
-from . import a6_facts as facts
-from . import a6_network as network
-from .failure import Failure
-from .probe import Array, Probe
+from . import facts, network
 
 OUTPUTS = tuple(facts.ANSWER)
 _PADDING = (

@@ -10,18 +10,16 @@ from functools import partial
 
 import numpy as np
 
-from grader.checks import a6_answers as answers_of
-from grader.checks import a6_facts as facts
-from grader.checks import a6_knobs as knobs_of
-from grader.checks import a6_loop as loop
-from grader.checks import a6_network as network
-from grader.checks import a6_sampling as drawing
-from grader.checks import a6_stream as streamed
-from grader.checks import a6_vllm as engine
-from grader.checks import require, values
-from grader.checks.define import define
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
+from grader.vocabulary import require, values
+from grader.vocabulary.define import define
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+
+from . import answers as answers_of
+from . import engine, facts, loop, network
+from . import knobs as knobs_of
+from . import sampling as drawing
+from . import stream as streamed
 
 #: The judge loads models of these backends only.
 BACKENDS = ("onnxruntime", "python", "vllm")
@@ -292,7 +290,7 @@ def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
         "each temperature. `drawn` takes the first of each, `surprise` the second, `variety` the "
         "third: zip(*measured) makes three columns of them.",
     ),
-    read="Read on: the checks in grader/checks/a6_knobs.py; sampling is lecture 2, notebook 11.",
+    read="Read on: the checks in assignments/a6__llm/knobs.py; sampling is lecture 2, notebook 11.",
 )
 def knobs(
     server: Probe,

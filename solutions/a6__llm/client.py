@@ -14,14 +14,14 @@ import numpy as np
 from tritonclient import grpc
 from tritonclient.utils import InferenceServerException
 
+from grader.vocabulary import requests as form
+from grader.vocabulary.probe import Array
 from workbook.common.errors import WorkbookError
 from workbook.server import connect
 from workbook.server.explain import explain
 
-from . import a6_facts as facts
-from . import requests as form
-from .a6_answers import LOOPS
-from .probe import Array
+from . import facts
+from .answers import LOOPS
 
 #: So many tokens the answers to the eight clients of `tokens_per_second` may have.
 LENGTHS = (16, 96, 24, 64, 16, 80, 32, 48)

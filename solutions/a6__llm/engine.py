@@ -19,14 +19,13 @@ import numpy as np
 from google.protobuf import text_format  # type: ignore[import-untyped]
 from tritonclient.grpc import model_config_pb2
 
+from grader.vocabulary import admission, own, untrusted, values
+from grader.vocabulary.failure import Failure, NotAttempted
+from grader.vocabulary.probe import Array, Probe
 from workbook.common import bounded_json
 from workbook.zoo import small_llama
 
-from . import a6_facts as facts
-from . import a6_network as network
-from . import admission, own, untrusted, values
-from .failure import Failure, NotAttempted
-from .probe import Array, Probe
+from . import facts, network
 
 #: What model.json may hold, beside `model`: the type that a value has.
 ARGUMENTS: dict[str, type | tuple[type, ...]] = {

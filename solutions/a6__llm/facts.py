@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import own
+from grader.vocabulary.probe import Array
 from workbook.common.errors import WorkbookError
 from workbook.zoo import small_llama
 
-from . import a6_network as network
-from . import a6_step, own
-from .probe import Array
+from . import network, step
 
 STEP, CHAT, STREAM, VLLM = "llama_step", "chat", "chat_stream", "chat_vllm"
 #: What a value says where the task could not be begun, because a package is missing.
@@ -148,9 +148,9 @@ def fetch_network(me: str, folder: Path | str = "models") -> Path:
 
     home, stored = Path(folder), small_llama.read()
     config = json.dumps(small_llama.settings(), indent=1)
-    step = home / STEP / "1" / "model.onnx"
-    step.parent.mkdir(parents=True, exist_ok=True)
-    a6_step.write(me, step)
+    model = home / STEP / "1" / "model.onnx"
+    model.parent.mkdir(parents=True, exist_ok=True)
+    step.write(me, model)
     checkpoint = home / VLLM / "1" / "checkpoint"
     for place in (home / CHAT / "1", home / STREAM / "1", checkpoint):
         place.mkdir(parents=True, exist_ok=True)

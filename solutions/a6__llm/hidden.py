@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from grader.checks import a6_answers as answers_of
-from grader.checks import a6_facts as facts
-from grader.checks import a6_knobs as knobs_of
-from grader.checks import a6_loop as loop
-from grader.checks import a6_sampling as drawing
-from grader.checks import a6_stream as streamed
-from grader.checks import a6_vllm as engine
-from grader.checks.define import hidden
-from grader.checks.probe import Array, Probe
+from grader.vocabulary.define import hidden
+from grader.vocabulary.probe import Array, Probe
+
+from . import answers as answers_of
+from . import engine, facts, loop
+from . import knobs as knobs_of
+from . import sampling as drawing
+from . import stream as streamed
 
 
 def seeds(server: Probe, count: int) -> list[int]:

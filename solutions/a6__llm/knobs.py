@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import values
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array
 from workbook.zoo import small_llama
 
-from . import a6_facts as facts
-from . import a6_network as network
-from . import a6_sampling as sampling
-from . import values
-from .failure import Failure
-from .probe import Array
+from . import facts, network, sampling
 
 #: How many temperatures and answers the task asks for, and how many tokens an answer may have.
 LEAST, ANSWERS, MOST = 4, 8, 40

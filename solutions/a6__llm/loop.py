@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary import require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Counts, Probe, Refusal
 from workbook.zoo import small_llama
 
-from . import a6_answers as answers_of
-from . import a6_facts as facts
-from . import a6_network as network
-from . import require
-from .a6_answers import Written
-from .failure import Failure
-from .probe import Array, Counts, Probe, Refusal
+from . import answers as answers_of
+from . import facts, network
+from .answers import Written
 
 #: A loop without a cache computes the whole text in every step. Of a step of `_LONG` tokens, one
 #: with a single token takes about a tenth. So all steps of an answer together may take this share

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from grader.vocabulary import own
+from grader.vocabulary.probe import Array
+from grader.vocabulary.tolerance import Tolerance
 from workbook.zoo import small_llama
-
-from . import own
-from .probe import Array
-from .tolerance import Tolerance
 
 #: The factors on the norms lie so far from 1 at most.
 _SPREAD = 0.15

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
 from workbook.zoo import small_llama
 
-from . import a6_answers as answers_of
-from . import a6_facts as facts
-from . import a6_network as network
-from .a6_answers import Written
-from .failure import Failure
-from .probe import Array, Probe
+from . import answers as answers_of
+from . import facts, network
+from .answers import Written
 
 #: So many first tokens are drawn for a test of frequencies, in requests of 8 rows; and so many
 #: pairs of a first and a second token.

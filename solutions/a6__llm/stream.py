@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from . import a6_answers as answers_of
-from . import a6_facts as facts
-from . import a6_loop as loop
-from . import a6_sampling as sampling
-from . import requests as form
-from . import require
-from .a6_answers import OUTPUTS, Written
-from .collect import note
-from .failure import Failure
-from .probe import Probe, Stream
+from grader.vocabulary import requests as form
+from grader.vocabulary import require
+from grader.vocabulary.collect import note
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe, Stream
+
+from . import answers as answers_of
+from . import facts, loop, sampling
+from .answers import OUTPUTS, Written
 
 #: So many tokens a stream has at least where its pace is looked at. About a third of the answers at
 #: temperature 1 are that long, so a right model has none in so many tries once in 10^8 times. More

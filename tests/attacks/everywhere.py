@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import nbformat
 
+from grader import assignments
 from tests.attacks import submissions as s
 from tests.attacks.attack import RAN, Attacks
 
@@ -72,13 +73,14 @@ def checks_patched(folder: Path) -> None:
     s.first(
         folder,
         """
-        import grader.checks.define, grader.checks.notebook
-        from grader.checks.results import CheckResult
+        import grader.vocabulary.define, grader.vocabulary.notebook
+        from grader.vocabulary.results import CheckResult
 
         def evaluate(check, *rest):
             return CheckResult(id=check.id, sentence="", status="passed", credit=1)
 
-        grader.checks.define.evaluate = grader.checks.notebook.evaluate = evaluate
+        grader.vocabulary.define.evaluate = evaluate
+        grader.vocabulary.notebook.evaluate = evaluate
         print("the attack ran")
         """,
     )
@@ -91,9 +93,9 @@ def values_forged(folder: Path) -> None:
     s.last(
         folder,
         f"""
-        from grader.checks import reported
-        from grader.checks.define import load
-        from grader.checks.results import CheckResult
+        from grader.vocabulary import reported
+        from grader.vocabulary.define import load
+        from grader.vocabulary.results import CheckResult
 
         for id, check in load({short!r}).items():
             values = {{name: 0.5 for name in check.parameters}}
@@ -108,7 +110,7 @@ def values_forged(folder: Path) -> None:
 @ATTACKS.add("release", says=RAN)
 def a_grader_of_its_own(folder: Path) -> None:
     """A package `grader` beside the notebook, and a sitecustomize that would load it."""
-    own = folder / "grader" / "checks"
+    own = folder / "grader" / "vocabulary"
     own.mkdir(parents=True)
     (own.parent / "__init__.py").write_text("print('the attack ran')\n")
     (own / "__init__.py").touch()
@@ -129,7 +131,7 @@ def a_grader_of_its_own(folder: Path) -> None:
 
 @ATTACKS.add("release", says=RAN)
 def an_import_hook(folder: Path) -> None:
-    """A finder that gives another numpy.testing, time and grader.checks.define to whoever asks."""
+    """A finder that gives another numpy.testing, time and grader.vocabulary.define."""
     s.first(
         folder,
         """
@@ -137,7 +139,7 @@ def an_import_hook(folder: Path) -> None:
 
         class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             def find_spec(self, name, path, target=None):
-                if name.startswith("grader.checks.define"):
+                if name.startswith("grader.vocabulary.define"):
                     return importlib.machinery.ModuleSpec(name, self)
             def exec_module(self, module):
                 module.load = lambda *a, **k: {}
@@ -155,7 +157,8 @@ def imports_hidden_checks(folder: Path) -> None:
         folder,
         f"""
         import importlib
-        name = "grader.checks.hidden.{s.notebook_of(folder).stem}"
+        from grader import assignments
+        name = assignments.module("{s.notebook_of(folder).stem}", "hidden")
         try:
             print("LEAK", importlib.import_module(name))
         except ModuleNotFoundError as error:
@@ -220,3 +223,25 @@ def another_assignment(folder: Path) -> None:
     }  # fmt: skip
     other.cells = [cell]
     nbformat.write(other, s.notebook_of(folder))
+
+
+@ATTACKS.add("release", says=RAN)
+def checks_of_its_own(folder: Path) -> None:
+    """The assignment's checks edited, beside the notebook and where it looks for them."""
+    name = assignments.module(s.notebook_of(folder).stem, "checks").split(".")[2]
+    for place in (folder, folder / "assignments" / name, folder / "solutions" / name):
+        place.mkdir(parents=True, exist_ok=True)
+        for module in ("checks", "facts", "hidden"):
+            (place / f"{module}.py").write_text("def __getattr__(name):\n    return print\n")
+    s.first(
+        folder,
+        """
+        import sys
+        import grader.assignments
+        sys.path.insert(0, ".")
+        grader.assignments.__path__[:0] = ["assignments", "solutions"]
+        for name in [name for name in sys.modules if name.startswith("grader.assignments.")]:
+            del sys.modules[name]
+        print("the attack ran")
+        """,
+    )

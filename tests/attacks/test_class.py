@@ -24,18 +24,18 @@ import psutil
 import pytest
 
 from grader import sandbox
+from grader.assignments.a2__forest.attacks import ATTACKS, CANARY, MARK
+from grader.assignments.a2__forest.mutants import MUTANTS
 from grader.authoring import submissions
 from grader.authoring.trial import told
-from grader.checks.define import load
-from grader.checks.results import Graded
 from grader.classroom import autograde, gradebook
 from grader.classroom.classroom import Classroom
 from grader.sandbox import cgroup
+from grader.vocabulary.define import load
+from grader.vocabulary.results import Graded
 from tests.attacks import submissions as s
-from tests.attacks.a2 import ATTACKS, CANARY, MARK
 from tests.attacks.attack import Attack, make
 from tests.attacks.test_every_assignment import assert_gains_nothing
-from tests.mutants.a2 import MUTANTS
 from workbook import assignments
 from workbook.common import paths
 
@@ -428,6 +428,6 @@ def test_no_result_names_a_hidden_check(graded_class: GradedClass) -> None:
     for student, graded in graded_class.classroom.results(s.ASSIGNMENT).items():
         text = graded.verdict.model_dump_json(exclude={"log"})
         assert not [word for word in kept_secret if word in text], student
-        assert "checks/hidden" not in text, student
-        assert "checks.hidden" not in text, student
+        assert "hidden.py" not in text, student
+        assert "forest.hidden" not in text, student
         assert "Traceback" not in "".join(check.rationale for check in graded.verdict.checks)

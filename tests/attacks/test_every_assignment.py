@@ -2,7 +2,7 @@
 
 Those of everywhere.py need no knowledge of an assignment. They are dealt out: each is tried on one
 assignment, and each assignment gets several. The attacks of an assignment's own file
-tests/attacks/aN.py are all tried on it. Those of a2 are tried by test_class.py, in a class that is
+attacks.py are all tried on it. Those of a2 are tried by test_class.py, in a class that is
 also killed and continued.
 
 `make test` tries those of everywhere.py on the assignments that need no vLLM.
@@ -18,18 +18,17 @@ from typing import Any
 
 import pytest
 
-from grader.checks.define import load
-from grader.checks.results import Graded
 from grader.classroom.autograde import autograde
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
+from grader.vocabulary.define import load
+from grader.vocabulary.results import Graded
 from tests.attacks import everywhere
 from tests.attacks import submissions as s
 from tests.attacks.attack import Attack, make, outputs
 from tests.hidden_texts import assert_tells_nothing
 from workbook import assignments
 from workbook.assignments import Assignment
-from workbook.common import paths
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(1_800)]
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
@@ -41,10 +40,9 @@ def attacks(assignment: Assignment) -> list[Attack]:
     """The attacks on an assignment: its share of those of everywhere.py, and its own."""
     names = [one.name for one in assignments.find()]
     dealt = list(everywhere.ATTACKS[names.index(assignment.name) :: len(names)])
-    own = paths.root() / "tests" / "attacks" / f"{assignment.short}.py"
-    if assignment.name == s.ASSIGNMENT or not own.is_file():
+    if assignment.name == s.ASSIGNMENT or not (assignment.folder / "attacks.py").is_file():
         return dealt
-    module = importlib.import_module(f"tests.attacks.{assignment.short}")
+    module = importlib.import_module(f"grader.assignments.{assignment.name}.attacks")
     return [*dealt, *module.ATTACKS]
 
 

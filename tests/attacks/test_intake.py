@@ -19,11 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from grader.checks.results import Flag
 from grader.classroom import export, gradebook, intake, names, unpack_entry, unpack_submission
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
 from grader.pages import class_report, feedback
+from grader.vocabulary.results import Flag
 from tests.grader.a_class import answered, fake_grade, pack
 from workbook.assignments import Assignment
 from workbook.common import bounded_json

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.checks import reported, values
-from grader.checks.failure import Failure
+from grader.vocabulary import reported, values
+from grader.vocabulary.failure import Failure
 from workbook.common.errors import WorkbookError
 
 

@@ -51,7 +51,8 @@ def answers(port):
 
 deploy(Path(os.environ["TRITON_REPOSITORY"]) / "square", name=os.environ["JUPYTERHUB_USER"])
 server = connect()
-places = [Path({str(paths.root())!r}) / name for name in ("solutions", "grader/checks/hidden")]
+root = Path({str(paths.root())!r})
+places = [root / "solutions", *root.glob("assignments/*/hidden.py")]
 print("PROBE" + json.dumps({{
     "time": time.time(),
     "url": server.url,

@@ -67,12 +67,17 @@ def test_the_base_is_pinned_and_the_user_is_nobody_special() -> None:
 @pytest.mark.server
 def test_students_get_no_solutions_no_judge_and_no_hidden_checks() -> None:
     files = set(copied("student").values())
-    for secret in ("solutions/", "grader/checks/hidden/", "grader/judge/", "tests/"):
+    for secret in ("solutions/", "grader/judge/", "tests/"):
         assert not [name for name in files if name.startswith(secret)]
+    assert not [name for name in files if re.search(r"/(hidden|mutants|attacks)\.py$", name)]
     assert {"lectures/00__start/00__start.ipynb", "assignments/a2__forest/a2.ipynb"} <= files
-    assert {"grader/checks/notebook.py", "workbook/lab/settings/overrides.json"} <= files
+    assert {
+        "grader/vocabulary/notebook.py",
+        "assignments/a2__forest/checks.py",
+        "workbook/lab/settings/overrides.json",
+    } <= files
     hidden = set(copied("instructor").values())
-    assert {"solutions/a2__forest/a2.py", "grader/checks/hidden/a2.py", "Makefile"} <= hidden
+    assert {"solutions/a2__forest/a2.py", "solutions/a2__forest/hidden.py", "Makefile"} <= hidden
 
 
 @pytest.mark.server
@@ -85,7 +90,7 @@ def test_what_a_machine_holds_stays_out_of_every_image() -> None:
         "work/lectures/00__start/00__start.ipynb",
         "grader/work/secret",
         "grader/work/gradebook.db",
-        "grader/checks/__pycache__/a2.pyc",
+        "assignments/a2__forest/__pycache__/checks.pyc",
         "model_repository/digits_onnx/1/model.onnx",
         "model_repository/forest/config.pbtxt",
         "assignments/a2__forest/a2__forest.zip",
@@ -224,9 +229,10 @@ def test_the_command_starts_the_course_and_ends_on_sigterm(started: Started) -> 
 def test_the_students_files_are_enough_for_an_assignments_checks(started: Started) -> None:
     code = (
         "import sys\n"
-        "from grader.checks.notebook import check, hint\n"
+        "from grader.vocabulary.notebook import check, hint\n"
         "print(hint('a2.forest'))\n"
-        "print(*(m.__file__ for name, m in sys.modules.items() if name.startswith('grader')))\n"
+        "ours = [m for name, m in sys.modules.items() if name.startswith('grader')]\n"
+        "print(*(m.__file__ for m in ours if m.__file__))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -239,8 +245,8 @@ def test_the_students_files_are_enough_for_an_assignments_checks(started: Starte
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1. ")
     imported = done.stdout.splitlines()[-1].split()
-    assert f"{started.home}/grader/checks/a2.py" in imported
-    assert all(file.startswith(f"{started.home}/grader/") for file in imported)
+    assert f"{started.home}/assignments/a2__forest/checks.py" in imported
+    assert all(file.startswith(f"{started.home}/") for file in imported)
 
 
 def _children(started: Started) -> list[psutil.Process]:

@@ -8,9 +8,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from grader.checks.results import CheckResult, Flag, Graded, Verdict
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
+from grader.vocabulary.results import CheckResult, Flag, Graded, Verdict
 from workbook import assignments
 from workbook.assignments import Assignment
 
@@ -40,6 +40,12 @@ check("a9.second", number=number)
 # Because.
 # ### END SOLUTION
 """
+CHECKS = """
+@define("a9.first")
+def first(): ...
+@define("a9.second")
+def second(): ...
+"""
 
 
 def course(home: Path, name: str = "a9__toy") -> Assignment:
@@ -48,6 +54,7 @@ def course(home: Path, name: str = "a9__toy") -> Assignment:
     source = home / "solutions" / name / f"{short}.py"
     source.parent.mkdir(parents=True)
     source.write_text(SOURCE.replace("a9", short))
+    source.with_name("checks.py").write_text(CHECKS.replace("a9", short))
     assignment = assignments.named(short, home)
     assignments.build(assignment)
     return assignment

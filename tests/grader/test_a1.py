@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 from ruff import find_ruff_bin
 
+from grader.assignments.a1__classifier import answers as a1_answers
+from grader.assignments.a1__classifier import checks as a1
+from grader.assignments.a1__classifier import facts as a1_facts
+from grader.assignments.a1__classifier import hidden as secret
+from grader.assignments.a1__classifier.examples import read_examples
+from grader.assignments.a1__classifier.unsure import Counts, compare_counts
 from grader.authoring import mutants
-from grader.checks import a1, a1_answers, a1_facts, own, python_style
-from grader.checks.a1_examples import read_examples
-from grader.checks.a1_unsure import Counts, compare_counts
-from grader.checks.failure import Failure
-from grader.checks.hidden import a1 as secret
-from grader.checks.probe import Probe, Refusal
+from grader.vocabulary import own, python_style
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe, Refusal
 from workbook import assignments
 from workbook.common.errors import WorkbookError
 from workbook.zoo import data

@@ -10,10 +10,11 @@ import matplotlib.pyplot
 import numpy as np
 import pytest
 
+from grader.assignments.a2__forest import facts as a2_facts
+from grader.assignments.a2__forest import hidden as secret
 from grader.authoring import mutants
-from grader.checks import a2_facts, deploying, own
-from grader.checks.failure import Failure
-from grader.checks.hidden import a2 as secret
+from grader.vocabulary import deploying, own
+from grader.vocabulary.failure import Failure
 from tests import sources
 from tests.assignment_runs import as_the_students, solution_files
 from workbook import assignments

@@ -12,14 +12,13 @@ import matplotlib.pyplot
 import numpy as np
 import pytest
 
+from grader.assignments.a3__torchscript import facts, serving
+from grader.assignments.a3__torchscript import hidden as secret
 from grader.authoring import mutants
-from grader.checks import a3_facts as facts
-from grader.checks import a3_serving as serving
-from grader.checks import own
-from grader.checks.failure import Failure
-from grader.checks.hidden import a3 as secret
-from grader.checks.probe import Refusal
-from grader.checks.tolerance import UNIT
+from grader.vocabulary import own
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Refusal
+from grader.vocabulary.tolerance import UNIT
 from tests import sources
 from tests.assignment_runs import as_the_students
 from workbook import assignments
@@ -117,7 +116,7 @@ def test_cells_that_show(value: Any) -> None:
     source = sources.read(ASSIGNMENT.source)
     me = own.DEFAULT
     space: dict[str, Any] = {"me": me, "texts": facts.own_texts(me), "ask": None}
-    exec("import numpy as np, torch\nfrom grader.checks import a3_facts as facts", space)
+    exec("import numpy as np, torch\nfrom grader.assignments.a3__torchscript import facts", space)
     space["large"] = lambda *tensors: _Answer()
     cells = [c for c in source.cells if c.id in ("a3.difference", "a3.right", "a3.first_numbers")]
     assert len(cells) == 3

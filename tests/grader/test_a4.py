@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 import torch
 
+from grader.assignments.a4__production import checks, facts, files
+from grader.assignments.a4__production import half as a4_half
+from grader.assignments.a4__production import network as a4_network
+from grader.assignments.a4__production import serving as models
+from grader.assignments.a4__production.network import Network
 from grader.authoring import mutants
-from grader.checks import a4 as checks
-from grader.checks import a4_facts as facts
-from grader.checks import a4_files as files
-from grader.checks import a4_half, a4_network, collect, onnx_file, require, state_dict
-from grader.checks import a4_models as models
-from grader.checks.a4_network import Network
-from grader.checks.failure import Failure
-from grader.checks.probe import Probe
-from grader.checks.tolerance import Tolerance
+from grader.vocabulary import collect, onnx_file, require, state_dict
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.tolerance import Tolerance
 from tests import sources
 from tests.assignment_runs import as_the_students
 from workbook import assignments

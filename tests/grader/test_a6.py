@@ -12,23 +12,19 @@ import onnxruntime
 import pytest
 
 from grader import sandbox
+from grader.assignments.a6__llm import answers as answers_of
+from grader.assignments.a6__llm import checks as public
+from grader.assignments.a6__llm import engine, facts, knobs, loop, network, sampling
+from grader.assignments.a6__llm import hidden as secret
+from grader.assignments.a6__llm import step as a6_step
+from grader.assignments.a6__llm import stream as streamed
+from grader.assignments.a6__llm.answers import Written
 from grader.authoring import mutants
-from grader.checks import a6 as public
-from grader.checks import a6_answers as answers_of
-from grader.checks import a6_facts as facts
-from grader.checks import a6_knobs as knobs
-from grader.checks import a6_loop as loop
-from grader.checks import a6_network as network
-from grader.checks import a6_sampling as sampling
-from grader.checks import a6_step, own
-from grader.checks import a6_stream as streamed
-from grader.checks import a6_vllm as engine
-from grader.checks.a6_answers import Written
-from grader.checks.collect import noted
-from grader.checks.failure import Failure, NotAttempted
-from grader.checks.hidden import a6 as secret
-from grader.checks.probe import Array, Counts, Stream
 from grader.sandbox.mounts import course
+from grader.vocabulary import own
+from grader.vocabulary.collect import noted
+from grader.vocabulary.failure import Failure, NotAttempted
+from grader.vocabulary.probe import Array, Counts, Stream
 from workbook import assignments
 from workbook.common.errors import WorkbookError
 from workbook.zoo import small_llama

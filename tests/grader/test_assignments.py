@@ -1,7 +1,7 @@
 """Every assignment: the solution earns all points, the untouched release none, and each mutant
 fails the checks that it should, with the messages that it should.
 
-An assignment contributes tests/mutants/aN.py. The tests of one assignment alone: `-k a2__forest`.
+An assignment contributes its mutants.py. The tests of one assignment alone: `-k a2__forest`.
 There are hundreds of mutants. Each is judged by the checks that it must fail, and by those that
 these need. That a mutant passes all others is tried with those that are right and with the first
 that fails each check; `make mutants` tries it with all. `make test` tries the solution, the release
@@ -28,10 +28,10 @@ from hypothesis import strategies as st
 from grader.authoring import mutants
 from grader.authoring.gaps import gaps
 from grader.authoring.trial import told
-from grader.checks import reported
-from grader.checks.define import evaluate, load
-from grader.checks.probe import Probe
-from grader.checks.results import CheckResult
+from grader.vocabulary import reported
+from grader.vocabulary.define import evaluate, load
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.results import CheckResult
 from tests import sources
 from tests.assignment_runs import (
     Judge,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from grader.authoring import gaps, mutants, skeleton, submissions, trial, vocabulary
+from grader.authoring import gaps, mutants, skeleton, submissions, trial, word_table
 from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
-from grader.checks import require
-from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
+from grader.vocabulary import require
+from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
 from tests.checkouts import checkout, run
 from workbook import assignments
 from workbook.assignments import Assignment
@@ -63,7 +63,7 @@ def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
     )
     assert tests.returncode == 0, tests.stdout
     assert int(re.findall(r"(\d+) passed", tests.stdout)[0]) >= 20
-    files = [path for path in course.glob("*/**/a8*.py") if ".venv" not in path.parts]
+    files = [*course.glob("solutions/a8__draft/*.py")]
     assert len(files) == 5
     for words in (["check"], ["format", "--check"]):
         ruff = [course / ".venv/bin/ruff", *words, *files]
@@ -71,7 +71,7 @@ def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
     with contextlib.suppress(FileNotFoundError):  # what mypy knows of the others: it saves a minute
         shutil.copytree(paths.root() / ".mypy_cache", course / ".mypy_cache")
     mypy = subprocess.run([python, "-m", "mypy"], cwd=course, capture_output=True, check=False)
-    assert b"a8" not in mypy.stdout
+    assert b"a8__draft" not in mypy.stdout
 
 
 @pytest.mark.server
@@ -79,8 +79,8 @@ def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
 def test_what_is_wrong_is_named_with_what_to_do(course: Path) -> None:
     """A check that sees too little, a mutant with other words, an open task that stops a cell, and
     a file that was left in the students' folder."""
-    hidden = course / "grader/checks/hidden/a8.py"
-    wrong = course / "tests/mutants/a8.py"
+    hidden = course / "solutions/a8__draft/hidden.py"
+    wrong = course / "solutions/a8__draft/mutants.py"
     source = course / "solutions/a8__draft/a8.py"
     kept = {path: path.read_text() for path in (hidden, wrong, source)}
     try:
@@ -122,30 +122,30 @@ def test_only_what_is_named_is_graded(course: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "says"),
     [
-        ("grader/checks/a8.py", "config = require", "config = = require", "grader/checks/a8.py, l"),
-        ("grader/checks/a8.py", "import require", "import requires", "cannot be imported"),
+        ("checks.py", "config = require", "config = = require", "solutions/a8__draft/checks.py, l"),
+        ("checks.py", "import require", "import requires", "cannot be imported"),
         (
-            "grader/checks/a8.py",
+            "checks.py",
             '"a8.double",',
             '"a8.single",',
             "secret_rows is a hidden variant of no check",
         ),
         (
-            "grader/checks/hidden/a8.py",
+            "hidden.py",
             "model: str",
             "model: str, answer: object",
             "secret_rows takes answer, which a8.double does not get",
         ),
-        ("tests/mutants/a8.py", "MUTANTS = (", "MUTANTS = nothing(", "tests/mutants/a8.py, line"),
-        ("tests/mutants/a8.py", '"3 * x"', '"3 * y" +', "tests/mutants/a8.py, line"),
-        ("tests/mutants/a8.py", '"2 * x"', '"5 * x"', "does not hold '5 * x'"),
-        ("solutions/a8__draft/a8.py", "### END SOLUTION", "", "solution region does not end"),
+        ("mutants.py", "MUTANTS = (", "MUTANTS = nothing(", "solutions/a8__draft/mutants.py, line"),
+        ("mutants.py", '"3 * x"', '"3 * y" +', "solutions/a8__draft/mutants.py, line"),
+        ("mutants.py", '"2 * x"', '"5 * x"', "does not hold '5 * x'"),
+        ("a8.py", "### END SOLUTION", "", "solution region does not end"),
     ],
 )
 def test_a_mistake_of_the_author_is_no_traceback(
     file: str, old: str, new: str, says: str, course: Path
 ) -> None:
-    path = course / file
+    path = course / "solutions/a8__draft" / file
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
@@ -196,13 +196,13 @@ def test_a_taken_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
-    left = tmp_path / "grader/checks/hidden/a8.py"
+    left = tmp_path / "solutions/a8__draft/hidden.py"
     left.parent.mkdir(parents=True)
     left.write_text("mine")
     with pytest.raises(WorkbookError, match="another a8 is there") as raised:
         skeleton.new("a8", tmp_path)
-    assert raised.value.where == "grader/checks/hidden/a8.py"
-    assert files_below(tmp_path) == {"grader/checks/hidden/a8.py"}
+    assert raised.value.where == "solutions/a8__draft/hidden.py"
+    assert files_below(tmp_path) == {"solutions/a8__draft/hidden.py"}
 
 
 # -- what is missing -------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
 @pytest.fixture
 def changed(tmp_path: Path) -> Assignment:
     """A copy of a2's source and mutants; its checks are those of this checkout."""
-    for folder in ("solutions/a2__forest", "tests/mutants"):
-        shutil.copytree(paths.root() / folder, tmp_path / folder)
+    folder = "solutions/a2__forest"
+    shutil.copytree(paths.root() / folder, tmp_path / folder)
     return Assignment("a2__forest", tmp_path)
 
 
@@ -304,7 +304,7 @@ def test_mutants_that_cannot_be_read(text: str, says: str, changed: Assignment) 
     mutants.path(changed).write_text(text)
     with pytest.raises(WorkbookError, match=says) as raised:
         mutants.load(changed)
-    assert "tests/mutants/a2.py" in raised.value.where
+    assert "solutions/a2__forest/mutants.py" in raised.value.where
 
 
 # -- submissions -----------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ RIGHT = Mutant("r", (), right=True)
     ("result", "says"),
     [
         (graded(("a2.forest", "passed", 1, "")), []),
-        (graded(("a2.forest", "partial", 0.5, "half")), ["accept it in the check (grader/checks"]),
+        (graded(("a2.forest", "partial", 0.5, "half")), ["accept it in the check (solu"]),
         (graded(("a2.forest", "error", 0, "KeyError")), ["The check crashed"]),
         (graded(("a2.forest", "passed", 1, ""), errors="bad"), ["Cell 3 stops"]),
         (graded(("a2.forest", "passed", 1, ""), flag="edited cell"), ["Flag edited cell"]),
@@ -478,7 +478,7 @@ def test_a_release_is_compared(result: Graded, says: list[str]) -> None:
     [
         (graded(("a2.forest", "passed", 1, "")), []),
         (graded(("a2.forest", "partial", 0.5, "half")), ["Mend the solution"]),
-        (graded(("a2.forest", "error", 0, "KeyError")), ["grader/checks/a2.py"]),
+        (graded(("a2.forest", "error", 0, "KeyError")), ["solutions/a2__forest/checks.py"]),
         (graded(("a2.forest", "passed", 1, ""), errors="bad"), ["Cell 3 stops"]),
         (graded(("a2.forest", "passed", 1, ""), flag="edited cell"), ["Flag edited cell"]),
     ],
@@ -494,15 +494,15 @@ def test_a_solution_is_compared(result: Graded, says: list[str]) -> None:
 
 
 def test_the_table_of_words_is_current() -> None:
-    """`python -m grader.authoring.vocabulary` writes it."""
-    text = vocabulary.FILE.read_text("utf-8")
-    assert text == vocabulary.current(text)
+    """`python -m grader.authoring.word_table` writes it."""
+    text = word_table.FILE.read_text("utf-8")
+    assert text == word_table.current(text)
     for word in ("require.tensors(", "values.whole(", "tolerance.float_sum(", "server.infer("):
         assert word in text
 
 
 def test_every_word_has_a_sentence_and_an_example() -> None:
-    for line in vocabulary.table().splitlines():
+    for line in word_table.table().splitlines():
         if line.startswith("| `"):
             assert re.search(r"\| \S.*\S \|$", line), line
     for name in require.__all__:
@@ -511,14 +511,14 @@ def test_every_word_has_a_sentence_and_an_example() -> None:
 
 def test_authoring_names_files_that_there_are() -> None:
     """Every path, id and command of the page, with a8__streams as the skeleton makes it."""
-    text = vocabulary.FILE.read_text("utf-8")
+    text = word_table.FILE.read_text("utf-8")
     made = {
         template.format(name="a8__streams", short="a8") for template in skeleton._FILES.values()
     }
     for path in re.findall(r"`((?:grader|tests|solutions|assignments)/[\w./]+)`", text):
         there = (paths.root() / path).exists() or any(name.startswith(path) for name in made)
         built = path.startswith(("assignments/a8__streams/", "solutions/a8__streams/a8.ipynb"))
-        assert there or built or path == "tests/attacks/a8.py", path
+        assert there or built or path == "solutions/a8__streams/attacks.py", path
     for command in re.findall(r"(?m)^\$ grader (\w+)|`grader (\w+)", text):
         name = "".join(command)
         assert f'"{name}"' in CLI or f"def {name}(" in CLI, name

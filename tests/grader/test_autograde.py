@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from a_class import answered, classroom, fake_grade, fake_key, pack
 
-from grader.checks.results import Graded
 from grader.classroom import autograde, cluster, gradebook, intake
 from grader.classroom.classroom import Classroom
 from grader.judge.grade_submission import Settings
+from grader.vocabulary.results import Graded
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbook
-from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from grader.classroom import gradebook
 from grader.classroom.causes import explain
 from grader.classroom.classroom import Classroom
@@ -20,6 +19,7 @@ from grader.classroom.private import without_paths
 from grader.classroom.rubric import rows, rubrics
 from grader.judge import grade_submission
 from grader.pages import class_report, feedback
+from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
 from tests.attacks import submissions as s
 from workbook import assignments
 from workbook.common import paths

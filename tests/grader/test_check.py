@@ -23,13 +23,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
-from grader.checks import define as defining
-from grader.checks import deploying, notebook, reported
-from grader.checks.define import Check, define, evaluate, hidden, load, without_hints
-from grader.checks.failure import Failure, NotAttempted
-from grader.checks.panel import LOOKS, Hint, Panel
-from grader.checks.probe import Counts, Probe
-from grader.checks.results import CheckResult
+from grader.vocabulary import define as defining
+from grader.vocabulary import deploying, notebook, reported
+from grader.vocabulary.define import Check, define, evaluate, hidden, load, without_hints
+from grader.vocabulary.failure import Failure, NotAttempted
+from grader.vocabulary.panel import LOOKS, Hint, Panel
+from grader.vocabulary.probe import Counts, Probe
+from grader.vocabulary.results import CheckResult
 from workbook.assignments import Assignment, find
 from workbook.common.errors import LoadError, WorkbookError
 from workbook.server import Deployment, Server, Triton
@@ -209,7 +209,7 @@ def _module(name: str, *functions: Callable[..., None], own: bool = True) -> typ
     for number, function in enumerate(functions):
         copy = types.FunctionType(function.__code__, {}, f"f{number}")
         copy.__dict__.update(function.__dict__)
-        copy.__module__ = name if own else "grader.checks.a2"
+        copy.__module__ = name if own else "grader.assignments.a2__forest.checks"
         setattr(module, f"f{number}", copy)
     return module
 
@@ -220,14 +220,14 @@ def _marked(id: str) -> Callable[..., None]:
 
 def test_load_takes_only_checks_of_its_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a module imports from another assignment's module does not become its own."""
-    public = _module("grader.checks.a9", _marked("a9.one"))
+    public = _module("a9", _marked("a9.one"))
     vars(public).update(
         vars(_module("x", _marked("a2.forest"), hidden("a2.forest")(passes), own=False))
     )
-    public.f1 = _module("grader.checks.a9", _marked("a9.two")).f0
+    public.f1 = _module("a9", _marked("a9.two")).f0
     secret = _module("x", hidden("a2.forest")(fails), own=False)
-    found = {"grader.checks.a9": public, "grader.checks.hidden.a9": secret}
-    monkeypatch.setattr(defining, "_module", found.get)
+    found = {"checks": public, "hidden": secret}
+    monkeypatch.setattr(defining, "_module", lambda assignment, name: found[name])
     assert list(load("a9", variants=True)) == ["a9.two"]
     assert load("a9", variants=True)["a9.two"].variants == ()
 
@@ -246,12 +246,10 @@ def test_a_check_in_a_wrong_place_is_refused(
     public: tuple[str, ...], secret: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {
-        "grader.checks.a9": _module("grader.checks.a9", *map(_marked, public)),
-        "grader.checks.hidden.a9": _module(
-            "grader.checks.hidden.a9", *(hidden(id)(passes) for id in secret)
-        ),
+        "checks": _module("a9", *map(_marked, public)),
+        "hidden": _module("a9.hidden", *(hidden(id)(passes) for id in secret)),
     }
-    monkeypatch.setattr(defining, "_module", found.get)
+    monkeypatch.setattr(defining, "_module", lambda assignment, name: found[name])
     with pytest.raises(WorkbookError, match=words):
         load("a9", variants=True)
 

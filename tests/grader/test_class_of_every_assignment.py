@@ -19,10 +19,10 @@ import pytest
 
 from grader.authoring import mutants, submissions
 from grader.authoring.mutants import Mutant
-from grader.checks.define import load
-from grader.checks.results import Graded
 from grader.classroom import similarity
 from grader.classroom.classroom import Classroom
+from grader.vocabulary.define import load
+from grader.vocabulary.results import Graded
 from tests.attacks.attack import Attack
 from tests.attacks.test_every_assignment import assert_gains_nothing
 from workbook import assignments
@@ -37,7 +37,7 @@ WRONG = ("carl", "dora", "emil")
 
 def attack_on(assignment: Assignment) -> Attack:
     """The last of the assignment's own attacks that is made from the solution."""
-    module = importlib.import_module(f"tests.attacks.{assignment.short}")
+    module = importlib.import_module(f"grader.assignments.{assignment.name}.attacks")
     return [attack for attack in module.ATTACKS if attack.base == "solution"][-1]
 
 

@@ -137,7 +137,7 @@ def test_errors_and_floods_stop_nothing_and_nothing_is_in_sight(run: Run, tmp_pa
         "print('x' * 100_000_000)",
         "for n in range(3): display({'text/plain': 'y' * 900_000}, raw=True)",
         f"import os; print(os.path.exists({str(tmp_path)!r}), os.listdir('/submission'))",
-        "import grader.checks.hidden",
+        "import grader.assignments.a2__forest.hidden",
         WAY_OUT,
         "import os; os.symlink('/etc/passwd', os.environ['TRITON_REPOSITORY'] + '/link')",
         "print('the end')",

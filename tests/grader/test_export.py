@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
-from grader.checks.results import CheckResult, Graded, Verdict
 from grader.classroom import (
     by_hand,
     export,
@@ -38,6 +37,7 @@ from grader.classroom.export_rows import Row
 from grader.cli import app
 from grader.judge.grade_submission import Settings
 from grader.pages import class_report
+from grader.vocabulary.results import CheckResult, Graded, Verdict
 from workbook.assignments import Assignment
 from workbook.common.errors import WorkbookError
 

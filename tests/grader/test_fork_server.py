@@ -20,6 +20,7 @@ from grader.judge import forks_per_assignment
 from grader.judge.run_notebook import execute
 from grader.sandbox import fork_server
 from grader.sandbox.mounts import course
+from grader.vocabulary.define import imported_late
 from tests.grader.grader_waits import until
 from workbook import assignments
 from workbook.assignments import cells
@@ -214,11 +215,10 @@ def test_no_fork_server_has_the_hidden_checks() -> None:
         assert run(code, forks(assignments.named("a2"))).stdout == b"[]\n"
 
 
-@pytest.mark.parametrize(
-    "late",
-    [forks_per_assignment.LATE_IN_CHECKS, forks_per_assignment.LATE_IN_NOTEBOOKS],
-)
-def test_what_is_imported_late_exists(late: dict[str, tuple[str, ...]]) -> None:
+@pytest.mark.parametrize("program", ["checks", "notebook"])
+def test_what_is_imported_late_exists(program: str) -> None:
     """A fork server passes over names that are no module: an old one would cost seconds unseen."""
-    names = [name for some in late.values() for name in some]
+    shorts = [one.short for one in assignments.find()]
+    names = [name for short in shorts for name in imported_late(short, program)]
+    assert names
     assert [name for name in names if importlib.util.find_spec(name) is None] == []

@@ -353,7 +353,7 @@ def test_metadata_that_a_template_would_print_is_left_behind() -> None:
 
 def test_instructors_files_never_replace_a_students(toy: Assignment, tmp_path: Path) -> None:
     excluded = gradebook.config(classroom(tmp_path)).Autograde.exclude_overwriting
-    assert set(excluded["a9__toy"]) == {"a9.py", "a9.ipynb"}
+    assert set(excluded["a9__toy"]) == {"a9.py", "a9.ipynb", "checks.py"}
 
 
 @pytest.mark.server

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from grader.authoring.mutants import Edit, Mutant
-from grader.checks.define import evaluate_hidden, load
-from grader.checks.probe import Probe
-from grader.checks.results import CheckResult
+from grader.vocabulary.define import evaluate_hidden, load
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.results import CheckResult
 from tests.assignment_runs import Models, Run, as_the_students, solution_files
 from tests.hidden_texts import assert_tells_nothing
 from workbook import assignments

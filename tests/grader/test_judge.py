@@ -21,18 +21,18 @@ import pytest
 
 import grader
 from grader import sandbox
-from grader.checks import reported
-from grader.checks.define import Check
-from grader.checks.results import CheckResult
 from grader.judge import judge
 from grader.judge.judge import Line, Order
 from grader.sandbox.mounts import course
+from grader.vocabulary import reported
+from grader.vocabulary.define import Check
+from grader.vocabulary.results import CheckResult
 
 pytestmark = pytest.mark.server
 
 CHECKS = '''
 import numpy as np
-from grader.checks.define import Failure, define
+from grader.vocabulary.define import Failure, define
 
 @define("zz.first")
 def first(server, model: str):
@@ -60,7 +60,7 @@ def second(server, model: str):
 '''
 HIDDEN = """
 import numpy as np
-from grader.checks.define import Failure, hidden
+from grader.vocabulary.define import Failure, hidden
 
 @hidden("zz.second")
 def other_numbers(server, model: str):
@@ -125,12 +125,10 @@ class Class:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.checks = home / "checks"
-        self.hidden = home / "hidden"
-        for folder, text in ((self.checks, CHECKS), (self.hidden, HIDDEN)):
-            folder.mkdir()
-            (folder / "__init__.py").touch()
-            (folder / "zz.py").write_text(text)
+        self.own = home / "own"
+        self.own.mkdir()
+        (self.own / "checks.py").write_text(CHECKS)
+        (self.own / "hidden.py").write_text(HIDDEN)
         self.repository = home / "repository"
         self.reported = home / "reported"
         self.repository.mkdir()
@@ -156,10 +154,8 @@ class Class:
             assignment="zz", repository=self.repository, reported=self.reported, secret=secret
         )
         bound, environment = course(hidden=True)
-        package = Path(grader.__file__).parent
         here: Mapping[str, Path] = {
-            str(package / "checks" / "zz.py"): self.checks / "zz.py",
-            str(package / "checks" / "hidden"): self.hidden,
+            str(Path(grader.__file__).parents[1] / "solutions" / "zz__toy"): self.own,
             str(self.repository): self.repository,
             str(self.reported): self.reported,
         }
@@ -293,7 +289,7 @@ def test_a_model_that_does_not_load_is_explained(zz: Class) -> None:
 
 def test_the_same_secret_gives_the_same_inputs(zz: Class) -> None:
     """Hidden inputs depend on the secret and on nothing else."""
-    (zz.hidden / "zz.py").write_text(
+    (zz.own / "hidden.py").write_text(
         HIDDEN.replace(
             'raise Failure("Other numbers are not doubled.", credit=0.25)',
             "raise Failure(repr(float(x[0, 0])), credit=0.25)",
@@ -311,7 +307,7 @@ def test_a_model_that_keeps_hidden_inputs_tells_no_student(zz: Class) -> None:
 
     Were the hidden variants run between the public functions, zz.third would quote one.
     """
-    (zz.checks / "zz.py").write_text(
+    (zz.own / "checks.py").write_text(
         CHECKS
         + '''
 @define("zz.third")
@@ -326,7 +322,7 @@ def fourth(server, model: str):
     """It waits for a check whose hidden variant fails."""
 '''
     )
-    (zz.hidden / "zz.py").write_text(
+    (zz.own / "hidden.py").write_text(
         HIDDEN.replace(", credit=0.25", "")
         + """
 @hidden("zz.third")
@@ -356,7 +352,7 @@ def third(server, model: str):
     told = [line.check.model_dump_json(exclude={"found"}) for line in lines if line.check]
     assert not any("98765" in text for text in told)
     # The same model, with nothing hidden that takes points: the public message quotes an answer.
-    (zz.hidden / "zz.py").write_text(HIDDEN.replace("if not", "if False and not"))
+    (zz.own / "hidden.py").write_text(HIDDEN.replace("if not", "if False and not"))
     results, _, _ = zz.judge()
     assert results["zz.second"].status == "passed"
     assert results["zz.third"].rationale == "It answers [[0.0, 2.0, 4.0, 6.0]]."
@@ -366,8 +362,8 @@ def test_nothing_but_the_server_sees_a_model(zz: Class, tmp_path: Path) -> None:
     """A model sees no hidden checks and no reported values, and cannot write its repository."""
     line = dedent(
         f"""
-        seen = [p for p in ({str(zz.hidden)!r}, {str(zz.reported)!r},
-            {str(Path(grader.__file__).parent / "checks/hidden")!r}) if os.path.exists(p)]
+        seen = [p for p in ({str(zz.own)!r}, {str(zz.reported)!r},
+            {str(Path(grader.__file__).parents[1] / "solutions")!r}) if os.path.exists(p)]
         try:
             open(os.path.join({str(zz.repository)!r}, "x"), "w")
             seen.append("wrote")

@@ -10,7 +10,7 @@ from nbformat import v4
 @pytest.mark.server
 def test_a_name_that_no_cell_has_made() -> None:
     cells = [
-        "from grader.checks.notebook import check",
+        "from grader.vocabulary.notebook import check",
         'check("a2.forest", model=forest)',
         "forest",
         "def f():\n    return forest\n\nf()",

@@ -1,7 +1,7 @@
 """Whatever a submission's names and config say, the judge's server starts stubs and nothing else.
 
-Admission (tests/checks/test_admission.py) refuses almost all of these models. Here they are served
-without it, as the judge's server is started: in a sandbox, with a sandbox per model instance.
+Admission (tests/vocabulary/test_admission.py) refuses almost all of these models. Here they are
+served without it, as the judge's server is started: in a sandbox, with a sandbox per model instance.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pytest
 from google.protobuf import text_format
 
 from grader import sandbox
-from grader.checks import define
 from grader.sandbox import seccomp
 from grader.sandbox.mounts import course
+from grader.vocabulary import define
 from tests import config_strings
 from workbook.assignments import find
 from workbook.common import paths

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
-from grader.checks import own
-from grader.checks.results import CheckResult, Flag, Graded, Stopped, Verdict
 from grader.classroom import export, gradebook, intake, late_penalties
 from grader.classroom.causes import Explained
 from grader.classroom.classroom import Classroom
 from grader.cli import app
 from grader.pages import class_report, feedback
 from grader.pages.boxes import boxes
+from grader.vocabulary import own
+from grader.vocabulary.results import CheckResult, Flag, Graded, Stopped, Verdict
 from workbook.assignments import Assignment
 
 ATTACK = "<script>alert(1)</script>"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from a_class import classroom
 
-from grader.checks.panel import LOOKS
-from grader.checks.results import CheckResult, Flag, Graded, Verdict
 from grader.pages import class_report, feedback
+from grader.vocabulary.panel import LOOKS
+from grader.vocabulary.results import CheckResult, Flag, Graded, Verdict
 from tests.lab.browser import HOW, MISSING, Browser
 from workbook import assignments
 

@@ -23,8 +23,8 @@ from workbook.common import paths
 pytestmark = pytest.mark.server
 
 TOY_CHECKS = """\
-from grader.checks import require
-from grader.checks.define import define
+from grader.vocabulary import require
+from grader.vocabulary.define import define
 
 BACKENDS = ("python",)
 
@@ -45,12 +45,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(root / folder, home / folder, ignore=leave)
     for name in key.PINNED:
         shutil.copy(root / name, home)
-    (home / "grader/checks/a9.py").write_text(
-        '@define("a9.first")\ndef first(): ...\n@define("a9.second")\ndef second(): ...\n'
-    )
-    course(home)
-    (home / "grader/checks/a9.py").write_text(TOY_CHECKS)
-    (home / "grader/checks/hidden/a9.py").write_text('"""Hidden."""\n')
+    toy = course(home).folder
+    (toy / "checks.py").write_text(TOY_CHECKS)
+    (toy / "hidden.py").write_text("from . import more\n")
+    (toy / "more.py").write_text("x = 1\n")
     return home
 
 
@@ -61,18 +59,21 @@ def fingerprints(home: Path) -> dict[str, str]:
 
 #: A file, and the assignments whose submissions are graded again when it changes.
 CHANGES = {
-    "grader/checks/a2.py": "a2",
-    "grader/checks/a2_facts.py": "a2",
-    "grader/checks/hidden/a2.py": "a2",
-    "grader/checks/a9.py": "a9",
-    "grader/checks/hidden/a9.py": "a9",
+    "solutions/a2__forest/checks.py": "a2",
+    "solutions/a2__forest/facts.py": "a2",
+    "solutions/a2__forest/hidden.py": "a2",
+    "solutions/a9__toy/checks.py": "a9",
+    "solutions/a9__toy/hidden.py": "a9",
+    "solutions/a9__toy/more.py": "a9",
+    # what the notebook imports in its sandbox
+    "assignments/a2__forest/facts.py": "a2",
     # vocabulary: only the words that an assignment uses
-    "grader/checks/require_batches.py": "a2",
-    "grader/checks/require_streams.py": "a9",
-    "grader/checks/require.py": "a2 a9",
+    "grader/vocabulary/require_batches.py": "a2",
+    "grader/vocabulary/require_streams.py": "a9",
+    "grader/vocabulary/require.py": "a2 a9",
     # the core
-    "grader/checks/define.py": "a2 a9",
-    "grader/checks/admission.py": "a2 a9",
+    "grader/vocabulary/define.py": "a2 a9",
+    "grader/vocabulary/admission.py": "a2 a9",
     "grader/judge/judge.py": "a2 a9",
     "grader/judge/serve.py": "a2 a9",
     "grader/judge/notebook_program.py": "a2 a9",
@@ -101,7 +102,9 @@ CHANGES = {
 }
 #: Files that decide no mark of a2 and a9.
 OTHERS = (
-    "grader/checks/require_sequence.py",
+    "grader/vocabulary/require_sequence.py",
+    "solutions/a2__forest/mutants.py",
+    "solutions/a2__forest/attacks.py",
     "workbook/server/native/README.md",
     "workbook/backends/openvino/model.py",
     "workbook/measure/timeline_plot.py",
@@ -160,16 +163,16 @@ def test_a_new_assignment_grades_nobody_again(
     """Its checks, facts, hidden checks, source and release change no other key."""
     home = tmp_path / "course"
     shutil.copytree(copy, home)
-    for name in ("a8.py", "a8_facts.py", "hidden/a8.py"):
-        (home / "grader/checks" / name).write_text('"""New."""\n')
     for folder in ("solutions", "assignments"):
         (home / folder / "a8__new").mkdir()
+        for name in ("checks.py", "facts.py", "hidden.py"):
+            (home / folder / "a8__new" / name).write_text('"""New."""\n')
         (home / folder / "a8__new" / "a8.ipynb").write_text("{}")
     assert fingerprints(home) == before
 
 
 def test_files_that_others_leave_behind_do_not_count(copy: Path, before: dict[str, str]) -> None:
-    left = [copy / "grader/work/gradebook.db", copy / "grader/checks/__pycache__/a2.pyc"]
+    left = [copy / "grader/work/gradebook.db", copy / "solutions/a2__forest/__pycache__/checks.pyc"]
     left.append(copy / "workbook/backends/fil/__pycache__/model.cpython-311.pyc")
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,9 +181,9 @@ def test_files_that_others_leave_behind_do_not_count(copy: Path, before: dict[st
 
 
 def test_without_a_notebook_of_solutions_the_release_counts(copy: Path, tmp_path: Path) -> None:
-    """As on a machine that has only what students get, and the checks."""
     home = tmp_path / "course"
-    shutil.copytree(copy, home, ignore=shutil.ignore_patterns("solutions"))
+    shutil.copytree(copy, home)
+    (home / "solutions/a2__forest/a2.ipynb").unlink()
     found = key.course_files(Assignment("a2__forest", home))
     assert home / "workbook/measure/server_statistics.py" in found
     assert home / "workbook/measure/timeline_plot.py" not in found
@@ -193,7 +196,7 @@ def test_what_grading_really_imports_is_found() -> None:
     """
     code = (
         "import sys, grader.judge.judge\n"
-        "from grader.checks.define import load\n"
+        "from grader.vocabulary.define import load\n"
         "load('a2', variants=True)\n"
         "print('\\n'.join(m.__file__ for n, m in list(sys.modules.items()) "
         "if n.split('.')[0] in ('grader', 'workbook') and m.__file__))"
@@ -209,7 +212,7 @@ def test_what_grading_really_imports_is_found() -> None:
         path
         for path in loaded - counted
         if path.relative_to(root).as_posix().startswith(folders)
-        or any(path.match(f"grader/checks/{word}") for word in words)
+        or any(path.match(f"grader/vocabulary/{word}") for word in words)
     }
     assert loaded - counted - passed_on == set()
     assert len(loaded & counted) > 60

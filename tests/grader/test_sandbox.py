@@ -257,27 +257,29 @@ import os
 root = {str(paths.root())!r}
 print(sorted(os.listdir(root)))
 print(sorted(os.listdir(os.path.join(root, "grader"))))
-print("hidden" in os.listdir(os.path.join(root, "grader", "checks")))
+print(sorted(os.listdir(os.path.join(root, "assignments", "a2__forest"))))
 try:
-    import grader.checks.hidden
+    import grader.assignments.a2__forest.hidden
 except ImportError:
     print("no hidden checks")
     """
     seen = [*python(code).stdout.decode().splitlines()]
-    assert seen[0] in ("['grader', 'workbook']", "['.venv', 'grader', 'workbook']")
+    assert seen[0].replace("'.venv', ", "") == "['assignments', 'grader', 'workbook']"
     assert seen[1:] == [
-        "['__init__.py', 'checks', 'judge', 'sandbox']",
-        "False",
+        "['__init__.py', 'assignments', 'judge', 'sandbox', 'vocabulary']",
+        "['__pycache__', 'checks.py', 'facts.py']",
         "no hidden checks",
     ]
 
 
 def test_the_judge_sees_hidden_checks_and_nothing_else_of_the_instructors() -> None:
     bound, _ = course(hidden=True)
-    package = paths.root() / "grader"
-    assert str(package / "checks" / "hidden") in bound
+    package, ours = paths.root() / "grader", paths.root() / "solutions/a2__forest"
+    assert {str(ours / name) for name in ("checks.py", "facts.py", "hidden.py")} <= set(bound)
     for kept in ("work", "classroom", "pages", "cli.py"):
         assert not any(Path(inside).is_relative_to(package / kept) for inside in bound), kept
+    for kept in ("a2.py", "a2.ipynb", "mutants.py", "attacks.py", "solution", "starter"):
+        assert not any(Path(inside).is_relative_to(ours / kept) for inside in bound), kept
 
 
 def test_the_callers_environment_stays_outside(monkeypatch: pytest.MonkeyPatch, sh: Python) -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from mutants.a2 import MUTANTS
 from solutions_a2 import ALONE, disguised
 
-from grader.checks.results import CheckResult, Graded, Verdict
 from grader.classroom import similarity
 from grader.classroom.causes import solution_cells
 from grader.pages import class_report
+from grader.vocabulary.results import CheckResult, Graded, Verdict
 from workbook import assignments
 
 ASSIGNMENT = assignments.named("a2")

@@ -71,6 +71,7 @@ def home(tmp_path: Path) -> Path:
     put(tmp_path / "lectures/coverage.md", b"| unit |\n")
     put(tmp_path / "solutions/a2__forest/a2.py", b"# the solution\n")
     put(tmp_path / "assignments/a2__forest/a2__forest.zip", b"handed in")
+    put(tmp_path / "assignments/a2__forest/checks.py", b"# imported from here\n")
     return tmp_path
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from notebook_sample import CONFIG, SOURCE
+from notebook_sample import CHECKS, CONFIG, SOURCE
 
 from workbook import assignments
 from workbook.assignments import Assignment, cells
@@ -27,6 +27,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "solution/models/forest").mkdir(parents=True)
     (folder / "solution/models/forest/config.pbtxt").write_text(CONFIG + "# the solution's\n")
     (folder / "a9.py").write_text(SOURCE)
+    (folder / "checks.py").write_text(CHECKS.format(id="a9.doubled"))
+    (folder / "words.py").write_text("WORDS = ()\n")
+    for name in ("hidden", "mutants", "attacks"):
+        (folder / f"{name}.py").write_text("SECRET = 1\n")
     assignments.build(Assignment(NAME, home))
     return home
 

@@ -11,6 +11,7 @@ SOURCE = """\
 # ---
 # title: A sample
 # minutes: 5
+# modules: [words]
 # ---
 
 # %% [markdown]
@@ -57,6 +58,18 @@ check("a9.doubled", four=double(2))
 # ### BEGIN SOLUTION
 # Because it is the other way round.
 # ### END SOLUTION
+"""
+CHECKS = """
+from grader.vocabulary import define as defining
+from grader.vocabulary.define import define
+
+@define("a9.root_is_right", hints=("One.",))
+def root_is_right(server, root):
+    pass
+
+@defining.define("{id}")
+def doubled(server, values):
+    define("a9.not_a_constant" + "")
 """
 CONFIG = 'backend: "fil"\nmax_batch_size: 8\n'
 

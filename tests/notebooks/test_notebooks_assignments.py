@@ -12,11 +12,13 @@ from typing import Any
 
 import nbformat
 import pytest
-from notebook_sample import CONFIG, SOURCE, save, tagged
+from notebook_sample import CHECKS, CONFIG, SOURCE, save, tagged
 
 from workbook import assignments
 from workbook.assignments import Assignment, cells
 from workbook.common.errors import WorkbookError
+
+ONLY_INSTRUCTORS = "a module that only instructors have"
 
 
 def run(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -171,34 +173,20 @@ def test_an_id_of_another_assignment_is_refused(sample: Assignment) -> None:
     sample.source.write_text(SOURCE.replace('id="a9.setup"', 'id="a8.setup"'))
     with pytest.raises(WorkbookError, match=r"a8\.setup") as caught:
         assignments.build(sample)
-    assert "line 9, id" in caught.value.where
-
-
-CHECKS = """
-from grader.checks import define as defining
-from grader.checks.define import define
-
-@define("a9.root_is_right", hints=("One.",))
-def root_is_right(server, root):
-    pass
-
-@defining.define("{id}")
-def doubled(server, values):
-    define("a9.not_a_constant" + "")
-"""
+    assert "line 10, id" in caught.value.where
 
 
 def test_a_check_without_a_function_is_refused(sample: Assignment) -> None:
     """It would be found by the first student who runs it."""
-    module = sample.home / "grader/checks/a9.py"
-    module.parent.mkdir(parents=True)
+    module = sample.folder / "checks.py"
+    module.unlink()
     with pytest.raises(WorkbookError, match=r'"a9\.root_is_right" has no function'):
-        assignments.build(sample)  # there are checks in this checkout, but not of a9
+        assignments.build(sample)
     module.write_text(CHECKS.format(id="a9.doubles"))
     with pytest.raises(WorkbookError, match=r'"a9\.doubled" has no function') as caught:
         assignments.build(sample)
     assert "a9.py, line" in caught.value.where
-    assert "in grader/checks/a9.py" in caught.value.todo
+    assert "in solutions/a9__sample/checks.py" in caught.value.todo
     module.write_text(CHECKS.format(id="a9.doubled"))
     assignments.build(sample)
     module.write_text("def")
@@ -214,8 +202,14 @@ def test_a_check_without_a_function_is_refused(sample: Assignment) -> None:
         ("models/forest/1/model.py", "### STUB x = 1\n", "a solution marker"),
         ("notes.md", "### BEGIN HIDDEN TESTS\n", "a hidden test"),
         ("notes.md", "=== BEGIN MARK SCHEME ===\n", "a hidden test"),
-        ("helper.py", "from grader.checks.hidden import a9\n", "hidden checks"),
-        ("helper.py", "from grader.checks import define, hidden\n", "hidden checks"),
+        ("helper.py", "from grader.assignments.a9__sample.hidden import x\n", ONLY_INSTRUCTORS),
+        ("helper.py", "    from grader.assignments.a9__sample import hidden\n", ONLY_INSTRUCTORS),
+        ("helper.py", "from . import facts, mutants\n", ONLY_INSTRUCTORS),
+        ("helper.py", "from .attacks import ATTACKS\n", ONLY_INSTRUCTORS),
+        ("helper.py", "open('solutions/a9__sample/hidden.py')\n", ONLY_INSTRUCTORS),
+        ("hidden.py", "", "belongs to instructors"),
+        ("mutants.py", "", "belongs to instructors"),
+        ("attacks.py", "", "belongs to instructors"),
         ("helper.py", 'open("/home/ada/data.csv")\n', "an absolute path"),
         ("helper.py", 'open("C:\\\\data")\n', "an absolute path"),
         ("solution/config.pbtxt", "", "belongs to instructors"),
@@ -288,27 +282,32 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
             "README.md": "Hello\n",
             "Makefile": "lab:\n",
             "workbook/cli.py": "BEGIN = '### BEGIN SOLUTION'\n",
-            "grader/checks/define.py": "",
-            "grader/checks/a9.py": CHECKS.format(id="a9.doubled"),
-            "grader/checks/hidden/a9.py": "secret = 1\n",
+            "grader/vocabulary/define.py": "",
             "grader/work/gradebook.db": "",
-            "tests/mutants/a9.py": "",
+            "tests/attacks/everywhere.py": "",
             "lectures/00__start/lesson.py": "# %%\n1\n",
             "model_repository/square/config.pbtxt": "",
             "solutions/README.md": "",
+            "solutions/a9__sample/answers.py": "planted",
+            "solutions/a9__sample/starter.old/run.sh": "planted",
         },
     )
     (home / "workbook/scratch.txt").write_text("not committed")
+    for name in ("network.py", "notes.md", "notes/checks.py", "starter.bak/run.sh"):
+        planted = home / "solutions/a9__sample" / name
+        planted.parent.mkdir(exist_ok=True)
+        planted.write_text("planted")
     written = {str(path) for path in assignments.release(tmp_path / "class")}
     assert written == {
         "README.md",
         "Makefile",
         "workbook/cli.py",
-        "grader/checks/define.py",
-        "grader/checks/a9.py",
+        "grader/vocabulary/define.py",
         "lectures/00__start/lesson.py",
         "model_repository/square/config.pbtxt",
         "assignments/a9__sample/a9.ipynb",
+        "assignments/a9__sample/checks.py",
+        "assignments/a9__sample/words.py",
         "assignments/a9__sample/run.sh",
         "assignments/a9__sample/models/forest/config.pbtxt",
         "assignments/a9__sample/models/forest/1/.gitkeep",
@@ -320,11 +319,62 @@ def test_a_class_gets_everything_but_what_is_the_instructors(home: Path, tmp_pat
 
 @pytest.mark.server
 def test_a_class_gets_nothing_where_the_gate_says_no(sample: Assignment, tmp_path: Path) -> None:
-    (sample.starter / "notes.md").write_text("grader.checks.hidden\n")
+    (sample.starter / "notes.md").write_text("See a9__sample/hidden.py.\n")
     commit(sample.home, {"README.md": "Hello\n"})
-    with pytest.raises(WorkbookError, match="hidden checks"):
+    with pytest.raises(WorkbookError, match=ONLY_INSTRUCTORS):
         assignments.release(tmp_path / "out" / "class")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.server
+def test_a_starter_file_that_git_does_not_track_gets_out_to_nobody(
+    home: Path, tmp_path: Path
+) -> None:
+    commit(home, {"README.md": "Hello\n"})
+    (home / "solutions/a9__sample/starter/models/forest/1/answers.txt").write_text("planted")
+    with pytest.raises(WorkbookError, match="git does not track it") as caught:
+        assignments.release(tmp_path / "class")
+    assert caught.value.where == "solutions/a9__sample/starter/models/forest/1/answers.txt"
+    assert not (tmp_path / "class").exists()
+
+
+@pytest.mark.server
+def test_a_file_beside_the_listed_ones_is_a_leak(sample: Assignment) -> None:
+    (sample.handout / "answers.py").write_text("")
+    (leak,) = assignments.leaks(sample.handout)
+    assert str(leak) == "answers.py: a file that is not on the list of what students get"
+
+
+@pytest.mark.server
+def test_a_module_that_the_header_names_and_is_not_there(sample: Assignment) -> None:
+    (sample.folder / "words.py").unlink()
+    with pytest.raises(WorkbookError, match=r"names a module that is not there: words\.py"):
+        assignments.build(sample)
+
+
+#: Every file that students get of an assignment, beside what lies in starter/.
+STUDENTS_GET = {
+    "a1": "a1.ipynb answers.py batches.py checks.py examples.py facts.py refusals.py unsure.py",
+    "a2": "a2.ipynb checks.py facts.py",
+    "a3": "a3.ipynb checks.py facts.py serving.py",
+    "a4": "a4.ipynb checks.py facts.py files.py half.py network.py serving.py",
+    "a6": "a6.ipynb answers.py checks.py client.py engine.py facts.py knobs.py loop.py network.py "
+    "sampling.py step.py stream.py",
+}
+
+
+@pytest.mark.server
+def test_students_get_of_every_assignment_what_is_listed_and_nothing_else(tmp_path: Path) -> None:
+    """The real release of this checkout."""
+    found = assignments.find()
+    assert [one.short for one in found] == list(STUDENTS_GET)
+    written = {str(path) for path in assignments.release(tmp_path / "class")}
+    assert not [name for name in written if name.startswith(("solutions/", "tests/"))]
+    for one in found:
+        place = f"assignments/{one.name}/"
+        starter = {str(path.relative_to(one.starter)) for path in assignments.files(one.starter)}
+        theirs = {name.removeprefix(place) for name in written if name.startswith(place)}
+        assert theirs == {*STUDENTS_GET[one.short].split(), *starter}
 
 
 @pytest.mark.server

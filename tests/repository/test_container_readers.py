@@ -150,7 +150,7 @@ def students(folder: Path) -> dict[str, Artefact]:
     import torch
     import xgboost
 
-    from grader.checks.a2_facts import RECIPE, RECIPE_LIGHTGBM, own_rows
+    from grader.assignments.a2__forest.facts import RECIPE, RECIPE_LIGHTGBM, own_rows
 
     rows = own_rows("ada")
     given = rows.x_train, rows.y_train

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.checks.probe import Probe
-from tests.checks import python_models
+from grader.vocabulary.probe import Probe
+from tests.vocabulary import python_models
 from workbook.server import Triton
 
 #: `put("name", body, config(…))` writes a Python model and returns its name.

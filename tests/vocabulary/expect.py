@@ -6,7 +6,7 @@ from typing import Self
 
 import pytest
 
-from grader.checks.failure import Failure
+from grader.vocabulary.failure import Failure
 
 
 class said:

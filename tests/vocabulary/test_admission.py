@@ -11,8 +11,8 @@ from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.checks import admission
-from grader.checks.failure import Failure
+from grader.vocabulary import admission
+from grader.vocabulary.failure import Failure
 from tests import config_strings
 from workbook.common import paths
 

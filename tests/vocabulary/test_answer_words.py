@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
-from grader.checks import require
-from grader.checks.failure import Failure
-from grader.checks.probe import Probe
-from grader.checks.tolerance import Tolerance
-from tests.checks.conftest import Put
-from tests.checks.expect import said
-from tests.checks.python_models import config
+from grader.vocabulary import require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.tolerance import Tolerance
+from tests import hidden_texts
+from tests.vocabulary.conftest import Put
+from tests.vocabulary.expect import said
+from tests.vocabulary.python_models import config
 
 FLOATS = stn.arrays(
     np.float64, stn.array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e6, 1e6)
@@ -90,7 +91,7 @@ def test_checks_name_the_output_of_a_shape() -> None:
     """Each call in a check, and in the template of one, knows which output it looks at."""
     package = Path(require.__file__).parents[1]
     found = 0
-    for file in [*package.glob("checks/**/*.py"), *package.glob("authoring/templates/*.py.in")]:
+    for file in [*hidden_texts.sources(), *package.glob("authoring/templates/*.py.in")]:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if not isinstance(node, ast.Call):
                 continue

@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from grader.checks import require
-from grader.checks.collect import fault
-from grader.checks.failure import Failure
-from grader.checks.probe import Probe
-from tests.checks.conftest import Put
-from tests.checks.expect import said
-from tests.checks.python_models import config
+from grader.vocabulary import require
+from grader.vocabulary.collect import fault
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe
+from tests.vocabulary.conftest import Put
+from tests.vocabulary.expect import said
+from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
 
@@ -24,7 +24,7 @@ WORD = 'parameters { key: "word" value: { string_value: "0.5" } }'
 @pytest.fixture(scope="module")
 def parsed(probe: Probe) -> dict[str, object]:
     """The config of one model, as the server parsed it."""
-    from tests.checks import python_models
+    from tests.vocabulary import python_models
 
     folder = probe.server.repository / "parsed" / "1"
     folder.mkdir(parents=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grader.checks import require, tolerance
-from grader.checks.probe import Probe
-from tests.checks.conftest import Put
-from tests.checks.expect import said
-from tests.checks.python_models import config
+from grader.vocabulary import require, tolerance
+from grader.vocabulary.probe import Probe
+from tests.vocabulary.conftest import Put
+from tests.vocabulary.expect import said
+from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
 
@@ -43,7 +43,7 @@ def ensemble(*steps: str, output: str = "score FP32 2") -> str:
 @pytest.fixture(scope="module")
 def parts(probe: Probe) -> Probe:
     """The models that the ensembles are made of."""
-    from tests.checks.python_models import model
+    from tests.vocabulary.python_models import model
 
     models = {
         "plus": ("answer(y=x + 1)", PART, 1),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from grader.checks.define import NotAttempted, evaluate, load
-from grader.checks.failure import Failure
+from grader.vocabulary.define import NotAttempted, evaluate, load
+from grader.vocabulary.failure import Failure
 from tests import hidden_texts
 from workbook import assignments
 from workbook.assignments import Assignment

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from grader.checks import figures, require
-from grader.checks.failure import Failure
-from grader.checks.probe import Array, Probe
-from grader.checks.tolerance import Tolerance
-from tests.checks.expect import said
-from tests.checks.python_models import config, model
+from grader.vocabulary import figures, require
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+from grader.vocabulary.tolerance import Tolerance
+from tests.vocabulary.expect import said
+from tests.vocabulary.python_models import config, model
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
 

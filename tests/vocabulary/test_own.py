@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.checks import own
-from grader.checks.failure import Failure
-from grader.checks.results import CheckResult, Graded, Verdict
 from grader.classroom.classroom import Classroom
+from grader.vocabulary import own
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.results import CheckResult, Graded, Verdict
 
 
 def test_the_same_id_draws_the_same() -> None:

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.checks import require, tolerance
-from grader.checks.define import Check, evaluate
-from grader.checks.probe import Probe
-from grader.checks.require_ratio import FEWEST, Ratio, measured
-from tests.checks.conftest import Put
-from tests.checks.expect import said
+from grader.vocabulary import require, tolerance
+from grader.vocabulary.define import Check, evaluate
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.require_ratio import FEWEST, Ratio, measured
+from tests.vocabulary.conftest import Put
+from tests.vocabulary.expect import said
 
 REQUESTS = [{"x": np.float32([[n, -n]])} for n in range(3)]
 COSTS = st.lists(st.tuples(st.floats(0.01, 10), st.floats(0.01, 10)), min_size=FEWEST, max_size=40)
@@ -56,7 +56,7 @@ def test_few_rounds_give_no_interval() -> None:
 @pytest.fixture(scope="module")
 def pair(probe: Probe) -> Probe:
     """The models `quick`, `slow` and `wrong`, which answers other numbers."""
-    from tests.checks.python_models import config, model
+    from tests.vocabulary.python_models import config, model
 
     for name, body in (
         ("quick", "answer(y=x)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grader.checks.requests import Refusal
+from grader.vocabulary.requests import Refusal
 
 RAISED = (
     "Failed to process the request(s) for model instance 'm_0', message: ValueError: no sixty-six"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grader.checks import require
-from grader.checks.probe import Probe
-from grader.checks.tolerance import Tolerance
-from tests.checks.conftest import Put
-from tests.checks.expect import said
-from tests.checks.python_models import config
+from grader.vocabulary import require
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.tolerance import Tolerance
+from tests.vocabulary.conftest import Put
+from tests.vocabulary.expect import said
+from tests.vocabulary.python_models import config
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.checks import require, stream
-from grader.checks.probe import Probe
-from grader.checks.tolerance import Tolerance
-from tests.checks.expect import said
-from tests.checks.python_models import STREAMING, STREAMING_TEXTS, streaming
+from grader.vocabulary import require, stream
+from grader.vocabulary.probe import Probe
+from grader.vocabulary.tolerance import Tolerance
+from tests.vocabulary.expect import said
+from tests.vocabulary.python_models import STREAMING, STREAMING_TEXTS, streaming
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as stn
 
-from grader.checks import tolerance
+from grader.vocabulary import tolerance
 
 TERMS = stn.arrays(
     np.float32, st.integers(1, 200), elements=st.floats(-8, 8, width=32, allow_subnormal=False)

@@ -18,10 +18,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from grader.checks import a1_facts, a4_half, onnx_file, state_dict, untrusted
-from grader.checks.failure import Failure
-from grader.checks.hidden import a1 as secret
-from grader.checks.probe import Probe
+from grader.assignments.a1__classifier import facts as a1_facts
+from grader.assignments.a1__classifier import hidden as secret
+from grader.assignments.a4__production import half as a4_half
+from grader.vocabulary import onnx_file, state_dict, untrusted
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe
 
 HOME = Path("models", "classifier", a1_facts.CHECKPOINT)
 #: Onigmo, the library of regular expressions, gives up on the first. The second is slow on long

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.checks import values
-from grader.checks.failure import Failure
-from tests.checks.expect import said
+from grader.vocabulary import values
+from grader.vocabulary.failure import Failure
+from tests.vocabulary.expect import said
 
 #: What can be in a file of reported values.
 ANYTHING = st.recursive(

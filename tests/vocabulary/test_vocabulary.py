@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grader.checks import figures, require, tolerance, values
+from grader.vocabulary import figures, require, tolerance, values
 
 WORDS = {f"require.{name}": getattr(require, name) for name in require.__all__}
 OTHERS = {

@@ -2,11 +2,13 @@
 
     solutions/a2__forest/a2.py          the source, with solutions
     solutions/a2__forest/a2.ipynb       the instructor's notebook, built from the source
+    solutions/a2__forest/checks.py      its checks; facts.py: what they share with the notebook
     solutions/a2__forest/starter/       files that students start with: models/forest/config.pbtxt
     solutions/a2__forest/solution/      the same files, solved; students never get them
-    assignments/a2__forest/             what students get: their notebook and the starter files
+    assignments/a2__forest/             what students get: notebook, starter files, checks, facts
 
-The last of these folders is built from the others (build.py).
+The last of these folders is built from the others (build.py). It gets the modules that MODULES and
+the source's header name, and no other: hidden checks, wrong answers and attacks lie beside them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ from . import cells
 
 CLUTTER = {"__pycache__", ".ipynb_checkpoints", ".pytest_cache", ".DS_Store", ".git"}
 """Files and folders that tools leave behind: never copied, never submitted."""
+
+MODULES = ("checks", "facts")
+"""The modules that students get of every assignment. The field `modules` of a source's header
+names those that they get beside."""
 
 _NAME = re.compile(r"a[0-9]+__[a-z0-9_]+")
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from .. import notebooks
 from ..common.errors import WorkbookError
 from . import cells
-from .assignment import CLUTTER, Assignment, files
+from .assignment import CLUTTER, MODULES, Assignment, files
 from .gate import gate
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ TEXT_STUB = "*Your answer here.*"
 def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
     """Build the instructor's notebook and the student's folder.
 
+    Students get the notebook, all files of `starter/`, and the modules that MODULES and the
+    source's header name.
+
     Old files in the student's folder that no longer belong to the assignment are not deleted;
     `workbook build --check` names them.
 
@@ -45,11 +48,11 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
         into: another checkout to build into; by default the assignment's own.
 
     Returns:
-        The files written: both notebooks and the starter files.
+        The files written: both notebooks, the starter files and the modules.
 
     Raises:
-        WorkbookError: the source is wrong, a check of it has no function, or the result does not
-            pass the release gate.
+        WorkbookError: the source is wrong, a check of it has no function, a module that it names
+            is not there, or the result does not pass the release gate.
 
     Example:
         assignments.build(assignments.named("a2"))
@@ -73,8 +76,9 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
         described = cells.describe(assignment.name, students, starter)
         students.metadata["workbook"] = {**source.header, **described.to_json()}
         _write(handout / target.release.name, notebooks.text(students))
+        modules = _copy_modules(assignment, source, handout)
         gate(handout)
-        for name in (target.release.name, *starter):
+        for name in (target.release.name, *starter, *modules):
             path = target.handout / name
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(handout / name, path)
@@ -85,12 +89,9 @@ def build(assignment: Assignment, into: Path | None = None) -> list[Path]:
 def _require_functions(assignment: Assignment, source: notebooks.Source) -> None:
     """Raise an error if a check of the notebook has no function among the assignment's checks.
 
-    The functions are read, not imported: this package knows nothing of the grader. A checkout
-    without a folder of checks is not looked at.
+    The functions are read, not imported: this package knows nothing of the grader.
     """
-    module = assignment.home / "grader" / "checks" / f"{assignment.short}.py"
-    if not module.parent.is_dir():
-        return
+    module = assignment.folder / "checks.py"
     name = module.relative_to(assignment.home)
     try:
         tree = ast.parse(module.read_text("utf-8") if module.is_file() else "")
@@ -132,6 +133,23 @@ def _copy_starter(assignment: Assignment, handout: Path) -> list[str]:
             if not any((handout / inside).iterdir()) and not any(path.iterdir()):
                 (handout / inside / ".gitkeep").touch()
     return [path.relative_to(handout).as_posix() for path in files(handout)]
+
+
+def _copy_modules(assignment: Assignment, source: notebooks.Source, handout: Path) -> list[str]:
+    """Copy the modules that students get; return their files' names."""
+    named = [f"{name}.py" for name in source.header.get("modules", ())]
+    for name in named:
+        if not (assignment.folder / name).is_file():
+            raise WorkbookError(
+                f"The header names a module that is not there: {name}.",
+                where=f"{source.path}, header, modules",
+                todo=f"Write solutions/{assignment.name}/{name}, or take it from the list.",
+            )
+    always = (f"{name}.py" for name in MODULES)
+    found = [*(name for name in always if (assignment.folder / name).is_file()), *named]
+    for name in found:
+        shutil.copy(assignment.folder / name, handout)
+    return found
 
 
 def _generate(assignment: Assignment, instructors: NotebookNode, folder: Path) -> NotebookNode:

@@ -1,7 +1,8 @@
 """The release gate: find what must not reach students in the folder that they get.
 
-That is a solution, a hidden check, an output, an absolute path, an instructor's file, or a cell
-that differs from the manifest. `leaks` lists what it finds; `gate` raises an error with the list.
+That is a file that is not on the list of what students get, a solution, a hidden check, an output,
+an absolute path, or a cell that differs from the manifest. `leaks` lists what it finds; `gate`
+raises an error with the list.
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ from pathlib import Path
 from .. import notebooks
 from ..common.errors import WorkbookError
 from . import cells
-from .assignment import files, is_source
+from .assignment import MODULES, files, is_source
 
 _ABSOLUTE = re.compile(r"(?<![\w.:/])(/(home|root|Users|tmp|work|mnt|media|srv)/|[A-Z]:\\\\?)\w")
 _SECRETS = (
     (notebooks.MARKER, "a solution marker"),
     (re.compile(r"(?i)(BEGIN|END)[ _-]*(HIDDEN[ _-]*TESTS?|MARK[ _-]*SCHEME)"), "a hidden test"),
     (
-        re.compile(r"grader[./]checks[./]hidden|from\s+grader\.checks\s+import[^\n]*\bhidden\b"),
-        "hidden checks",
+        re.compile(
+            r"a[0-9]+__\w+[./](hidden|mutants|attacks)\b"
+            r"|^\s*(from\s+\S+\s+)?import\s.*\b(hidden|mutants|attacks)\b"
+            r"|^\s*from\s+\S*\b(hidden|mutants|attacks)\s+import\b"
+        ),
+        "a module that only instructors have",
     ),
     (_ABSOLUTE, "an absolute path, which exists on one machine only"),
 )
 _INSTRUCTORS = re.compile(
     r"(^|/)(solutions?|hidden|results|submitted|autograded|feedback)/|gradebook|\.db(-journal)?$"
+    r"|^(hidden|mutants|attacks)\.py$"
 )
 
 
@@ -60,6 +66,7 @@ def leaks(handout: Path) -> list[Leak]:
             print(leak)         # a2.ipynb, cell 3, line 2: a solution marker: '### BEGIN SOLUTION'
     """
     found: list[Leak] = []
+    listed = _listed(handout)
     for path in files(handout):
         name = path.relative_to(handout).as_posix()
         if path.is_symlink():
@@ -67,6 +74,8 @@ def leaks(handout: Path) -> list[Leak]:
             continue
         if _INSTRUCTORS.search(name) or is_source(path):
             found.append(Leak(name, "", "a file that belongs to instructors"))
+        elif name not in listed and path.suffix != ".ipynb":
+            found.append(Leak(name, "", "a file that is not on the list of what students get"))
         text = path.read_bytes().decode("utf-8", "replace")
         if path.suffix != ".ipynb":
             found.extend(_secrets(name, "line {}", text))
@@ -75,6 +84,17 @@ def leaks(handout: Path) -> list[Leak]:
         else:
             found.append(Leak(name, "", "a second notebook"))
     return found
+
+
+def _listed(handout: Path) -> set[str]:
+    """The files beside the notebook that students get: of the starter, and modules."""
+    try:
+        notebook = cells.read(handout / f"{handout.name.split('__')[0]}.ipynb")
+        manifest = cells.manifest(notebook)
+    except WorkbookError:  # the notebook is a finding of its own
+        return set()
+    modules = (*MODULES, *notebook["metadata"]["workbook"].get("modules", ()))
+    return {*manifest.files, *(f"{name}.py" for name in modules)}
 
 
 def gate(handout: Path) -> None:

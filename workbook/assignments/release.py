@@ -1,16 +1,19 @@
-"""Release the course to a class: everything but solutions, tests and hidden checks."""
+"""Release the course to a class: everything but solutions, tests and hidden checks.
+
+Only files on a list get out: those that git tracks in FOR_STUDENTS, and of each assignment what
+`build` makes of files that git tracks.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 from ..common import paths
 from ..common.errors import WorkbookError
-from .assignment import files, find
+from .assignment import Assignment, files, find
 from .build import build
 
 FOR_STUDENTS = (
@@ -28,7 +31,7 @@ FOR_STUDENTS = (
     *("workbook/", "grader/", "benchmarks/", "lectures/", "model_repository/", "docker/"),
 )
 """The files and folders of the checkout that a class gets beside assignments/."""
-FOR_INSTRUCTORS = ("grader/checks/hidden/", "grader/work/")
+FOR_INSTRUCTORS = ("grader/work/",)
 
 
 def release(destination: Path, home: Path | None = None) -> list[Path]:
@@ -45,7 +48,8 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
 
     Raises:
         WorkbookError: the destination is not empty, the checkout is no git repository, or an
-            assignment does not pass the release gate. Then nothing is written.
+            assignment does not pass the release gate, or has a starter file that git does not
+            track. Then nothing is written.
 
     Example:
         assignments.release(Path("/tmp/course"))
@@ -60,7 +64,8 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".release-") as folder:
         draft = Path(folder) / "course"
-        for name in _committed(home):
+        tracked = _committed(home)
+        for name in tracked:
             if not name.startswith(FOR_STUDENTS) or name.startswith(FOR_INSTRUCTORS):
                 continue
             if (home / name).is_symlink():
@@ -71,7 +76,8 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(home / name, target)
         for assignment in find(home):
-            build(assignment, into=draft)
+            for path in build(assignment, into=draft):
+                _require_tracked(assignment, path, set(tracked))
         shutil.rmtree(draft / "solutions", ignore_errors=True)  # the instructor's notebooks
         for path in draft.glob("lectures/**/*.ipynb"):
             if str(home) in path.read_text("utf-8"):
@@ -86,7 +92,26 @@ def release(destination: Path, home: Path | None = None) -> list[Path]:
     return [path.relative_to(destination) for path in files(destination)]
 
 
-def _committed(home: Path) -> Iterable[str]:
+def _require_tracked(assignment: Assignment, built: Path, tracked: set[str]) -> None:
+    """Raise an error if a built file is the copy of one that git does not track.
+
+    Args:
+        assignment: whose file it is.
+        built: the file in the draft of the release.
+        tracked: the files that git tracks in the checkout.
+    """
+    name = built.as_posix().rpartition(f"/{assignment.name}/")[2]
+    for source in (assignment.starter / name, assignment.folder / name):
+        inside = source.relative_to(assignment.home).as_posix()
+        if source.is_file() and inside not in tracked:
+            raise WorkbookError(
+                "A file would get to students, and git does not track it.",
+                where=inside,
+                todo="If students are to have it, add it with git add. Else delete it.",
+            )
+
+
+def _committed(home: Path) -> list[str]:
     """The files that git tracks and that exist, relative to the checkout."""
     try:
         listed = subprocess.run(

@@ -3,7 +3,7 @@
 The *reader* is the person who takes the course.
 
     work/lectures/…             notebooks, what lies beside them, and images
-    work/assignments/a2__forest/…   notebook and starter files
+    work/assignments/a2__forest/…   notebook and starter files, without modules of checks
     work/course_updates.md      a list of the files that an update kept or put beside others
     work/.history/DATE/…        the reader's notebooks, with outputs, that an update replaced
     work/.course/               hashes of the files that were copied
@@ -481,7 +481,8 @@ def _originals(home: Path) -> dict[str, _Original]:
         if _is_for_readers(path.relative_to(home))
     ]
     for folder in sorted(home.glob("assignments/a*__*/")):
-        found += [path for path in files(folder) if path.suffix != ".zip"]
+        modules = {*folder.glob("*.py")}  # they are imported from where they lie
+        found += [path for path in files(folder) if path.suffix != ".zip" and path not in modules]
     tracked, changed = _git_state(home)
     originals = {}
     for path in found:

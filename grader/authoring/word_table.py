@@ -1,4 +1,4 @@
-"""`python -m grader.authoring.vocabulary`: write the table of words in AUTHORING.md anew.
+"""`python -m grader.authoring.word_table`: write the table of words in AUTHORING.md anew.
 
 Each line is a function that checks call, with its parameters and the first sentence of its
 docstring.
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from ..checks import figures, require, tolerance, values
-from ..checks.probe import Probe
+from ..vocabulary import figures, require, tolerance, values
+from ..vocabulary.probe import Probe
 
 FILE = Path(__file__).resolve().parents[1] / "AUTHORING.md"
-BEGIN = "<!-- words: made by `python -m grader.authoring.vocabulary` -->"
+BEGIN = "<!-- words: made by `python -m grader.authoring.word_table` -->"
 #: Methods of `Probe` that the judge calls, and no check.
 _JUDGES = ("seed", "close")
 END = "<!-- end of words -->"
