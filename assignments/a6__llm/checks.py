@@ -220,7 +220,7 @@ def stream(server: Probe, me: str, model: str) -> None:
 def clients(server: Probe, me: str, model: str) -> None:
     """Clients at once get their own answers, side by side; one that leaves ends the work."""
     loop.require_named(model, facts.STREAM)
-    streaming.require_clients(server, model, facts.own_prompts(me))
+    streaming.require_clients(server, me, model, facts.own_prompts(me))
 
 
 @define(

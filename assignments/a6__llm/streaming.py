@@ -257,11 +257,13 @@ def _ends(server: Probe, model: str, inputs: Mapping[str, Any]) -> bool:
 # -- several clients -------------------------------------------------------------------------------
 
 
-def require_clients(server: Probe, model: str, prompts: Sequence[str]) -> None:
+def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     """Fail unless clients at once get their own answers side by side, and one may leave."""
     one = {"temperature": _HOT, "top_p": 0.95, "max_tokens": _TOKENS}
     requests = [(prompt, {**one, "seed": k}) for k, prompt in enumerate(prompts[:_CLIENTS])]
     alone = [ask_alone(server, model, prompt, **wanted) for prompt, wanted in requests]
+    for (prompt, _), answer in zip(requests, alone, strict=True):
+        drawing.require_drawable(me, prompt, answer, _HOT, 0.95, "an answer of the stream")
     try:
         beside = ask(server, model, requests)
     except Failure as failure:

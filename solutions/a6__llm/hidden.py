@@ -121,7 +121,7 @@ def secret_stream(server: Probe, me: str, model: str) -> None:
 )
 def secret_clients(server: Probe, me: str, model: str) -> None:
     """Several clients at once get each its own answer, and a client may leave."""
-    streaming.require_clients(server, model, facts.drawn_prompts(server.rng, 12))
+    streaming.require_clients(server, me, model, facts.drawn_prompts(server.rng, 12))
 
 
 @hidden(
