@@ -6,20 +6,14 @@ tokens is computed with numpy (`a6_network.logits`).
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from grader.vocabulary import require, values
 from grader.vocabulary.define import define
-from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Array, Probe
 
-from . import answers as answers_of
-from . import engine, facts, loop, network
+from . import answers, drawing, engine, facts, loop, network, stopping, streaming
 from . import knobs as knobs_of
-from . import sampling as drawing
-from . import stream as streamed
 
 #: The judge loads models of these backends only.
 BACKENDS = ("onnxruntime", "python", "vllm")
@@ -47,34 +41,26 @@ _COMPLETE = "The config was complete: take it from a fresh copy."
 )
 def step(server: Probe, me: str, model: str, first: Array, second: Array) -> None:
     """You have the network's scores for two prompts, and those after the first token of each."""
-    loop.is_meant(model, facts.STEP)
+    loop.require_named(model, facts.STEP)
     require.backend(server, model, "onnxruntime")
-    loop.own_network(server, me, facts.own_prompts(me)[:4])
-    pair = facts.own_pair(me)
-    shape, each = (2, 1024), "a score for each token, for two rows"
-    before = [facts.tokenizer().encode(prompt).ids for prompt in pair]
-    given = values.array("first", first, shape, because=each, help="It is the output logits.")
-    right = np.array([network.logits(me, row)[-1] for row in before])
-    _not_exchanged(me, before, right, given)
-    loop.same_scores("first", given, right, ("the shorter prompt", "the longer prompt"))
-    given = values.array("second", second, shape, because=each, help="It is the output logits.")
-    after = [[*row, int(scores.argmax())] for row, scores in zip(before, right, strict=True)]
-    right = np.array([network.logits(me, row)[-1] for row in after])
-    loop.same_scores("second", given, right, ("the shorter prompt", "the longer prompt"))
-
-
-def _not_exchanged(me: str, before: list[list[int]], right: Array, given: Array) -> None:
-    """Fail where `first` holds the scores of the second step."""
-    allowed = network.tolerance().allowed
-    if np.abs(given - right).max() <= allowed:
-        return
-    after = [[*row, int(scores.argmax())] for row, scores in zip(before, right, strict=True)]
-    later = np.array([network.logits(me, row)[-1] for row in after])
-    if np.abs(given - later).max() <= allowed:
-        raise Failure(
-            "`first` holds the scores of the second step.",
-            help="`first` is the `logits` of the first request, `second` that of the second one.",
+    loop.require_network(server, me, facts.own_prompts(me)[:4])
+    texts = [facts.tokenizer().encode(prompt).ids for prompt in facts.own_pair(me)]
+    right = []
+    for _ in ("first", "second"):
+        right.append(np.array([network.logits(me, text)[-1] for text in texts]))
+        texts = [[*text, int(row.argmax())] for text, row in zip(texts, right[-1], strict=True)]
+    for name, value, scores, other in (
+        ("first", first, right[0], right[1]),
+        ("second", second, right[1], right[0]),
+    ):
+        given = values.array(
+            name,
+            value,
+            (2, 1024),
+            because="a score for each token, for two rows",
+            help="It is the output logits.",
         )
+        loop.require_scores(name, given, scores, other)
 
 
 @define(
@@ -94,19 +80,23 @@ def _not_exchanged(me: str, before: list[list[int]], right: Array, given: Array)
 )
 def greedy(server: Probe, me: str, model: str) -> None:
     """At temperature 0 each row gets the network's likeliest tokens, and ends by itself."""
-    loop.is_meant(model, facts.CHAT)
+    loop.require_named(model, facts.CHAT)
     config = require.backend(server, model, "python")
     with require.all_of(help=_COMPLETE):
         require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.ANSWER)
         require.batch_size(config, facts.ROWS, because="a request may have 8 rows")
         require.setting(config, "dynamic_batching")
     prompts = facts.own_prompts(me)
-    loop.own_network(server, me, prompts[:2])
-    loop.alone(server, me, model, prompts[:3], 12)
-    loop.one_table(server, me, model, prompts[:8], [24, 4, 40, 12, 5, 30, 8, 20])
-    loop.fills_context(server, me, model, prompts[:2])
-    loop.share_steps(server, me, model, prompts[8:], 16)
-    loop.uses_cache(server, me, model, prompts, partial(loop.write, server, model))
+    loop.require_network(server, me, prompts[:2])
+    loop.require_alone(server, me, model, prompts[:3], 12)
+    loop.require_rows(server, me, model, prompts[:8], [24, 4, 40, 12, 5, 30, 8, 20])
+    loop.require_full_context(server, me, model, prompts[:2])
+    loop.require_shared_steps(server, me, model, prompts[8:], 16)
+
+    def ask(prompt: str) -> answers.Answer:
+        return answers.ask(server, model, [prompt], {"temperature": 0, "max_tokens": loop.STEPS})[0]
+
+    loop.require_cache(server, me, model, prompts, ask)
 
 
 @define(
@@ -128,16 +118,12 @@ def greedy(server: Probe, me: str, model: str) -> None:
 )
 def sampling(server: Probe, me: str, model: str) -> None:
     """Tokens are drawn from the nucleus, as often as they should be; a seed repeats a draw."""
-    loop.is_meant(model, facts.CHAT)
+    loop.require_named(model, facts.CHAT)
     prompts = facts.own_prompts(me)
-    drawing.seeds_repeat(server, me, model, prompts[:8], 11)
-    seeds = range(100, 100 + drawing.DRAWS)
-    prompt, temperature, top_p = drawing.telling_chances(me, prompts)
-    drawing.frequencies(server, me, model, prompt, seeds, temperature=temperature, top_p=top_p)
-    prompt, top_p = drawing.telling(me, prompts, 0.8)
-    drawing.frequencies(server, me, model, prompt, seeds, temperature=0.8, top_p=top_p)
-    drawing.nearly_zero(server, me, model, prompts[:4])
-    drawing.successive(server, me, model, prompts, range(1000, 1000 + drawing.PAIRS))
+    drawing.require_seeds(server, me, model, prompts, 11)
+    drawing.require_frequencies(server, me, model, prompts, range(100, 100 + drawing.DRAWS))
+    drawing.require_cold(server, me, model, prompts[:4])
+    drawing.require_second_tokens(server, me, model, prompts, range(1000, 1000 + drawing.PAIRS))
 
 
 @define(
@@ -156,8 +142,8 @@ def sampling(server: Probe, me: str, model: str) -> None:
 )
 def stops(server: Probe, me: str, model: str) -> None:
     """An answer ends before the first stop text, in its own row, and says why it ended."""
-    loop.is_meant(model, facts.CHAT)
-    drawing.stops(server, me, model, facts.own_prompts(me)[:8])
+    loop.require_named(model, facts.CHAT)
+    stopping.require_stops(server, me, model, facts.own_prompts(me)[:8])
 
 
 @define(
@@ -175,9 +161,8 @@ def stops(server: Probe, me: str, model: str) -> None:
 )
 def refusals(server: Probe, model: str) -> None:
     """A bad request is refused by itself, and its sender reads why."""
-    loop.is_meant(model, facts.CHAT)
-    loop.refuses_each(server, model, loop.BAD)
-    loop.refuses_row(server, model)
+    loop.require_named(model, facts.CHAT)
+    loop.require_refusals(server, model, loop.BAD)
 
 
 @define(
@@ -198,18 +183,22 @@ def refusals(server: Probe, model: str) -> None:
 )
 def stream(server: Probe, me: str, model: str) -> None:
     """Tokens come one by one, in order, with an end; no part of a stop text is ever sent."""
-    loop.is_meant(model, facts.STREAM)
+    loop.require_named(model, facts.STREAM)
     config = require.backend(server, model, "python")
     with require.all_of(help=_COMPLETE):
         require.tensors(config, inputs=facts.TEXT_INPUT, outputs=facts.ANSWER)
     prompts = facts.own_prompts(me)
-    bad = {name: rows[0] for name, rows in loop.bad_request("A list", '{"top_p": 7}').items()}
-    with streamed.same_writing(server):
-        streamed.streams_greedy(server, me, model, prompts[:4])
-        streamed.comes_at_once(server, me, model, prompts)
-        streamed.stops(server, me, model, prompts[:6])
-        streamed.refuses(server, model, bad, "a top_p of 7")
-        loop.uses_cache(server, me, model, prompts, partial(streamed.write, server, model))
+
+    def ask(prompt: str) -> answers.Answer:
+        return streaming.ask_alone(server, model, prompt, temperature=0, max_tokens=loop.STEPS)
+
+    with streaming.compared_writing(server):
+        streaming.require_stream(server, me, model, prompts[:4])
+        streaming.require_pace(server, me, model, prompts)
+        streaming.require_refusal(
+            server, model, loop.bad_parameters("a top_p of 7", '{"top_p": 7}')
+        )
+        loop.require_cache(server, me, model, prompts, ask)
 
 
 @define(
@@ -230,11 +219,8 @@ def stream(server: Probe, me: str, model: str) -> None:
 )
 def clients(server: Probe, me: str, model: str) -> None:
     """Clients at once get their own answers, side by side; one that leaves ends the work."""
-    loop.is_meant(model, facts.STREAM)
-    prompts = facts.own_prompts(me)
-    long = streamed.comes_at_once(server, me, model, prompts)
-    streamed.together(server, me, model, prompts[:4], long)
-    streamed.leaves(server, model, long)
+    loop.require_named(model, facts.STREAM)
+    streaming.require_clients(server, me, model, facts.own_prompts(me))
 
 
 @define(
@@ -252,11 +238,11 @@ def clients(server: Probe, me: str, model: str) -> None:
 )
 def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     """vLLM serves the same network: the same likeliest tokens, from two files of a few lines."""
-    engine.installed(vllm)
-    engine.checkpoint(server, me)
-    engine.arguments(server)
-    engine.configured(server)
-    engine.same_texts(me, of_vllm)
+    engine.require_installed(vllm)
+    engine.require_checkpoint(server, me)
+    engine.require_arguments(server)
+    engine.require_config(server)
+    engine.require_texts(me, of_vllm)
 
 
 @define(
@@ -274,8 +260,8 @@ def vllm(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
 )
 def speed(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
     """You have measured what continuous batching gains, and how your own loops compare."""
-    engine.installed(vllm)
-    engine.plausible(rates)
+    engine.require_installed(vllm)
+    engine.require_rates(rates)
 
 
 @define(
@@ -302,12 +288,10 @@ def knobs(
     variety: list[float],
 ) -> None:
     """You have measured what the temperature does to the answers, with answers that show it."""
-    loop.is_meant(model, facts.CHAT)
+    loop.require_named(model, facts.CHAT)
     found = knobs_of.read(me, temperatures, drawn)
-    knobs_of.same_figures(me, found, surprise, variety)
-    knobs_of.drawn_so(me, found)
-    knobs_of.drawn_anew(me, found)
-    knobs_of.drawn_from_all(me, found)
+    knobs_of.require_figures(me, found, surprise, variety)
+    knobs_of.require_drawn(me, found, server.rng)
     require.backend(server, model, "python")
-    (one,) = answers_of.ask(server, model, facts.own_prompts(me)[:1], [{"max_tokens": 2}])
-    answers_of.true_logprobs(me, facts.own_prompts(me)[0], one, "an answer")
+    (one,) = answers.ask(server, model, [found.prompt], {"max_tokens": 2})
+    answers.require_logprobs(me, found.prompt, one, "an answer")

@@ -1,7 +1,7 @@
 # ---
 # title: "Assignment 6: a chat loop, three ways"
 # minutes: 120
-# modules: [answers, client, engine, knobs, loop, network, sampling, step, stream]
+# modules: [answers, client, drawing, engine, knobs, loop, network, step, stopping, streaming]
 # ---
 
 # %% [markdown]

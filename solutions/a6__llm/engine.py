@@ -1,4 +1,4 @@
-"""Words for a6__llm about vLLM: its two files, the checkpoint, and what a student measured.
+"""What the checks of a6__llm require of vLLM: its two files, the checkpoint, a student's rates.
 
 The judge starts no engine: it takes 17 seconds of processor time to load, nearly as much as all
 the rest of a submission. It reads the deployed files, compares the checkpoint with the student's
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,22 +26,12 @@ from workbook.zoo import small_llama
 
 from . import facts, network
 
-#: What model.json may hold, beside `model`: the type that a value has.
-ARGUMENTS: dict[str, type | tuple[type, ...]] = {
-    "dtype": str,
-    "enforce_eager": bool,
-    "max_num_seqs": int,
-    "max_num_batched_tokens": int,
-    "max_model_len": int,
-    "gpu_memory_utilization": float,
-    "kv_cache_memory_bytes": int,
-    "enable_prefix_caching": bool,
-    "enable_chunked_prefill": bool,
-    "disable_log_stats": bool,
-    "block_size": int,
-    "seed": int,
-    "tensor_parallel_size": int,
-}
+#: What model.json may hold, beside `model`. The engine itself says what is wrong with a value.
+ARGUMENTS = (
+    *("dtype", "enforce_eager", "max_num_seqs", "max_num_batched_tokens", "max_model_len"),
+    *("gpu_memory_utilization", "kv_cache_memory_bytes", "enable_prefix_caching", "block_size"),
+    *("enable_chunked_prefill", "disable_log_stats", "seed", "tensor_parallel_size"),
+)
 #: Prompts whose answers are handed over, and max_tokens of these.
 PROMPTS, TOKENS = 8, 24
 #: The models of `rates`: eight clients of each, and a single one of vLLM.
@@ -56,7 +45,7 @@ GAIN = 1.1
 _TOO_MANY = 50_000.0
 
 
-def installed(vllm: Any) -> None:
+def require_installed(vllm: Any) -> None:
     """Raise `NotAttempted` where there is no vLLM, and say how to get it.
 
     Raises:
@@ -74,7 +63,7 @@ def installed(vllm: Any) -> None:
         )
 
 
-def configured(server: Probe) -> None:
+def require_config(server: Probe) -> None:
     """Fail unless config.pbtxt of the deployed folder leaves the batches to vLLM."""
     refused = admission.refusal(server.server.repository, facts.VLLM, ("vllm",))
     if refused is not None:
@@ -98,7 +87,7 @@ def configured(server: Probe) -> None:
         )
 
 
-def arguments(server: Probe) -> None:
+def require_arguments(server: Probe) -> None:
     """Fail unless 1/model.json names the checkpoint, and what the task asks for."""
     try:
         found = bounded_json.loads(_read(server, "1/model.json", 1 << 16))
@@ -118,46 +107,21 @@ def arguments(server: Probe) -> None:
             "`model` in 1/model.json is not the checkpoint beside it.",
             help=f"A path from the model repository: {facts.VLLM}/1/checkpoint.",
         )
-    for name, value in found.items():
-        kind = ARGUMENTS.get(name)
-        if kind is None:
-            raise Failure(
-                f"1/model.json has the argument {str(name)[:60]!r}, which this task does not use.",
-                help=f"It may have {', '.join(ARGUMENTS)}.",
-            )
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise Failure(
-                f"{name} in 1/model.json has a value of another type than it takes: "
-                f"{json.dumps(value)[:60]}.",
-                help="Numbers, true and false stand without quotes, texts in double quotes.",
-            )
-    if "dtype" not in found:
+    if unknown := found.keys() - {*ARGUMENTS}:
         raise Failure(
-            "1/model.json has no dtype.",
-            help='The other two compute in float32: "dtype": "float32".',
-            credit=0.5,
+            f"1/model.json has the argument {min(unknown)[:60]!r}, which this task does not use.",
+            help=f"It may have {', '.join(ARGUMENTS)}.",
         )
-    if found["dtype"] not in ("float32", "float"):
-        raise Failure(
-            f"dtype in 1/model.json is {str(found.get('dtype'))[:20]!r}.",
-            help="The other two compute in float32. With fewer digits some tokens change.",
-            credit=0.5,
-        )
-    if "max_num_seqs" not in found:
-        raise Failure(
-            "1/model.json has no max_num_seqs.",
-            help=f"{facts.ROWS} answers at once, as in the batches of chat.",
-            credit=0.5,
-        )
-    if found["max_num_seqs"] != facts.ROWS:
-        raise Failure(
-            f"max_num_seqs in 1/model.json is {str(found.get('max_num_seqs'))[:20]!r}.",
-            help=f"{facts.ROWS} answers at once, as in the batches of chat.",
-            credit=0.5,
-        )
+    for name, right, why in (
+        ("dtype", ("float32", "float"), "The other two compute in float32, so take that."),
+        ("max_num_seqs", (facts.ROWS,), f"{facts.ROWS} answers at once, as in chat's batches."),
+    ):
+        if found.get(name) not in right:
+            given = f"is {str(found[name])[:20]!r}" if name in found else "is missing"
+            raise Failure(f"{name} in 1/model.json {given}.", help=why, credit=0.5)
 
 
-def checkpoint(server: Probe, me: str) -> None:
+def require_checkpoint(server: Probe, me: str) -> None:
     """Fail unless the deployed checkpoint is the student's network, as the notebook wrote it."""
     from safetensors.numpy import load  # here, before the fork
 
@@ -196,7 +160,7 @@ def _read(server: Probe, name: str, most: int) -> bytes:
     return path.read_bytes()
 
 
-def same_texts(me: str, answers: Any) -> None:
+def require_texts(me: str, answers: Any) -> None:
     """Fail unless texts at temperature 0 are those of the network's likeliest tokens."""
     if isinstance(answers, str) and answers == facts.NOT_ATTEMPTED:
         raise NotAttempted("`of_vllm` has no value yet: it is as the task gave it.")
@@ -236,18 +200,14 @@ def greedy_texts(me: str) -> list[str]:
     return found
 
 
-def _quoted(names: Iterable[str]) -> str:
-    """Names in quotes: one of them holds a comma."""
-    return ", ".join(map(json.dumps, names))
-
-
-def plausible(rates: Any) -> None:
+def require_rates(rates: Any) -> None:
     """Fail unless the rates that a student measured can be those of the models, in one run."""
-    form = f"A dict with a list of {ROUNDS} numbers or more for each of {_quoted(RATES)}."
+    names = ", ".join(map(json.dumps, RATES))  # in quotes: one of them holds a comma
+    form = f"A dict with a list of {ROUNDS} numbers or more for each of {names}, and no other."
     if not isinstance(rates, dict):
         raise Failure(f"`rates` is a {type(rates).__name__}; a dict is wanted.", help=form)
-    if missing := [name for name in RATES if name not in rates]:
-        raise Failure(f"`rates` has no {_quoted(missing)}.", help=form)
+    if missing := [json.dumps(name) for name in RATES if name not in rates]:
+        raise Failure(f"`rates` has no {', '.join(missing)}.", help=form)
     if more := [name for name in rates if name not in RATES]:
         raise Failure(f"`rates` has an entry that is not asked for: {more[0]!r}.", help=form)
     tables: dict[str, Array] = {
@@ -260,10 +220,10 @@ def plausible(rates: Any) -> None:
             f"`rates` has {sizes}. Each needs the same number of rounds, {ROUNDS} or more.",
             help=form,
         )
-    everything = np.concatenate([*tables.values()])
-    if everything.min() <= 0 or everything.max() > _TOO_MANY:
+    table = np.array([*tables.values()])
+    if table.min() <= 0 or table.max() > _TOO_MANY:
         raise Failure("`rates` holds numbers that are no tokens per second.", help=form)
-    if any(len(np.unique(table)) == 1 for table in tables.values()):
+    if (table == table[:, :1]).all(axis=1).any():
         raise Failure(
             "`rates` has the same number in each round.",
             help="Two measurements are never equal in all digits. Measure anew in each round.",

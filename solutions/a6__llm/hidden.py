@@ -1,24 +1,19 @@
 """The hidden checks of a6__llm: the same questions, with other prompts and other parameters.
 
-What is right is computed from the student's network (`a6_network`), which the id decides. The
+What is right is computed from the student's network (`network`), which the id decides. The
 messages contain no expected value.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from grader.vocabulary.define import hidden
 from grader.vocabulary.probe import Array, Probe
 
-from . import answers as answers_of
-from . import engine, facts, loop
+from . import answers, drawing, engine, facts, loop, stopping, streaming
 from . import knobs as knobs_of
-from . import sampling as drawing
-from . import stream as streamed
 
 
-def seeds(server: Probe, count: int) -> list[int]:
+def draw_seeds(server: Probe, count: int) -> list[int]:
     """Seeds that are not all neighbours."""
     return [int(seed) for seed in server.rng.integers(0, 2**31, count)]
 
@@ -30,7 +25,7 @@ def seeds(server: Probe, count: int) -> list[int]:
 )
 def secret_step(server: Probe, me: str, model: str, first: Array, second: Array) -> None:
     """The served step is the student's network for other prompts, too."""
-    loop.own_network(server, me, facts.drawn_prompts(server.rng, 6))
+    loop.require_network(server, me, facts.drawn_prompts(server.rng, 6))
 
 
 @hidden(
@@ -41,12 +36,12 @@ def secret_step(server: Probe, me: str, model: str, first: Array, second: Array)
 def secret_greedy(server: Probe, me: str, model: str) -> None:
     """Other prompts, in other batches, get their likeliest tokens."""
     prompts = facts.drawn_prompts(server.rng, 16)
-    loop.own_network(server, me, prompts[:3])
-    loop.alone(server, me, model, prompts[:3], 20)
+    loop.require_network(server, me, prompts[:3])
+    loop.require_alone(server, me, model, prompts[:3], 20)
     most = [int(count) for count in server.rng.integers(1, 48, 6)]
-    loop.one_table(server, me, model, prompts[2:8], most)
-    loop.share_steps(server, me, model, prompts[8:], int(server.rng.integers(10, 24)))
-    loop.fills_context(server, me, model, prompts[:2])
+    loop.require_rows(server, me, model, prompts[2:8], most)
+    loop.require_shared_steps(server, me, model, prompts[8:], int(server.rng.integers(10, 24)))
+    loop.require_full_context(server, me, model, prompts[:2])
 
 
 @hidden(
@@ -57,34 +52,19 @@ def secret_greedy(server: Probe, me: str, model: str) -> None:
 def secret_sampling(server: Probe, me: str, model: str) -> None:
     """Answers to other prompts are drawn as their temperature, top_p and seed say."""
     prompts = facts.drawn_prompts(server.rng, 6)
-    drawing.seeds_repeat(server, me, model, prompts, seeds(server, 1)[0])
-    drawing.nearly_zero(server, me, model, prompts)
-    cold, hot = (float(server.rng.uniform(*limits)) for limits in ((0.6, 0.9), (1.1, 1.6)))
-    first, share = drawing.telling(me, prompts, cold)
-    drawing.successive(server, me, model, prompts, seeds(server, drawing.PAIRS))
-    for prompt, temperature, top_p in (
-        drawing.telling_chances(me, prompts),
-        (first, cold, share),
-        (prompts[5], hot, 1.0),
-    ):
-        drawing.frequencies(
-            server,
-            me,
-            model,
-            prompt,
-            seeds(server, drawing.DRAWS),
-            temperature=temperature,
-            top_p=top_p,
-        )
-        wanted = [
-            {"temperature": temperature, "top_p": top_p, "seed": seed, "max_tokens": 24}
-            for seed in seeds(server, 6)
-        ]
-        found = answers_of.ask(server, model, prompts, wanted)
-        for asked, answer in zip(prompts, found, strict=True):
-            which = "a row of a request with 6 prompts"
-            drawing.in_nucleus(me, asked, answer, temperature, top_p, which)
-            answers_of.true_logprobs(me, asked, answer, which)
+    drawing.require_seeds(server, me, model, prompts, draw_seeds(server, 1)[0])
+    drawing.require_cold(server, me, model, prompts)
+    drawing.require_frequencies(server, me, model, prompts, draw_seeds(server, drawing.DRAWS))
+    drawing.require_second_tokens(server, me, model, prompts, draw_seeds(server, drawing.PAIRS))
+    temperatures, shares = server.rng.uniform(0.6, 1.6, 6), server.rng.uniform(0.3, 1, 6)
+    wanted = [
+        {"temperature": float(temperature), "top_p": float(top_p), "max_tokens": 24}
+        for temperature, top_p in zip(temperatures, shares, strict=True)
+    ]
+    found = answers.ask(server, model, prompts, wanted)
+    for prompt, answer, one in zip(prompts, found, wanted, strict=True):
+        which = "a row of a request with 6 prompts"
+        drawing.require_drawable(me, prompt, answer, one["temperature"], one["top_p"], which)
 
 
 @hidden(
@@ -95,7 +75,7 @@ def secret_sampling(server: Probe, me: str, model: str) -> None:
 def secret_stops(server: Probe, me: str, model: str) -> None:
     """Other prompts, stopped at other places, end where their stop texts stand."""
     for _ in range(2):
-        drawing.stops(server, me, model, facts.drawn_prompts(server.rng, 8))
+        stopping.require_stops(server, me, model, facts.drawn_prompts(server.rng, 8))
 
 
 @hidden(
@@ -106,21 +86,19 @@ def secret_stops(server: Probe, me: str, model: str) -> None:
 def secret_refusals(server: Probe, model: str) -> None:
     """Other bad values of the same kinds are refused, each with a message that names it."""
     bad = (
-        ("a temperature above 2", "A list", '{"temperature": 2.5}', ("temperature",)),
-        ("a top_p above 1", "A list", '{"top_p": 1.5}', ("top_p",)),
-        ("a top_p that is true", "A list", '{"top_p": true}', ("top_p",)),
-        ("max_tokens above 256", "A list", '{"max_tokens": 257}', ("max_tokens",)),
-        ("max_tokens that is true", "A list", '{"max_tokens": true}', ("max_tokens",)),
-        ("a seed below 0", "A list", '{"seed": -1}', ("seed",)),
-        ("a temperature that is null", "A list", '{"temperature": null}', ("temperature",)),
-        ("parameters that end too early", "A list", '{"top_p": 0.5', ("json",)),
-        ("parameters that are a number", "A list", "17", ("object", "json", "dict")),
-        ("a parameter of another server", "A list", '{"top_q": 3}', ("top_q",)),
+        loop.bad_parameters("a temperature above 2", '{"temperature": 2.5}', "temperature"),
+        loop.bad_parameters("a temperature that is null", '{"temperature": null}', "temperature"),
+        loop.bad_parameters("a top_p above 1", '{"top_p": 1.5}', "top_p"),
+        loop.bad_parameters("a top_p that is true", '{"top_p": true}', "top_p"),
+        loop.bad_parameters("max_tokens above 256", '{"max_tokens": 257}', "max_tokens"),
+        loop.bad_parameters("a seed below 0", '{"seed": -1}', "seed"),
+        loop.bad_parameters("parameters that end too early", '{"top_p": 0.5', "json"),
+        loop.bad_parameters("parameters that are a number", "17", "object", "json", "dict"),
+        loop.bad_parameters("a parameter of another server", '{"top_q": 3}', "top_q"),
         ("a prompt that ends within a character", "Zürich".encode()[:2], "{}", ("utf",)),
         ("a prompt without room for an answer", "list " * 300, "{}", ("long", "context")),
     )
-    loop.refuses_each(server, model, bad)
-    loop.refuses_row(server, model)
+    loop.require_refusals(server, model, bad)
 
 
 @hidden(
@@ -131,11 +109,9 @@ def secret_refusals(server: Probe, model: str) -> None:
 def secret_stream(server: Probe, me: str, model: str) -> None:
     """Other prompts come piece by piece, with other stop texts."""
     prompts = facts.drawn_prompts(server.rng, 12)
-    streamed.streams_greedy(server, me, model, prompts[:4])
-    streamed.comes_at_once(server, me, model, prompts)
-    streamed.stops(server, me, model, prompts[4:])
-    bad = {name: rows[0] for name, rows in loop.bad_request("", "{}").items()}
-    streamed.refuses(server, model, bad, "an empty prompt")
+    streaming.require_stream(server, me, model, prompts[:6])
+    streaming.require_pace(server, me, model, prompts)
+    streaming.require_refusal(server, model, ("an empty prompt", "", "{}", ()))
 
 
 @hidden(
@@ -145,10 +121,7 @@ def secret_stream(server: Probe, me: str, model: str) -> None:
 )
 def secret_clients(server: Probe, me: str, model: str) -> None:
     """Several clients at once get each its own answer, and a client may leave."""
-    prompts = facts.drawn_prompts(server.rng, 12)
-    long = streamed.comes_at_once(server, me, model, prompts)
-    streamed.together(server, me, model, prompts[:6], long)
-    streamed.leaves(server, model, long)
+    streaming.require_clients(server, me, model, facts.drawn_prompts(server.rng, 12))
 
 
 @hidden(
@@ -157,7 +130,7 @@ def secret_clients(server: Probe, me: str, model: str) -> None:
 )
 def same_tokens(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
     """The answers are different texts: not one for all."""
-    engine.same_texts(me, of_vllm)
+    engine.require_texts(me, of_vllm)
 
 
 @hidden(
@@ -166,7 +139,7 @@ def same_tokens(server: Probe, me: str, vllm: str, of_vllm: list[str]) -> None:
 )
 def same_rates(server: Probe, vllm: str, rates: dict[str, list[float]]) -> None:
     """The rates are such as an engine can have."""
-    engine.plausible(rates)
+    engine.require_rates(rates)
 
 
 @hidden(
@@ -185,9 +158,14 @@ def secret_draws(
     """The model draws at another temperature, too, as the network says."""
     prompt = facts.own_prompts(me)[0]
     temperature = float(server.rng.uniform(0.4, 1.6))
-    wanted: list[dict[str, Any]] = [
-        {"temperature": temperature, "seed": seed, "max_tokens": knobs_of.MOST}
-        for seed in seeds(server, facts.ROWS)
-    ]
-    found = answers_of.ask(server, model, [prompt] * facts.ROWS, wanted)
-    knobs_of.drawn_so(me, knobs_of.Draws([temperature], [[one.tokens for one in found]]))
+    found = drawing.draw(
+        server,
+        model,
+        prompt,
+        draw_seeds(server, facts.ROWS),
+        temperature=temperature,
+        top_p=1.0,
+        max_tokens=knobs_of.MOST,
+    )
+    draws = knobs_of.Draws(prompt, [temperature], [[one.tokens for one in found]])
+    knobs_of.require_drawn(me, draws, server.rng)

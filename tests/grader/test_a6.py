@@ -12,13 +12,21 @@ import onnxruntime
 import pytest
 
 from grader import sandbox
-from grader.assignments.a6__llm import answers as answers_of
+from grader.assignments.a6__llm import (
+    answers,
+    drawing,
+    engine,
+    facts,
+    knobs,
+    loop,
+    network,
+    stopping,
+    streaming,
+)
 from grader.assignments.a6__llm import checks as public
-from grader.assignments.a6__llm import engine, facts, knobs, loop, network, sampling
 from grader.assignments.a6__llm import hidden as secret
 from grader.assignments.a6__llm import step as a6_step
-from grader.assignments.a6__llm import stream as streamed
-from grader.assignments.a6__llm.answers import Written
+from grader.assignments.a6__llm.answers import Answer
 from grader.authoring import mutants
 from grader.sandbox.mounts import course
 from grader.vocabulary import own
@@ -33,7 +41,7 @@ ASSIGNMENT = assignments.named("a6")
 STUDENTS = (own.DEFAULT, "anna", "berta", "çetin")
 
 
-def likeliest(me: str, prompt: str, most: int) -> Written:
+def likeliest(me: str, prompt: str, most: int) -> Answer:
     """The answer at temperature 0, computed with numpy."""
     ids, tokens, logs = facts.tokenizer().encode(prompt).ids, [], []
     while len(tokens) < most:
@@ -44,7 +52,7 @@ def likeliest(me: str, prompt: str, most: int) -> Written:
         tokens.append(token)
         logs.append(float(network.log_chances(scores)[token]))
     reason = "length" if len(tokens) == most else "stop"
-    return Written(facts.tokenizer().decode(tokens), tokens, logs, reason)
+    return Answer(facts.tokenizer().decode(tokens), tokens, logs, reason)
 
 
 class RightModel:
@@ -104,8 +112,6 @@ def test_a_right_model_passes(me: str) -> None:
     tests/grader/test_assignments.py asks the served solution, for fewer ids.
     """
     server: Any = RightModel(me)
-    prompt, temperature = sampling.telling_answers(me, facts.own_prompts(me))
-    assert sampling.all_equal(me, prompt, temperature, 8, 16) < sampling.FALSE_ALARM
     public.sampling(server, me, facts.CHAT)
     public.stops(server, me, facts.CHAT)
     secret.secret_sampling(server, me, facts.CHAT)
@@ -160,7 +166,7 @@ def test_the_tasks_hold_for_everybody(me: str) -> None:
     assert sum(answer.reason == "stop" for answer in whole) >= 3
     assert sum(len(answer.text) >= 24 for answer in whole[:8]) >= 4
     for prompt, answer in zip(prompts, whole, strict=True):
-        answers_of.greedy(me, prompt, answer, 40, "it")
+        answers.require_greedy(me, prompt, answer, 40, "it")
 
 
 def test_the_step_is_the_network(tmp_path: Path) -> None:
@@ -211,56 +217,68 @@ def test_half_precision_is_seen() -> None:
 
 
 def test_frequencies_know_a_right_model_from_a_wrong_one() -> None:
-    """No false alarm in 2,000 right samples of four shapes; other probabilities are found."""
+    """No false alarm in 800 right samples of four shapes; other probabilities are found."""
     random = np.random.default_rng(0)
-    for chances in (
+    shapes = (
         np.array([0.5, 0.3, 0.2]),
         np.array([0.97, 0.02, 0.01]),
         random.dirichlet(np.full(40, 0.3)),
         random.dirichlet(np.full(1000, 0.05)),
-    ):
-        for _ in range(500):
-            counts = random.multinomial(sampling.DRAWS, chances).astype(float)
-            assert sampling.same_frequencies(counts, sampling.DRAWS * chances)
+    )
+    for chances in shapes:
+        for _ in range(200):
+            tokens = random.choice(len(chances), drawing.DRAWS, p=chances)
+            assert drawing.frequencies_agree(tokens, chances)
     chances = random.dirichlet(np.full(20, 1.0))
-    hotter = chances**0.5 / (chances**0.5).sum()
-    counts = random.multinomial(sampling.DRAWS, hotter).astype(float)
-    assert not sampling.same_frequencies(counts, sampling.DRAWS * chances)
+    hotter = chances**0.3 / (chances**0.3).sum()
+    tokens = random.choice(len(chances), drawing.DRAWS, p=hotter)
+    assert not drawing.frequencies_agree(tokens, chances)
+
+
+def test_false_alarms_are_as_rare_as_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 5% in place of 1e-8, at most 5% of right samples fail: the tests are exact."""
+    monkeypatch.setattr(drawing, "FALSE_ALARM", 0.05)
+    random = np.random.default_rng(1)
+    chances = np.array([0.6, 0.25, 0.14, 0.01])
+    samples = [random.choice(4, 64, p=chances) for _ in range(1000)]
+    assert sum(not drawing.frequencies_agree(tokens, chances) for tokens in samples) < 75
 
 
 @pytest.mark.parametrize("me", STUDENTS)
 def test_each_wrong_way_to_draw_is_found(me: str) -> None:
     """With the prompt and the parameters that are chosen for a student, always."""
-    prompt, temperature, top_p = sampling.telling_chances(me, facts.own_prompts(me))
-    scores = network.logits(me, facts.tokenizer().encode(prompt).ids)[-1]
-    inside = np.flatnonzero(sampling.nucleus(scores, temperature, top_p))
+    prompt, temperature, top_p = drawing.choose_sample(me, facts.own_prompts(me))
+    scores = drawing.next_scores(me, prompt)
+    right = drawing.nucleus_chances(scores, temperature, top_p)
+    inside = np.flatnonzero(right)
     inside = inside[np.argsort(-scores[inside])]
     assert 3 <= len(inside) <= 6
+    assert right[inside].min() >= 0.05
 
-    def shares(chances: Array) -> Array:
-        kept: Array = chances[inside] / chances[inside].sum()
-        return kept
+    def spread(shares: Array) -> Array:
+        table = np.zeros_like(right)
+        table[inside] = shares / shares.sum()
+        return table
 
-    right = shares(np.exp(network.log_chances(scores, temperature)))
     ends = np.zeros(len(inside))
     ends[[0, -1]] = 0.5
     random = np.random.default_rng(3)
     for wrong in (
         np.full(len(inside), 1 / len(inside)),
-        right[::-1],
-        shares(np.exp(network.log_chances(scores))),
+        right[inside][::-1],
+        np.exp(network.log_chances(scores))[inside],
         ends,
     ):
-        for _ in range(200):
-            counts = random.multinomial(sampling.DRAWS, wrong).astype(float)
-            assert not sampling.same_frequencies(counts, sampling.DRAWS * right)
+        for _ in range(100):
+            tokens = random.choice(len(right), drawing.DRAWS, p=spread(wrong))
+            assert not drawing.frequencies_agree(tokens, right)
 
 
 def test_another_model_than_the_one_meant() -> None:
-    loop.is_meant(facts.CHAT, facts.CHAT)
-    loop.is_meant(7, facts.CHAT)  # require.backend says what is wrong with it
+    loop.require_named(facts.CHAT, facts.CHAT)
+    loop.require_named(7, facts.CHAT)  # require.backend says what is wrong with it
     with pytest.raises(Failure, match="about the model chat; chat_stream was handed over"):
-        loop.is_meant(facts.STREAM, facts.CHAT)
+        loop.require_named(facts.STREAM, facts.CHAT)
 
 
 @pytest.mark.parametrize("count", [1, 17, small_llama.CONTEXT - 1, small_llama.CONTEXT])
@@ -271,22 +289,20 @@ def test_prompt_of(count: int) -> None:
 @pytest.mark.parametrize("me", STUDENTS)
 def test_stop_texts_that_tell(me: str) -> None:
     """A stop text on the boundary of two tokens, and two that end at the same place, are found."""
-    whole = [likeliest(me, prompt, 40) for prompt in facts.own_prompts(me)[:8]]
-    whole = [answer for answer in whole if len(answer.text) >= 24]
-    for number, answer in enumerate(whole):
-        assert len(streamed._begun(answer, number)) == 2
+    whole = [likeliest(me, prompt, stopping.MOST) for prompt in facts.own_prompts(me)[:8]]
+    whole = [answer for answer in whole if len(answer.text) >= stopping.LEAST]
     random = np.random.default_rng(0)
-    asked = sampling._stopping(random, whole[:4], 40)
-    (_, _, parameters, right) = asked[4]
-    later, first = parameters["stop"]
+    for answer in whole:
+        begun = stopping.stream_stops(random, answer)[1].texts
+        assert len(begun) == 2
+        assert begun[1][2] == begun[0][0]
+    stops = stopping.whole_stops(random, [answer.text for answer in whole[:4]])
+    text, (later, first) = whole[3 % len(whole[:4])].text, stops[3].texts
     assert first.endswith(later)
-    text = whole[0].text
-    assert right.reason == "stop"
     assert text.find(later) == text.find(first) + 1
-    (_, _, parameters, right) = asked[5]
-    assert (parameters["max_tokens"], right.reason) == (len(right.tokens), "stop")
-    (_, _, parameters, right) = asked[6]
-    assert right.text.endswith(parameters["stop"][0][:-1])
+    last = whole[5 % len(whole[:4])]
+    assert stopping.cut(last, stops[5].texts) == last
+    assert last.text.endswith(stops[5].texts[0][:-1])
 
 
 class Counting:
@@ -303,10 +319,10 @@ class Counting:
 def test_steps_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that still ends is waited for; a loop that does not end is told."""
     monkeypatch.setattr(loop, "_IDLE", 0.35)
-    loop.is_idle(Counting())  # type: ignore[arg-type]
-    loop.is_idle(Counting(5, 5))  # type: ignore[arg-type]
+    loop.require_idle(Counting())  # type: ignore[arg-type]
+    loop.require_idle(Counting(5, 5))  # type: ignore[arg-type]
     with pytest.raises(Failure, match="while this check asked for nothing") as told:
-        loop.is_idle(Counting(*[5] * 50))  # type: ignore[arg-type]
+        loop.require_idle(Counting(*[5] * 50))  # type: ignore[arg-type]
     assert "workbook serve --detach" in told.value.help
 
 
@@ -319,28 +335,29 @@ def test_a_stream_that_goes_on() -> None:
         "finish_reason": np.array([b""], object),
     }
     with pytest.raises(Failure, match="2000 responses came, and max_tokens was 24") as told:
-        streamed._joined("chat_stream", Stream((part,) * 2000, (0.0,) * 2000, None), 24)
+        streaming._joined("chat_stream", Stream((part,) * 2000, (0.0,) * 2000, None), 24)
     assert "workbook serve --detach" in told.value.help
     with pytest.raises(Failure, match="none said that it was the last") as told:
-        streamed._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
+        streaming._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, None), 24)
     two = {**part, "logprobs": np.array([-1, -2], np.float32)}
     with pytest.raises(Failure, match="holds 1 token_ids and 2 logprobs") as told:
-        streamed._joined("chat_stream", Stream((two,), (0.0,), 1.0), 24)
+        streaming._joined("chat_stream", Stream((two,), (0.0,), 1.0), 24)
     assert "one logprob for each of its tokens" in told.value.help
     with pytest.raises(Failure, match="has no finish_reason"):
-        streamed._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
+        streaming._joined("chat_stream", Stream((part,) * 20, (0.0,) * 20, 1.0), 24)
 
 
 def test_the_placeholder_is_not_wrong() -> None:
     with pytest.raises(NotAttempted, match="no value yet"):
-        engine.same_texts("anna", facts.NOT_ATTEMPTED)
+        engine.require_texts("anna", facts.NOT_ATTEMPTED)
 
 
 def test_the_nucleus() -> None:
     scores = np.log(np.array([0.15, 0.5, 0.05, 0.3]))
-    for top_p, inside in ((0.4, [1]), (0.5, [1]), (0.6, [1, 3]), (0.9, [0, 1, 3]), (1, range(4))):
-        found = sampling.nucleus(scores, 1.0, top_p, -1e-9)
+    for top_p, inside in ((0.4, [1]), (0.49, [1]), (0.6, [1, 3]), (0.9, [0, 1, 3]), (1, range(4))):
+        found = drawing.nucleus_chances(scores, 1.0, top_p)
         assert set(np.flatnonzero(found)) == {*inside}, top_p
+        assert found.sum() == pytest.approx(1)
 
 
 def drawn(me: str, temperature: float, count: int) -> list[list[int]]:
@@ -359,25 +376,32 @@ def drawn(me: str, temperature: float, count: int) -> list[list[int]]:
     return found
 
 
-def test_spread() -> None:
+def test_draws_of_another_temperature() -> None:
     """Answers fit the temperature at which they were drawn, and no other one."""
-    me = "anna"
-    prompt, some = facts.own_prompts(me)[0], drawn(me, 1.0, 6)
-    assert knobs.spread(me, prompt, some, 1.0, knobs.MOST) < 4
-    for other in (0.5, 1.6):
-        assert knobs.spread(me, prompt, some, other, knobs.MOST) > 6
+    me, random = "anna", np.random.default_rng(0)
+    some = drawn(me, 1.0, 16)
+    for temperature in (1.0, 0.5, 1.6):
+        draws = knobs.Draws(facts.own_prompts(me)[0], [temperature], [some])
+        if temperature == 1:
+            knobs.require_drawn(me, draws, random)
+            continue
+        with pytest.raises(Failure, match="do not look as if they were drawn"):
+            knobs.require_drawn(me, draws, random)
+    same = knobs.Draws(facts.own_prompts(me)[0], [1.0], [some[:1] * 8])
+    with pytest.raises(Failure, match="All 8 answers for temperature 1 are the same"):
+        knobs.require_drawn(me, same, random)
 
 
 def test_cut() -> None:
     """Stop texts are found wherever tokens end; the first place wins."""
     ids = facts.tokenizer().encode("The list is a list. The class").ids
-    whole = Written("The list is a list. The class", ids, [0.0] * len(ids), "length")
+    whole = Answer("The list is a list. The class", ids, [0.0] * len(ids), "length")
     for stops, text in (
         (["t. T"], "The list is a lis"),
         (["class", "list"], "The "),
         (["nothing"], whole.text),
     ):
-        found = sampling.cut(whole, stops)
+        found = stopping.cut(whole, stops)
         assert found.text == text
         assert found.tokens == ids[: len(found.tokens)]
         if text != whole.text:
@@ -389,7 +413,7 @@ def test_what_is_missing_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without vLLM the task is not attempted, and a sentence says how to get it."""
     monkeypatch.setattr(facts.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NotAttempted, match="make vllm"):
-        engine.installed(facts.NOT_ATTEMPTED)
+        engine.require_installed(facts.NOT_ATTEMPTED)
 
 
 RATES = {name: [300.0, 310.0, 305.0] for name in engine.RATES}
@@ -412,27 +436,29 @@ RATES["chat_vllm"] = [900.0, 905.0, 901.0]
 )
 def test_rates(change: dict[str, list[float]], words: str) -> None:
     if not words:
-        engine.plausible(RATES)
+        engine.require_rates(RATES)
         return
     with pytest.raises(Failure, match=words):
-        engine.plausible({**RATES, **change})
+        engine.require_rates({**RATES, **change})
 
 
 def test_rates_of_another_form() -> None:
     with pytest.raises(Failure, match="is a list; a dict is wanted"):
-        engine.plausible([*RATES.values()])
+        engine.require_rates([*RATES.values()])
     with pytest.raises(Failure, match='has no "chat_vllm, one client"'):
-        engine.plausible({name: RATES[name] for name in RATES if name != "chat_vllm, one client"})
+        engine.require_rates(
+            {name: RATES[name] for name in RATES if name != "chat_vllm, one client"}
+        )
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({}, ""),
-        ({"enforce_eager": "true"}, "enforce_eager in 1/model.json has a value of another type"),
-        ({"max_num_seqs": True}, "max_num_seqs in 1/model.json has a value of another type"),
+        ({"max_num_seqs": True}, "max_num_seqs in 1/model.json is 'True'"),
         ({"model": "checkpoint"}, "is not the checkpoint beside it"),
         ({"max_seqs": 8}, "which this task does not use"),
+        ({"max_num_seqs": 4}, "max_num_seqs in 1/model.json is '4'"),
     ],
 )
 def test_arguments_of_the_engine(tmp_path: Path, change: dict[str, Any], words: str) -> None:
@@ -444,10 +470,10 @@ def test_arguments_of_the_engine(tmp_path: Path, change: dict[str, Any], words: 
     file.write_text(json.dumps({**right, **change}))
     server: Any = SimpleNamespace(server=SimpleNamespace(repository=tmp_path))
     if not words:
-        engine.arguments(server)
+        engine.require_arguments(server)
         return
     with pytest.raises(Failure, match=words):
-        engine.arguments(server)
+        engine.require_arguments(server)
 
 
 class Late:
@@ -461,7 +487,7 @@ def test_no_answer_in_time() -> None:
     """A late answer says nothing about NaN: the machine may be busy, or the loop never ends."""
     server: Any = Late()
     with pytest.raises(Failure, match=r"At temperature 0\.01: chat did not answer") as told:
-        sampling.nearly_zero(server, "anna", facts.CHAT, facts.own_prompts("anna")[:2])
+        drawing.require_cold(server, "anna", facts.CHAT, facts.own_prompts("anna")[:2])
     assert "run this cell again" in told.value.help
     assert "NaN" not in told.value.help
 
@@ -473,23 +499,23 @@ def test_the_two_copies_of_writing(tmp_path: Path) -> None:
         file = tmp_path / model / "1/writing.py"
         file.parent.mkdir(parents=True)
         file.write_text(f"x = {number}\n")
-    with noted() as notes, streamed.same_writing(server):
+    with noted() as notes, streaming.compared_writing(server):
         pass
     assert "and a cell that deploys chat, too" in notes[0]
     file.write_text("x = 0\n")
-    with noted() as notes, streamed.same_writing(server):
+    with noted() as notes, streaming.compared_writing(server):
         pass
     assert notes == []
 
 
 def test_texts_of_the_engine() -> None:
     right = engine.greedy_texts("anna")
-    engine.same_texts("anna", right)
+    engine.require_texts("anna", right)
     both = [p + t for p, t in zip(facts.own_prompts("anna"), right, strict=False)]
     with pytest.raises(Failure, match="begins with its prompt"):
-        engine.same_texts("anna", both)
+        engine.require_texts("anna", both)
     with pytest.raises(Failure, match="1 of 8 texts"):
-        engine.same_texts("anna", [*right[:-1], "other"])
+        engine.require_texts("anna", [*right[:-1], "other"])
 
 
 @pytest.mark.server

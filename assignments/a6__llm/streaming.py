@@ -1,0 +1,359 @@
+"""What the checks of a6__llm require of the stream: its pieces, its end, clients that leave.
+
+Each function asks once and looks at the recorded streams. Only what a busy machine can delay is
+asked again: it is wrong if it is so each time.
+
+Students get this file: it holds no expected answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from grader.vocabulary import requests as form
+from grader.vocabulary import require
+from grader.vocabulary.collect import note
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Probe, Stream
+
+from . import answers, drawing, facts, loop, stopping
+from .answers import OUTPUTS, Answer
+
+#: So many tokens a stream has at least where its pace is looked at, and at most. At temperature 2
+#: two of three answers are that long: a right model has none in 48 tries with 1e-22.
+_LONG, _MOST, _TRIES, _HOT = 100, 120, 48, 2.0
+#: So many clients ask at once, for answers of so many tokens. The others may have this share of
+#: their pieces before the last one has its first. Where clients wait for each other they have
+#: nearly all; where all share the steps they have hardly any.
+_CLIENTS, _TOKENS, _BESIDE = 4, 48, 0.5
+#: Seconds until a stream must have ended; and until it must end after its error.
+_TIMEOUT, _PATIENCE = 20.0, 5.0
+_FINAL = (
+    "Every request needs TRITONSERVER_RESPONSE_COMPLETE_FINAL at its end, after an error too: "
+    "`attend` sends it in `finally`."
+)
+
+
+# -- one stream ------------------------------------------------------------------------------------
+
+
+def ask(
+    server: Probe, model: str, requests: Sequence[tuple[str, Mapping[str, Any]]]
+) -> list[tuple[Answer, Stream]]:
+    """The answers to prompts, each asked by a client of its own, all at once, and their streams.
+
+    Raises:
+        Failure: a stream is refused or does not end, a response is not in form, or only another
+            response than the last says why the answer has ended.
+    """
+    inputs = [facts.single(prompt, **wanted) for prompt, wanted in requests]
+    streams = server.streams(model, inputs, outputs=OUTPUTS, timeout=_TIMEOUT)
+    return [
+        (_joined(model, stream, int(wanted["max_tokens"])), stream)
+        for stream, (_, wanted) in zip(streams, requests, strict=True)
+    ]
+
+
+def ask_alone(server: Probe, model: str, prompt: str, **wanted: Any) -> Answer:
+    """The answer to one prompt, joined from its pieces."""
+    return ask(server, model, [(prompt, wanted)])[0][0]
+
+
+def _joined(model: str, stream: Stream, most: int) -> Answer:
+    """The answer that the responses of a stream make together; fails unless they make one."""
+    _require_ended(model, stream, most)
+    for number, part in enumerate(stream.parts, start=1):
+        count, logprobs = part["token_ids"].size, part["logprobs"].size
+        if part["text_output"].size != 1 or part["finish_reason"].size != 1 or count != logprobs:
+            raise Failure(
+                f"Response {number} of {model} holds {count} token_ids and {logprobs} logprobs, "
+                f"{part['text_output'].size} text and {part['finish_reason'].size} finish_reason.",
+                help="A response holds one text, one finish_reason, and one logprob for each of "
+                "its tokens: `piece` cuts both lists at the same place.",
+            )
+    texts, rows, logs, reasons = (
+        [part[name].ravel() for part in stream.parts]
+        for name in ("text_output", "token_ids", "logprobs", "finish_reason")
+    )
+    ended = [place for place, (reason,) in enumerate(reasons, start=1) if reason not in (b"", "")]
+    if not ended:
+        raise Failure(
+            f"The last of {len(reasons)} responses of {model} has no finish_reason.",
+            help="Each step sends a response, also where there is no text to show: otherwise its "
+            "token or the finish_reason is missing. The loop goes on until answer.reason is set.",
+        )
+    if ended[0] < len(reasons):
+        raise Failure(
+            f"Response {ended[0]} of {len(reasons)} of {model} has a finish_reason already.",
+            help='finish_reason is "" until the last response of an answer.',
+        )
+    odd = [n for n, row in enumerate(rows, start=1) if not 1 <= len(row) <= 4 and n < len(rows)]
+    if odd:
+        raise Failure(
+            f"Response {odd[0]} of {model} holds {len(rows[odd[0] - 1])} tokens; each one but the "
+            "last holds the token that is new in its step.",
+            help="Send each token as soon as it is there. `piece` cuts the tokens: `before` is how "
+            "many tokens the answer had before this step, so count them before `add`.",
+        )
+    shown = [one if isinstance(one, bytes) else str(one).encode() for (one,) in texts]
+    answer = answers.make_answer(
+        model, b"".join(shown), np.concatenate(rows), np.concatenate(logs), reasons[-1][0]
+    )
+    pieces = [one.decode("utf-8", "replace") for one in shown if one]
+    if len(pieces) > 1 and pieces[-1] == facts.tokenizer().decode(answer.tokens):
+        raise Failure(
+            f"Each response of {model} holds the whole text so far.",
+            help="A response of the stream holds only what is new. `add` returns the text that can "
+            "be shown now and could not be shown before, and `piece` gets what it returns.",
+        )
+    return answer
+
+
+def _require_ended(model: str, stream: Stream, most: int) -> None:
+    """Fail unless a stream was answered, and has ended after as many responses as it may have."""
+    count = len(stream.parts)
+    if count > most + 1:
+        goes_on = stream.ended is None and stream.refused is None
+        raise Failure(
+            f"The stream of {model} does not end where it should: {count} responses came, and "
+            f"max_tokens was {most}.",
+            help="The loop in `write` must stop when the answer has a finish_reason."
+            + f" This version goes on even if you deploy another. {answers.RESTART}" * goes_on,
+        )
+    if stream.refused is not None:
+        raise answers.explained(model, stream.refused.failure(model))
+    if stream.ended is None:
+        raise Failure(
+            f"The stream of {model} does not end: {count} responses came within {_TIMEOUT:.0f} s, "
+            "and none said that it was the last one.",
+            help=f"{_FINAL} If it does so: {answers.LOOPS.format(model)} Or the machine was busy: "
+            "run this cell again.",
+        )
+    if not count:
+        raise Failure(f"The stream of {model} is empty.", help="Send each piece as a response.")
+
+
+@contextlib.contextmanager
+def compared_writing(server: Probe) -> Iterator[None]:
+    """Say, beside what is wrong, that the two copies of writing.py differ."""
+    repository = server.server.repository
+    copies, sentence = [], ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        for model in (facts.CHAT, facts.STREAM):
+            file = repository / model / "1" / "writing.py"
+            copies.append(facts.without_note(file.read_text("utf-8")))
+    if len(copies) == 2 and copies[0] != copies[1]:
+        sentence = (
+            f"Note: {facts.CHAT} and {facts.STREAM} are deployed with different files writing.py, "
+            f"so one of them is not deployed anew yet. Edit models/{facts.CHAT}/1/writing.py only. "
+            f"Then run the cell that deploys {facts.STREAM}, which copies it, and a cell that "
+            f"deploys {facts.CHAT}, too."
+        )
+    try:
+        yield
+    except Failure as failure:
+        failure.help = f"{failure.help} {sentence}".strip()
+        raise
+    if sentence:
+        note(sentence)
+
+
+def require_stream(
+    server: Probe, me: str, model: str, prompts: Sequence[str], stops: int = 4
+) -> None:
+    """Fail unless answers at temperature 0 come as they should, and no part of a stop text is sent.
+
+    Args:
+        server: the check's probe.
+        me: the student's id.
+        model: the name of the model.
+        prompts: each is asked for once, and where its answer is long enough once with a stop text.
+        stops: so many answers are asked for with a stop text, of one kind after the other.
+    """
+    wanted: dict[str, Any] = {"temperature": 0, "max_tokens": stopping.MOST}
+    whole = []
+    for prompt in prompts:
+        answer = ask_alone(server, model, prompt, **wanted)
+        which = "the answer that the responses make together"
+        answers.require_greedy(me, prompt, answer, stopping.MOST, which)
+        whole += [(prompt, answer)] * (len(answer.text) >= stopping.LEAST)
+    for number, (prompt, answer) in enumerate(itertools.islice(itertools.cycle(whole), stops)):
+        kinds = stopping.stream_stops(server.rng, answer)
+        stop = kinds[number % len(kinds)]
+        stopped = ask_alone(server, model, prompt, **wanted, stop=stop.stop)
+        stopping.require_stopped(stopped, answer, stop)
+
+
+def require_pace(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
+    """Fail unless a long answer comes piece by piece; what is drawn must be drawable."""
+    for seed, prompt in enumerate(itertools.islice(itertools.cycle(prompts), _TRIES)):
+        wanted = {"temperature": _HOT, "top_p": 0.95, "seed": seed, "max_tokens": _MOST}
+        ((answer, stream),) = ask(server, model, [(prompt, wanted)])
+        drawing.require_drawable(me, prompt, answer, _HOT, 0.95, "an answer of the stream")
+        if len(answer.tokens) < _LONG:
+            continue
+        if stream.times[0] > stream.times[-1] / 2:  # the word asks up to four times more
+            inputs = facts.single(prompt, **wanted)
+            require.streams(server, model, inputs, "token_ids", at_least=_LONG // 4)
+        return
+    raise Failure(
+        f"{_TRIES} answers of {model} at temperature {_HOT:g} all have fewer than {_LONG} tokens.",
+        help=f"max_tokens was {_MOST}. Only the end of text, a stop text or a full context ends an "
+        "answer sooner.",
+    )
+
+
+def require_refusal(server: Probe, model: str, bad: loop.Bad) -> None:
+    """Fail unless a bad request is refused, its stream ends, and the next one is answered."""
+    what = bad[0]
+    inputs = {name: rows[0] for name, rows in loop.bad_request(bad).items()}
+    good = facts.single("A list", max_tokens=3)
+    refused, answered = server.streams(model, [inputs, good], outputs=OUTPUTS, timeout=_TIMEOUT)
+    if refused.refused is None:
+        ended = "is answered" if refused.ended is not None else "gets no answer and no end"
+        raise Failure(
+            f"{what.capitalize()} {ended} by {model}; it should be refused with an error.",
+            help="sender.send(pb_utils.InferenceResponse([], error)), and then the final flag.",
+        )
+    if answered.refused is not None or answered.ended is None:
+        raise Failure(f"Beside {what}, {model} does not answer a right request.", help=_FINAL)
+    if not _ends(server, model, inputs):
+        raise Failure(
+            f"The stream of {what} does not end: {model} sends an error, and then nothing says "
+            "that it was the last response.",
+            help=f"{_FINAL} `finally:` in `attend` is the place for it.",
+        )
+
+
+def _ends(server: Probe, model: str, inputs: Mapping[str, Any]) -> bool:
+    """Whether the server ends a stream some seconds after its client has sent all it wants.
+
+    A probe's streams end with the error already.
+    """
+    came = threading.Event()
+    client = server.server.grpc_client()
+    try:
+        client.start_stream(lambda result, error: came.set())
+        client.async_stream_infer(model, form.tensors(inputs), enable_empty_final_response=True)
+        came.wait(_TIMEOUT)
+        waiting = threading.Thread(target=client.stop_stream, daemon=True)  # until the server ends
+        waiting.start()
+        waiting.join(_PATIENCE)
+        return not waiting.is_alive()
+    finally:
+        with contextlib.suppress(Exception):
+            client.stop_stream(cancel_requests=True)
+        with contextlib.suppress(Exception):
+            client.close()
+
+
+# -- several clients -------------------------------------------------------------------------------
+
+
+def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
+    """Fail unless clients at once get their own answers side by side, and one may leave."""
+    one = {"temperature": _HOT, "top_p": 0.95, "max_tokens": _TOKENS}
+    requests = [(prompt, {**one, "seed": k}) for k, prompt in enumerate(prompts[:_CLIENTS])]
+    alone = [ask_alone(server, model, prompt, **wanted) for prompt, wanted in requests]
+    for (prompt, _), answer in zip(requests, alone, strict=True):
+        drawing.require_drawable(me, prompt, answer, _HOT, 0.95, "an answer of the stream")
+    try:
+        beside = ask(server, model, requests)
+    except Failure as failure:
+        raise Failure(
+            f"{_CLIENTS} clients ask {model} at once, and one is not answered as when it is "
+            f"alone. {failure.rationale}",
+            help="With one client it works, with several it does not: what do you keep in self? "
+            "Answer, ids, positions, mask and cache belong to one request: keep them in local "
+            "variables of `write`.",
+            safe="Several clients ask your model at once, and one is not answered.",
+        ) from None
+    for (answer, _), right in zip(beside, alone, strict=True):
+        if answer.tokens != right.tokens or answer.text != right.text:
+            raise Failure(
+                f"{_CLIENTS} clients ask {model} at once. One gets another answer than alone, "
+                "with the same seed.",
+                help="Each request has an answer, a cache and a generator of random numbers of its "
+                "own: nothing of it belongs into self.",
+            )
+    longest = max(range(_CLIENTS), key=lambda k: len(alone[k].tokens))
+    prompt, wanted = requests[longest][0], {**requests[longest][1], "max_tokens": _MOST}
+    _again_if_late(
+        lambda: _require_side_by_side(server, model, [(prompt, wanted)] * _CLIENTS),
+        _late_share([stream for _, stream in beside])[0] <= _BESIDE,
+    )
+    loop.require_idle(server)
+    _again_if_late(lambda: _require_early_end(server, model, facts.single(prompt, **wanted)))
+    if not ask_alone(server, model, "A list", temperature=0, max_tokens=3).tokens:
+        raise Failure(
+            f"After a client has left, {model} does not answer the next one.",
+            help="Where is_cancelled() is true, end this stream alone: with the final flag, and "
+            "with nothing about it kept in self.",
+        )
+
+
+def _again_if_late(require: Callable[[], None], is_right: bool = False) -> None:
+    """Require something that a busy machine can delay: it is wrong if it is so four times."""
+    for pause in () if is_right else (0.2, 0.5, 1.0, None):
+        try:
+            require()
+            return
+        except Failure:
+            if pause is None:
+                raise
+            time.sleep(pause)
+
+
+def _late_share(streams: Sequence[Stream]) -> tuple[float, int, int]:
+    """Of the pieces of the other streams, the share before the last one's first; before, in all."""
+    *others, late = sorted(stream.times for stream in streams)
+    times = [time for other in others for time in other]
+    before = sum(time < late[0] for time in times)
+    return before / len(times), before, len(times)
+
+
+def _require_side_by_side(
+    server: Probe, model: str, requests: Sequence[tuple[str, Mapping[str, Any]]]
+) -> None:
+    share, before, count = _late_share([stream for _, stream in ask(server, model, requests)])
+    if share > _BESIDE:
+        raise Failure(
+            f"{len(requests)} clients ask {model} at once. When the first piece for the last of "
+            f"them comes, the others have {before} of their {count} pieces.",
+            help="execute must not answer one request after the other: a coroutine that awaits "
+            "async_exec() lets the others go on, one that calls exec() does not.",
+        )
+
+
+def _require_early_end(server: Probe, model: str, inputs: Mapping[str, Any]) -> None:
+    """Fail unless the model stops working on an answer whose client has left.
+
+    It is seen from what llama_step counts: threads of the model cannot hide their work from it.
+    """
+    before = server.counts(facts.STEP)
+    (whole,) = server.streams(model, [inputs], timeout=_TIMEOUT)
+    all_steps = (server.counts(facts.STEP) - before).inferences
+    before = server.counts(facts.STEP)
+    (left,) = server.streams(model, [inputs], leave_after=3, timeout=_TIMEOUT)
+    if whole.ended is None or len(left.parts) < 3:
+        raise Failure(f"The stream of {model} does not end, or is empty.", help=_FINAL)
+    steps, deadline = -1, time.monotonic() + 2 * whole.ended + 1
+    while time.monotonic() < deadline:
+        now = (server.counts(facts.STEP) - before).inferences
+        if now == steps:
+            break
+        steps = now
+        time.sleep(0.15)
+    if steps > 0.7 * all_steps:
+        raise Failure(
+            f"The client left after 3 responses. {facts.STEP} still made {steps} of {all_steps} "
+            "steps for this answer.",
+            help="Ask is_cancelled() before each step, and end the stream.",
+        )

@@ -1,0 +1,340 @@
+"""What the checks of a6__llm require of answers that are drawn: nucleus, frequencies, seeds.
+
+A right answer fails a test of frequencies (here and in `knobs`) with the probability `FALSE_ALARM`
+at most, a test of seeds with 8e-8, a look for a rare token with 2e-8. The notebook and the judge
+make 15, 3 and 3 of them for a submission: together less than 5e-7.
+
+Students get this file: it holds no expected answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
+
+from grader.vocabulary.failure import Failure
+from grader.vocabulary.probe import Array, Probe
+from workbook.zoo import small_llama
+
+from . import answers, facts, network
+from .answers import Answer
+
+#: The probability with which a right model fails one test.
+FALSE_ALARM = 1e-8
+#: So many first tokens are drawn for a test of frequencies, and so many pairs of tokens.
+DRAWS, PAIRS = 384, 192
+#: What `choose_sample` tries: temperatures, sizes of the nucleus, and the least probability of the
+#: rarest token in it. A right model misses one of 0.05 with 0.95**384 = 3e-9.
+_TEMPERATURES, _SIZES, _RAREST = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8), range(3, 7), 0.05
+#: A token that is less probable than exp(-35) = 6e-16 does not come: 1024 of them have 6e-13
+#: together, and a submission has fewer than 10,000 draws.
+_NEVER = -35.0
+#: Tokens of the answers with which seeds are compared, and their temperature: so high that two such
+#: answers are hardly ever equal by chance.
+_TOKENS, _HOT = 8, 1.5
+
+
+def next_scores(me: str, prompt: str) -> Array:
+    """The network's scores for the first token after a prompt."""
+    scores: Array = network.logits(me, facts.tokenizer().encode(prompt).ids)[-1]
+    return scores
+
+
+def nucleus_chances(scores: Array, temperature: float, top_p: float) -> Array:
+    """The probability of each token, with a nucleus: 0 for those outside of it.
+
+    Args:
+        scores: of one step, shape (tokens,).
+        temperature: above 0.
+        top_p: the fewest of the likeliest tokens that reach it together are the nucleus.
+    """
+    chances = np.exp(network.log_chances(scores, temperature))
+    order = np.argsort(-chances, kind="stable")
+    likelier = np.cumsum(chances[order]) - chances[order]
+    chances[order[likelier >= top_p]] = 0
+    kept: Array = chances / chances.sum()
+    return kept
+
+
+def drawable(scores: Array, temperature: float, top_p: float) -> Array:
+    """Which tokens may be drawn: bool. `top_p` has some slack, since two programs round apart."""
+    slack = network.tolerance().allowed / temperature
+    chances = nucleus_chances(scores, temperature, top_p + slack)
+    found: Array = (chances > 0) & (network.log_chances(scores, temperature) > _NEVER)
+    return found
+
+
+def require_drawable(
+    me: str, prompt: str, answer: Answer, temperature: float, top_p: float, which: str
+) -> None:
+    """Fail unless each token of an answer may be drawn, and has its logprob."""
+    scores = answers.scores_along(me, prompt, answer)
+    outside = [
+        place
+        for place, token in enumerate(answer.drawn)
+        if not drawable(scores[place], temperature, top_p)[token]
+    ]
+    if outside:
+        raise Failure(
+            f"{len(outside)} of {len(answer.drawn)} tokens in {which} cannot be drawn with "
+            f"temperature {temperature:g} and top_p {top_p:g}, the first of them as token "
+            f"{outside[0] + 1}.",
+            help="Divide the scores by the temperature, before softmax: after it is too late. Make "
+            "probabilities, sort them, and keep the fewest of the likeliest that reach top_p "
+            "together. The one that reaches it is in. A place in the sorted list is no token yet: "
+            "the token is the entry at this place.",
+            safe="An answer has tokens that cannot be drawn with its parameters.",
+        )
+    answers.require_logprobs(me, prompt, answer, which)
+
+
+# -- frequencies -----------------------------------------------------------------------------------
+
+
+def frequencies_agree(tokens: Sequence[int], chances: Array) -> bool:
+    """Whether tokens can be draws with these probabilities.
+
+    How often one token comes is binomial, and so is how often one of the likeliest come together.
+    For each of these counts scipy's exact test gives the probability of one that is as far off. Of
+    k counts the least probable may be below `FALSE_ALARM` / k. Tokens of which fewer than one is
+    expected are one kind.
+
+    Args:
+        tokens: what was drawn.
+        chances: the probability of each token.
+    """
+    counts, order = np.bincount(tokens, minlength=len(chances)), np.argsort(-chances, kind="stable")
+    often = order[chances[order] * len(tokens) >= 1]
+    single, shares = counts[often], chances[often]
+    observed = [*single, *np.cumsum(single)]
+    expected = np.minimum([*shares, *np.cumsum(shares)], 1)
+    least = min(
+        stats.binomtest(int(count), len(tokens), float(share)).pvalue
+        for count, share in zip(observed, expected, strict=True)
+    )
+    return bool(least >= FALSE_ALARM / len(observed))
+
+
+def choose_sample(me: str, prompts: Sequence[str]) -> tuple[str, float, float]:
+    """A prompt, a temperature and a top_p with a nucleus of a few tokens, none of them rare.
+
+    They are chosen so that the wrong ways to draw from the right nucleus differ most from the right
+    one: all alike, the probabilities in reverse, those of temperature 1, and the first or the last
+    token half of the time each. The token after the nucleus has a clearly lower score: otherwise
+    two right programs may sort differently.
+    """
+    best, found = 0.0, (prompts[0], 0.5, 0.5)
+    for prompt in prompts:
+        scores = next_scores(me, prompt)
+        order = np.argsort(-scores, kind="stable")
+        plain = np.exp(network.log_chances(scores))[order]
+        for temperature in _TEMPERATURES:
+            chances = np.exp(network.log_chances(scores, temperature))[order]
+            for size in _SIZES:
+                right = chances[:size] / chances[:size].sum()
+                gap = scores[order[size - 1]] - scores[order[size]]
+                if right[-1] < _RAREST or gap < 2 * network.tolerance().allowed:
+                    continue
+                ends = np.zeros(size)
+                ends[[0, -1]] = 0.5
+                wrong = (np.full(size, 1 / size), right[::-1], plain[:size] / plain[:size].sum())
+                least = min(((one - right) ** 2 / right).sum() for one in (*wrong, ends))
+                if least > best:
+                    top_p = float(chances[: size - 1].sum() + chances[size - 1] / 2)
+                    best, found = float(least), (prompt, temperature, round(top_p, 4))
+    return found
+
+
+def draw(
+    server: Probe,
+    model: str,
+    prompt: str,
+    seeds: Sequence[int],
+    *,
+    temperature: float,
+    top_p: float,
+    max_tokens: int,
+) -> list[Answer]:
+    """Answers to one prompt, one for each seed, in requests of 8 rows."""
+    one = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+    found: list[Answer] = []
+    for start in range(0, len(seeds), facts.ROWS):
+        rows = [{**one, "seed": int(seed)} for seed in seeds[start : start + facts.ROWS]]
+        found += answers.ask(server, model, [prompt] * len(rows), rows)
+    return found
+
+
+def _first_tokens(found: Sequence[Answer], how: str) -> list[int]:
+    for answer in found:
+        if not answer.drawn:
+            raise Failure(
+                f"An answer drawn with {how} has no token, and its finish_reason is "
+                f"{answer.reason[:20]!r}.",
+                help="An answer without tokens is one whose first token was the end of text. Then "
+                'its finish_reason is "stop".',
+                safe="An answer has no token.",
+            )
+    return [answer.drawn[0] for answer in found]
+
+
+def require_frequencies(
+    server: Probe, me: str, model: str, prompts: Sequence[str], seeds: Sequence[int]
+) -> None:
+    """Draw the first token many times from a small nucleus; fail unless each comes as it should."""
+    prompt, temperature, top_p = choose_sample(me, prompts)
+    how = f"temperature {temperature:g} and top_p {top_p:g}"
+    found = draw(server, model, prompt, seeds, temperature=temperature, top_p=top_p, max_tokens=1)
+    tokens = _first_tokens(found, how)
+    for answer in found:
+        require_drawable(me, prompt, answer, temperature, top_p, f"an answer drawn with {how}")
+    chances = nucleus_chances(next_scores(me, prompt), temperature, top_p)
+    what = f"{len(tokens)} first tokens were drawn with {how}, each with a seed of its own."
+    if missing := np.count_nonzero(chances) - len({*tokens} & {*np.flatnonzero(chances)}):
+        raise Failure(
+            f"{what} {missing} of the nucleus never came.",
+            help="Which tokens are in the nucleus? The one with which the sum reaches top_p is.",
+        )
+    if not frequencies_agree(tokens, chances):
+        raise Failure(
+            f"{what} They do not come as often as they should: a right model is off so far less "
+            f"than once in {1 / FALSE_ALARM:,.0f} times.",
+            help="The nucleus is right, but each token of it must be drawn with its own "
+            "probability: the one at this temperature, divided by the sum of the nucleus. Is that "
+            "probability handed to the draw, in the same order as the tokens?",
+        )
+
+
+def require_second_tokens(
+    server: Probe, me: str, model: str, prompts: Sequence[str], seeds: Sequence[int]
+) -> None:
+    """Draw two tokens many times; fail unless the second is drawn anew, not with the same number.
+
+    Among the answers that begin with one token, the second token must come as often as the network
+    says. A generator that begins again in each step draws both with the same random number, so it
+    gives only some of the second tokens.
+    """
+
+    def choices() -> Iterator[tuple[float, str, int, Array]]:
+        """How much a prompt tells, the prompt, its likeliest first token, what may come after."""
+        for prompt in prompts:
+            chances = nucleus_chances(next_scores(me, prompt), 1, 1)
+            first = int(np.delete(chances, small_llama.EOS).argmax())
+            first += first >= small_llama.EOS
+            ids = facts.tokenizer().encode(prompt).ids
+            second = nucleus_chances(network.logits(me, [*ids, first])[-1], 1, 1)
+            # Both should be spread: p(1 - p) for the first, and no second that always comes.
+            yield chances[first] * (1 - chances[first]) * (1 - second.max()), prompt, first, second
+
+    _, prompt, first, second = max(choices(), key=lambda one: one[0])
+    found = draw(server, model, prompt, seeds, temperature=1, top_p=1, max_tokens=2)
+    tokens = _first_tokens(found, "temperature 1")
+    after = [[*one.drawn, small_llama.EOS][1] for one in found if one.drawn[0] == first]
+    if not frequencies_agree(tokens, nucleus_chances(next_scores(me, prompt), 1, 1)):
+        raise Failure(
+            f"{len(found)} first tokens were drawn with temperature 1 and top_p 1. They do not "
+            "come as often as they should.",
+            help="Without top_p the nucleus is all tokens, each with its own probability.",
+        )
+    if after and not frequencies_agree(after, second):
+        raise Failure(
+            f"{len(found)} answers of two tokens were drawn, each with a seed of its own. After "
+            "the same first token, the second does not come as often as it should.",
+            help="An answer makes its generator once, and each step draws the next number from it. "
+            "If each step begins a new generator with the seed, all steps draw the same number.",
+        )
+
+
+# -- seeds -----------------------------------------------------------------------------------------
+
+
+def all_equal_by_chance(
+    me: str, prompt: str, found: Sequence[Answer], temperature: float, most: int
+) -> float:
+    """The probability of an answer, to the power of how often it came again; 1 where others came.
+
+    Let P(a) be the probability of the answer a. Of n answers all are a with the probability P(a)^n.
+    The sum over all a with P(a)^(n-1) <= x is at most x: so a right model gives x or less with a
+    probability of at most x.
+    """
+    if len({tuple(answer.drawn) for answer in found}) > 1:
+        return 1.0
+    logs = network.log_chances(answers.scores_along(me, prompt, found[0]), temperature)
+    drawn = found[0].drawn[:most]
+    return float(np.exp((len(found) - 1) * logs[np.arange(len(drawn)), drawn].sum()))
+
+
+def require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], seed: int) -> None:
+    """Fail unless a seed repeats a draw, whoever else is in the batch, and no seed draws anew.
+
+    The network's scores differ by up to 1e-5 between batches. That changes one token in 4,000 at
+    most (simulated with a deviation of 3e-6; 1e-6 was measured). So one of 16 compared tokens may
+    differ with a probability of 4e-3; three times, with three seeds, with one of 6e-8.
+    """
+    for attempt in range(3):
+        try:
+            _require_seeds(server, me, model, prompts, seed + 1000 * attempt)
+            return
+        except Failure:
+            if attempt == 2:
+                raise
+
+
+def _require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], seed: int) -> None:
+    prompt, *others = sorted(  # the least certain first
+        prompts, key=lambda one: nucleus_chances(next_scores(me, one), _HOT, 1).max()
+    )[:3]
+    one = {"temperature": _HOT, "top_p": 1, "max_tokens": _TOKENS}
+    seeds = [seed + 1, seed + 2, 0, 0, None, None, seed + 3, seed]
+    rows = [one if seed is None else {**one, "seed": seed} for seed in seeds]
+    found = answers.ask(server, model, [*others, *[prompt] * 6], rows)
+    (alone,) = answers.ask(server, model, [prompt], rows[-1:])
+    how = f"at temperature {_HOT:g}"
+    require_drawable(me, prompt, alone, _HOT, 1, f"an answer with a seed, {how},")
+    if found[-1].tokens != alone.tokens:
+        raise Failure(
+            "The same prompt with the same seed gets other tokens among other prompts than alone.",
+            help="Each row draws from a generator of its own, which begins with its seed. If the "
+            "first tokens agree and later ones do not, look at padding and positions.",
+        )
+    if found[2].tokens != found[3].tokens:
+        raise Failure(
+            f"Two answers to one prompt with the seed 0, {how}, are not the same.",
+            help="0 is a seed like others. `if seed:` and `seed or …` take it for none: ask "
+            "whether it `is None`.",
+        )
+    for both, what, help in (
+        (
+            found[4:6],
+            "without a seed",
+            "Without a seed each row begins anew: np.random.default_rng() takes one from the "
+            "system.",
+        ),
+        (found[6:8], "with two seeds", "Is the seed read?"),
+    ):
+        if all_equal_by_chance(me, prompt, both, _HOT, _TOKENS) < FALSE_ALARM:
+            raise Failure(f"Two answers to one prompt {what}, {how}, are all the same.", help=help)
+
+
+def require_cold(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
+    """Fail unless a very low temperature gives the likeliest tokens, and no NaN."""
+    temperature = 0.01
+    advice = (
+        f"Scores divided by {temperature:g} are so large that exp gives infinity, and infinity "
+        "divided by infinity is NaN. Take the largest score away before exp: the probabilities "
+        "stay the same."
+    )
+    try:
+        wanted = {"temperature": temperature, "max_tokens": 8}
+        for prompt, answer in zip(
+            prompts, answers.ask(server, model, prompts, wanted), strict=True
+        ):
+            require_drawable(me, prompt, answer, temperature, 1, "an answer")
+    except Failure as failure:
+        late = answers.LATE in failure.rationale  # no answer says nothing of its numbers
+        raise Failure(
+            f"At temperature {temperature:g}: {failure.rationale}",
+            help=failure.help if late else advice,
+            safe="At another temperature your model does not answer as it should.",
+        ) from None
