@@ -44,7 +44,7 @@ from .private import without_paths
 from .spreadsheet import Sheet, column, number, safe
 
 _WHAT = "Moodle's grading worksheet"
-#: The feedback that this module wrote begins with this. It is replaced; a person's words are kept.
+#: This module's own feedback begins with this text, and is replaced. A person's feedback is kept.
 _OURS = "<p>Graded automatically."
 _NUMBER = re.compile(r"\D*(\d+)")
 
@@ -229,7 +229,7 @@ def _refused(sheet: Sheet, why: str) -> WorkbookError:
 
 
 def _is_free(feedback: str) -> bool:
-    """Whether a cell has no words of a person."""
+    """Whether a cell holds no feedback that a person wrote."""
     text = feedback.strip()
     return not text or text == "-" or text.startswith(_OURS)
 

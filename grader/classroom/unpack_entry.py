@@ -333,7 +333,7 @@ def _chosen(paths: list[Path], assignment: Assignment, folder: Path) -> Path:
 
 
 def _assignment(notebook: Path, assignments: Sequence[Assignment]) -> str | None:
-    """Whose notebook it is: by its metadata, its graded cells, its name; None if it is none's."""
+    """The assignment of a notebook: by its metadata, its graded cells, its name; None if none."""
     try:
         content = cells.read(notebook)
     except WorkbookError:
