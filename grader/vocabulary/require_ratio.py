@@ -14,7 +14,7 @@ from .probe import Inputs, Probe
 from .require_answers import close
 from .tolerance import Tolerance
 
-#: So many rounds are the fewest of which an interval can be told.
+#: The smallest number of rounds for which an interval can be computed.
 FEWEST = 6
 
 
@@ -157,7 +157,7 @@ def measured(costs: Sequence[float], others: Sequence[float]) -> Ratio:
     value = statistics.median(ratios)
     if count < FEWEST:
         return Ratio(value, 0.0, math.inf, count)
-    tail, k = 0, 0  # in 2**count
+    tail, k = 0, 0  # tail: how many of the 2**count outcomes show fewer than k heads
     while 2 * 20 * (tail + math.comb(count, k)) <= 2**count:
         tail += math.comb(count, k)
         k += 1

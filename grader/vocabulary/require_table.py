@@ -50,8 +50,8 @@ def metrics_table(
         table: what was handed over: a dict of dicts, `table[row][figure]`, or the other way round.
         models: the name of the served model, for each row of the table.
         scores: asks a model, and returns a score for each row of the data.
-        figures: what the table must hold in each row; a function of the row's name, where the rows
-            have other thresholds.
+        figures: what the table must hold in each row; a function of the row's name, if the
+            thresholds differ between the rows.
         tolerance: how far two right scores may be apart.
         places: the places after the point to which a figure may be rounded.
         partial: the credit of a wrong table is this number times the share of its right figures.
