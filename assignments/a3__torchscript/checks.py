@@ -32,7 +32,7 @@ NO_HINTS = {
 ANSWERS = (facts.TEXTS, facts.LANGUAGES)
 #: Values of a parameter that switch something on, in any case.
 ON = ("true", "on", "1")
-#: Where the width changes for less than this share of the texts, batches must have been shared.
+#: If the width changes for less than this share of the texts, some of them must share a batch.
 SHARED = 0.7
 
 
@@ -434,8 +434,8 @@ def pads(
                 help="Read executions(READER) before and after the crowd, and subtract. Was "
                 "letters deployed with this width?",
             )
-        # Each change of the width ends a batch. A busy machine ends more: half of the rest is left
-        # for that.
+        # Each change of the width ends a batch. On a busy machine more batches end: the limit is
+        # the middle between this number of batches and one batch per text.
         if changes < SHARED * sent and 2 * count > sent + changes + 1:
             raise Failure(
                 f"With PAD_TO {width:g} you counted {count:g} executions. But in the order in "

@@ -115,7 +115,7 @@ def fp16(server: Probe, me: str, pth: Array, model: str) -> None:
 
 
 def _is_served(server: Probe, model: str, help: str) -> None:
-    """Fail unless a config has the network's tensors; without room for a request, half is lost."""
+    """Fail unless a config has the network's tensors; a small max_batch_size costs half."""
     config = require.backend(server, model, "onnxruntime")
     types = f"{_TYPES} {help}"
     require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS, help=types)

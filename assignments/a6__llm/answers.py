@@ -1,8 +1,8 @@
 """How the checks of a6__llm ask `chat`, and what is wrong with an answer.
 
-Whether tokens are the likeliest ones is seen by going along an answer: after each token the
-network's scores, computed here from the weights, must name the next one. So nothing has to be
-generated here, and two tokens with nearly equal scores are both right.
+Are the tokens the likeliest ones? A check goes along the answer: after each token, the network's
+scores, computed here from the weights, must name the next token. So nothing has to be generated
+here, and two tokens with nearly equal scores are both right.
 
 Students get this file: it holds no expected answer.
 """
@@ -147,7 +147,7 @@ def make_answer(model: str, text: Any, tokens: Array, logprobs: Array, reason: A
 
 #: The words with which a probe says that no answer came.
 LATE = "did not answer within"
-#: What ends a loop without an end.
+#: How a student stops a loop that never ends.
 RESTART = (
     "In a terminal, `workbook stop` and then `workbook serve --detach` end it; then run the cells "
     "that deploy again."
