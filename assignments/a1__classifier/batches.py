@@ -58,8 +58,8 @@ def mixed_sizes(
         classes: the labels of the checkpoint.
 
     Raises:
-        Failure: an answer is another one than that to the same texts in one request; or no
-            request shared an execution with another one.
+        Failure: an answer differs from the answer to the same texts in one request; or no request
+            shared an execution with another one.
     """
     whole = ask(server, model, texts, classes)
     ends = list(itertools.accumulate(sizes))
@@ -120,7 +120,7 @@ def one_call(
         texts: `ROWS` texts.
         classes: the labels of the checkpoint.
         alone: calls the same network for one text, on this machine. Its time counts in place of
-            the server's, so that a model cannot rest when a text comes alone.
+            the server's, so that a model cannot wait on purpose when a text comes alone.
         truth: the probabilities that the same network gives; by default what the model answers to
             the texts in one request.
 

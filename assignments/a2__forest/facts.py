@@ -128,7 +128,7 @@ def ask(server: Probe, model: str, rows: Array, version: int | None = None) -> A
 
 
 def named(model: Any, folder: str) -> None:
-    """Fail if a student hands over another model than that of `models/<folder>`."""
+    """Fail if a student hands over another model than the one in `models/<folder>`."""
     if isinstance(model, str) and model != folder:
         raise Failure(
             f"This check is about the model of models/{folder}; you handed over {model[:60]!r}.",

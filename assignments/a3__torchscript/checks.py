@@ -66,7 +66,7 @@ def trace(server: Probe, me: str, refused: list[int], changed: list[int]) -> Non
 
 
 def _fits(me: str, refuses: list[int], other: list[int]) -> bool:
-    """Whether both lists can be those of an id."""
+    """Whether both lists can be right for this id."""
     try:
         _fit(me, refuses, other)
     except Failure:
@@ -75,7 +75,7 @@ def _fits(me: str, refuses: list[int], other: list[int]) -> bool:
 
 
 def _fit(me: str, refuses: list[int], other: list[int]) -> None:
-    """Fail unless both lists can be those of an id."""
+    """Fail unless both lists can be right for this id."""
     texts = facts.own_texts(me)
     sizes = np.array([len(row) for row in texts.rows])
     if both := sorted({*refuses} & {*other}):

@@ -35,7 +35,7 @@ _IDLE = 3.0
 
 
 def require_named(model: Any, name: str) -> None:
-    """Fail where another of the assignment's models was handed over than the one meant."""
+    """Fail if another model of the assignment was handed over than the one with this name."""
     others = {facts.STEP, facts.CHAT, facts.STREAM, facts.VLLM} - {name}
     if isinstance(model, str) and model in others:
         raise Failure(
@@ -230,8 +230,8 @@ def require_shared_steps(
 def require_full_context(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     """Fail unless a prompt that nearly fills the context gets an answer, and a short one beside it.
 
-    The answer to the long one ends where the context is full; that to the short one goes on. Its
-    positions stay small, if they count its own tokens only.
+    The answer to the long prompt ends where the context is full. The answer to the short one goes
+    on: its positions stay small, if they count its own tokens only.
     """
     room, most = 12, 40
     size = small_llama.CONTEXT - room

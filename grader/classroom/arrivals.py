@@ -114,9 +114,9 @@ class Download:
 def look(inbox: Path, is_student: Callable[[str], bool]) -> Iterator[Arrival | Download]:
     """What lies in an inbox, in the order of the names. Nothing in it is changed.
 
-    What systems leave behind, tables and the inbox's own README are passed over. Only what is named
-    as Canvas and Moodle name downloads is taken for one, and nothing that has a student's name:
-    whoever handed that in could hand in for others.
+    What systems leave behind, tables and the inbox's own README are passed over. An entry counts as
+    a download only if its name has the form of Canvas's or Moodle's downloads, and is not a
+    student's name: otherwise a student could hand in for others.
 
     Args:
         inbox: the folder.

@@ -186,8 +186,8 @@ def read(classroom: Classroom) -> dict[str, Deadline]:
     """The whole file, by the names that it gives to assignments; empty if there is none.
 
     Raises:
-        WorkbookError: it cannot be read, says what nobody understands, or gives an extension to
-            somebody who is not in the class list.
+        WorkbookError: it cannot be read, holds something unknown, or gives an extension to somebody
+            who is not in the class list.
     """
     file, table = path(classroom), _table(classroom)
     zone = _zone(file, table.pop("timezone", None))

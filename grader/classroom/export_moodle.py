@@ -13,8 +13,8 @@ moodle/moodle:
 - `mod/assign/feedback/offline/locallib.php` skips, without a word, a grade above the maximum, and
   one that was changed in Moodle after the time in `Last modified (grade)`.
 - `mod/assign/feedback/file/importziplib.php` reads the zip: the first folder whose name has the
-  form `Full name_<number>_assignsubmission_file_`, with the number of the identifier, decides whose
-  feedback the files below it are.
+  form `Full name_<number>_assignsubmission_file_`, with the number of the identifier, decides which
+  student gets the files below it as feedback.
 
 So all columns are kept as they are but for grade and feedback. A worksheet in another language than
 English is read where its columns stand as Moodle writes them.

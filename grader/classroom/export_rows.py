@@ -1,4 +1,4 @@
-"""What every export starts from: each student of the class with the mark, or without submission."""
+"""The rows that every export starts from: each student, with the mark if there is a submission."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def take(
         classroom: where the submissions are copied to, and whose class list counts.
         assignments: those that may have been handed in, built.
         inbox: the folder. Nothing in it is changed.
-        assumed: the assignment of what cannot be read, where nothing else says it.
+        assumed: the assignment of a submission that cannot be read, if nothing else names one.
 
     Raises:
         WorkbookError: there is no such folder; or the class list or the due dates are wrong.
@@ -169,7 +169,7 @@ class _Run:
     Args:
         classroom: where submissions are copied to.
         assignments: those that may have been handed in.
-        assumed: the assignment of what cannot be read, where nothing else says it.
+        assumed: the assignment of a submission that cannot be read, if nothing else names one.
         whose: finds the students.
     """
 
@@ -400,7 +400,7 @@ class _Run:
         )
 
     def _restate(self, assignment: Assignment, known: Record, new: Record) -> None:
-        """Write a record anew, and the time, of a submission whose files are there."""
+        """Write the record and the time of a submission anew. Its files stay as they are."""
         if known != new:
             place = self._classroom.submission(new.student, assignment.name)
             _state_time(place / "timestamp.txt", new.time)

@@ -298,7 +298,7 @@ def _sorted(
         if not (paths := candidates.get(assignment.name)):
             continue
         if touched and assignment.name not in touched:
-            continue  # in a whole course, what nobody has begun is not handed in
+            continue  # in a copy of the course, a notebook that was not begun is not handed in
         try:
             chosen = _chosen(paths, assignment, folder)
             wanted = chosen.with_name(assignment.release.name)

@@ -405,7 +405,7 @@ def _with_variants(
     check: Check, server: ServerOnDemand, earned: Mapping[str, CheckResult], public: _Judged
 ) -> _Judged:
     """Run the hidden variants of a check, in the time that its public function has left."""
-    # Other random numbers than those of the public function, whose messages can tell its inputs.
+    # Not the random numbers of the public function: its messages can reveal its inputs.
     probe = functools.partial(server.probe, f"{check.id}, hidden")
     try:
         with _deadline(max(1.0, CHECK_S - public.result.seconds)):

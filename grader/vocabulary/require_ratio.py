@@ -89,8 +89,8 @@ def ratio(
         what: what is compared, for the message.
         within: the interval is narrow enough where it is no wider than this share to either side.
         limit_s: the most seconds for all rounds.
-        measure: measures a model, and returns what it took: seconds, or another cost of which less
-            is better. By default the seconds until all requests are answered.
+        measure: measures a model, and returns its cost: seconds, or another number that is better
+            when it is lower. By default the seconds until all requests are answered.
         output: the output in which the two must agree.
         tolerance: how far they may be apart there; None: their answers are not compared.
         help: what to look at.

@@ -30,8 +30,8 @@ def metrics_table(
 ) -> None:
     """Fail unless every figure of a table is that of the served model; each one is computed anew.
 
-    A figure may be rounded. It may also be any that the model could have with scores that differ
-    within the tolerance: a row whose score is that near to a threshold can be called either.
+    A figure may be rounded. It may also be any figure that the model could have with scores that
+    differ within the tolerance: a row whose score is so near to a threshold may get either class.
 
     Example::
 
@@ -58,7 +58,7 @@ def metrics_table(
         help: what to look at.
 
     Raises:
-        Failure: it is no such table, or figures in it are others. The message names them.
+        Failure: it is no such table, or figures in it are wrong. The message names them.
     """
     wanted = {row: dict(figures(row) if callable(figures) else figures) for row in models}
     cells = _cells(name, table, wanted, help)

@@ -27,7 +27,7 @@ _LARGE = 4_096.0
 
 
 def of_task(model: Any, wanted: str) -> None:
-    """Fail where the model of another task was handed over; a name of the student's own is none.
+    """Fail if the model of another task was handed over. A student's own name for a model passes.
 
     Args:
         model: what was handed over.
