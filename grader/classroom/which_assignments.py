@@ -41,7 +41,7 @@ def handed_in(
     Args:
         classroom: where the submissions are.
         meant: only this one.
-        students: only these students; by default all. Without `meant`, each assignment gets those
+        students: only these students; empty: all. Without `meant`, each assignment gets those
             of them who handed it in. If none of them handed in anything, the first assignment gets
             them all, and its grading reports it.
     """
