@@ -27,6 +27,7 @@ _PRELOADED = tuple(
         "no_shell.c",
         "failed_models.cc",
         "revive.cc",
+        "shared_metrics.cc",
     )
 )
 _HEADER = _FOLDER / "next.h"  # included by those in C++
