@@ -1,4 +1,4 @@
-"""Ports of this machine: choose free ones, and name the program that uses a taken one."""
+"""Ports of this machine: choose free ports, and name the program that uses a taken port."""
 
 from __future__ import annotations
 
