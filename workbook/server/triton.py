@@ -361,7 +361,7 @@ class Triton(Server):
         ).save()
 
     def _failure(self, what: str) -> ServerError:
-        """The error of a failed start: the log's reason, else a taken port, else a line of the log."""
+        """The error of a failed start: the log's reason, else a taken port, else a log line."""
         log = self.log_text()
         if (explained := start_error(log)) is not None:
             return explained
