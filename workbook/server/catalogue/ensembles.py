@@ -200,7 +200,7 @@ def _without_value(evidence: Evidence) -> Advice | None:
 
 
 def _not_connected(evidence: Evidence, kind: str) -> str:
-    """The tensor that no step takes (for an input_map) or gives; "" if there are none or several."""
+    """The only tensor that no step takes (for an input_map) or gives; else ""."""
     taken = {value.text for _, value in _maps(evidence, "input_map")}
     given = {value.text for _, value in _maps(evidence, "output_map")}
     sources = {*given, *evidence.tensor_names("input")}
