@@ -95,7 +95,7 @@ class Call:
         self.has_ended = False
 
     def leave_to_stub(self) -> None:
-        """Leave all requests to Triton's stub: it answers them with an error, and closes senders."""
+        """Leave all requests to Triton's stub, which sends an error and closes their senders."""
         for sender in (*self.senders, *self.left):
             sender.is_over = True
         self.left.clear()
@@ -298,8 +298,8 @@ class Model:
 
         Args:
             fault: a key that identifies the fault.
-            made: called with `given` if the fault is new; it finds the place in the code and returns
-                the mistake.
+            made: called with `given` if the fault is new; it finds the place in the code, and
+                returns the mistake.
             always: warn in a strict server, too.
 
         Raises:
@@ -538,7 +538,7 @@ class Model:
         )
 
     def _place(self, name: str, where: Callable[[], str] | None) -> str:
-        """The line that makes a tensor; else the place from `where`, else the `return` of execute."""
+        """The line that makes a tensor; else `where`'s place, else the `return` of `execute`."""
         return self._at_tensor(name) or (self._at_return() if where is None else where())
 
     # -- where ----------------------------------------------------------------------------------
@@ -600,7 +600,7 @@ class Model:
         return self.at(named[0].lineno if len(named) == 1 else execute.lineno)
 
     def _returns_inside_loop(self) -> bool:
-        """Whether a `return` of `execute` ends its loop over the requests in the first round."""
+        """Whether a loop in `execute` ends with a `return`, and so after its first request."""
         execute = self._execute
         loops = [n for n in ast.walk(execute) if isinstance(n, ast.For)] if execute else []
         return any(isinstance(loop.body[-1], ast.Return) for loop in loops)
@@ -732,7 +732,7 @@ _held: dict[int, tuple[weakref.ref[Any], Sender]] = {}
 
 
 def _hold_senders(model: Model, requests: Iterable[Any]) -> None:
-    """Hold a sender for each request, so that a decoupled model cannot drop a request unanswered."""
+    """Hold a sender for each request: if a decoupled model drops the request, it is ended."""
     for request in requests:
         sender = request.get_response_sender()
         sender.place = None
