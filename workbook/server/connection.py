@@ -58,9 +58,9 @@ class Server:
         repository: the model repository that the server reads, as a path on this machine; by
             default the shared one. Whether the server really reads it is not checked here;
             `which_repository.check` does that.
-        control: its model control mode, where it is known.
-        log: its log file, where that is on this machine.
-        pid: its process, where this object has started it.
+        control: its model control mode, if it is known.
+        log: its log file, if that is on this machine.
+        pid: its process id, if this object has started it.
     """
 
     pid: int | None = None
@@ -282,7 +282,7 @@ class Server:
                     pool.submit(self.unload, name, timeout=5.0, told=lambda text: None)
 
     def log_text(self, start: int = 0) -> str:
-        """What the server and its models have printed; empty where the log cannot be read.
+        """The server's log, with the output of its models; empty if it cannot be read.
 
         Args:
             start: bytes to skip, as `log_size` gave them earlier.
@@ -294,7 +294,7 @@ class Server:
             return file.read().decode("utf-8", errors="replace")
 
     def log_size(self) -> int:
-        """How many bytes the log has; 0 where the log cannot be read."""
+        """How many bytes the log has; 0 if it cannot be read."""
         return self.log.stat().st_size if self.log is not None and self.log.is_file() else 0
 
     # -- clients --------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def undeploy(
 
     Args:
         name: the model's name.
-        version: this version only; the others go on being served.
+        version: remove this version only; the other versions are still served.
         now: do not wait for the model's requests: end the processes in which it runs. The requests
             get an error. Only for Python models, and the whole model, on a server of this machine.
         server: by default the one that `connect()` finds.

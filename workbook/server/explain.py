@@ -1,4 +1,4 @@
-"""Explain what the server says: what is wrong, where, and what to do about it.
+"""Explain the server's messages: what is wrong, where, and what to do about it.
 
 - `load_error`: a model that did not load;
 - `explain`: a request that failed, for notebooks;

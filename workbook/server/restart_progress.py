@@ -30,7 +30,7 @@ class AskedServer(Protocol):
         """The repository index."""
 
     def log_text(self) -> str:
-        """The server's log; empty where it cannot be read."""
+        """The server's log; empty if it cannot be read."""
 
     def live(self) -> bool:
         """Whether it answers."""

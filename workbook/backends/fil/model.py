@@ -145,7 +145,7 @@ class Parameters:
         return float(value)
 
     def _check_gpu_numbers(self) -> None:
-        """Check what the GPU code asserts (cuML, `check_params`); 256 is its block size."""
+        """Check the numbers as the GPU code does (cuML, `check_params`); 256 is its block size."""
         if self._number("blocks_per_sm", int, 0) < 0:
             raise BadModel("blocks_per_sm must be nonnegative")
         threads = max(1, self._number("threads_per_tree", int, 1))

@@ -1,14 +1,14 @@
 """The stand-in for Triton's ONNX Runtime backend.
 
 File names, parameters, validation and messages follow triton-inference-server/onnxruntime_backend
-(src/onnxruntime.cc, src/onnxruntime_utils.cc). Where it differs on purpose:
+(src/onnxruntime.cc, src/onnxruntime_utils.cc). These differences are on purpose:
 
 - Without `intra_op_thread_count` an instance takes an equal share of the cores; upstream takes all
   cores for each instance. "0" gives upstream's default.
 - Every instance has its own session: `share_session_between_instances` is checked and has no
   effect.
-- Every instance is a process of its own. Where there is a C++ compiler, that process only checks
-  the config and the model; a plain model then runs inside the server, as upstream (fastpath.py).
+- Every instance is a process of its own. If there is a C++ compiler, that process only checks the
+  config and a plain model, which then runs inside the server, as upstream (fastpath.py).
 - The OpenVINO accelerator is used if this onnxruntime was built with it. Otherwise the model runs
   on the default CPU provider, and the log says so.
 

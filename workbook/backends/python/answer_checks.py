@@ -572,7 +572,7 @@ class Model:
 
     @functools.cached_property
     def _execute(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """The definition of `execute` in the model's file; None where it is inherited."""
+        """The definition of `execute` in the model's file; None if it is inherited."""
         classes = [
             node
             for node in ast.walk(self._tree)

@@ -192,7 +192,7 @@ class TritonPythonModel(StandIn):
             await asyncio.wait([answer], timeout=LOOK)
             gone, dead = sender.is_cancelled(), self._engine.errored
             if not answer.done() and (gone or dead):
-                answer.cancel()  # the engine aborts a request whose reader is cancelled
+                answer.cancel()  # the engine then aborts the request
                 await asyncio.wait([answer], timeout=LOOK)  # a dead engine may never react
                 break
         try:

@@ -1,4 +1,4 @@
-"""The catalogue of failures: what the server says, what is wrong, where, and what to do about it.
+"""The catalogue of failures: the server's message, what is wrong, where, and what to do about it.
 
 Each family of entries is a TOML file of this folder, which has the texts. Some entries need to look
 something up in the config or in a file: these look-ups are in the Python file of the same name.

@@ -52,7 +52,7 @@ class AskedServer(Protocol):
         """The server's name, version and extensions."""
 
     def log_text(self) -> str:
-        """The server's log; empty where it cannot be read."""
+        """The server's log; empty if it cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Question:
         return f"{self.server.url}, gRPC {self.server.grpc_url}" if self.server else ""
 
     def config(self) -> dict[str, Any]:
-        """The model's configuration; empty where the server does not give it."""
+        """The model's configuration; empty if the server does not give it."""
         if self.server is None or not self.model:
             return {}
         try:
@@ -134,7 +134,7 @@ class Question:
         return [entry["name"] for entry in self.config().get(kind, [])]
 
     def index(self) -> list[dict[str, Any]]:
-        """The server's repository index; empty where the server does not give it."""
+        """The server's repository index; empty if the server does not give it."""
         if self.server is None:
             return []
         try:
@@ -160,7 +160,7 @@ class Question:
         return unbuilt(self.server.repository / model) if self.server else None
 
     def evidence(self) -> Evidence | None:
-        """The `Evidence` of the model's folder; None where the server or the model is not known."""
+        """The `Evidence` of the model's folder; None if the server or the model is not known."""
         if self.server is None or not self.model:
             return None
         return Evidence(self.model, self.server.repository / self.model, self.message)

@@ -135,7 +135,7 @@ class _Mounts:
 
 
 def _make_root(libc: ctypes.CDLL, model: Path, region: Path) -> None:
-    """Make a new root folder with what the stub may see, and go there."""
+    """Make a new root folder with the files that the stub may see, and enter it."""
     mounts, root = _Mounts(libc), Path("/tmp")
     bound = {path: os.open(path, os.O_PATH) for path in _programs(model)}
     own = os.open(model, os.O_PATH)
