@@ -1,4 +1,4 @@
-"""The task of 01__map_of_backends: two models with the names of document 000's table."""
+"""The task of 01__map_of_backends: two models with names from the backend slides' table."""
 
 from __future__ import annotations
 

@@ -29,8 +29,9 @@ from workbook.server import Server, Triton
 
 Array = npt.NDArray[Any]
 
-#: Document 000's config of a Python model; a printout lost its braces and the tensors' names.
-DOCUMENT_000 = """\
+#: The backend slides' config of a Python model, with the braces and tensor names that the
+#: printout lost.
+BACKEND_SLIDES = """\
 name: "python_model"
 backend: "python"
 max_batch_size: 1
@@ -43,8 +44,8 @@ output [
   { name: "OUTPUT_1" data_type: TYPE_FP32 dims: [ -1 ] }
 ]
 """
-#: Document 003's config of the model that writes a chat, one tensor per line.
-DOCUMENT_003 = """\
+#: The production guide's config of the model that writes a chat, one tensor per line.
+PRODUCTION_GUIDE = """\
 name: "ibuddha_chitchat_bls"
 backend: "python"
 max_batch_size: 64
@@ -57,7 +58,7 @@ instance_group [{ kind: KIND_CPU }]
 dynamic_batching {
 }
 """
-#: Its program: the document's loop, written shorter. One token per question to the GPT,
+#: Its program: the guide's loop, written shorter. One token per question to the GPT,
 #: drawn from the likeliest 70 %, until a special token or 64 tokens.
 _CHITCHAT = """\
 import json
@@ -300,7 +301,7 @@ TOGETHER = 4
 
 def repository(models: Path) -> None:
     """Write what the reader's models need besides their code: configs, and models to ask."""
-    _put(models, "python_model", DOCUMENT_000)
+    _put(models, "python_model", BACKEND_SLIDES)
     classifier(models)
     _put(models, "checked", _CHECKED)
     _put(models, "tally", CONFIG)
@@ -313,7 +314,7 @@ def repository(models: Path) -> None:
     shutil.copytree(home, models / "countdown", dirs_exist_ok=True)
     _put(models, "handover", _HANDOVER)
     (models / "handover/1/addresses.py").write_text(_ADDRESSES, "utf-8")
-    _put(models, "ibuddha_chitchat_bls", DOCUMENT_003, _CHITCHAT)
+    _put(models, "ibuddha_chitchat_bls", PRODUCTION_GUIDE, _CHITCHAT)
 
 
 def classifier(models: Path, name: str = "focus_python") -> Path:
@@ -416,14 +417,14 @@ def handed_over(server: Triton, requests: int = 8) -> tuple[list[str], Array]:
 
 
 def chat(server: Triton) -> tuple[dict[str, str], int]:
-    """Document 003's loop in four cases.
+    """Run the production guide's loop in four cases.
 
     Args:
         server: of `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
-            missing, then gives logits as the document's config says, then as its text says.
+            missing first. Then it gives logits as the guide's config says, then as its text says.
 
     Returns:
-        The answer's shape or the model's own words, by case; and how many cases failed.
+        The answer's shape or the model's message, by case; and how many cases failed.
     """
     said = {"no GPT": _chatted(server)}
     _gpt(server, "[ 13088 ]")

@@ -126,7 +126,7 @@ parameters: {{
   value: {{ string_value: "{path}" }}
 }}
 """
-#: Document 000's script. A printout turned `-O` into `-0`, and broke one line.
+#: The backend slides' script. A printout turned `-O` into `-0`, and broke one line.
 SCRIPT = """\
 export CONDA_SOURCE=https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-x86_64.sh
 export CONDA_INSTALLER=Miniconda3.sh
@@ -399,7 +399,7 @@ def seconds(server: Server, name: str) -> float:
 
 
 def run_script(models: Path) -> list[str]:
-    """Run document 000's script with commands that only make files; returns the files left."""
+    """Run the backend slides' script with commands that only make files; returns the files left."""
     folder = _beside(models) / "conda_env"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

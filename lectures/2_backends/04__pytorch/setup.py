@@ -1,4 +1,4 @@
-"""For 04__pytorch: a small GPT with document 003's tensors, and what is put in a model's folder."""
+"""For 04__pytorch: a small GPT with the production guide's tensors, and files for models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbook.lessons import formats
 from workbook.lessons.workspace import folder
 from workbook.server import Server
 
-#: The size of document 003's vocabulary.
+#: The size of the production guide's vocabulary.
 WORDS = 13088
 _WIDTH = 32
 
@@ -31,7 +31,7 @@ def models() -> Path:
 
 
 def with_nvfuser(text: str) -> str:
-    """Document 003's config with the parameter that it has in comments."""
+    """Activate the parameter that the production guide's config has in comments."""
     block = r"(?ms)^#parameters: \{.*?^#\}"
     return re.sub(block, lambda found: found[0].replace("#", ""), text)
 
@@ -44,7 +44,7 @@ def hide_warnings() -> None:
 
 
 class TinyGPT(torch.nn.Module):  # type: ignore[misc]
-    """A GPT of one layer with random weights; its tensors are those of document 003.
+    """A GPT of one layer with random weights, and with the production guide's inputs and output.
 
     input_ids, attention_mask, token_type_ids: int64 (n, tokens) → float32 (n, tokens, 13088).
     """
@@ -108,7 +108,7 @@ output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters { key: "NUM_THREADS" value: { string_value: "1" } }
 """
-#: Document 000's config, as its printout has it.
+#: The backend slides' config, as their printout has it.
 PRINTED = """\
 name: "pytorch_model"
 platform: "pytorch_libtorch"
@@ -124,7 +124,7 @@ output [
 instance_group [
     kind: KIND_GPU
 """
-#: Document 003's config.
+#: The production guide's config.
 CHITCHAT = """\
 #this MUST be the same name with the outside folder
 name: "ibuddha_chitchat"

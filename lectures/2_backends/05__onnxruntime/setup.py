@@ -19,7 +19,7 @@ from workbook import measure
 from workbook.lessons.premises import Premise
 from workbook.lessons.workspace import folder
 
-#: The tensors of a BERT, as document 003 agrees on them.
+#: The input names of a BERT, as the production guide's team agreed on them.
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 WORDS, WIDTH = 1000, 768
 #: What the prediction calls the convolutions, in their order.
@@ -29,7 +29,7 @@ CONVOLUTIONS = (
     "all alike: each halves the sides and has more channels",
     "the fourth: it has the most weights",
 )
-#: Document 000's config, as its printout has it.
+#: The backend slides' config, as their printout has it.
 PRINTED = """\
 name: "onnx_model"
 platform: "onnxruntime_onnx"
@@ -45,7 +45,7 @@ output [
 instance_group [
     kind: KIND_GPU
 """
-#: Document 003's config.
+#: The production guide's config.
 SBERT = """\
 name: "sps_sbert_onnx"
 #onnx model

@@ -25,7 +25,7 @@ from workbook.server import Triton
 
 Array = npt.NDArray[Any]
 
-#: Document 003's config of a ranking model, one tensor per line.
+#: The production guide's config of a ranking model, one tensor per line.
 RANK = """\
 name: "shansou_rank"
 platform: "tensorflow_savedmodel"
@@ -115,7 +115,7 @@ def freeze(model: Any, file: Path) -> tuple[str, str]:
 
 
 def rank(models: Path, name: str) -> None:
-    """A small ranking model with the inputs and the output of document 003's: random weights.
+    """Make a small ranking model with the guide's inputs and output, and random weights.
 
     Args:
         models: the repository; the SavedModel lies in version 1 then.

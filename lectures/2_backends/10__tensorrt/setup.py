@@ -27,7 +27,7 @@ from workbook.zoo import engines
 
 Array = npt.NDArray[Any]
 
-#: The command of document 002, with spaces where the page has lost its backslashes.
+#: The command of the acceleration slides, with spaces in place of the lost backslashes.
 COMMAND = """\
 /usr/src/tensorrt/bin/trtexec
 --onnx=/models/onnx_model/1/model.onnx
@@ -45,8 +45,8 @@ COMMAND = """\
 --exportTimes=/models/trtprofile/times.json
 --separateProfileRun"""
 
-#: The command of document 000.
-COMMAND_000 = "trtexec --onnx=model.onnx --saveEngine=model.plan --fp16"
+#: The command of the backend slides.
+SHORT_COMMAND = "trtexec --onnx=model.onnx --saveEngine=model.plan --fp16"
 
 #: Option → what it is for, and what it does.
 OPTIONS = {

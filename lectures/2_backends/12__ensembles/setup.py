@@ -159,11 +159,11 @@ def median_ms(ask: Callable[[], object], times: int = 40) -> float:
     return float(np.median(took[1:]))
 
 
-# -- the page's repository -------------------------------------------------------------------------
+# -- the Llama page's repository -----------------------------------------------------------------
 
 
 def page(models: Path) -> None:
-    """The folders `tokenizer` and `model` as document 004 has them, without the tokenizer's code.
+    """Make the Llama page's folders `tokenizer` and `model`, without the tokenizer's code.
 
     The network is the language classifier, with 16 scores in place of 2.
     """
