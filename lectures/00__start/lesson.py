@@ -136,7 +136,7 @@ syllabus.routes()
 # %% [markdown]
 # ## The documents behind the course
 #
-# This course follows five documents. It took facts, numbers and configs from them. Three are slides of a Russian course on Triton, by engineers:
+# Five documents gave this course facts, numbers and configs. Three are slides of another course, in Russian, by engineers:
 #
 # - *the architecture slides*: the plan of lecture 1 and assignment a1
 # - *the backend slides*: the plan of lecture 2 and assignment a4
@@ -146,7 +146,7 @@ syllabus.routes()
 # Two are web pages:
 #
 # - *the production guide*, in Chinese, a practitioner's article: configs for PyTorch, ONNX and TensorFlow, and a chat loop (lecture 2, assignment a6)
-# - *the Llama page*, in Portuguese, a tutorial: an ensemble with a tokenizer, and measurements of vLLM that lecture 2 compares with its own
+# - *the Llama page*, in Portuguese, a tutorial: an ensemble with a tokenizer, and measurements of vLLM (lecture 2)
 
 # %% [markdown]
 # ## Before you go on

@@ -215,7 +215,7 @@ named
 #
 # ## A GPT with three inputs
 #
-# The config of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course), with a tiny GPT of ours: on the CPU, with its comments, without `dynamic_batching`. Then four rows in one request:
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course)'s config, with a tiny GPT of ours: on the CPU, with its comments, without `dynamic_batching`. Then four rows in one request:
 
 # %%
 gpt = setup.TinyGPT().eval()
@@ -250,7 +250,7 @@ print([line for line in lab.log_text().splitlines() if "NVFUSER" in line][-1])
 #
 # <details><summary>Can `max_batch_size` be too large?</summary>
 #
-# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes: 1.7 GB, beside what the layers need. The production guide reports that a GPU's memory ran out and Triton ended (not run here). Raise it while you measure the memory.
+# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes: 1.7 GB, beside what the layers need. The guide reports that a GPU's memory ran out and Triton ended (not run here). Raise it while you measure the memory.
 #
 # </details>
 #

@@ -238,7 +238,7 @@ claim(
 setup.plot(pixels_of, logits_of)
 
 # %% [markdown]
-# The figure: a picture whose verdict changed, and the distance from Pillow's pixels. The backend slides warn of NVIDIA's primitives (NPP) on a GPU (not verified). NPP is their word: `fn.resize` has [kernels of its own](https://github.com/NVIDIA/DALI/tree/main/dali/kernels/imgproc/resample). Count verdicts.
+# The figure: a picture whose verdict changed, and the distance from Pillow's pixels. The slides warn of NVIDIA's primitives (NPP) on a GPU (not verified). NPP is their word: `fn.resize` has [kernels of its own](https://github.com/NVIDIA/DALI/tree/main/dali/kernels/imgproc/resample). Count verdicts.
 #
 # ## The cure
 #

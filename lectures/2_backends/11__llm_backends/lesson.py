@@ -251,7 +251,7 @@ measured.counts(lab, "vllm_model").round(3)
 #
 # ## TensorRT-LLM
 #
-# The backend slides download a model and build an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
+# The slides download a model and build an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
 
 # %%
 options = documents.build()
