@@ -61,6 +61,6 @@ def crowded(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it, loaded."""
+    """Start a server with the model as the notebook has it."""
     setup.crowded(folder)
     return laboratory(folder)

@@ -123,7 +123,7 @@ def unknown(server: Triton, names: str) -> str:
     """Load a model without files, with these names in its config.
 
     Args:
-        server: of `laboratory`.
+        server: from `laboratory`.
         names: the config's lines that name backend and platform.
 
     Returns:

@@ -420,7 +420,7 @@ def chat(server: Triton) -> tuple[dict[str, str], int]:
     """Run the production guide's loop in four cases.
 
     Args:
-        server: of `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
+        server: from `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
             missing first. Then it gives logits as the guide's config says, then as its text says.
 
     Returns:
@@ -463,7 +463,7 @@ def at_once(server: Triton, model: str, places: Sequence[int]) -> Run:
     """Send one request per number at the same time, to the model `checked`.
 
     Args:
-        server: of `laboratory`.
+        server: from `laboratory`.
         places: the number that each request carries.
     """
     plan = [
@@ -514,7 +514,7 @@ def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame
     """Load a model anew with each instance count, and look at what it costs.
 
     Args:
-        server: of `laboratory`.
+        server: from `laboratory`.
         model: a Python model whose config says `count: 1`.
         counts: the instance counts.
 

@@ -129,7 +129,7 @@ def _answers(server: Server, threshold: float) -> str:
 def add(models: Path) -> Path:
     """Write the task's model folder with code that answers nothing; returns the folder.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     home = models / "verdict"
     if home.exists():

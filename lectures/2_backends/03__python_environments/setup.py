@@ -378,7 +378,7 @@ def small(models: Path) -> Path:
 def strict(models: Path) -> Path:
     """The task's model: it calls 2.0's function, and its environment has 1.0.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     if (models / "strict").exists():
         return models / "strict"
@@ -512,8 +512,8 @@ def situation_2(server: Triton, wheel: Path) -> Second:
     """Serve a model on another Python: its environment, its libpython and its stub.
 
     Args:
-        server: of `laboratory`.
-        wheel: of `wheel`; it fits any Python.
+        server: from `laboratory`.
+        wheel: from `wheel`; it fits any Python.
     """
     home = model(server.repository, "other_python")
     use(home, "$$TRITON_MODEL_DIRECTORY/env")

@@ -208,7 +208,7 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 def scaled(models: Path) -> None:
     """Put the task's model into a repository: the config's names do not fit forward().
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     home = models / "scaled"
     if home.exists():

@@ -198,7 +198,7 @@ def convolutions(table: pd.DataFrame) -> pd.Series[float]:
     """The milliseconds of the convolutions, in the order in which the graph has them.
 
     Args:
-        table: of `nodes`.
+        table: from `nodes`.
     """
     own = table[table["operator"].str.contains("Conv")]
     return own.loc[sorted(own.index, key=_number), "ms"]
@@ -214,7 +214,7 @@ def clearly_slowest(table: pd.DataFrame) -> Premise:
     """Premise: the slowest convolution is clearly slower than the second slowest.
 
     Args:
-        table: of `nodes`.
+        table: from `nodes`.
     """
     second, first = sorted(convolutions(table))[-2:]
     return Premise(first > 1.1 * second, f"the slowest two took {first:.2f} and {second:.2f} ms")
@@ -247,7 +247,7 @@ def cut(file: Path) -> str:
 def frozen(models: Path) -> None:
     """The model of the task: the network with a batch of 1, and a config that goes with it.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     from workbook.lessons import formats
 

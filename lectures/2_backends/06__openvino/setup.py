@@ -243,7 +243,7 @@ def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, floa
     """How long one picture takes, as a share of eight in one request.
 
     Args:
-        server: of `laboratory`; it loads the models and unloads them.
+        server: from `laboratory`; it loads the models and unloads them.
         names: what the notebook calls a way → its model.
 
     Returns:
@@ -257,7 +257,7 @@ def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, floa
 def lone(models: Path, source: str) -> None:
     """Put the task's model into a repository: it pads, so a lone picture takes as long as eight.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
 
     Args:
         source: the model in the repository whose files it gets.

@@ -69,7 +69,7 @@ def _fastest_ms(server: Server, rows: int) -> float:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it, loaded."""
+    """Start a server with the model as the notebook has it."""
     (folder / "focus_openvino/1").mkdir(parents=True)
     setup.convert(folder / "focus_openvino/1/model.xml")
     setup.lone(folder, "focus_openvino")

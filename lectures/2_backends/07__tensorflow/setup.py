@@ -284,7 +284,7 @@ def accelerated(form: str) -> str:
 def two_signatures(models: Path, network: Callable[..., Any]) -> None:
     """The model of the task: a SavedModel with two signatures, one of which gives probabilities.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
 
     Args:
         models: the repository.

@@ -211,7 +211,7 @@ def forest_counts(
 
     Args:
         models: the repository of the server; the forest is written into it, as `forest_of_two`.
-        digits: of `zoo.data.digit_rows`.
+        digits: from `zoo.data.digit_rows`.
         limits: the thresholds, as the config has them.
     """
     import treelite
@@ -309,7 +309,7 @@ def forest() -> Any:
 def pickled(models: Path) -> None:
     """The model of the task: somebody put a scikit-learn forest into the repository as a pickle.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
 
     Args:
         models: the repository.

@@ -312,7 +312,7 @@ def pipeline():
 def front(models: Path) -> None:
     """The model of the task: a pipeline that was copied from another network's.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     if (models / "front/config.pbtxt").exists():
         return

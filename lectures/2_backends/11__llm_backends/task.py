@@ -21,7 +21,7 @@ instance_group [ {{ kind: KIND_MODEL }} ]
 def assistant(models: Path) -> None:
     """Write the folder of `assistant`, with its mistakes, where there is none.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     if (models / "assistant").exists():
         return
