@@ -1,4 +1,4 @@
-"""For 02__inside_the_server: this machine's resources, more instances of a model, a busy neighbour."""
+"""For 02__inside_the_server: this machine, more instances of a model, and a busy neighbour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For 04__sequences: models with a memory, and requests that the two strategies place differently."""
+"""For 04__sequences: models with a memory, and a plan that shows two strategies differ."""
 
 from __future__ import annotations
 
@@ -157,8 +157,8 @@ def plot_slots(tables: Mapping[str, pd.DataFrame]) -> style.Picture:
     """Draw executions as columns of slots: one panel per model, all over the same axis of time.
 
     Args:
-        tables: from `seats`, by the panels' titles. Slots without a request are dashed; a sum that is
-            not its sequence's is marked.
+        tables: from `seats`, by the panels' titles. Slots without a request are dashed; wrong sums
+            are marked.
 
     Example:
         plot_slots({"direct": seats(run)})
@@ -197,7 +197,7 @@ def _describe(table: pd.DataFrame) -> str:
 
 
 def add_votes(models: Path, config: str) -> None:
-    """Write an ONNX model that adds a picture's scores to its state; the state begins with a prior.
+    """Write an ONNX model that adds a picture's scores to its state, which begins as a prior.
 
     Inputs `image` and `before` (the state), outputs `total` and `after` (the new state, the same
     numbers). The prior prefers the digit `PRIOR`.

@@ -50,7 +50,7 @@ def digits(models: Path) -> dict[str, tuple[str, str]]:
 
 
 def crowded(models: Path) -> None:
-    """Write the model of the task: OpenVINO's digits, with a batcher that waits for eight requests."""
+    """Write the task's model: OpenVINO's digits, whose batcher waits for eight requests."""
     copy(models, "digits_openvino", "crowded", {_BATCHING: _PATIENT})
 
 

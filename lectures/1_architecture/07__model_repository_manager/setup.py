@@ -1,4 +1,4 @@
-"""For 07__model_repository_manager: versions of the digits model, clients in a loop, and a figure."""
+"""For 07__model_repository_manager: versions of a model, clients in a loop, and a figure."""
 
 from __future__ import annotations
 

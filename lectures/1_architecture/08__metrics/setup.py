@@ -90,7 +90,7 @@ def add(models: Path, name: str, count: int = 1, batching: str = "", most: int =
 
 
 def ask(server: Server, model: str, ms: float, rows: int = 1, count: int = 1) -> list[str]:
-    """Send `count` requests to a service at once; returns the errors, "" for a request without one."""
+    """Send `count` requests to a service at once; returns each one's error, "" for none."""
     x = np.full((rows, 4), ms, np.float32)
     plan = [measure.Request(f"r{i}", i, inputs={"x": x}) for i in range(count)]
     return [str(error) for error in measure.send(server, model, plan)["error"]]
@@ -214,7 +214,7 @@ def only_slept(parts: pd.DataFrame) -> Premise:
 
 
 def undisturbed(rates: list[pd.Series]) -> Premise:
-    """Premise: with 8 clients and 8 instances, berta came near the throughput that sleeping allows."""
+    """Premise: with 8 clients and 8 instances, berta reached over 70 % of the possible rate."""
     part = min(rate["berta"] for rate in rates) * SERVICES["berta"][1] / 1000 / 8
     return Premise(part > 0.7, f"berta, who only sleeps, reached {part:.0%} of her throughput")
 

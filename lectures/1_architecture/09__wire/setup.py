@@ -137,7 +137,7 @@ class Region:
 
 @contextlib.contextmanager
 def regions(client: Any, size: int) -> Iterator[list[Region]]:
-    """Make two regions of shared memory, for an input and an output. They are freed after the block.
+    """Make two regions of shared memory, for an input and an output; the block's end frees them.
 
     Args:
         client: a gRPC client.

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # no log of refused connections; gRPC reads it when it is imported
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # no log of refused connections; read at import
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from workbook.server import Server, Triton
 MODEL = "digits_onnx"
 #: Arguments of `openssl req` for a new key; the key's file follows.
 NEW_KEY = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout"
-SECONDS = 5  # a client waits so long for an answer
+SECONDS = 5  # how long a client waits for an answer
 
 
 def papers(name: str) -> Path:

@@ -42,6 +42,6 @@ def names(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """Both models as the notebook has them; the server refuses them."""
+    """Write both models as the notebook has them, and start a server that has loaded neither."""
     setup.borrowed(folder)
     return laboratory(folder, only=[])
