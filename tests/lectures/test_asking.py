@@ -67,44 +67,6 @@ def test_a_comparison_with_something_that_is_no_option_is_an_error(shown: list[A
         lessons.compare("sky", "pink", premise=HOLDS)
 
 
-SOURCE = """\
-# %% [markdown]
-# Not this: "a.sky".
-
-# %%
-# %%writefile config.pbtxt
-name: "a.sky" [
-
-# %%
-x = 1
-predict("a.sky", "Which colour?", {"blue": None, "green": "You thought of grass."})
-
-# %%
-predict_curve("a.load", "How does it grow?", x=[1, 2, 4], y_range=(0, 9), unit="ms")
-claim(share > 0.5, f"{share:.0%} of the sky is blue.", "Look again.", id="a.share")
-"""
-
-
-def test_a_question_is_looked_up_in_the_lectures_source(shown: list[Any], tmp_path: Path) -> None:
-    lessons.write(tmp_path / "lectures/1_architecture/01__sky/lesson.py", SOURCE)
-    lessons.predict("a.sky")
-    assert str(shown[0]) == "? Predict: Which colour?"
-    shown[1].children[0].value = "green"
-    lessons.compare("a.sky", "blue", premise=HOLDS)
-    assert "You thought of grass." in str(shown[-1])
-    lessons.predict_curve("a.load")
-    assert str(shown[-2]) == "? Predict: How does it grow?"
-    share = 0.6
-    lessons.claim(share > 0.5, id="a.share")
-    assert str(shown[-1]) == "✓ Holds: 60% of the sky is blue."
-    lessons.claim(share > 0.7, id="a.share")
-    assert str(shown[-1]).endswith("60% of the sky is blue.\n  → Look again.")
-    with pytest.raises(WorkbookError, match="No lecture has the claim ''"):
-        lessons.claim(True)
-    with pytest.raises(WorkbookError, match=r"No lecture asks the question 'a\.sea'"):
-        lessons.predict("a.sea")
-
-
 def test_code_in_a_sentence_is_set_as_code() -> None:
     assert cards.as_html("Load `a<b`, then `c`.") == (
         "Load <code>a&lt;b</code>, then <code>c</code>."

@@ -132,6 +132,7 @@ def test_a_row_that_was_not_repeated_replaces_none_that_was() -> None:
     assert list(formats.table()["repeated"]) == ["yes"]
 
 
+@pytest.mark.server  # builds the network where it is not there
 def test_verdicts_that_change() -> None:
     reference = formats.reference()
     assert formats.changed(reference) == 0

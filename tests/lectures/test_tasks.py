@@ -166,7 +166,10 @@ def test_a_task_that_is_begun_anew_keeps_the_readers_work(
     [
         ("08__fil", "setup.pickled", "pickled/config.pbtxt"),
         ("09__dali", "setup.front", "front/1/dali.py"),
-        ("11__llm_backends", "task.assistant", "assistant/1/model.json"),
+        pytest.param(  # builds the network where it is not there
+            *("11__llm_backends", "task.assistant", "assistant/1/model.json"),
+            marks=pytest.mark.server,
+        ),
     ],
 )
 def test_a_reader_s_work_on_a_task_is_kept(

@@ -108,7 +108,7 @@ def test_nothing_that_a_notebook_carries_can_be_read_in_its_file(path: Path) -> 
     sentences = [text for text in texts if isinstance(text, str) and len(text.split()) >= 6]
     assert sentences
     assert not [text for text in sentences + options if len(text) > 3 and text in code]
-    file = path.with_suffix(".ipynb").read_text("utf-8")
+    file = building.Lecture(path).built.read_text("utf-8")
     page = "\n".join(cell.source for cell in built(path).cells)
     assert not [text for text in sentences if text in file or text in page]
 
@@ -148,6 +148,7 @@ def executed(path: Path) -> str:
     return "\n".join(data)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("now", [LATER, ""], ids=["changed", "removed"])
 def test_a_copy_of_the_former_edition_runs_with_its_own_texts(
     now: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
