@@ -1,4 +1,4 @@
-"""The digits: their pictures, the classifier of 01__first_model, and a slow one, more careful."""
+"""The digits: their pictures, the classifier of 01__first_model, and a slow, more careful one."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def pictures() -> Array:
 
 
 def answers(server: Server, model: str, pictures: Array) -> Array:
-    """The scores of a digits model for pictures that are sent one by one, all at once.
+    """The scores of a digits model: one request per picture, all requests at the same time.
 
     Args:
         pictures: an array (n, 1, 8, 8).

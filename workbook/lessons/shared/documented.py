@@ -1,10 +1,10 @@
-"""A config that a source document prints, tried as it is and mended step by step.
+"""Load a config as a document prints it, and correct it step by step.
 
 (models / "onnx_model/config.pbtxt").write_text(printed)
 documented.mend(lab, "onnx_model", {
     "with braces": documented.braces,
     "on the CPU": documented.put("KIND_GPU", "KIND_CPU"),
-})                                  # in a notebook: one card per step, with the server's words
+})                                  # in a notebook: one card per step, with the server's message
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .. import cards
 from ..cards import FAILS, HOLDS, Card
 from ..mistakes import shown, words
 
-#: From the text of a config to the text of the next one.
+#: A correction: takes the text of a config, returns the changed text.
 Mend = Callable[[str], str]
-#: What the first step is called.
+#: The name of the first step.
 PRINTED = "as the document prints it"
 _LIST = re.compile(r"(?m)^(input|output|instance_group) \[\n((?:[ \t]+[^{}\n]+(?:\n|\Z))+)")
 
 
 @dataclass(frozen=True)
 class Mended:
-    """What the server said of each step.
+    """The server's answer to each step.
 
     Attributes:
         said: step → the refusal; None where the model was loaded.
@@ -42,7 +42,7 @@ class Mended:
         return [step for step, error in self.said.items() if error is not None]
 
     def words(self, step: str) -> str:
-        """The server's own words on a step; "" where it loaded the model."""
+        """The server's message for a step; "" if it loaded the model."""
         error = self.said[step]
         return "" if error is None else words(error)
 
@@ -64,7 +64,7 @@ class Mended:
 
 
 def mend(server: Triton, model: str, text: str, steps: Mapping[str, Mend]) -> Mended:
-    """Load a model with a config as it is printed, then with each change on top of those before.
+    """Load a model with a printed config, then with each change added to the changes before it.
 
     The last config stays in the model's folder, and the model stays loaded if it was not refused.
 
@@ -72,7 +72,7 @@ def mend(server: Triton, model: str, text: str, steps: Mapping[str, Mend]) -> Me
         server: of `laboratory`, in mode explicit.
         model: its folder lies in the server's repository.
         text: the config.
-        steps: what a step is called → what it changes in the config's text.
+        steps: the name of a step → its change of the config's text.
 
     Raises:
         WorkbookError: a change does not find its text.

@@ -1,4 +1,4 @@
-"""One model with several settings, and how long the server takes for the same batch with each.
+"""Load one model with several settings, and measure the time of the same batch with each.
 
 names = variants.add(models, "focus_onnx", {"level 2": "optimization { graph { level: 2 } }"})
 table = variants.measure(lab, names, formats.pictures()[:8])
@@ -19,7 +19,7 @@ from ...server import Server, Triton
 from ..formats import memory_mb
 from ..premises import Premise, steady
 
-#: How often each setting has its turn, and how many requests it gets then.
+#: The number of turns of each setting, and of requests in one turn.
 ROUNDS, REQUESTS = 4, 6
 
 
@@ -64,7 +64,7 @@ def add(models: Path, base: str, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -> pd.DataFrame:
-    """The milliseconds of one request per setting. All are loaded, and settings take turns.
+    """Measure the milliseconds of one request per setting. The settings take turns.
 
     Args:
         server: of `laboratory`.
@@ -73,9 +73,9 @@ def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -
 
     Returns:
         One row per setting: `ms`, the fastest request of all turns; `first_ms`, the first request;
-        `memory_mb`, what the model's own processes have, and what the server's has more than
-        before; `spread`, the fastest request of the second fastest turn over that of the fastest
-        one. The other two turns may have been disturbed.
+        `memory_mb`, the memory of the model's own processes, and what the server's process has more
+        than before; `spread`: the fastest request of the second fastest turn, divided by the
+        fastest request of the fastest turn. The other two turns may have been disturbed.
     """
     turns: dict[str, list[float]] = {setting: [] for setting in names}
     first: dict[str, float] = {}
@@ -107,7 +107,7 @@ def repeated(table: pd.DataFrame, factor: float = 1.5) -> Premise:
 
     Args:
         table: of `measure`.
-        factor: one may take less than this many times the other.
+        factor: the slower one takes less than this many times the faster one.
     """
     return steady([1.0, table["spread"].max()], factor)
 

@@ -1,4 +1,4 @@
-"""`cell`: what a lecture's `%%writefile` cell writes, for a task that begins with that file."""
+"""`cell`: the text that a lecture's `%%writefile` cell writes, for a task that starts with it."""
 
 from __future__ import annotations
 
