@@ -1,4 +1,4 @@
-"""A full /dev/shm and a full disk: what does not fit fails with a sentence, all else goes on.
+"""A full /dev/shm and a full disk: what does not fit fails with a message, all else goes on.
 
 Both are small file systems in a mount namespace of their own: no other program is disturbed.
 """

@@ -26,7 +26,7 @@ if (x < 0).any():
 else:
     {right}
 """
-#: Each answer of an execution goes to the request before its own, the first one to the last.
+#: Each answer of an execution goes to the previous request; the first answer goes to the last.
 MOVED = """
 if len(responses) == len(requests) > 1 and any(each.has_error() for each in responses):
     responses.append(responses.pop(0))
