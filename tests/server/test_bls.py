@@ -49,7 +49,7 @@ def write_caller(repository: Path, instances: int) -> None:
 
 
 def test_instances_call_side_by_side(tmp_path: Path) -> None:
-    """Three instances, 24 requests at once: each gets its own answer, and no process has ended."""
+    """24 requests at once to three instances: each gets its own answer, and no process ends."""
     write(tmp_path, "m0")
     write_caller(tmp_path, 3)
     with Triton(tmp_path, models=["m0", "caller"]) as server, ThreadPoolExecutor(24) as pool:

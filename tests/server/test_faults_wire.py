@@ -1,4 +1,4 @@
-"""Bytes that are no request, by HTTP and by gRPC: refused or ignored, and the server goes on."""
+"""The server refuses or ignores bytes that are no request, by HTTP and gRPC, and keeps running."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_well(server: Triton) -> None:
 
 
 def answer_to(address: str, sent: bytes) -> bytes:
-    """What the server answers until it closes the connection; nothing follows what is sent."""
+    """Send bytes and nothing more; return all that the server answers until it disconnects."""
     host, _, port = address.rpartition(":")
     got = b""
     with socket.create_connection((host, int(port)), timeout=60) as connection:

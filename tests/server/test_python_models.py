@@ -684,7 +684,7 @@ def test_a_model_that_went_wrong_unloads_at_once(tmp_path: Path) -> None:
     with Triton(tmp_path, models=["silent"]) as server:
         with pytest.raises(InferenceServerException, match="execute returned None"):
             ask(server, "http", "silent")
-        server.unload("silent", timeout=20)  # it waited for its requests, for ever
+        server.unload("silent", timeout=20)  # before, it waited for its requests for ever
 
 
 def test_a_wrong_answer_to_a_warm_up_is_logged(tmp_path: Path) -> None:
@@ -840,7 +840,7 @@ def test_what_triton_sends_by_itself(plain: Triton, name: str) -> None:
 
 
 def test_what_waits_for_ever_by_itself(plain: Triton) -> None:
-    """The reason for a refusal. If this changes upstream, it may go."""
+    """This is why we refuse such models. If it changes upstream, the refusal can be removed."""
     with pytest.raises(InferenceServerException, match="Deadline Exceeded"):
         ask(plain, "grpc", "forgotten_return", seconds=3)
 

@@ -120,7 +120,7 @@ def test_refuses(
 
 
 def test_a_model_that_ends_its_process(put: Put, probe: Probe) -> None:
-    """The good request beside it is lost, or the one after it; both are said."""
+    """The good request beside it is lost, or the one after it; both have a message."""
     body = "if (x < 0).any():\n    import os\n    os._exit(1)\nanswer(y=x)"
     put("refuses_dying", body, DELAYED)
     with said("a negative number, refuses_dying refuses"):

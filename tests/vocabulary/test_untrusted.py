@@ -1,4 +1,4 @@
-"""Files that lead a library astray: each costs the check that reads it, and the message says which.
+"""Files that make a library fail: the check that reads one fails with its own message.
 
 Real files, read by the real libraries.
 """
