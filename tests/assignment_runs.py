@@ -290,7 +290,7 @@ def _reached(names: Collection[str], leads_to: Callable[[str], Collection[str]])
 
 
 def _bytes(values: object) -> bytes:
-    """The same for equal values; for those that cannot be written down, never the same."""
+    """The same bytes for equal values; for values that cannot be serialized, always others."""
     try:
         return pickle.dumps(values)
     except Exception:  # a mutant can hand over any value

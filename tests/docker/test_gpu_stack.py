@@ -582,7 +582,7 @@ def prometheus(loaded: Triton, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def send(server: Triton, over: threading.Event, number: int) -> None:
-    """Ask all three models again and again; `narrow` refuses what has waited for a millisecond."""
+    """Send requests to all three models; `narrow` refuses those that wait for a millisecond."""
     with httpx.Client(base_url=server.url, timeout=WAIT) as client:
         for turn in itertools.count():
             if over.is_set():

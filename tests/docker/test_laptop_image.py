@@ -97,7 +97,7 @@ def test_what_a_machine_holds_stays_out_of_every_image() -> None:
         "assignments/a2__forest/a2__forest.zip",
     ):
         assert hidden.match_file(name), name
-    # .dockerignore hides no tracked file that an image copies.
+    # .dockerignore hides no file that git tracks.
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=paths.root(), capture_output=True, text=True, check=True
     ).stdout.splitlines()

@@ -113,7 +113,7 @@ def _unfolded(cell: str) -> list[str]:
 
 
 def _tree(code: str) -> ast.Module:
-    """A code cell's Python. Files that it writes are left out; magics become empty lines."""
+    """A code cell's Python. Files that it writes are left out; a magic becomes `pass`."""
     if code.startswith("%%"):
         return ast.Module([], [])
     return ast.parse(re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", code))
@@ -130,7 +130,7 @@ def _calls(code: str) -> list[str]:
 
 
 def _harness(code: str) -> set[int]:
-    """The lines of statements that belong to the lesson; in a function or loop only their own."""
+    """The lines of statements that belong to the lesson, also inside functions and loops."""
     found: set[int] = set()
     for node in ast.walk(_tree(code)):
         if not isinstance(node, ast.stmt) or hasattr(node, "body"):

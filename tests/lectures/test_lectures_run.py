@@ -80,7 +80,7 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
 
 
 def test_a_cell_that_hangs_is_named_before_the_test_ends() -> None:
-    """A load gives up before its cell is ended, and the last try's cell ends before the test.
+    """A load gives up before its cell is stopped, and the last try's cell ends before the test.
 
     Without the cell that hangs, a lecture's first run takes up to four minutes.
     """

@@ -118,7 +118,7 @@ def sequence_plans(draw: st.DrawFn) -> list[Request]:
 
 
 def check_books(model: Model, plan: list[Request], result: Simulation) -> None:
-    """What holds for any scheduler: nothing lost or served twice, one execution per instance."""
+    """Check that nothing is lost or served twice, with one execution at a time per instance."""
     table = result.requests
     assert table["id"].tolist() == [request.id for request in plan]
     served = [name for slots in result.executions["slots"] for name in slots if name]

@@ -47,7 +47,7 @@ def test_a_task_is_to_do_at_first_and_done_by_its_solution(
 
 
 def lacks(task: tasks.Task, server: Server, models: Path) -> str:
-    """What is missing at the last of three looks: some tasks measure, and other tests run."""
+    """What is missing at the last of three checks: other tests can disturb a measurement."""
     for _ in range(3):
         if not (missing := task.missing(server, models=models)):
             break

@@ -226,8 +226,8 @@ def test_a_cancelled_request_ends_at_the_model_too(llms: Triton, model: str) -> 
     before = cancelled(llms)
     deadline = time.monotonic() + 60
     with llms.grpc_client() as client:
-        # If cancelled too early, the answer never begins; if too late, it has ended. So the pause
-        # grows.
+        # If cancelled too early, the answer never begins; if too late, it has ended. So this is
+        # repeated until it meets the answer.
         while cancelled(llms) == before:
             assert time.monotonic() < deadline
             asked = inputs(grpcclient, PROMPT, True, None, LONG)
@@ -299,7 +299,7 @@ def test_a_load_gets_the_same_answers_with_and_without_streaming(llms: Triton) -
 
 
 def test_static_batches_wait_for_their_longest_answer(llms: Triton) -> None:
-    """The clients ask again together; a request that fails ends it, and nobody waits for ever."""
+    """The clients ask again together; a failed request ends the load, and no client hangs."""
     lengths = [2, 30, 4, 6, 3, 20]
     table = generation.load(
         llms, "llama_stream", ("def",), lengths, clients=2, stream=True, static=True

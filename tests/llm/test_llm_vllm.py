@@ -122,7 +122,7 @@ class Hub(BaseHTTPRequestHandler):
 
 
 def no_folder(repository: Path, name: str) -> Path:
-    """A model whose weights are "name"; with an argument that ends the engine before its start."""
+    """A model with the weights `name`, and an argument that ends the engine before its start."""
     folder = repository / f"m_{len([*repository.iterdir()])}"
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text('backend: "vllm"\n')
