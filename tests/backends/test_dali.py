@@ -272,7 +272,7 @@ def test_a_request_with_several_rows(served: Triton) -> None:
 
 
 def test_inputs_by_name_and_outputs_in_order(served: Triton) -> None:
-    """The pipeline's outputs have names that nobody chose; the config's go by the order."""
+    """The pipeline's output names are generated; the config's outputs are matched by order."""
     a = np.arange(6, dtype=np.float32).reshape(2, 3)
     b = np.arange(20, dtype=np.int32).reshape(2, 5, 2)
     with served.http_client() as client:

@@ -1,4 +1,4 @@
-"""What is particular to a1__classifier. What holds for every assignment: test_assignments.py."""
+"""Tests for a1__classifier only. test_assignments.py has the tests for every assignment."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def test_labels_in_the_code(code: str, found: bool) -> None:
 
 
 def test_where_an_exception_arose() -> None:
-    """The student's line, and no code of libraries."""
+    """The message shows the student's line, and no code of libraries."""
     message = (
         "Failed to process the request(s) for model 'classifier_0_0', message: RuntimeError: no\n"
         "\nAt:\n  /lib/torch/nn.py(12): forward\n  /models/classifier/1/model.py(67): predict\n"

@@ -170,7 +170,7 @@ def test_the_tasks_hold_for_everybody(me: str) -> None:
 
 
 def test_the_step_is_the_network(tmp_path: Path) -> None:
-    """In ONNX Runtime, with filling and a cache; and the tolerance is neither narrow nor wide."""
+    """In ONNX Runtime, with padding and a cache; the tolerance is neither narrow nor wide."""
     me, allowed = "anna", network.tolerance().allowed
     a6_step.write(me, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
@@ -532,7 +532,7 @@ def test_a_sandbox_shows_the_processors() -> None:
 
 
 def test_what_is_fetched(tmp_path: Path) -> None:
-    """Everything that the models need, and nothing in the folders that a student writes in."""
+    """All that the models need is fetched, but nothing into folders that a student writes in."""
     facts.fetch_network("anna", tmp_path)
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
     assert found == {

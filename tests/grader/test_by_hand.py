@@ -1,4 +1,4 @@
-"""Points and comments of a person, when the student hands in again."""
+"""Points and comments that a person gave, after the student hands in again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hand_in(where: Classroom, toy: Assignment, code: str, text: str) -> None:
 def grade(
     where: Classroom, toy: Assignment, cell: str, points: float | None, comment: str = ""
 ) -> None:
-    """What formgrader writes when a person grades a cell."""
+    """Write what formgrader writes when a person grades a cell."""
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{where.gradebook}") as book:

@@ -159,7 +159,7 @@ def test_the_number_is_shown_where_the_check_passes(pair: Probe) -> None:
     """Measured for real: 3 requests that sleep 30 ms each, beside 3 that do not."""
 
     def faster(server: Probe, model: str) -> None:
-        """The model is faster."""
+        """It is faster."""
         found = require.ratio(
             server,
             model,

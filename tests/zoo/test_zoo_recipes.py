@@ -88,7 +88,7 @@ def test_digits_cnn() -> None:
 
 
 def test_focus_cnn() -> None:
-    """It is unsure where nobody can tell; another way to make pictures small changes verdicts."""
+    """It is unsure for unclear pictures; another way to resize pictures changes verdicts."""
     import io
 
     from PIL import Image
