@@ -361,7 +361,7 @@ def test_wrong_configs_and_files_do_not_load(refusals: dict[str, str], case: str
 
 
 def test_strings_load_but_no_request_succeeds(served: Triton) -> None:
-    """As upstream, which reads as many bytes as there are strings; here it says what to write."""
+    """As upstream, which reads one byte per string; here a message says what to write."""
     encoded = np.array([[jpeg(20, 20).tobytes()]], dtype=np.object_)
     with pytest.raises(InferenceServerException, match="write data_type: TYPE_UINT8"):
         ask(served, "strings", "PIXELS", DALI_INPUT_0=encoded)

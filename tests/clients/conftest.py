@@ -47,7 +47,7 @@ class Protocol(NamedTuple):
         return tensor.set_data_from_numpy(array, **options)
 
     def json(self, answer: Any) -> Any:
-        """An answer as JSON: over HTTP it is that already, over gRPC it is a message."""
+        """An answer as JSON: over HTTP it is JSON already, over gRPC a message is converted."""
         from google.protobuf.json_format import MessageToDict
 
         if isinstance(answer, (dict, list)) or answer is None:

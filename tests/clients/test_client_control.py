@@ -149,7 +149,7 @@ def test_an_unknown_model(protocol: Any) -> None:
 
 
 def test_an_ensemble_and_its_parts(protocol: Any) -> None:
-    """`add_sub` came with the ensemble and leaves with it; `square`, loaded by name, stays."""
+    """`add_sub` is loaded and unloaded with the ensemble; `square`, loaded by name, stays."""
     inputs = [protocol.tensor("left", ONE), protocol.tensor("right", ONE)]
     assert protocol.client.is_model_ready("add_sub")
     unload(protocol, "pipeline", unload_dependents=True)

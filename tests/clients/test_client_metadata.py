@@ -104,7 +104,7 @@ class Counts:
         return {key: n for key, n in up.items() if n}
 
     def become(self, expected: dict[Any, int]) -> None:
-        """Check these counts: they are made right after the answer, so they may lag behind it."""
+        """Wait for these counts: the server counts right after it answers."""
 
         def those() -> dict[Any, int]:
             return {key: n for key, n in self.since().items() if key in expected}

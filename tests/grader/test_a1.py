@@ -42,7 +42,7 @@ def test_mutants_are_many() -> None:
 
 
 def test_each_student_has_languages_and_texts_of_their_own() -> None:
-    """The same for the same id, in whatever case; others for another; the unknown ones are rest."""
+    """An id in any case gives the same languages, another id others; the rest are foreign."""
     anna, berta = a1_facts.own_languages("anna"), a1_facts.own_languages("berta")
     assert anna == a1_facts.own_languages(" Anna ") != berta
     for me in ("anna", "berta", own.DEFAULT):

@@ -259,7 +259,7 @@ def test_mutant(
 
 
 def run_notebook(path: Path, handout: Path) -> list[str]:
-    """Execute a notebook in a kernel of its own, past cells that raise; returns what they said."""
+    """Execute a notebook in a new kernel, past cells that raise; returns their messages."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(handout)}}
     nbclient.NotebookClient(notebook, timeout=120, allow_errors=True, resources=resources).execute()

@@ -110,7 +110,7 @@ def test_points_in_place_of_a_checks(tmp_path: Path, toy: Assignment) -> None:
 
 
 def test_a_refused_one_makes_stale_what_was_given(tmp_path: Path, toy: Assignment) -> None:
-    """Should an instructor drop the good one's files, nothing given by hand is lost silently."""
+    """If an instructor drops the good submission's files, no points by hand vanish silently."""
     where = classroom(tmp_path)
     hand_in(where, toy, "number = 1", "Because.")
     grade(where, toy, "a9-why", 4)

@@ -711,7 +711,7 @@ def _values(make: Callable[[Any], Any]) -> dict[str, Any]:
 def test_tensors_are_arrays_in_the_notebook_as_for_the_judge(
     nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those with a gradient, and in lists: both get the same. The rest stays as it is."""
+    """With a gradient and in lists too: notebook and judge get the same. The rest is unchanged."""
     import torch
 
     given: dict[str, Any] = {}
