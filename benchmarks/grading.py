@@ -49,7 +49,7 @@ from workbook.server import Triton
 from . import machine, tables
 from .tables import Goal
 
-#: Submissions of a small class: its time beyond that of its submissions is the start of a run.
+#: Submissions of a small class: from its time follows what the start of a run costs.
 FEW = 2
 #: Students of the simulated class.
 SIMULATED = 200

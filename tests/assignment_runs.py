@@ -359,7 +359,7 @@ def _content(path: Path) -> bytes:
     with zipfile.ZipFile(path) as archive:
         names = {_MANGLED.sub(b"", name.encode()): name for name in archive.namelist()}
         for name in sorted(names):
-            if name.endswith((b".debug_pkl", b"serialization_id")):  # lines of the source; a digest
+            if name.endswith((b".debug_pkl", b"serialization_id")):  # source lines; a digest
                 continue
             content = archive.read(names[name])
             if name.endswith(b".pkl"):  # each text comes after its length

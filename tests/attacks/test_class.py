@@ -243,7 +243,7 @@ def graded_class(class_home_of_module: Path) -> GradedClass:
         after = graded.stored()
         assert settled(before).items() <= after.items(), "graded twice"
         graded.graded_later = len(after) - len(before)
-        running = graded.start()  # grades again what may have been the machine's fault
+        running = graded.start()  # grades again after faults of the machine
         said, _ = running.communicate(timeout=600)
         assert running.returncode in (0, 3), said
         final = graded.stored()
@@ -358,7 +358,7 @@ def test_a_hostile_entry_earns_nothing_and_says_why(
     assert graded_class.points(student) == 0
     taken = graded_class.classroom.submission(student, s.ASSIGNMENT)
     assert not taken.is_symlink()
-    (notebook,) = taken.rglob("*")  # the one that stands in for what could not be taken
+    (notebook,) = taken.rglob("*")  # replaces what could not be taken
     assert flag.detail in notebook.read_text()
     assert not notebook.is_symlink()
 

@@ -79,7 +79,7 @@ def empty_blocks(size: int) -> bytes:
 
 
 def in_notebook(toy: Assignment, value: bytes) -> bytes:
-    """The release with one more value in its metadata, and enough that cannot be packed."""
+    """The release with one more value in its metadata, and enough incompressible data."""
     notebook = json.loads(answered(toy, "number = 1"))
     noise = random.Random(1).randbytes(len(value) // 250)
     notebook["metadata"]["noise"] = base64.b64encode(noise).decode()
@@ -193,7 +193,7 @@ def test_sparse_files_are_refused_by_their_size(
 
 
 def test_a_reason_that_quotes_the_student_is_short(where: Classroom, toy: Assignment) -> None:
-    """A reason of 130,000 characters ended the class: no flag takes so many."""
+    """A reason of 130,000 characters ended the grading: it is too long for a flag."""
     packed = bytearray(pack(where.inbox / "eve.zip", {"n" * 60_000: "x"}).read_bytes())
     packed[packed.index(b"nnn") + 10] = ord("m")
     (where.inbox / "eve.zip").write_bytes(packed)

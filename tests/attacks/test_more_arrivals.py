@@ -48,7 +48,7 @@ def taken(where: Classroom, toy: Assignment) -> dict[str, str]:
 
 
 def test_a_name_that_another_student_has(where: Classroom, toy: Assignment) -> None:
-    """Moodle shows the name that a user has chosen. The later of two would be the one that counts.
+    """Moodle shows the name that a user has chosen. The later of two submissions would count.
 
     Only the instructor knows who is who. What was taken before stays.
     """
@@ -191,7 +191,7 @@ def dated(packed: bytes, date: int, time: int) -> bytes:
 
 
 def test_zips_that_programs_read_differently(where: Classroom, toy: Assignment) -> None:
-    """Each is taken as Python's own reader shows it, or refused in words. None stops the others."""
+    """Each is taken as Python's reader shows it, or refused with a reason. None stops others."""
     honest, other = work(toy, "1"), work(toy, "2")
     plain = zipped(honest)
     twice = io.BytesIO()

@@ -87,7 +87,7 @@ def test_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
 
 
 def test_a_forged_result_is_no_mark(tmp_path: Path) -> None:
-    """A credit above the maximum, or of a type that equals every number, is not read."""
+    """A credit outside of 0 to 1, or a credit that is no number, is not read."""
     for credit in (1e9, -1, math.inf, math.nan, "1", True):
         result = {"id": "a9.first", "sentence": "", "status": "passed", "credit": credit}
         home = written(tmp_path, 1, result=result)

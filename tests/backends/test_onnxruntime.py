@@ -705,7 +705,7 @@ def test_a_scalar_of_a_batch_is_its_first_element(served: Triton) -> None:
     count = Counts(served, "scaled")
     answers = [a.as_numpy("y").tolist() for a in infer_together(served, "scaled", requests)]
     assert count.since(2) == (2, 1)
-    assert answers[0] == answers[1]  # of one execution, whose first element is 3 or 5
+    assert answers[0] == answers[1]  # both from one execution; its first element is 3 or 5
     assert infer(served, "scalar_batch", {"x": t[:1]}).as_numpy("y").tolist() == [6]
     with pytest.raises(InferenceServerException, match="batch size of at least 2 in model output"):
         infer(served, "scalar_batch", {"x": t})

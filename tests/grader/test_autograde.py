@@ -257,7 +257,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     assert 3 <= len(kept) < 8
     if how is signal.SIGINT:
         assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
-        assert said.count("Traceback") == 1  # not amid a write, where nbgrader adds its own
+        assert said.count("Traceback") == 1  # not during a write, where nbgrader adds one
 
     trace.write_text("")
     outcome = run(where, toy)

@@ -465,7 +465,7 @@ def test_later_changes_in_lectures_are_neither_the_course_s_nor_copied_over_the_
     put(checkout / LECTURE, notebook("edited in another editor"))
     assert update(checkout) == Update()
     assert below(checkout / "work") == before
-    (checkout / "work" / LECTURE).unlink()  # who wants to see it deletes the copy
+    (checkout / "work" / LECTURE).unlink()  # a developer deletes the copy to get it
     update(checkout)
     assert (checkout / "work" / LECTURE).read_bytes() == (checkout / LECTURE).read_bytes()
 

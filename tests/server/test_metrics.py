@@ -84,7 +84,7 @@ def test_counts_times_and_failures(tmp_path: Path) -> None:
         both = counts["nv_inference_request_success"] + counts["nv_inference_request_failure"]
         assert both == 4
         assert of_model(server, "nv_inference_count", "m1") == 0
-        server.unload("m0")  # its counts go; those of failures stay, in a plain server, too
+        server.unload("m0")  # its counts are removed; counts of failures stay
         until(lambda: not values(server.metrics(), "nv_inference_count").keys() - {M1}, "gone")
         server.load("m0")
         assert of_model(server, "nv_inference_count", "m0") == 0

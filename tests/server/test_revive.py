@@ -1,4 +1,4 @@
-"""A model whose process has ended is loaded again (workbook/server/native/revive.cc).
+"""If a model's process ends, the model is loaded again (workbook/server/native/revive.cc).
 
 A plain Triton 24.10 keeps the model READY: every request fails, and a load changes nothing.
 """

@@ -43,7 +43,7 @@ def served(home: Path) -> Probe:
 
 
 def split_by(fetched: Path, home: Path, pattern: str) -> Probe:
-    """A server with the checkpoint, whose tokenizer splits texts by a regular expression."""
+    """A server with the checkpoint; its tokenizer splits texts by a regular expression."""
     folder = home / HOME
     folder.mkdir(parents=True)
     for path in fetched.iterdir():

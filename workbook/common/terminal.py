@@ -66,7 +66,7 @@ def refused_file(error: OSError) -> WorkbookError:
     """The error message for a file or folder that the system refuses to open or to write.
 
     Args:
-        error: its number is that of a permission, a read-only disk, or a full one.
+        error: an error about a permission, a read-only disk, or a full disk.
     """
     return WorkbookError(
         f"The system refuses a file: {error.strerror}.",

@@ -229,8 +229,8 @@ def add(
         The row.
 
     Raises:
-        WorkbookError: the server refused the model or a request, or the logits in-process are
-            not those of the served model.
+        WorkbookError: the server refused the model or a request, or the logits in-process differ
+            from those of the served model.
         ValueError: `rounds` is less than 2.
     """
     if rounds < 2:

@@ -173,7 +173,7 @@ def _install(
         wanted = dict.fromkeys(artefact for needed in waiting.values() for artefact in needed)
 
         def look(running: Collection[str]) -> None:
-            """Put every model in place whose artefacts are there."""
+            """Put every model in place for which all artefacts are there."""
             table.started([name for name in waiting if _is_made_of(waiting[name], running)])
             missing = set(builder.missing(wanted))
             for name in [name for name, needed in waiting.items() if missing.isdisjoint(needed)]:

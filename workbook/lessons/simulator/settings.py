@@ -1,6 +1,6 @@
 """The simulator's input: the requests, and how a model's config schedules them.
 
-The names are those of Triton's config.pbtxt, with the unit at the end where there is one.
+The names come from Triton's config.pbtxt, with the unit added at the end.
 """
 
 from __future__ import annotations

@@ -65,10 +65,10 @@ def simulate(
         plan: the requests; a plan for `measure.send` can be passed too.
         duration_ms: how long an execution takes in milliseconds: a number, or a function of its
             rows.
-        batcher_first: the executions, by number, after whose end the batcher looks before the
-            instance counts as free; True for all. With a queue policy or priorities the batcher
-            then sleeps for half a second, unless a request arrives. In the real server either
-            happens, often (see the package's docstring).
+        batcher_first: numbers of executions: after these, the batcher looks before the instance
+            counts as free; True for all. With a queue policy or priorities the batcher then sleeps
+            for half a second, unless a request arrives. In the real server either happens, often
+            (see the package's docstring).
 
     Raises:
         WorkbookError: the plan is empty, two requests have the same id, a time is negative, or an
@@ -175,7 +175,7 @@ def _scheduler(
 
 
 def _answer_in_order(executions: list[Execution]) -> None:
-    """An answer waits for those of all requests that were batched before it.
+    """Delay each answer until all requests that were batched before it are answered.
 
     Upstream: `DynamicBatchScheduler::DelegateResponse` and `FinalizeResponses`.
     """

@@ -49,7 +49,7 @@ class Answer:
         self._prompts, self._sampling = prompts, sampling
         self._choices = len(prompts) * question.n
         self._counted: dict[str, int] = {}  # the tokens of a prompt, as the model counts them
-        self._tokens = 0  # those of the answers, as the model counts them
+        self._tokens = 0  # the tokens of the answers, as the model counts them
         self._uncounted = [""] * self._choices  # the answers where it does not
         self._chats = isinstance(question, Chat)
         self._kind = "chat.completion" if self._chats else "text_completion"
