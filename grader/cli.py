@@ -47,7 +47,7 @@ One = Annotated[
         metavar="ASSIGNMENT", help="Such as a2 or a2__forest. Default: the only one there is."
     ),
 ]
-#: What Ctrl-C leaves of a command's work.
+#: What is kept of a command's work when Ctrl-C stops it.
 _KEPT = {
     "autograde": "What was graded is kept; the same command goes on from there.",
     "feedback": "The pages that were written are whole; the same command writes the rest.",
@@ -326,7 +326,7 @@ def _take(classroom: Classroom, named: Assignment | None, source: Path | None) -
         err.print(f"Made {escape(str(classroom.inbox))}", soft_wrap=True)
     known = which_assignments.built()
     if named is not None and named not in known:
-        known.append(named)  # that it is not built is said by whoever grades it
+        known.append(named)  # if it is not built, the grading reports that
     taken = intake.take(classroom, known, source or classroom.inbox, assumed=named)
     for one in taken.downloads:
         err.print(

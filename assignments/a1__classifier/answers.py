@@ -28,8 +28,8 @@ _MOST_CODE = 64 << 10
 _OWN = re.compile(r"/1/model\.py\((\d+)\): (\w+)")
 #: The characters of a text that has more tokens than the zoo's network reads.
 _LONG = 400
-#: Two texts are told apart if a probability differs by so many times the tolerance. At least this
-#: share of all pairs must be.
+#: Two texts are told apart if a probability differs by more than this many times the tolerance. At
+#: least this share of all pairs of texts must be told apart.
 _APART, _SHARE_APART = 10, 0.2
 
 

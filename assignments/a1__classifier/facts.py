@@ -35,11 +35,11 @@ RIGHT = 0.9
 #: max_queue_delay_microseconds: 20000 is asked for. A longer one makes every check slow; with a
 #: much shorter one requests that are sent together may not meet.
 DELAY = (5_000, 100_000)
-#: Task 4: how many texts the requests hold that are sent together.
+#: Task 4: how many texts each of the requests holds that are sent together.
 SIZES = (1, 5, 2, 8, 3, 1, 4, 8)
 #: Task 6: the least number of example requests, and the most texts of one.
 EXAMPLES = (5, 20)
-#: Task 7: with so many findings or fewer, half of the points are left.
+#: Task 7: up to this number of findings, half of the points are left.
 FEW_FAULTS = 3
 #: Task 8: how many thresholds are compared at least.
 THRESHOLDS = 5

@@ -46,7 +46,7 @@ RECIPE_LIGHTGBM: dict[str, Any] = {
 #: The number of trees of each release in task 7 that is to be served, by its version.
 RELEASES = {1: 20, 3: 100}
 
-#: The test rows of a student: so many malignant and benign ones.
+#: How many malignant and how many benign test rows a student has.
 TEST = (42, 72)
 
 #: The thresholds that task 4 compares, and the largest share of false alarms that it allows.
@@ -128,7 +128,7 @@ def ask(server: Probe, model: str, rows: Array, version: int | None = None) -> A
 
 
 def named(model: Any, folder: str) -> None:
-    """Fail if a student hands over another model than that of `models/<folder>`."""
+    """Fail if a student hands over another model than the one in `models/<folder>`."""
     if isinstance(model, str) and model != folder:
         raise Failure(
             f"This check is about the model of models/{folder}; you handed over {model[:60]!r}.",
@@ -137,7 +137,7 @@ def named(model: Any, folder: str) -> None:
 
 
 def agree(what: str, got: Array, expected: Array, whose: str, *, trees: int = 60) -> None:
-    """Fail unless two tables of probabilities, each from so many trees, agree."""
+    """Fail unless two tables of probabilities agree, each from a model with `trees` trees."""
     require.agreement(
         what,
         got,
@@ -199,7 +199,7 @@ def trained_on(server: Probe, model: str, split: data.Split, version: int = 1) -
 
     The first tree says of each node how much its rows weigh. Before the first tree all rows have
     the probability `base`, so each of them weighs base (1 - base), and the rows can be counted. A
-    file of another form passes: to find that is the business of `follows_recipe`.
+    file of another form passes here; `follows_recipe` finds it.
     """
     try:
         file = _deployed(server, model, "xgboost.json", version)

@@ -25,7 +25,8 @@ from . import serving as models
 #: The judge loads models of these backends only. Their models are data. No engine is loaded without
 #: a GPU, and the judge's sandbox has none.
 BACKENDS = ("onnxruntime", "tensorrt")
-#: What libraries import when they are first used, and no program names: seconds in each process.
+#: Modules that libraries import when they are first used. No program names them, and they take
+#: seconds in each process.
 IMPORTED_LATE = {
     "checks": ("sklearn.datasets",),  # the digits
     "notebook": (
@@ -42,9 +43,9 @@ NO_HINTS = {
     "a4.choice": "Its table says what earns points. Read on: lecture 2, notebook 13, `Which "
     "verdicts change?` and `Another threshold`.",
 }
-#: Where the server says that a tensor has another type than the task asks for.
+#: The beginning of the help if a tensor has another type than the task asks for.
 _TYPES = "The task asks for TYPE_FP32 in image and logits."
-#: A table earns something if this share of its figures is right: the deviations alone are not.
+#: A table earns points if this share of its figures is right. The deviations alone do not reach it.
 _MOSTLY = 0.7
 
 
@@ -115,7 +116,7 @@ def fp16(server: Probe, me: str, pth: Array, model: str) -> None:
 
 
 def _is_served(server: Probe, model: str, help: str) -> None:
-    """Fail unless a config has the network's tensors; without room for a request, half is lost."""
+    """Fail unless a config has the network's tensors; a small max_batch_size costs half."""
     config = require.backend(server, model, "onnxruntime")
     types = f"{_TYPES} {help}"
     require.tensors(config, inputs=facts.INPUTS, outputs=facts.OUTPUTS, help=types)

@@ -1,4 +1,4 @@
-"""Compute what an ONNX file of a4__production says, with real fp16.
+"""Compute the logits of an ONNX file of a4__production with real fp16.
 
 On most CPUs ONNX Runtime turns fp16 back into fp32 when it loads a file: it rounds the constants,
 and not the numbers between the operators. A GPU rounds those, too. ONNX's own reference computes

@@ -25,11 +25,12 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "head.weight": (2, 32 * 3 * 3),
     "head.bias": (2,),
 }
-#: How many pictures are computed at once, and how many tell what rounding does.
+#: How many pictures are computed at once, and on how many the effect of rounding is measured.
 _AT_ONCE, _TELLING = 500, 500
-#: So many times as much is no rounding.
+#: A difference of more than this many times the tolerance is not explained by rounding.
 _FAR = 10.0
-#: How much more than on those pictures rounding may do: on others, or with sums in another order.
+#: The tolerance is this many times the measured effect: on other pictures, or with sums in another
+#: order, rounding may do more.
 _MARGIN = 4
 
 Rounding = Callable[[Array], Array]
@@ -69,8 +70,8 @@ class Network:
 
         Args:
             pictures: counts, (n, 1, 8, 8).
-            everything: the counts and each layer's results are rounded, too. So hardware with fp16
-                arithmetic computes. On most CPUs ONNX Runtime computes in fp32.
+            everything: round the counts and each layer's results, too. Hardware with fp16
+                arithmetic computes in this way. On most CPUs ONNX Runtime computes in fp32.
         """
         other = _half if everything else _exact
         return self._compute(pictures, _half, other)

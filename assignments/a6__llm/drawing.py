@@ -1,8 +1,9 @@
 """What the checks of a6__llm require of answers that are drawn: nucleus, frequencies, seeds.
 
-A right answer fails a test of frequencies (here and in `knobs`) with the probability `FALSE_ALARM`
-at most, a test of seeds with 8e-8, a look for a rare token with 2e-8. The notebook and the judge
-make 15, 3 and 3 of them for a submission: together less than 5e-7.
+A right model fails a test of frequencies (here and in `knobs`) with a probability of at most
+`FALSE_ALARM`, a test of seeds with 8e-8, and a search for a rare token with 2e-8. For a submission,
+the notebook and the judge make 15, 3 and 3 of these tests. So the probability that a right
+submission fails one of them is less than 5e-7.
 
 Students get this file: it holds no expected answer.
 """
@@ -23,16 +24,16 @@ from .answers import Answer
 
 #: The probability with which a right model fails one test.
 FALSE_ALARM = 1e-8
-#: So many first tokens are drawn for a test of frequencies, and so many pairs of tokens.
+#: How many first tokens are drawn for a test of frequencies, and how many pairs of tokens.
 DRAWS, PAIRS = 384, 192
 #: What `choose_sample` tries: temperatures, sizes of the nucleus, and the least probability of the
-#: rarest token in it. A right model misses one of 0.05 with 0.95**384 = 3e-9.
+#: rarest token in it. A right model never draws such a token with the probability 0.95**384 = 3e-9.
 _TEMPERATURES, _SIZES, _RAREST = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8), range(3, 7), 0.05
-#: A token that is less probable than exp(-35) = 6e-16 does not come: 1024 of them have 6e-13
-#: together, and a submission has fewer than 10,000 draws.
+#: A token less probable than exp(-35) = 6e-16 may not come: 1024 such tokens together have the
+#: probability 6e-13, and a submission has fewer than 10,000 draws.
 _NEVER = -35.0
-#: Tokens of the answers with which seeds are compared, and their temperature: so high that two such
-#: answers are hardly ever equal by chance.
+#: The number of tokens of the answers that compare seeds, and their temperature. It is so high that
+#: two such answers are hardly ever equal by chance.
 _TOKENS, _HOT = 8, 1.5
 
 
@@ -96,10 +97,10 @@ def require_drawable(
 def frequencies_agree(tokens: Sequence[int], chances: Array) -> bool:
     """Whether tokens can be draws with these probabilities.
 
-    How often one token comes is binomial, and so is how often one of the likeliest come together.
-    For each of these counts scipy's exact test gives the probability of one that is as far off. Of
-    k counts the least probable may be below `FALSE_ALARM` / k. Tokens of which fewer than one is
-    expected are one kind.
+    The count of a token has a binomial distribution, and so has the count of the n likeliest tokens
+    together. For each of these counts, scipy's exact test gives the probability of a count that is
+    as far off. Of k such probabilities, none may be below `FALSE_ALARM` / k. A token that is
+    expected less than once has no count of its own.
 
     Args:
         tokens: what was drawn.
@@ -120,10 +121,10 @@ def frequencies_agree(tokens: Sequence[int], chances: Array) -> bool:
 def choose_sample(me: str, prompts: Sequence[str]) -> tuple[str, float, float]:
     """A prompt, a temperature and a top_p with a nucleus of a few tokens, none of them rare.
 
-    They are chosen so that the wrong ways to draw from the right nucleus differ most from the right
-    one: all alike, the probabilities in reverse, those of temperature 1, and the first or the last
-    token half of the time each. The token after the nucleus has a clearly lower score: otherwise
-    two right programs may sort differently.
+    They are chosen so that wrong ways to draw from the right nucleus differ most from the right
+    way. These wrong ways are: all tokens alike, the probabilities in reverse order, those of
+    temperature 1, and the first or the last token half of the time each. The token after the
+    nucleus has a clearly lower score: otherwise two right programs may sort differently.
     """
     best, found = 0.0, (prompts[0], 0.5, 0.5)
     for prompt in prompts:
@@ -252,11 +253,11 @@ def require_second_tokens(
 def all_equal_by_chance(
     me: str, prompt: str, found: Sequence[Answer], temperature: float, most: int
 ) -> float:
-    """The probability of an answer, to the power of how often it came again; 1 where others came.
+    """How improbable n equal answers are: P(a)^(n-1); 1 if the answers are not all equal.
 
-    Let P(a) be the probability of the answer a. Of n answers all are a with the probability P(a)^n.
-    The sum over all a with P(a)^(n-1) <= x is at most x: so a right model gives x or less with a
-    probability of at most x.
+    P(a) is the probability of the answer a. All n answers are a with the probability P(a)^n. The
+    sum of these over all a with P(a)^(n-1) <= x is at most x. So a right model gives x or less with
+    a probability of at most x.
     """
     if len({tuple(answer.drawn) for answer in found}) > 1:
         return 1.0
@@ -269,8 +270,8 @@ def require_seeds(server: Probe, me: str, model: str, prompts: Sequence[str], se
     """Fail unless a seed repeats a draw, whoever else is in the batch, and no seed draws anew.
 
     The network's scores differ by up to 1e-5 between batches. That changes one token in 4,000 at
-    most (simulated with a deviation of 3e-6; 1e-6 was measured). So one of 16 compared tokens may
-    differ with a probability of 4e-3; three times, with three seeds, with one of 6e-8.
+    most (simulated with a deviation of 3e-6; 1e-6 was measured). So the probability that one of 16
+    compared tokens differs is 4e-3, and that this happens with three seeds, 6e-8.
     """
     for attempt in range(3):
         try:
@@ -332,7 +333,7 @@ def require_cold(server: Probe, me: str, model: str, prompts: Sequence[str]) -> 
         ):
             require_drawable(me, prompt, answer, temperature, 1, "an answer")
     except Failure as failure:
-        late = answers.LATE in failure.rationale  # no answer says nothing of its numbers
+        late = answers.LATE in failure.rationale  # a missing answer says nothing about numbers
         raise Failure(
             f"At temperature {temperature:g}: {failure.rationale}",
             help=failure.help if late else advice,

@@ -2,8 +2,8 @@
 
 The judge starts no engine: it takes 17 seconds of processor time to load, nearly as much as all
 the rest of a submission. It reads the deployed files, compares the checkpoint with the student's
-network, and looks at what the notebook reported, which runs again in the grader's sandbox, with an
-engine.
+network, and looks at what the notebook reported. The notebook itself runs again in the grader's
+sandbox, with an engine.
 
 Students get this file: it holds no expected answer.
 """
@@ -32,16 +32,16 @@ ARGUMENTS = (
     *("gpu_memory_utilization", "kv_cache_memory_bytes", "enable_prefix_caching", "block_size"),
     *("enable_chunked_prefill", "disable_log_stats", "seed", "tensor_parallel_size"),
 )
-#: Prompts whose answers are handed over, and max_tokens of these.
+#: How many answers are handed over, and their max_tokens.
 PROMPTS, TOKENS = 8, 24
 #: The models of `rates`: eight clients of each, and a single one of vLLM.
 RATES = ("chat", "chat_stream", "chat_vllm", "chat_vllm, one client")
 ROUNDS = 3
-#: In the best round eight clients must get more than so many times the tokens per second of one: 3
-#: to 5 are usual. A busy machine, such as one that grades a class, gives less: ×1.2 was seen.
+#: In the best round, eight clients must get more than this many times the tokens per second of one
+#: client. Usual are 3 to 5 times. On a busy machine, such as one that grades a class, 1.2 was seen.
 GAIN = 1.1
-#: No machine makes so many tokens per second with these models. Their longest answer has 96 of the
-#: 376 tokens, and a step takes at least 0.2 ms: that would be 20,000.
+#: No machine makes this many tokens per second with these models. The longest answer has 96 of the
+#: 376 tokens, and a step takes at least 0.2 ms: that would be 20,000 tokens per second.
 _TOO_MANY = 50_000.0
 
 

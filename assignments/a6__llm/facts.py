@@ -24,7 +24,7 @@ from workbook.zoo import small_llama
 from . import network, step
 
 STEP, CHAT, STREAM, VLLM = "llama_step", "chat", "chat_stream", "chat_vllm"
-#: What a value says where the task could not be begun, because a package is missing.
+#: The value that is handed over if the task could not be begun, because a package is missing.
 NOT_ATTEMPTED = "not attempted"
 
 TEXT_INPUT = {"text_input": ("STRING", [1]), "sampling_parameters": ("STRING", [1])}
@@ -36,7 +36,7 @@ ANSWER = {
 }
 #: The most rows of a request to `chat`, and the most answers of `chat_stream` at one time.
 ROWS = 8
-#: So many questions and openings each student has.
+#: How many questions, and how many openings, each student has.
 QUESTIONS, OPENINGS = 8, 8
 #: Beginnings of sentences as they stand in Python's reference manual.
 _OPENINGS = (

@@ -20,22 +20,22 @@ from workbook.zoo import small_llama
 from . import answers, facts, network
 from .answers import Answer
 
-#: A loop without a cache computes the whole text in every step. Of a step of `_LONG` tokens, one
-#: with a single token takes about a tenth. So a step of an answer may take this share of a long
-#: one; without a cache it takes as long. A busy machine only makes steps longer: of each kind the
-#: shortest measurement counts.
+#: A loop without a cache computes the whole text in every step. A step with a single token takes
+#: about a tenth of a step with `_LONG` tokens. So a step of an answer may take this share of a long
+#: step; without a cache it takes as long. A busy machine only makes steps longer, so the shortest
+#: measurement of each kind counts.
 _SHARE, _TRIES = 0.6, 8
 #: A long step takes some milliseconds. Where the server has counted less, nothing is compared.
 _MEASURABLE = 2e-4
 #: Tokens of the long step; how often it is measured in a try; tokens of the answer. An answer may
-#: end by itself: one of fewer than `_LEAST` steps is not counted.
+#: end by itself: an answer of fewer than `_LEAST` steps is not counted.
 _LONG, _OFTEN, STEPS, _LEAST = 200, 4, 20, 6
-#: So many seconds `llama_step` may go on with what was asked before a check.
+#: How many seconds `llama_step` may go on with requests from before a check.
 _IDLE = 3.0
 
 
 def require_named(model: Any, name: str) -> None:
-    """Fail where another of the assignment's models was handed over than the one meant."""
+    """Fail if another model of the assignment was handed over than the one with this name."""
     others = {facts.STEP, facts.CHAT, facts.STREAM, facts.VLLM} - {name}
     if isinstance(model, str) and model in others:
         raise Failure(
@@ -230,8 +230,8 @@ def require_shared_steps(
 def require_full_context(server: Probe, me: str, model: str, prompts: Sequence[str]) -> None:
     """Fail unless a prompt that nearly fills the context gets an answer, and a short one beside it.
 
-    The answer to the long one ends where the context is full; that to the short one goes on. Its
-    positions stay small, if they count its own tokens only.
+    The answer to the long prompt ends where the context is full. The answer to the short one goes
+    on: its positions stay small, if they count its own tokens only.
     """
     room, most = 12, 40
     size = small_llama.CONTEXT - room
@@ -287,7 +287,7 @@ def require_cache(
         server: the check's probe.
         me: the student's id.
         model: the model's name.
-        prompts: of which long ones are made, one for each try: an answer may end by itself.
+        prompts: a long prompt is made of each, for one try: an answer may end by itself.
         ask: asks the model for an answer of `STEPS` tokens at most, at temperature 0.
     """
     longs, shorts = [], []
@@ -305,8 +305,8 @@ def require_cache(
         answer = ask(text)
         more, took = _computed(server)
         answers.require_greedy(me, text, answer, STEPS, "the answer to a long prompt")
-        # Steps beyond those that the answer needs add their time, and do not count: else short ones
-        # that nobody needs would make the mean smaller.
+        # Steps that the answer does not need add their time, but are not counted: otherwise short
+        # steps that nobody needs would make the mean smaller.
         if answer.steps >= _LEAST and more > count:
             shorts.append((took - spent) / min(more - count, answer.steps))
         if longs and shorts and min(shorts) <= _SHARE * min(longs):
@@ -339,7 +339,7 @@ def _computed(server: Probe) -> tuple[int, float]:
 
 
 def prompt_of(count: int) -> str:
-    """A prompt of so many tokens."""
+    """A prompt of `count` tokens."""
     return "list" + " list" * (count - 1)
 
 

@@ -52,7 +52,7 @@ class Stop:
 
 
 def draw_part(random: np.random.Generator, text: str) -> str:
-    """Some characters of a text, at a place that is drawn: they pay no heed to tokens."""
+    """Some characters of a text from a random place, which need not be where a token begins."""
     size = int(random.integers(3, 7))
     start = int(random.integers(len(text) // 4, max(len(text) // 4 + 1, 3 * len(text) // 4 - size)))
     return text[start : start + size]
@@ -97,10 +97,11 @@ def stream_stops(random: np.random.Generator, answer: Answer) -> list[Stop]:
 
 
 def _two_begun(answer: Answer) -> list[str]:
-    """Two stop texts: where one token ends, three characters may begin one, and one the other.
+    """Two stop texts that may both have begun where one token ends.
 
-    Only the longer one is completed. Who keeps back the shorter beginning sends two characters of
-    the stop text.
+    There the text ends with the first three characters of the longer stop text, and with the first
+    character of the other. Only the longer one is completed. A model that keeps back one character
+    sends two characters of the stop text.
     """
     for count in range(3, len(answer.tokens)):
         place = len(facts.tokenizer().decode(answer.tokens[:count])) - 3

@@ -1,7 +1,7 @@
 """What the checks of a6__llm require of the stream: its pieces, its end, clients that leave.
 
-Each function asks once and looks at the recorded streams. Only what a busy machine can delay is
-asked again: it is wrong if it is so each time.
+Each function asks once and looks at the recorded streams. Only if a busy machine may be the reason
+of a delay, it asks again: the model is wrong if it is late each time.
 
 Students get this file: it holds no expected answer.
 """
@@ -26,12 +26,13 @@ from grader.vocabulary.probe import Probe, Stream
 from . import answers, drawing, facts, loop, stopping
 from .answers import OUTPUTS, Answer
 
-#: So many tokens a stream has at least where its pace is looked at, and at most. At temperature 2
-#: two of three answers are that long: a right model has none in 48 tries with 1e-22.
+#: The fewest tokens of a stream whose pace is looked at, and the most; the most streams that are
+#: tried, and their temperature. At temperature 2 two of three answers are long enough: the
+#: probability that a right model has none in 48 tries is below 1e-22.
 _LONG, _MOST, _TRIES, _HOT = 100, 120, 48, 2.0
-#: So many clients ask at once, for answers of so many tokens. The others may have this share of
-#: their pieces before the last one has its first. Where clients wait for each other they have
-#: nearly all; where all share the steps they have hardly any.
+#: How many clients ask at once, and the most tokens of their answers. When the last client gets its
+#: first piece, the others may have this share of their pieces. If clients wait for each other, they
+#: have nearly all; if all share the steps, they have hardly any.
 _CLIENTS, _TOKENS, _BESIDE = 4, 48, 0.5
 #: Seconds until a stream must have ended; and until it must end after its error.
 _TIMEOUT, _PATIENCE = 20.0, 5.0
@@ -174,8 +175,8 @@ def require_stream(
         server: the check's probe.
         me: the student's id.
         model: the name of the model.
-        prompts: each is asked for once, and where its answer is long enough once with a stop text.
-        stops: so many answers are asked for with a stop text, of one kind after the other.
+        prompts: each is sent once. Those with a long enough answer are sent with stop texts, too.
+        stops: how many answers are asked for with stop texts; the kinds of stop texts take turns.
     """
     wanted: dict[str, Any] = {"temperature": 0, "max_tokens": stopping.MOST}
     whole = []
@@ -199,7 +200,7 @@ def require_pace(server: Probe, me: str, model: str, prompts: Sequence[str]) -> 
         drawing.require_drawable(me, prompt, answer, _HOT, 0.95, "an answer of the stream")
         if len(answer.tokens) < _LONG:
             continue
-        if stream.times[0] > stream.times[-1] / 2:  # the word asks up to four times more
+        if stream.times[0] > stream.times[-1] / 2:  # this asks up to four times more
             inputs = facts.single(prompt, **wanted)
             require.streams(server, model, inputs, "token_ids", at_least=_LONG // 4)
         return
@@ -235,7 +236,7 @@ def require_refusal(server: Probe, model: str, bad: loop.Bad) -> None:
 def _ends(server: Probe, model: str, inputs: Mapping[str, Any]) -> bool:
     """Whether the server ends a stream some seconds after its client has sent all it wants.
 
-    A probe's streams end with the error already.
+    The streams of a probe end with the error, so they do not show it.
     """
     came = threading.Event()
     client = server.server.grpc_client()
@@ -300,7 +301,7 @@ def require_clients(server: Probe, me: str, model: str, prompts: Sequence[str]) 
 
 
 def _again_if_late(require: Callable[[], None], is_right: bool = False) -> None:
-    """Require something that a busy machine can delay: it is wrong if it is so four times."""
+    """Require something that a busy machine can delay: fail if it fails four times."""
     for pause in () if is_right else (0.2, 0.5, 1.0, None):
         try:
             require()
@@ -312,7 +313,11 @@ def _again_if_late(require: Callable[[], None], is_right: bool = False) -> None:
 
 
 def _late_share(streams: Sequence[Stream]) -> tuple[float, int, int]:
-    """Of the pieces of the other streams, the share before the last one's first; before, in all."""
+    """How many pieces the other streams have when the last one gets its first piece.
+
+    Returns:
+        The share of their pieces, the number of these pieces, and the number of all.
+    """
     *others, late = sorted(stream.times for stream in streams)
     times = [time for other in others for time in other]
     before = sum(time < late[0] for time in times)

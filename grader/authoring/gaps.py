@@ -21,7 +21,7 @@ from . import mutants
 
 #: What the points of an assignment add up to.
 TOTAL = 100
-#: From an idea to nearly the answer.
+#: How many hints each check has: the first gives an idea, the last nearly the answer.
 HINTS = 3
 
 

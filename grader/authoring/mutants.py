@@ -35,7 +35,7 @@ from workbook.common.errors import WorkbookError
 
 #: The message where a cell before the check raised, so that nothing was handed over.
 NOTHING = "did not get to this check"
-#: The message of a check that needs one which earned nothing.
+#: The message of a check that needs another check, which has earned no points.
 WAITS = "waits for"
 
 

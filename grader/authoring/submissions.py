@@ -7,7 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
-from workbook.assignments import Assignment, cells
+from workbook.assignments import Assignment, cells, is_clutter
 from workbook.common.errors import WorkbookError
 from workbook.notebooks import dotted
 
@@ -24,8 +24,13 @@ def release(assignment: Assignment, to: Path) -> Path:
     Returns:
         The folder.
     """
-    modules = (path.name for path in assignment.handout.glob("*.py"))
-    shutil.copytree(assignment.handout, to, ignore=shutil.ignore_patterns("*.zip", *modules))
+    modules = {path.name for path in assignment.handout.glob("*.py")}
+
+    def not_handed_in(folder: str, names: list[str]) -> list[str]:
+        top = Path(folder) == assignment.handout
+        return [n for n in names if is_clutter(n) or n.endswith(".zip") or (top and n in modules)]
+
+    shutil.copytree(assignment.handout, to, ignore=not_handed_in)
     return to
 
 

@@ -1,8 +1,8 @@
 """`grader try a8`: grade an assignment's solution, untouched release and mutants as a class.
 
 They are graded by `autograde`, in the real sandbox, several at a time. The classroom of the trial
-is `.workbook/try`. A result is kept there as long as nothing has changed that it depends on, so
-that after an edit of one mutant only this one is graded again.
+is `.workbook/try`. A result is kept there until something changes that it depends on. So after an
+edit of one mutant, only this mutant is graded again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .mutants import NOTHING, WAITS, Mutant
 
 #: Why checks lost points, and how the table says so.
 _MARKS = {"fails": "fails", "waits": "waits:", "not attempted": "not attempted:"}
-#: How much of a message is shown.
+#: How many characters of a message are shown.
 _SHOWN = 300
 
 
@@ -119,7 +119,7 @@ def run(
         WorkbookError: the assignment cannot be built, its checks or mutants cannot be read, an edit
             of a mutant does not fit, no name holds `only`, or there is no sandbox.
     """
-    checks(assignment)  # a mistake in them is better named before the build names a missing one
+    checks(assignment)  # report a mistake in them first: the build would only miss a check
     found = gaps(assignment)
     built = assignments.update(assignment)
     found += _left_over(assignment)
@@ -289,7 +289,7 @@ def _module(assignment: Assignment, check: CheckResult) -> str:
 
 
 def _crashes(assignment: Assignment, graded: Graded) -> Iterator[Difference]:
-    """Checks that raised something else than `Failure`: their author has to mend them."""
+    """Checks that raised something else than `Failure`: their author has to fix them."""
     for check in graded.verdict.checks:
         if check.status == "error":
             where = _module(assignment, check)
@@ -310,7 +310,7 @@ def _flags(graded: Graded) -> Iterator[Difference]:
 
 
 def told(check: CheckResult) -> str:
-    """What a check says: to the student, and of a hidden variant also to instructors."""
+    """The texts of a result: those for the student, then what only instructors read."""
     parts = f"{check.status}: {check.rationale}", check.help, check.found
     return " → ".join(part for part in parts if part)
 
@@ -356,7 +356,7 @@ def _got(assignment: Assignment, graded: Graded) -> str:
 
 
 def _outcome(assignment: Assignment, lost: Mapping[str, str]) -> str:
-    """The checks that lost points, by why they did: "fails forest; waits: shap"."""
+    """The checks that lost points, by the reason: "fails forest; waits: shap"."""
     parts = []
     for kind, mark in _MARKS.items():
         if ids := [id for id, why in lost.items() if why == kind]:

@@ -17,7 +17,7 @@ from ..vocabulary.probe import Probe
 
 FILE = Path(__file__).resolve().parents[1] / "AUTHORING.md"
 BEGIN = "<!-- words: made by `python -m grader.authoring.word_table` -->"
-#: Methods of `Probe` that the judge calls, and no check.
+#: Methods of `Probe` that only the judge calls.
 _JUDGES = ("seed", "close")
 END = "<!-- end of words -->"
 

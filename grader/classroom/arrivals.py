@@ -92,7 +92,7 @@ class Arrival:
 
     @property
     def key(self) -> str:
-        """What tells this student from others. Arrivals with the same key are one student's."""
+        """A text that identifies the student. Arrivals with the same key are one student's."""
         return f"{self.name}_{self.number}" if self.number else self.name
 
 
@@ -114,9 +114,9 @@ class Download:
 def look(inbox: Path, is_student: Callable[[str], bool]) -> Iterator[Arrival | Download]:
     """What lies in an inbox, in the order of the names. Nothing in it is changed.
 
-    What systems leave behind, tables and the inbox's own README are passed over. Only what is named
-    as Canvas and Moodle name downloads is taken for one, and nothing that has a student's name:
-    whoever handed that in could hand in for others.
+    What systems leave behind, tables and the inbox's own README are passed over. An entry counts as
+    a download only if its name has the form of Canvas's or Moodle's downloads, and is not a
+    student's name: otherwise a student could hand in for others.
 
     Args:
         inbox: the folder.
@@ -142,7 +142,7 @@ def look(inbox: Path, is_student: Callable[[str], bool]) -> Iterator[Arrival | D
 
 
 def passed_over(name: str) -> bool:
-    """Whether an entry of the inbox is no submission, by its name, and needs no word."""
+    """Whether an entry's name shows that it is no submission. Such an entry is not reported."""
     return (
         name.startswith((".", "~$"))
         or is_litter(name)
@@ -180,7 +180,7 @@ def _named(path: Path, raw: str, *, folder: bool, came: float, of: str, part: st
         problem = f"Its name holds what is no text in UTF-8: {spelled}. Rename it."
         return dataclasses.replace(found, name=f"{spelled} {digest(raw)[:6]}", problem=problem)
     found = dataclasses.replace(found, source=f"{of}: {name}" if of else name)
-    # In a download of Canvas or Moodle a student's own name could be such a name, with a time.
+    # Inside a download the name is chosen by the student, who could write a false time into it.
     in_exchange = _EXCHANGE.fullmatch(name) if folder and not of else None
     if (match := in_exchange) and (time := times.parse(match["time"])):
         return dataclasses.replace(found, system="nbgrader", name=match["name"], time=time)

@@ -254,7 +254,7 @@ def _said_when_stopped(
 
 
 def _alike(student: str, there: Iterable[str]) -> str:
-    """Whom an instructor may have meant."""
+    """A sentence with the ids that are most similar to an id that nobody has."""
     meant = difflib.get_close_matches(student, list(there), n=5, cutoff=0.5)
     return f"Write an id as in the class report, such as {', '.join(meant or list(there)[:5])}."
 

@@ -2,11 +2,11 @@
 
 nbgrader keeps such points and comments, and marks every cell that has some as to be read again,
 whether it has changed or not. Here only cells that have changed are marked: the points and comments
-are *stale*. They stay in the gradebook, and are named in every run, and the text that the person
-has read is kept, until the person has graded the cell again.
+are *stale*. Until the person has graded the cell again, they stay in the gradebook, every run names
+them, and the text that the person has read is kept.
 
-A written answer has changed if its text has. For points in place of a check's, a change is another
-result of the check, or another text in a cell of the student's code.
+A written answer has changed if its text has. Points in place of a check's points become stale if
+the check has another result, or if a cell of the student's code has another text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Stale(BaseModel):
         points: the points that the person gave; None if only a comment.
         comment: the person's comment.
         read: the text that the person read; of a check, its result and the student's code.
-        since: when the other text came, in UTC.
+        since: when the changed text came in, in UTC.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -66,8 +66,8 @@ def stale(classroom: Classroom, assignment: str) -> dict[str, list[Stale]]:
 def watched(classroom: Classroom, assignment: str, student: str) -> Iterator[None]:
     """Compare a student's cells before and after the block, in which nbgrader writes them.
 
-    Cells with points or comments of a person that have changed become stale. For the others, it
-    stays as it was whether a person has to read them.
+    A cell that has a person's points or comment becomes stale if it has changed. If it has not
+    changed, its mark stays as it was: whether a person has to read it.
     """
     before = _given(classroom, assignment, student)
     texts = _texts(classroom, assignment, student) if before else {}
@@ -128,7 +128,7 @@ def _given(classroom: Classroom, assignment: str, student: str) -> dict[str, _Gi
 def _settle(
     classroom: Classroom, assignment: str, student: str, read: list[str], *, unread: list[str]
 ) -> None:
-    """Say of cells whether a person has to read them."""
+    """Mark cells as read by a person, or as to be read."""
     with _notebooks(classroom, assignment, student) as notebooks:
         for notebook in notebooks:
             for grade in notebook.grades:
@@ -182,7 +182,7 @@ def _texts(classroom: Classroom, assignment: str, student: str) -> dict[str, str
 
 
 def _printed(cell: dict[str, Any]) -> str:
-    """The points in a check's cell. The words of its result may change with the grader's."""
+    """The points in a check's cell. Its text is left out: it may change with the grader."""
     outputs = (one for one in cell.get("outputs", []) if one.get("output_type") == "execute_result")
     texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
     return "\n".join("".join(text) for text in texts)

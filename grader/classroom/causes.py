@@ -88,7 +88,7 @@ def explain(graded: Graded, assignment: Assignment) -> Explained:
         elif result.credit < 1 and (above := notebook.raised_above(place)) is not None:
             notes[result.id] = f"Cell {above.cell}, above this check, stopped: {_error(above)}"
             told |= {above.cell}
-    # An error that follows from one that is told need not be told again.
+    # An error that follows from a reported error need not be reported again.
     told |= {error.cell for error in graded.errors if notebook.root(error).cell in told}
     return Explained(results, notes, frozenset(told), frozenset(flags))
 
@@ -138,9 +138,9 @@ class _Notebook:
         return None
 
     def root(self, error: Stopped) -> Stopped:
-        """The first error of a chain: the one that left the name without a value, and so on.
+        """The first error of a chain: a NameError leads to the error that left the name unset.
 
-        Where an earlier cell raised the very same error, it is that one.
+        If an earlier cell raised the very same error, this is the error of that cell.
         """
         seen = set()
         while error.cell not in seen:
@@ -252,9 +252,10 @@ def _before_equals(source: str) -> set[str]:
 
 
 def assigned_names(source: str) -> set[str]:
-    """The names that a cell gives a value, or to a parameter.
+    """The names that a cell assigns, defines or imports, and the names of parameters.
 
-    Where it is no Python: all names that stand before =. To be called in a limited process.
+    If the cell is not Python, these are all names that stand before =. Call this in a limited
+    process.
     """
     source = source[:MOST_SOURCE]
     try:

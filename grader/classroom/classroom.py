@@ -22,7 +22,7 @@ from workbook.common.errors import WorkbookError
 from ..vocabulary import own
 from ..vocabulary.results import Flag, Graded
 
-#: How the name of a file ends that is being written.
+#: The end of a file's name while the file is being written.
 _UNFINISHED = ".new"
 _INBOX = """\
 Put what students handed in here, of all assignments, as it comes:

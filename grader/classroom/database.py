@@ -1,4 +1,4 @@
-"""nbgrader's database, opened; what goes wrong with the file becomes an error for people."""
+"""Open nbgrader's database. If that fails, the error says what to do."""
 
 from __future__ import annotations
 

@@ -186,8 +186,8 @@ def read(classroom: Classroom) -> dict[str, Deadline]:
     """The whole file, by the names that it gives to assignments; empty if there is none.
 
     Raises:
-        WorkbookError: it cannot be read, says what nobody understands, or gives an extension to
-            somebody who is not in the class list.
+        WorkbookError: it cannot be read, holds something unknown, or gives an extension to somebody
+            who is not in the class list.
     """
     file, table = path(classroom), _table(classroom)
     zone = _zone(file, table.pop("timezone", None))
@@ -307,7 +307,7 @@ def _faults(name: str, error: ValidationError) -> Iterator[str]:
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = f"there is no such key; there are {', '.join(Deadline.model_fields)}"
-        # Of a value that may be one of several kinds, pydantic names the kind last.
+        # If a value may be of several kinds, pydantic adds the kind at the end.
         named = [part for part in where[1:] if part not in ("float", "datetime")]
         key = ".".join(named)
         yield f"[{name}] {shown(key)[:80]}{': ' if key else ''}{message}"

@@ -12,7 +12,7 @@ from . import export_canvas, export_moodle, export_nbgrader
 from .classroom import Classroom
 from .export_rows import Export
 
-#: Whose columns a table has.
+#: The system for which a table is made. It decides the columns.
 Format = Literal["nbgrader", "canvas", "moodle"]
 
 _FIRST = {
@@ -53,7 +53,7 @@ def table(
     Args:
         classroom: the classroom with the gradebook.
         assignment: the assignment.
-        format: whose table.
+        format: the system that will read the table.
         worksheet: for Canvas and Moodle the file that the system gave. It knows the students and
             the assignment by ids that stand in this file only.
         column: for Canvas, the assignment's title there, where it cannot be found by itself.

@@ -13,8 +13,8 @@ moodle/moodle:
 - `mod/assign/feedback/offline/locallib.php` skips, without a word, a grade above the maximum, and
   one that was changed in Moodle after the time in `Last modified (grade)`.
 - `mod/assign/feedback/file/importziplib.php` reads the zip: the first folder whose name has the
-  form `Full name_<number>_assignsubmission_file_`, with the number of the identifier, decides whose
-  feedback the files below it are.
+  form `Full name_<number>_assignsubmission_file_`, with the number of the identifier, decides which
+  student gets the files below it as feedback.
 
 So all columns are kept as they are but for grade and feedback. A worksheet in another language than
 English is read where its columns stand as Moodle writes them.
@@ -44,7 +44,7 @@ from .private import without_paths
 from .spreadsheet import Sheet, column, number, safe
 
 _WHAT = "Moodle's grading worksheet"
-#: The feedback that this module wrote begins with this. It is replaced; a person's words are kept.
+#: This module's own feedback begins with this text, and is replaced. A person's feedback is kept.
 _OURS = "<p>Graded automatically."
 _NUMBER = re.compile(r"\D*(\d+)")
 
@@ -229,7 +229,7 @@ def _refused(sheet: Sheet, why: str) -> WorkbookError:
 
 
 def _is_free(feedback: str) -> bool:
-    """Whether a cell has no words of a person."""
+    """Whether a cell holds no feedback that a person wrote."""
     text = feedback.strip()
     return not text or text == "-" or text.startswith(_OURS)
 

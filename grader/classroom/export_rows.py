@@ -1,4 +1,4 @@
-"""What every export starts from: each student of the class with the mark, or without submission."""
+"""The rows that every export starts from: each student, with the mark if there is a submission."""
 
 from __future__ import annotations
 
@@ -138,12 +138,12 @@ class Finder:
                 self._by_name.setdefault(folded(clean(text)), set()).add(id)
 
     def find(self, system: str, number: str, texts: Iterable[str]) -> str | None:
-        """The student's id; None where the line is nobody's, or could be that of several.
+        """The student's id; None where the line is about no student, or could be about several.
 
         Args:
             system: `canvas` or `moodle`.
-            number: the system's number of the student. It decides where a submission came from
-                there.
+            number: the system's number of the student. If a submission came with this number, it
+                decides.
             texts: login names, e-mail addresses and names in the line, the surest first.
         """
         if (id := self._by_number.get((system, number))) is not None:

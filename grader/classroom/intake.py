@@ -11,12 +11,12 @@ An instructor puts everything into one inbox, as it comes, of all assignments:
     course-forest-71.zip             Moodle's
     Grades-course-forest-71.csv      Moodle's grading worksheet, which has the times
 
-arrivals.py says whose each is, as far as its name says so, and roster.py which student of the
-class list that is. unpack_entry.py finds the assignment by what is in it. What belongs to nobody,
-or to no assignment, is reported and not graded. If a submission cannot be read, the student gets a
+arrivals.py reads from each name who handed it in, and roster.py finds this student in the class
+list. unpack_entry.py finds the assignment by what is in it. An entry that belongs to no student, or
+to no assignment, is reported and not graded. If a submission cannot be read, the student gets a
 result without points, with the reason. The others are not affected.
 
-Of several of one student, the last that can be read counts.
+If a student has handed in several times, the last submission that can be read counts.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def take(
         classroom: where the submissions are copied to, and whose class list counts.
         assignments: those that may have been handed in, built.
         inbox: the folder. Nothing in it is changed.
-        assumed: the assignment of what cannot be read, where nothing else says it.
+        assumed: the assignment of a submission that cannot be read, if nothing else names one.
 
     Raises:
         WorkbookError: there is no such folder; or the class list or the due dates are wrong.
@@ -169,7 +169,7 @@ class _Run:
     Args:
         classroom: where submissions are copied to.
         assignments: those that may have been handed in.
-        assumed: the assignment of what cannot be read, where nothing else says it.
+        assumed: the assignment of a submission that cannot be read, if nothing else names one.
         whose: finds the students.
     """
 
@@ -222,11 +222,11 @@ class _Run:
     def _of_one(
         self, student: str, good: list[tuple[Arrival, _Look]]
     ) -> list[tuple[Arrival, _Look]]:
-        """Without what may be of somebody else, who has this student's name in the same system.
+        """Leave out arrivals that may be of another person with this student's name.
 
         In many systems everybody chooses the name that is shown. Two numbers in one download are
-        two people. Where the class list does not say which number is the student's, nobody's work
-        is taken: else the later one would take the other one's place.
+        two people. If the class list does not say which number is the student's, no work of the
+        two is taken: otherwise the later submission would replace the other person's.
         """
         numbers: dict[tuple[str, str], set[str]] = {}
         for arrival, _ in good:
@@ -251,7 +251,7 @@ class _Run:
         return kept
 
     def refuse(self) -> None:
-        """Write down what cannot be read, once it is clear of which assignment it is."""
+        """Record the arrivals that cannot be read, after all others have been looked at."""
         for student, arrival, which, why in self._broken:
             assignment = self._of(arrival, which)
             if assignment is None:
@@ -400,7 +400,7 @@ class _Run:
         )
 
     def _restate(self, assignment: Assignment, known: Record, new: Record) -> None:
-        """Write a record anew, and the time, of a submission whose files are there."""
+        """Write the record and the time of a submission anew. Its files stay as they are."""
         if known != new:
             place = self._classroom.submission(new.student, assignment.name)
             _state_time(place / "timestamp.txt", new.time)
@@ -425,7 +425,7 @@ class _Run:
         records.keep(self._classroom, assignment.name, new)
 
     def _kept(self, assignment: str, student: str) -> tuple[Record | None, Arrival | None]:
-        """What counts so far: of this run, with its arrival; or what a former run has read."""
+        """The submission that counts so far: from this run, with its arrival; or from a former."""
         if (assignment, student) in self._records:
             return self._records[assignment, student]
         known = record(self._classroom, assignment, student)
@@ -437,10 +437,10 @@ class _Run:
         return self._classroom.submission(student, assignment).is_dir()
 
     def _of(self, arrival: Arrival, which: str) -> Assignment | None:
-        """The assignment of something that cannot be read.
+        """The assignment of an arrival that cannot be read; None if nothing names it.
 
-        What was found in it says so, or its name; else what else lies in the same download; else
-        the only assignment that there is.
+        The first of these decides: `which`, an assignment in the arrival's name, the most frequent
+        assignment in the same download, `assumed`.
         """
         known = {assignment.name: assignment for assignment in self._assignments}
         if which:
@@ -516,7 +516,7 @@ def _digest(entry: Path, parts: list[tuple[Path, bool]]) -> str:
 
 
 def _state(assignments: Sequence[Assignment]) -> str:
-    """What it depends on which assignments a submission is of: their names and releases."""
+    """What decides to which assignments a submission belongs: their names and releases."""
     state = hashlib.sha256()
     for assignment in assignments:
         state.update(assignment.name.encode())

@@ -1,4 +1,4 @@
-"""Whose an arrival is: a student of the class list; without a list, whoever its name says."""
+"""Find the student of an arrival: in the class list or, without a list, by the name alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Owners:
         return set() if self._roster is None else self._roster.numbers(student, system)
 
     def students(self, come: Iterable[Arrival]) -> tuple[dict[str, list[Arrival]], list[Reported]]:
-        """The arrivals of each student, by nbgrader's id; and what is nobody's."""
+        """The arrivals of each student, by nbgrader's id; and those that belong to nobody."""
         found: dict[str, list[Arrival]] = {}
         reports: list[Reported] = []
         unnamed: list[Arrival] = []
@@ -73,7 +73,7 @@ class Owners:
         return found, reports
 
     def _whose(self, arrival: Arrival) -> list[roster.Student]:
-        """The students of the class list whose an arrival can be."""
+        """The students of the class list to whom an arrival may belong."""
         if self._roster is None:
             return []
         names = [arrival.name, self._without_assignment(arrival.name)]
@@ -85,7 +85,7 @@ class Owners:
         return []
 
     def _without_assignment(self, name: str) -> str:
-        """A name without that of an assignment: `anna` of `anna_a2`; "" of `a2`."""
+        """A name without the assignment's name in it: `anna` for `anna_a2`; "" for `a2`."""
         for assignment in self._assignments:
             for word in (assignment.name, assignment.short):
                 pattern = rf"(?:^|[ _.-]+){re.escape(word)}(?:$|[ _.-]+)"
@@ -101,7 +101,7 @@ def not_graded(arrival: Arrival, reason: str, *, waits: bool = True) -> Reported
 def hint(arrival: Arrival) -> str:
     """What to do with a whole class's submissions that are not named like a download; else "".
 
-    They are not taken by themselves: it could be a student's file, with submissions for others.
+    They are not taken automatically: a student could hand in such a file for others.
     """
     if arrival.system or arrival.problem or not (parts := list(arrivals.parts_of(arrival.path))):
         return ""

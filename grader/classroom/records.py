@@ -61,7 +61,7 @@ class Record(BaseModel):
 
     @property
     def key(self) -> str:
-        """What tells this student from others. Entries with the same key are one student's."""
+        """A text that identifies the student. Entries with the same key are one student's."""
         return f"{self.name}_{self.number}" if self.number else self.name
 
 

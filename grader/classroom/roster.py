@@ -1,4 +1,4 @@
-"""The class list, `grader/work/students.csv`: who belongs to the class, and whose an entry is.
+"""The class list, `grader/work/students.csv`: find the student who handed in an entry.
 
     id,first name,last name,e-mail,Canvas ID
     anna,Anna,Okafor,anna@example.org,4711
@@ -7,7 +7,7 @@
 (`name`, or `Okafor, Anna`) or two. What nbgrader, Canvas and Moodle write can be used as it is:
 `id,first_name,last_name,email,lms_user_id`, or Canvas's gradebook with its column `ID`. Every other
 column is kept as it is written. Those that name a system (`Canvas ID`, `SIS Login ID`, `Moodle ID`,
-`Identifier`, `username`) are used to find whose an entry of the inbox is.
+`Identifier`, `username`) are used to find the student who handed in an entry of the inbox.
 
 Excel's files can be read: with semicolons or tabs, with a byte order mark, in UTF-8 or UTF-16.
 """
@@ -36,8 +36,8 @@ _FIRST = ("firstname", "givenname", "forename")
 _LAST = ("lastname", "surname", "familyname")
 _NAME = ("name", "fullname", "student", "studentname")
 _EMAIL = ("email", "emailaddress", "mail")
-#: Parts of the names of columns that hold a system's numbers of its users, and of all by which one
-#: knows them.
+#: Columns with a part of this kind in their names hold a system's numbers of its users. `_LOGIN`:
+#: columns with login names, or with any of these numbers.
 _CANVAS = ("canvas", "lms")
 _MOODLE = ("moodle", "identifier", "lms")
 _LOGIN = ("login", "username", "sis", "idnumber", *_CANVAS, *_MOODLE)
@@ -81,13 +81,13 @@ class Roster:
     students: Mapping[str, Student]
 
     def whose(self, name: str, *, system: str = "", number: str = "") -> list[Student]:
-        """Whose an entry of the inbox is: one student; none; or several, if that is not clear.
+        """The students who may have handed in an entry: one, none, or several if it is not clear.
 
         Canvas's number is looked at first: nobody can choose it. Then, in this order: the id, a
         login name, the e-mail address, the full name in either order. Upper and lower case, spaces
-        and punctuation make no difference in a name; accents only where a name without them is
-        somebody else's. Moodle's number decides where the name does not: it is another one in each
-        of Moodle's assignments.
+        and punctuation make no difference in a name. Accents make a difference only where a name
+        without them is another student's. Moodle's number decides only if the name does not: a
+        student has another number in each of Moodle's assignments.
 
         Args:
             name: the name in the entry's name.

@@ -36,8 +36,8 @@ LEAST, SHARE = 8, 0.4
 #: A hash that more students have counts for nobody: at least this many, and this share of a class.
 COMMON, COMMON_SHARE = 10, 0.25
 
-#: Of what is not quite Python, such as a line `%%time`, it makes tokens, too. It never goes back
-#: over what it has read, so its time is linear in the text.
+#: It also makes tokens of text that is not quite Python, such as a line `%%time`. It never goes
+#: back over what it has read, so its time is linear in the text.
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*+)
     |(?P<text>[A-Za-z]{0,2}(?:\"{3}(?:[^"\\]|\\.|"(?!""))*+(?:\"{3})?
@@ -49,7 +49,7 @@ _TOKEN = re.compile(
 #: A hash's places: (cell's id, index of its line). The first ones are enough for people.
 _Prints = dict[int, set[tuple[str, int]]]
 _MOST_PLACES = 50
-#: What one student's cells may take. A solution takes a hundredth of it.
+#: The most seconds and bytes for one student's cells. A solution takes a hundredth of both.
 _SECONDS, _MEMORY = 5, 512 << 20
 
 

@@ -1,4 +1,4 @@
-"""How a student's submission stands to the due date: its day, the extension, and what it costs."""
+"""When a submission was due and came in, the extension, and the points that late days cost."""
 
 from __future__ import annotations
 

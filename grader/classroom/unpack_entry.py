@@ -298,7 +298,7 @@ def _sorted(
         if not (paths := candidates.get(assignment.name)):
             continue
         if touched and assignment.name not in touched:
-            continue  # in a whole course, what nobody has begun is not handed in
+            continue  # in a copy of the course, a notebook that was not begun is not handed in
         try:
             chosen = _chosen(paths, assignment, folder)
             wanted = chosen.with_name(assignment.release.name)
@@ -333,7 +333,7 @@ def _chosen(paths: list[Path], assignment: Assignment, folder: Path) -> Path:
 
 
 def _assignment(notebook: Path, assignments: Sequence[Assignment]) -> str | None:
-    """Whose notebook it is: by its metadata, its graded cells, its name; None if it is none's."""
+    """The assignment of a notebook: by its metadata, its graded cells, its name; None if none."""
     try:
         content = cells.read(notebook)
     except WorkbookError:

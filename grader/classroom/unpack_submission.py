@@ -157,10 +157,10 @@ def special(mode: int) -> str | None:
 
 
 class _Archive(io.BufferedReader):
-    """A zip of which no single read takes more than so many bytes.
+    """A zip file that refuses a single read of more than `most` bytes.
 
-    `zipfile` reads the list of files at once, and makes an object for each. Where the list lies,
-    and how long it is, the zip itself states.
+    `zipfile` reads the list of files at once, and makes an object for each. The zip itself states
+    where this list lies and how long it is, and may state anything.
     """
 
     def __init__(self, path: Path, most: int) -> None:

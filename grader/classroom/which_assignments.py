@@ -41,9 +41,9 @@ def handed_in(
     Args:
         classroom: where the submissions are.
         meant: only this one.
-        students: only these students; none of them: all. Where no assignment is meant, each has
-            those of them who handed it in. One whom no assignment has goes to the first, whose
-            grading says so.
+        students: only these students; empty: all. Without `meant`, each assignment gets those
+            of them who handed it in. If none of them handed in anything, the first assignment gets
+            them all, and its grading reports it.
     """
     found = [meant] if meant else [a for a in built() if classroom.submissions(a.name)]
     found = [which for which in found if classroom.submissions(which.name)]
@@ -60,7 +60,7 @@ def handed_in(
 
 
 def graded(classroom: Classroom, name: str | None) -> list[Assignment]:
-    """The assignment of this name; without a name, all of which something has been graded.
+    """The assignment of this name; without a name, all that have a graded submission.
 
     Raises:
         WorkbookError: nothing has been graded yet; and as `named`.

@@ -19,9 +19,9 @@ _LONGEST = 1 << 16
 
 
 class KernelProcess:
-    """A process that waits for orders, and then is an IPython kernel.
+    """A process that waits for orders, and then becomes an IPython kernel.
 
-    It has those methods and attributes of `subprocess.Popen` that Jupyter's provisioner uses.
+    It has the methods and attributes of `subprocess.Popen` that Jupyter's provisioner uses.
 
     Attributes:
         pid: its process id.

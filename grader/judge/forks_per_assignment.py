@@ -35,7 +35,7 @@ def for_notebooks(assignment: Assignment) -> ForkServer:
 
 @functools.cache
 def for_judges(assignment: Assignment) -> ForkServer:
-    """The fork server for judges. It does not import the hidden checks, but what these import."""
+    """The fork server for judges. It imports what the hidden checks import, but not the checks."""
     sources = (assignment.folder / name for name in ("checks.py", "hidden.py"))
     code = (path.read_text("utf-8") for path in sources if path.is_file())
     modules = ["grader.judge.judge", *_modules(assignment, code)]
@@ -57,7 +57,7 @@ def _imported(sources: Iterable[str], package: str) -> Iterator[str]:
 
     Args:
         sources: the programs.
-        package: the one that they lie in, which relative imports mean.
+        package: the package that they lie in. Relative imports begin there.
     """
     for source in sources:
         for node in ast.walk(ast.Module(parsed(source), [])):

@@ -1,7 +1,7 @@
 """What the program that runs a notebook needs beside the notebook's own imports.
 
-A fork server imports this module (forks_per_assignment.py). Importing it also does once what
-takes long when it is done for the first time: it makes the validator of notebooks.
+A fork server imports this module (forks_per_assignment.py). Importing it also makes the validator
+of notebooks, which takes long the first time.
 """
 
 # ruff: noqa: F401

@@ -1,8 +1,8 @@
 """Which files of the course a program uses: its modules, found by reading their import statements.
 
 Nothing is imported. An `__init__` or module that only passes names on (`grader.vocabulary.require`,
-`workbook.measure`) counts itself, and of the modules that it takes names from only those whose
-names are used. So who uses `measure.statistics` does not depend on the plots.
+`workbook.measure`) counts itself. Of the modules that it takes names from, only those count whose
+names are used. So a program that uses `measure.statistics` does not depend on the plots.
 
 Beside import statements, texts in the code are looked at: one that is a module's name
 (`"grader.judge.judge"`, for `python -m`) is an import, and one that names a file beside the module
@@ -175,7 +175,7 @@ def _only_passes_on(tree: ast.Module) -> bool:
 
 
 def _sources(tree: ast.Module, package: str, name: str) -> Iterable[tuple[str, str]]:
-    """Where a module that only passes names on has this one from."""
+    """From where a module that only passes names on takes this name."""
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:

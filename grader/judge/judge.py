@@ -15,8 +15,8 @@ the judge can send requests to the server, and the code of a model cannot reach 
 A model is loaded when a check first sends it a request, so its counts begin at zero. If a model
 ends the server, the check that was running fails, and the next check gets a new server.
 
-All public functions run first, as in the notebook, then the hidden variants. A model can keep what
-it was asked. In this order it has seen no hidden input while a text is made that a student reads.
+All public functions run first, as in the notebook, then the hidden variants. A model can keep its
+inputs. In this order no model has seen a hidden input when a message for the student is made.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ PORTS = (DEFAULT_HTTP, DEFAULT_GRPC, DEFAULT_METRICS)
 _ATTEMPTS = 3
 #: How many characters of the server's log are kept: the last ones.
 LOG = 20_000
-#: A server that holds this share of its memory after a check is not asked again: one model's hunger
-#: costs the checks of that model, and not those of others.
+#: If a server holds this share of its memory after a check, the next check gets a new server. So a
+#: model that takes too much memory costs its own checks only.
 HEAVY = 0.5
 _PR_SET_DUMPABLE = 4
 #: What the server and a student's models may use.
@@ -405,7 +405,7 @@ def _with_variants(
     check: Check, server: ServerOnDemand, earned: Mapping[str, CheckResult], public: _Judged
 ) -> _Judged:
     """Run the hidden variants of a check, in the time that its public function has left."""
-    # Other random numbers than those of the public function, whose messages can tell its inputs.
+    # Not the random numbers of the public function: its messages can reveal its inputs.
     probe = functools.partial(server.probe, f"{check.id}, hidden")
     try:
         with _deadline(max(1.0, CHECK_S - public.result.seconds)):
@@ -467,7 +467,7 @@ def _seed(secret: str, check: str) -> int:
 
 
 class _OutOfTime(BaseException):
-    """A check's time is over. It is no Exception, so that nobody on its way takes it for theirs."""
+    """A check's time is over. It is no `Exception`, so that no `except Exception` catches it."""
 
 
 @contextlib.contextmanager
@@ -489,9 +489,10 @@ def _deadline(seconds: float) -> Iterator[None]:
 def main() -> None:
     """Carry out the order on standard input."""
     forks = sandbox.ForkOfThisProcess()  # before anything is read
-    # What reads a student's file is a copy of this process (sandbox/limited.py). If the file takes
-    # it over, it must not write into this one's memory: a process that is not "dumpable" closes
-    # its /proc/<pid>/mem to others of the same user (PR_SET_DUMPABLE in prctl(2)).
+    # A copy of this process reads a student's file (sandbox/limited.py). If the file takes control
+    # of the copy, the copy must not write into this process's memory: a process that is not
+    # "dumpable" closes its /proc/<pid>/mem to others of the same user (see PR_SET_DUMPABLE in
+    # prctl(2)).
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     order = Order.model_validate_json(sys.stdin.buffer.read())
     # Standard output of libraries is sent to standard error, so that it is not between the lines.

@@ -298,10 +298,10 @@ def _add_tree(tar: tarfile.TarFile, name: str, folder: Path) -> None:
 
 
 def _content(path: Path) -> bytes:
-    """The content of a regular file. What has taken its place meanwhile is not waited for.
+    """The content of a regular file. If a pipe has taken its place, this does not wait for it.
 
     Raises:
-        OSError: it is none any more.
+        OSError: it is not a regular file any more.
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -29,7 +29,7 @@ from .notebook_program import GRACE, LOG_BYTES, Orders
 #: The most bytes of output that are kept per cell, and in all.
 CELL_OUTPUT, ALL_OUTPUT = 1 << 20, 12 << 20
 #: The most seconds for a notebook, and for one cell of it. The longest is a6__llm's: it starts a
-#: vLLM engine, which takes half a minute, and several where other submissions share the cores.
+#: vLLM engine. That takes half a minute, or several minutes if other submissions share the cores.
 NOTEBOOK_S, CELL_S = 480.0, 180.0
 #: The most processor time and memory for reading a notebook, before it runs and after.
 NOTEBOOK_CPU_S, NOTEBOOK_BYTES = 30, 1 << 30

@@ -40,7 +40,7 @@ def remove_left() -> int:
 
 
 def _machine() -> int:
-    """What tells this machine's processes from those of a container that shares its files."""
+    """A number that differs between this machine and a container that shares its files."""
     return Path("/proc/self/ns/pid").stat().st_ino
 
 

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _filter() -> Path:
-    """A file with the filter for the system calls of models: that of a sandbox within no other."""
+    """A file with the system call filter for models: their sandboxes contain no other sandbox."""
     with tempfile.NamedTemporaryFile(delete=False) as file:
         file.write(seccomp.filter_bytes() or b"")
     return Path(file.name)

@@ -1,8 +1,8 @@
 """The cgroup of a sandbox, if this account may make one: the kernel limits processes and memory.
 
 It also shares the processor fairly there: two sandboxes get the same time, however many processes
-each of them has. Otherwise 200 busy processes of one submission would take the time of another one
-that is graded beside it, until that one's limits are over.
+each of them has. Otherwise 200 busy processes of one submission would take the processor time of a
+submission that is graded beside it.
 
 Only in such a group does the kernel count all memory that a sandbox causes: of its processes, of
 its folders in memory, and of the kernel itself (page tables, socket buffers, pipes, locks). It also
@@ -37,8 +37,8 @@ from . import systemd
 Controller = Literal["pids", "memory", "cpu"]
 
 _LIMITING: tuple[Controller, ...] = ("pids", "memory")
-#: It needs no setting: groups that lie side by side have the same weight. Where it is missing, the
-#: others count all the same.
+#: The controller that shares the processor. It needs no setting: groups that lie side by side have
+#: the same weight. If it is missing, the other controllers limit as usual.
 _SHARING: Controller = "cpu"
 _CONTROLLERS = (*_LIMITING, _SHARING)
 _PREFIX = "workbook-sandbox-"

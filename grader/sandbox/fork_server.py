@@ -101,7 +101,7 @@ class ForkServer:
         modules: what it imports, besides what these import.
         environment: the variables with which it imports them. In a sandbox the command's own
             variables replace them. HOME is an empty folder.
-        idle_s: after so many seconds without work the process ends, and the next request starts
+        idle_s: the seconds without work after which the process ends. The next request then starts
             another one.
     """
 

@@ -77,7 +77,7 @@ class _ForkServer:
 
     Args:
         requests: the socket from which they come.
-        idle_s: it ends after so many seconds without a copy and a request.
+        idle_s: the seconds without a copy and a request after which it ends.
     """
 
     def __init__(self, requests: socket.socket, idle_s: float) -> None:
@@ -162,7 +162,7 @@ class _ForkServer:
 
 
 def _last(told: int) -> Begun:
-    """What the new processes say until all of them have closed the pipe. An error comes last."""
+    """The last message of the new processes, once all have closed the pipe: an error, if any."""
     begun = Begun(error="The process ended before it had entered the sandbox.")
     with os.fdopen(told, "rb") as file:
         said = io.BytesIO(file.read())
@@ -179,7 +179,7 @@ def main() -> None:
         with contextlib.suppress(Exception):  # it fails in the command, too, and is reported there
             importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # the copies share the memory of what is not looked at
+    gc.freeze()  # memory that the garbage collector does not touch stays shared with the copies
     serve(requests, idle_s)
 
 

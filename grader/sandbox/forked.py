@@ -2,8 +2,8 @@
 
 Bubblewrap starts a command of its own in the sandbox, which waits. Then the copy joins it there.
 When the copy ends, the waiting command ends with the same status, and with it the sandbox. So the
-supervisor sees what it sees without a fork server. The waiting command has the copy's error output,
-and not its output: what the copy writes there, nobody else in the sandbox can write.
+supervisor works as it does without a fork server. The waiting command has the copy's error output,
+but not its standard output: in the sandbox, only the copy can write there.
 """
 
 from __future__ import annotations

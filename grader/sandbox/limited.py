@@ -1,13 +1,13 @@
 """Call a function in a short-lived process with limited memory, processor time and wall clock.
 
-For what reads a student's file: a parser that a file leads astray, or into a crash, ends with that
-process, and its caller goes on. That is so for a library's own code, too: no signal interrupts it,
-and a panic of Rust's is no `Exception`.
+It is for functions that read a student's file. If the file makes a parser crash or never end, the
+process ends, and its caller goes on. This also holds for the compiled code of a library: Python's
+signal handlers do not interrupt it, and a panic in Rust is no `Exception`.
 
-A file may also make such a library run code. So what comes back is data: JSON and arrays, of
-limited size, never a pickle. And the process has no file of its caller's open, such as the pipe
-into which the judge writes its results. It has no other rights than its caller: what runs a
-student's code by design belongs into a sandbox.
+A file may also make such a library run code. So the result is data: JSON and arrays of limited
+size, never a pickle. And no file of the caller is open in the process, such as the pipe into which
+the judge writes its results. The process has the same rights as its caller: a function that is
+meant to run a student's code belongs in a sandbox.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from workbook.common import bounded_json
 
 #: The longest answer of a function, in bytes: its JSON, and its arrays.
 MOST_JSON, MOST_ARRAYS = bounded_json.MOST_BYTES, 512 << 20
-#: Before the JSON stands its length, before that of the arrays.
+#: An answer begins with the length of its JSON, in this form. After the JSON come the arrays.
 _LENGTH = struct.Struct("<Q")
 _KINDS = "fiub"  # of an array's numbers, as numpy calls them
 _CHUNK = 1 << 20
-#: What a function may say of an exception: no text that a file has chosen comes back.
+#: The names of exceptions that come back. No other text does: a file could have chosen it.
 _KNOWN = frozenset(
     {name for name, kind in vars(builtins).items() if isinstance(kind, type)} | {"PanicException"}
 )
@@ -89,7 +89,7 @@ def call(
         data = _received(read, until)
     finally:
         os.close(read)
-        # One whose answer is there has a moment to end by itself, as SIGXCPU ends it.
+        # When the answer is there, the process gets a moment to end by itself, or by SIGXCPU.
         status = _ended(process, min(until, time.monotonic() + 1))
     if data is None:
         raise NoResult(f"takes more than {wall_s:g} s")

@@ -27,8 +27,8 @@ import resource
 
 #: The cgroup's limit on processes is this much higher than ours, and the kernel's limit per user
 #: (RLIMIT_NPROC) twice this much. So the supervisor can see that our limit is exceeded, and report
-#: it as the reason why it ended the sandbox. The cgroup refuses first, because it remembers that it
-#: did: a supervisor that a storm of processes kept from looking reads it afterwards.
+#: it as the reason why it ended the sandbox. The cgroup refuses first, because it records that it
+#: did. If too many new processes keep the supervisor from looking, it reads the record afterwards.
 SPARE = 16
 _LOCKED = 8 << 20  # bytes that a process may keep from being swapped; Linux's usual limit
 

@@ -34,8 +34,8 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
         sandbox.run([sys.executable, "-m", "…"], read_only=bound, environment=environment)
 
     Args:
-        hidden: bind the assignments' own modules as instructors have them, with the hidden checks,
-            in place of those that students have. For the judge only.
+        hidden: bind the assignments' own modules as instructors have them, too, with the hidden
+            checks. They come before those that students have. For the judge only.
 
     Returns:
         `read_only` and `environment` for `sandbox.run`. `read_only` has the interpreter with its
@@ -52,7 +52,9 @@ def course(*, hidden: bool = False) -> tuple[dict[str, Path], dict[str, str]]:
     packages += [grader / name for name in ("assignments", "judge", "sandbox", "vocabulary")]
     _compile(*packages)
     places = [base, base.resolve(), prefix, prefix.resolve(), *packages, grader / "__init__.py"]
-    places += _modules(grader.parent / ("solutions" if hidden else "assignments"))
+    places += _modules(grader.parent / "assignments")
+    if hidden:
+        places += _modules(grader.parent / "solutions")
     bound = {str(p): p for p in places if not p.is_relative_to("/usr")}
     backends = assemble.find().backends
     bound[f"{CHECKOUT}/.workbook/server/{backends.name}"] = backends

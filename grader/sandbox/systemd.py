@@ -37,8 +37,8 @@ def group() -> str:
 def move_into_scope() -> bool:
     """Move this process into a scope of its own. Returns False where systemd does not do that.
 
-    Only a process of a login or of a user's own services is moved: of another one, such as a
-    cluster's job, its service has to keep control.
+    Only a process of a login or of a user's own services is moved. Any other process, such as a
+    cluster's job, must stay under the control of its service.
     """
     former = group()
     busctl = shutil.which("busctl")

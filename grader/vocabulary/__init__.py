@@ -1,4 +1,4 @@
-"""What those who write and call checks work with; nothing of one assignment.
+"""The functions and classes with which checks are written and called, for all assignments.
 
 - To write a check: `define` and `hidden` (define.py); the words of require.py, values.py and
   tolerance.py; the exceptions `Failure` and `NotAttempted` (failure.py); `Probe`, which sends

@@ -136,10 +136,10 @@ FREE_TEXT = _words(
     "model_warmup.name model_warmup.inputs.key "
     "metric_tags.value"
 )
-#: Also free where the model itself reads its parameters.
+#: These may hold any text, too, if the model itself reads its parameters.
 _PARAMETERS = _words("parameters.key parameters.value.string_value")
-#: Read by the server itself: the script of an environment runs before the model, and a library that
-#: chooses requests for a batch runs in the server.
+#: Parameters that the server itself reads: the script of an environment runs before the model, and
+#: a library that chooses requests for a batch runs in the server.
 _OF_THE_SERVER = re.compile("EXECUTION_ENV_PATH|TRITON_.*", re.DOTALL)
 #: Libraries, which Triton loads into the server if they have the right name.
 _LIBRARIES = ("*.so", "*.so.*")

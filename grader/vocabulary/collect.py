@@ -16,7 +16,7 @@ from .failure import Failure
 
 @dataclasses.dataclass
 class _Collected:
-    """The faults of one block, by heading; the first one's help; what the worst one leaves."""
+    """The faults of a block by heading, the help of the first, the credit that the worst leaves."""
 
     lines: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     help: str = ""

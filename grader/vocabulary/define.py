@@ -176,13 +176,13 @@ def hidden(id: str, *, help: str = "") -> Callable[[Function], Function]:
     It takes those parameters of the public function that it uses. For the same class and check,
     `server.rng` always gives the same random numbers.
 
-    If it fails, the student reads its docstring's first paragraph and `help`. Of the `Failure` a
-    student reads nothing but `safe`, in place of the docstring; instructors read all of it. Even
-    so, a `Failure` must not contain an expected value.
+    If it fails, the student reads the first paragraph of its docstring, and `help`. If the
+    `Failure` has a text `safe`, the student reads that in place of the docstring, and nothing else
+    of the `Failure`. Instructors read all of it. A `Failure` must not contain an expected value.
 
     Args:
         id: the check's.
-        help: what to look at where it fails. A text in quotation marks, as all that students read.
+        help: what to look at if it fails. It must be a literal text, like all that students read.
     """
 
     def mark(function: Function) -> Function:
@@ -411,7 +411,7 @@ def _hidden(check: Check, variant: Function, error: Exception) -> CheckResult:
     demands = f"{HIDDEN_FAILED} It demands: {_sentence(variant)}"
     help: str = getattr(variant, "__help__", "")
     if isinstance(error, Failure):
-        # A model of a student's can decide a credit. In twentieths it tells little.
+        # A student's model can choose the credit. In twentieths, a credit carries little.
         credit = math.floor(20 * error.credit + 1e-9) / 20
         said = f"{HIDDEN_FAILED} {error.safe}" if error.safe else demands
         found = f"{error.rationale} → {error.help}" if error.help else error.rationale

@@ -2,7 +2,7 @@
 
 Elsewhere in the course an error ends with what to write (`Write dims: [ 2 ].`). In an assignment
 that is the task. Here such an error says the rule instead; the check's hints lead to the answer.
-Errors that are about the form of a file only keep their advice.
+An error that is only about the form of a file keeps its advice.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ class Failure(Exception):
         help: what to look at; never the answer.
         credit: the share of the points that the work still earns: 0 or more, and below 1.
         safe: what a student reads of it if a hidden variant raises it, in place of the sentence of
-            that variant. A text in quotation marks, never one with a value of the run: a submitted
-            model decides what it answers, and could repeat there the hidden inputs.
+            that variant. It must be a literal text, without any value of the run: a submitted model
+            decides what it answers, and could repeat the hidden inputs there.
 
     Raises:
         ValueError: the credit is below 0, or 1 or more.

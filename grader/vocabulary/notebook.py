@@ -138,8 +138,8 @@ def _find(id: str) -> Check:
 def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
     """The result, and a note if the model's folder differs from the deployed copy.
 
-    That no server answers is said before anything about the values: without a server the cells
-    above could not make them. A check that does not ask the server needs none.
+    If no server answers, the result says only that: without a server, the cells above could not
+    make the values. A check that does not ask the server needs none.
     """
     if not found.server:
         with Server() as nobody:
@@ -160,7 +160,7 @@ def _run(found: Check, values: dict[str, Any]) -> tuple[CheckResult, str]:
         return result, ""
     if result.credit == 0:
         return result, f"Note: {edited} Deploy the folder again."
-    # What is handed in is the folder, so nothing that another copy does may look like success.
+    # The folder is handed in. So a deployed copy that differs from it must not look like success.
     return _no_credit(
         found,
         "failed",

@@ -11,9 +11,9 @@ from threadpoolctl import ThreadpoolController
 def multiplied() -> Any:
     """A context within which numpy multiplies matrices with one thread.
 
-    The matrices of checks are small. With more threads a product takes longer, and they wait
-    for each other busily: on a machine where something else runs, the same product took 20 times
-    as much processor time (60 tokens of a6's network: 86 ms in place of 4).
+    The matrices of checks are small. With more threads a product takes longer, since the threads
+    wait for each other in busy loops. On a machine where something else runs, the same product
+    took 20 times as much processor time (60 tokens of a6's network: 86 ms instead of 4 ms).
 
     Example::
 

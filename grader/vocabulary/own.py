@@ -1,4 +1,4 @@
-"""Data of a student's own, drawn by the id that the notebook hands over as `me`.
+"""The data of one student, drawn by the id that the notebook hands over as `me`.
 
 Two students get different rows, so that numbers cannot be passed on. The judge draws the same rows
 from the same id. The class report says where the id is not the one under which the work was handed

@@ -413,9 +413,9 @@ class Probe:
         }
 
     def _config(self, model: str) -> dict[str, Any]:
-        """`config`, for those who change nothing in it.
+        """The same as `config`, without a copy: the caller must not change it.
 
-        No model is deployed anew while a check runs, and a probe is one check's or the judge's.
+        It is read once per model: no model is deployed anew while a check runs.
         """
         if not isinstance(model, str) or model not in self._configs:
             self.require(model)

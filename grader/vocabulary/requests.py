@@ -22,8 +22,8 @@ from .failure import Failure
 Array = npt.NDArray[Any]
 Inputs = Mapping[str, Any]
 
-#: How a place in a client's request begins, as the catalogue of messages names it. A check's own
-#: requests are right, so that its advice to their sender helps no student.
+#: The beginning of a place in a client's request, as the catalogue of messages names it. A check's
+#: own requests are right, so the catalogue's advice to their sender helps no student.
 _OF_REQUEST = re.compile(r'Infer|infer\(|inputs$|model_version|set_data|sequence_id|"')
 
 

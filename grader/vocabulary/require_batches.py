@@ -21,8 +21,8 @@ def batched(
 ) -> None:
     """Send each row as a request of its own, all at once; fail unless they were batched.
 
-    Each request must get the answer to its own row: that of the same rows in one request. What the
-    server has counted must be what the check has sent: a model that calls itself adds requests.
+    Each request must get the answer that its row gets when all rows are one request. The server
+    must have counted what the check has sent: a model that calls itself adds requests.
 
     Example::
 

@@ -14,7 +14,7 @@ from .probe import Inputs, Probe
 from .require_answers import close
 from .tolerance import Tolerance
 
-#: So many rounds are the fewest of which an interval can be told.
+#: The smallest number of rounds for which an interval can be computed.
 FEWEST = 6
 
 
@@ -89,8 +89,8 @@ def ratio(
         what: what is compared, for the message.
         within: the interval is narrow enough where it is no wider than this share to either side.
         limit_s: the most seconds for all rounds.
-        measure: measures a model, and returns what it took: seconds, or another cost of which less
-            is better. By default the seconds until all requests are answered.
+        measure: measures a model, and returns its cost: seconds, or another number that is better
+            when it is lower. By default the seconds until all requests are answered.
         output: the output in which the two must agree.
         tolerance: how far they may be apart there; None: their answers are not compared.
         help: what to look at.
@@ -157,7 +157,7 @@ def measured(costs: Sequence[float], others: Sequence[float]) -> Ratio:
     value = statistics.median(ratios)
     if count < FEWEST:
         return Ratio(value, 0.0, math.inf, count)
-    tail, k = 0, 0  # in 2**count
+    tail, k = 0, 0  # tail: how many of the 2**count outcomes show fewer than k heads
     while 2 * 20 * (tail + math.comb(count, k)) <= 2**count:
         tail += math.comb(count, k)
         k += 1

@@ -42,8 +42,8 @@ def refuses(
         bad: the inputs of a request that must be refused.
         what: what is wrong with it, for the message: "an empty text".
         good: the inputs of a request that must be answered.
-        naming: words of which the error's message must have at least one, in any case. Without
-            them any message is clear enough.
+        naming: the error's message must have at least one of these words, in upper or lower case.
+            Without them any message is clear enough.
         help: what to look at.
         timeout: seconds to wait for each answer.
 

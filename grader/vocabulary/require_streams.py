@@ -14,8 +14,8 @@ from .tolerance import Tolerance
 
 #: A stream that is over within this many seconds is too short to tell when its responses came.
 _SHORT = 0.1
-#: So many more streams are asked for where the first response came late: on a busy machine a stream
-#: can begin late. The responses of a model that collects them come late each time.
+#: How many more streams are asked for if the first response came late. On a busy machine a stream
+#: can begin late; if a model collects its responses, they come late each time.
 _AGAIN = 3
 
 
@@ -52,7 +52,7 @@ def streams(
         at_least: how many responses must come, where `expected` does not say it.
         first_within: the first response must come within this share of the stream's time. A model
             that collects all responses and sends them at the end does not do that.
-        stop: says of an output whether it is the last one: the stream must end with the first of
+        stop: tells whether an output is the last one. The stream must end with the first output for
             which it is true.
         help: what to look at.
         timeout: seconds until the stream must have ended.

@@ -30,8 +30,8 @@ def metrics_table(
 ) -> None:
     """Fail unless every figure of a table is that of the served model; each one is computed anew.
 
-    A figure may be rounded. It may also be any that the model could have with scores that differ
-    within the tolerance: a row whose score is that near to a threshold can be called either.
+    A figure may be rounded. It may also be any figure that the model could have with scores that
+    differ within the tolerance: a row whose score is so near to a threshold may get either class.
 
     Example::
 
@@ -50,15 +50,15 @@ def metrics_table(
         table: what was handed over: a dict of dicts, `table[row][figure]`, or the other way round.
         models: the name of the served model, for each row of the table.
         scores: asks a model, and returns a score for each row of the data.
-        figures: what the table must hold in each row; a function of the row's name, where the rows
-            have other thresholds.
+        figures: what the table must hold in each row; a function of the row's name, if the
+            thresholds differ between the rows.
         tolerance: how far two right scores may be apart.
         places: the places after the point to which a figure may be rounded.
         partial: the credit of a wrong table is this number times the share of its right figures.
         help: what to look at.
 
     Raises:
-        Failure: it is no such table, or figures in it are others. The message names them.
+        Failure: it is no such table, or figures in it are wrong. The message names them.
     """
     wanted = {row: dict(figures(row) if callable(figures) else figures) for row in models}
     cells = _cells(name, table, wanted, help)

@@ -44,7 +44,7 @@ class CheckResult(_Record):
         sentence: what the check demands, as the student reads it.
         status: `passed` (all credit), `partial`, `failed` (none), `not attempted`, `waits` (for a
             check that this one needs), `no server` (only in a notebook), or `error` (the check
-            itself has a bug, which an instructor has to mend). Pages know more than the judge and
+            itself has a bug, which an instructor has to fix). Pages know more than the judge and
             say `stopped`, `unfinished` or `unreadable` in place of `not attempted`
             (classroom/causes.py).
         credit: the share of the points, from 0 to 1.

@@ -31,7 +31,7 @@ from .probe import Array
 #: The most bytes of a file, and the most numbers of a tensor.
 LARGEST, LONGEST = 8 << 20, 1 << 21
 
-#: The instructions that torch writes. All others could make what is no data.
+#: The instructions that torch writes. Any other one could make something that is not data.
 _WRITTEN = (
     "PROTO FRAME MARK STOP NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE "
     "SHORT_BINUNICODE EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS "

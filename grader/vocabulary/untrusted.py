@@ -42,7 +42,7 @@ def read(
         memory: bytes.
 
     Returns:
-        What the function returned. A hostile file could have made it, within the limits, anything.
+        What the function returned. A hostile file could have made it anything within the limits.
 
     Raises:
         Failure: the function raised it; or it raised something else, crashed, or met a limit.
@@ -62,7 +62,7 @@ def read(
 def _caught(function: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     """In the process: what the function returns, or the `Failure` that it raises, as data.
 
-    What hidden checks may say in its place does not come back: a file must not decide that.
+    A failure's `safe` text does not come back: a file must not decide what students read.
     """
     try:
         return function()

@@ -1,4 +1,4 @@
-"""Read what a student handed over: each function returns the value in one form, or fails in words.
+"""Read what a student handed over: each function returns the value in one form, or a check fails.
 
 A check's parameters can hold anything: the judge reads them from a file that the student's kernel
 wrote. So a check passes each of them through one of these functions before it uses it::

@@ -134,6 +134,21 @@ syllabus.table()
 syllabus.routes()
 
 # %% [markdown]
+# ## The documents behind the course
+#
+# Five documents gave this course facts, numbers and configs. Three are slides of another course, in Russian, by engineers:
+#
+# - *the architecture slides*: the plan of lecture 1 and assignment a1
+# - *the backend slides*: the plan of lecture 2 and assignment a4
+# - *the acceleration slides*: commands for TensorRT and fp16 in lecture 2
+
+# %% [markdown]
+# Two are web pages:
+#
+# - *the production guide*, in Chinese, a practitioner's article: configs for PyTorch, ONNX and TensorFlow, and a chat loop (lecture 2, assignment a6)
+# - *the Llama page*, in Portuguese, a tutorial: an ensemble with a tokenizer, and measurements of vLLM (lecture 2)
+
+# %% [markdown]
 # ## Before you go on
 #
 # - Most experiments run on a server of their own; only this notebook uses the shared one.

@@ -34,7 +34,7 @@ def five(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """A server with square, which has computed nothing."""
+    """Start a server with `square`, which has computed nothing yet."""
     server = laboratory(folder)
     deploy(paths.root() / "model_repository" / "square", server=server)
     return server

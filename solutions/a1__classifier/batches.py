@@ -15,28 +15,29 @@ from grader.vocabulary.probe import Array, Probe
 from . import facts
 from .answers import answered, ask, column, read, tolerance
 
-#: Calls a network so often, each time for one of some texts, and returns the seconds of each call.
+#: Calls a network a number of times, each time for one text, and returns the seconds of each call.
 Alone = Callable[[Sequence[str], int], list[float]]
 #: Returns the probabilities of each class for some texts.
 Truth = Callable[[Sequence[str]], Array]
 
-#: How often the times of a batch and of a single text are taken; the shortest of each counts. A
-#: busy machine needs more rounds until one of each is undisturbed: so many, in so many seconds.
+#: How many rounds measure the times of a batch and of a single text; the shortest of each counts. A
+#: busy machine needs more rounds until one of each is undisturbed: the most rounds, and seconds.
 _ROUNDS, _MOST_ROUNDS, _SECONDS = 5, 60, 10.0
-#: The network is asked for a text alone so often in each round, and so often before it decides:
-#: while other processes hold the cores, all of a few calls may be slow.
+#: How often the network is called for a single text in each round, and how often again before the
+#: decision: while other processes hold the cores, all of a few calls may be slow.
 _CALLS, _LAST_CALLS = 8, 40
 #: A text in a batch of 32 may take at most this share of a call of the network for one text on this
-#: machine. For the course's checkpoint, by one call it takes 0.5 of it, with padding to the longest
-#: possible length 0.7, and by a call for each text 1.5: preparing the call takes its time, too.
+#: machine. For the course's checkpoint the share is 0.5 with one call, 0.7 with padding to the
+#: longest possible length, and 1.5 with a call for each text: it takes time to prepare a call, too.
 _SHARE = 1.0
-#: At most this share of an execution on the server with one text, where that takes so many seconds
-#: or more. In a shorter one the network's call is the smaller part: for the course's checkpoint,
-#: which takes 2 ms, the share is 0.12 or less by one call, 0.21 to 0.27 by a call for each text.
+#: The same for the server's time of an execution with one text: the largest share if that takes
+#: `_MANY_SECONDS` or more, and the largest share if it takes less. In a short execution the call of
+#: the network is the smaller part: for the course's checkpoint, which takes 2 ms, the share is 0.12
+#: or less with one call, and 0.21 to 0.27 with a call for each text.
 _SHARE_SERVED, _MANY_SECONDS, _SHARE_SERVED_QUICKLY = 0.4, 0.004, 0.16
 _CHARACTERS = 40
-#: How often requests are sent together before it counts that none was batched: on a busy machine
-#: they may come one after the other.
+#: How often requests are sent together before the check fails because none was batched: on a busy
+#: machine they may come one after the other.
 _TRIES = 4
 
 
@@ -57,8 +58,8 @@ def mixed_sizes(
         classes: the labels of the checkpoint.
 
     Raises:
-        Failure: an answer is another one than that to the same texts in one request; or no
-            request shared an execution with another one.
+        Failure: an answer differs from the answer to the same texts in one request; or no request
+            shared an execution with another one.
     """
     whole = ask(server, model, texts, classes)
     ends = list(itertools.accumulate(sizes))
@@ -119,7 +120,7 @@ def one_call(
         texts: `ROWS` texts.
         classes: the labels of the checkpoint.
         alone: calls the same network for one text, on this machine. Its time counts in place of
-            the server's, so that a model cannot rest when a text comes alone.
+            the server's, so that a model cannot wait on purpose when a text comes alone.
         truth: the probabilities that the same network gives; by default what the model answers to
             the texts in one request.
 
@@ -174,10 +175,10 @@ def one_call(
 
 
 def times(network: Callable[[str], object], texts: Sequence[str], calls: int) -> list[float]:
-    """The seconds of so many calls of a network with one text each, one right after another.
+    """The seconds of each of several calls of a network with one text, one right after another.
 
     A call after a pause takes two or three times as long: what it needs has left the processor's
-    caches. Of the times the shortest counts.
+    caches. The shortest time counts.
     """
     taken = []
     for number in range(calls):

@@ -276,7 +276,7 @@ def _line(finding: str) -> int:
 
 
 def _todo_docstrings(tree: ast.Module) -> list[str]:
-    """The docstrings of the file that was given out that still say TODO: no comment, so not ruff's.
+    """Docstrings of the given model.py that still say TODO; ruff looks at comments only.
 
     Args:
         tree: of model.py.

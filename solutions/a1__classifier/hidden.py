@@ -40,12 +40,13 @@ _COMES = (
     "The grader loads it as data, with local_files_only=True, use_safetensors=True and "
     "trust_remote_code=False. Fetch it anew."
 )
-#: No number in a checkpoint's config may be above the first; of layers it may have the second.
+#: The largest number that a checkpoint's config may hold, and the most layers.
 _LARGEST, _LAYERS = 1_000_000, 64
 
 
-#: What a checkpoint may take to answer all texts of a check, and its tokenizer alone. The course's
-#: takes a hundredth of the seconds, and a tenth of the memory.
+#: The most seconds for a checkpoint to answer all texts of a check, the most seconds for its
+#: tokenizer alone, and the most bytes of memory. The course's checkpoint takes a hundredth of the
+#: seconds, and a tenth of the memory.
 _SECONDS, _TOKENIZER_SECONDS, _MEMORY = 25, 10, 2 << 30
 
 
@@ -80,7 +81,7 @@ class Reference:
         return np.stack([self._known[text] for text in texts])
 
     def seconds(self, texts: Sequence[str], calls: int) -> list[float]:
-        """How long so many calls of the network for one text take."""
+        """The seconds of each of several calls of the network, for one text each."""
 
         def timed(network: _Loaded) -> dict[str, Any]:
             return {"seconds": times(lambda text: network.table([text]), texts, calls)}
@@ -225,7 +226,7 @@ def secret_texts(server: Probe, count: int, languages: Sequence[str]) -> list[st
 
 
 def known(server: Probe, model: str, me: str | None = None) -> tuple[list[str], tuple[str, ...]]:
-    """The classes of the checkpoint, and languages for texts."""
+    """The classes of the checkpoint, and the languages of the texts that it is asked for."""
     classes = answers_of.labels(answers_of.checkpoint(server, model))
     if answers_of.of_the_zoo(classes):
         return classes, tuple(classes)

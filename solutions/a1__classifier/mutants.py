@@ -6,7 +6,7 @@ from grader.authoring.mutants import NOTHING, WAITS, Edit, Mutant
 
 CONFIG = "models/classifier/config.pbtxt"
 MODEL = "models/classifier/1/model.py"
-#: The checks that need answers, and those that nothing is handed to when a cell before them stops.
+#: The checks that need answers, and those that get no values when a cell above them stops.
 LATER = ("a1.batches", "a1.refusals", "a1.examples", "a1.code", "a1.unsure")
 WAITING = dict.fromkeys(LATER, WAITS)
 PREDICT = """\

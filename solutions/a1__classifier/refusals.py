@@ -14,21 +14,21 @@ from grader.vocabulary.probe import Array, Probe, Refusal
 from . import facts
 from .answers import ask, column, own_line, read, said, tolerance
 
-#: What is wrong with a text → an example. The messages must name one of `NAMING`.
+#: An example of a text for each fault. The messages must have one of the words in `NAMING`.
 BAD = {
     "an empty text": b"",
     "a blank text": b" \n\t ",
     "a text that is not UTF-8": "Zürich, Genève".encode("latin-1"),
     "a text that is too long": ("Zürich, Genève. " * 80).encode(),
 }
-#: Words of which the message must have one.
+#: For each fault, words of which the message must have at least one.
 NAMING = {
     "an empty text": ("empty", "blank"),
     "a blank text": ("empty", "blank"),
     "a text that is not UTF-8": ("utf-8", "utf8"),
     "a text that is too long": ("long", "character"),
 }
-#: How a message names a fault, as a pattern: that of another fault belongs into no message.
+#: For each fault, a pattern of a message that names it. A message names its own fault only.
 _NAMED = {
     "an empty text": r"\b(?:empty|blank)\b",
     "a blank text": r"\b(?:empty|blank)\b",

@@ -32,7 +32,7 @@ NO_HINTS = {
 ANSWERS = (facts.TEXTS, facts.LANGUAGES)
 #: Values of a parameter that switch something on, in any case.
 ON = ("true", "on", "1")
-#: Where the width changes for less than this share of the texts, batches must have been shared.
+#: If the width changes for less than this share of the texts, some of them must share a batch.
 SHARED = 0.7
 
 
@@ -66,7 +66,7 @@ def trace(server: Probe, me: str, refused: list[int], changed: list[int]) -> Non
 
 
 def _fits(me: str, refuses: list[int], other: list[int]) -> bool:
-    """Whether both lists can be those of an id."""
+    """Whether both lists can be right for this id."""
     try:
         _fit(me, refuses, other)
     except Failure:
@@ -75,7 +75,7 @@ def _fits(me: str, refuses: list[int], other: list[int]) -> bool:
 
 
 def _fit(me: str, refuses: list[int], other: list[int]) -> None:
-    """Fail unless both lists can be those of an id."""
+    """Fail unless both lists can be right for this id."""
     texts = facts.own_texts(me)
     sizes = np.array([len(row) for row in texts.rows])
     if both := sorted({*refuses} & {*other}):
@@ -434,8 +434,8 @@ def pads(
                 help="Read executions(READER) before and after the crowd, and subtract. Was "
                 "letters deployed with this width?",
             )
-        # Each change of the width ends a batch. A busy machine ends more: half of the rest is left
-        # for that.
+        # Each change of the width ends a batch. On a busy machine more batches end: the limit is
+        # the middle between this number of batches and one batch per text.
         if changes < SHARED * sent and 2 * count > sent + changes + 1:
             raise Failure(
                 f"With PAD_TO {width:g} you counted {count:g} executions. But in the order in "

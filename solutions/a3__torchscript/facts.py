@@ -22,13 +22,13 @@ from workbook.zoo import data
 
 LETTERS, READER, ENSEMBLE, BLS = "letters", "reader", "detect", "detect_bls"
 
-#: The languages that are drawn from: those with Latin letters. Each student has so many of them.
+#: The languages with Latin letters, and how many of them are drawn for each student.
 LATIN = ("cs", "de", "en", "es", "fi", "fr", "hu", "it", "nl", "pl", "pt", "tr")
 LANGUAGES = 5
-#: So many practice rows (numbers) and test texts each student has, and so many of these are sent at
-#: once in tasks 5 and 6.
+#: How many practice rows (numbers), and how many test texts, each student has; and how many test
+#: texts are sent at once in tasks 5 and 6.
 TEXTS, CROWD = 120, 24
-#: A longer text is cut: so many letters are read.
+#: How many letters of a text are read at most. A longer text is cut.
 MOST = 128
 #: Numbers of letters: what fills up a shorter text, and a letter that is not in the alphabet.
 PADDING, UNKNOWN = 0, 1
@@ -43,8 +43,8 @@ READER_INPUTS = {"INPUT__0": ("INT64", [-1]), "INPUT__1": ("INT64", [-1])}
 READER_OUTPUTS = {"OUTPUT__0": ("FP32", [LANGUAGES])}
 SCORES = {"SCORES": ("FP32", [LANGUAGES])}
 
-#: Each number of a network's memory depends on so many others, with such weights. Together the
-#: weights are below 1, so what was read long ago is forgotten, and so are rounding errors.
+#: On how many numbers of the memory each number depends, and the size of these weights. The sizes
+#: add up to less than 1, so what was read long ago is forgotten, and so are rounding errors.
 _HEARD, _WEIGHT = 4, 0.2
 #: Ridge regression: how much large weights cost.
 _RIDGE = 1.0
@@ -187,7 +187,7 @@ def scores(weights: Network, ids: Array, mask: Array, *, steps: int | None = Non
         weights: the network.
         ids: numbers of letters, shape (rows, letters).
         mask: 1 where there is a letter, else 0.
-        steps: stop after so many letters; by default all are read.
+        steps: the number of letters to read; by default all.
 
     Returns:
         float64, shape (rows, languages).

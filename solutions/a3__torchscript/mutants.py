@@ -11,7 +11,7 @@ BLS = "models/detect_bls/1/model.py"
 
 MODE = 'key: "INFERENCE_MODE" value: {{ string_value: "{}" }}'
 SCRIPT = "torch.jit.script(Reader(facts.network(me, size)).eval())"
-#: Where reader did not load, and where its check gave nothing.
+#: The messages if reader did not load. Below: if the check of reader, or of letters, gave nothing.
 NO_READER = dict.fromkeys(("a3.reader", "a3.versions", "a3.ensemble", "a3.bls"), NOTHING)
 NO_READER |= {"a3.pads": WAITS}
 READER_WAITS = dict.fromkeys(("a3.versions", "a3.ensemble", "a3.bls", "a3.pads"), WAITS)

@@ -21,9 +21,9 @@ from workbook.common import bounded_json
 
 from . import facts
 
-#: A student's file of the alphabet is far smaller.
+#: The most bytes of alphabet.json. A student's file is far smaller.
 _MOST_BYTES = 100_000
-#: How often a count is taken again that does not fit: a request from before may be counted late.
+#: How often a count is taken until it fits: an earlier request may be counted late.
 _TRIES = 3
 #: How the laptop server says that an answer does not fit the config, and where it was made.
 _MISTAKE = re.compile(r"ModelMistake: (.*?)\nwhere: (.*?)(?:\n|$)", re.DOTALL)
@@ -34,9 +34,9 @@ _PLACE = r"/{model}/(\d+/\w+\.py)\((\d+)\): (\w+)"
 
 @contextlib.contextmanager
 def made_for(server: Probe, me: str) -> Iterator[None]:
-    """Say of a failure in the block that the served alphabet is another student's, where it is.
+    """If the block fails and the served alphabet is another student's, say so in the failure.
 
-    Somebody who changes `me` and does not run all cells again meets it in many forms.
+    This happens to a student who changes `me` and does not run all cells again.
     """
     try:
         yield
@@ -66,8 +66,8 @@ def _alphabet(server: Probe) -> Any:
 def steady(counted: Callable[[], Failure | None]) -> None:
     """Count again where a count does not fit, and fail if it never does.
 
-    The server counts a request after it has answered it, on a busy machine much later. So the count
-    around one request may hold one from before.
+    The server counts a request after it has answered it, on a busy machine much later. So a count
+    may include an earlier request.
 
     Args:
         counted: sends requests, and returns what is wrong with the counts.
@@ -81,7 +81,7 @@ def steady(counted: Callable[[], Failure | None]) -> None:
 
 
 def other_language(weights: facts.Network, row: Sequence[int], steps: int) -> bool | None:
-    """Whether a network that stops after so many letters of a row names another language for it.
+    """Whether a network that reads only some letters of a row names another language for it.
 
     Returns:
         None where the two best scores are so near that float32 may decide either way.
@@ -204,7 +204,7 @@ def reads(
 def same_numbers(
     server: Probe, model: str, texts: Sequence[str], rows: Sequence[Sequence[int]], what: str
 ) -> None:
-    """Fail unless letters turns texts into these numbers, whatever it fills them up to."""
+    """Fail unless letters turns texts into these numbers, filled up to any width."""
     (outcome,) = server.outcomes(model, [{"TEXT": facts.as_text(texts)}])
     if isinstance(outcome, Refusal):
         _raise_crash(model, what, outcome.message)
@@ -384,7 +384,7 @@ def calls_the_steps(server: Probe, model: str, texts: Sequence[str], allowed: To
 def _steps_called(
     server: Probe, model: str, texts: Sequence[str], allowed: Tolerance
 ) -> Failure | None:
-    """What is wrong with the counts of both steps; raises `Failure` where the answers are."""
+    """What is wrong with the counts of both steps; raises `Failure` if an answer is wrong."""
     names = (facts.LETTERS, facts.READER)
     with_ensemble = server.server.ready(facts.ENSEMBLE)
     before = [server.counts(name) for name in names]

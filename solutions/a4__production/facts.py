@@ -30,11 +30,11 @@ EIGHT = 1
 PRECISION = 0.9
 #: How many pictures the camera has taken, and how many fit into one request.
 PICTURES, REQUEST = 6_000, 1_000
-#: Task 11: so many of 1,000 verdicts may differ from those of PyTorch.
+#: Task 11: how many of 1,000 verdicts may differ from those of PyTorch.
 ALLOWED = 1
 #: Task 11: the longest that a request may wait for others, in microseconds.
 LONGEST_DELAY = 100_000
-#: What a table of task 8 says of each model.
+#: The figures of each model in the table of task 8.
 FIGURES = (
     *("mean deviation", "largest deviation", "smallest deviation"),
     *("true positive", "false positive", "false negative", "true negative"),
@@ -46,12 +46,13 @@ ENGINE = "eights_tensorrt"
 #: The models of all tasks.
 MODELS = ("eights_fp32", "eights_fp16", ENGINE, "eights_mended", "eights")
 
-#: A thermal camera: what it sees is a small signal on top of its own warmth. In counts, both drawn
-#: for each student.
+#: The ranges, in counts, from which each student's black and gain are drawn. A thermal camera sees
+#: a small signal on top of its own warmth.
 _BLACK, _GAIN = (10_000.0, 14_000.0), (36.0, 44.0)
 #: The standard deviation of the noise; white is 1.
 _NOISE = 0.3
-#: How many clean digits are for testing; how often each other one is trained on.
+#: How many clean digits are for testing; how many noisy copies of each other digit are trained on,
+#: and for how many epochs.
 _TEST, _COPIES, _EPOCHS = 360, 6, 4
 
 

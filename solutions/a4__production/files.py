@@ -15,19 +15,19 @@ from .network import SHAPES, Network
 
 #: How many numbers a file may hold beside the weights: shapes, the camera's two numbers, a limit.
 _MORE = 200
-#: How many of them may be fp32 in a file whose weights are fp16.
+#: How many numbers may be fp32 in a file whose weights are fp16.
 _SINGLE = 8
 #: Task 10: how many numbers with fractions such a file may hold beside the weights, and how many
 #: whole ones. A second copy of the smallest layer has 160.
 _BESIDE, _WHOLE = 8, 40
-#: Where the converter cuts numbers that are larger, unless `max_finite_val` says otherwise.
+#: The converter cuts larger numbers to this one, unless `max_finite_val` says otherwise.
 _CUT = 10_000.0
 #: No weight and no bias of a folded network is larger than this; black is.
 _LARGE = 4_096.0
 
 
 def of_task(model: Any, wanted: str) -> None:
-    """Fail where the model of another task was handed over; a name of the student's own is none.
+    """Fail if the model of another task was handed over. A student's own name for a model passes.
 
     Args:
         model: what was handed over.

@@ -16,7 +16,7 @@ from grader.vocabulary.probe import Array, Probe
 from . import facts
 from . import serving as models
 
-#: So many secret pictures decide what the public checks have measured on the 6,000.
+#: How many secret pictures are used where the public checks use the 6,000.
 MANY = 2_000
 
 

@@ -20,7 +20,7 @@ AFTER_WEIGHTS = {
 NO_FP32 = dict.fromkeys(("a4.fp32", *FIGURES), NOTHING)
 #: The logits of a served model are missing, so the cells that compare them stop.
 NO_LOGITS = {"a4.changed": NOTHING, "a4.figures": NOTHING, "a4.closest": WAITS}
-#: What needs both a4.logits and a4.threshold.
+#: The checks that need both a4.logits and a4.threshold.
 AFTER_BOTH = dict.fromkeys(("a4.changed", "a4.figures", "a4.closest"), WAITS)
 #: fp32 cannot be exported in the right form: the cells that export or convert stop as well.
 NO_EXPORT = NO_FP32 | dict.fromkeys(("a4.fp16", "a4.mended", "a4.production"), NOTHING)

@@ -18,20 +18,20 @@ from grader.vocabulary.values import array
 from . import facts, files, half
 from .network import Network
 
-#: At a precision of 0.9 the network of the recipe finds more than this share of the eights. One for
-#: another camera, or one that gets counts where it wants brightness, finds hardly any.
+#: At a precision of 0.9 the network of the recipe finds more than this share of the eights. A
+#: network for another camera finds hardly any, nor does one that gets counts, not brightness.
 LEAST_FOUND = 0.3
-#: On so many pictures a mean deviation is taken.
+#: On how many pictures a mean deviation is measured.
 _TELLING = 1_500
-#: On so many of them where fp16 is computed without a GPU: that takes a fifth of a second.
+#: The same where fp16 is computed without a GPU: these pictures take a fifth of a second.
 _FEW = 60
-#: Task 10: the mean deviation is at most this share of that of plain fp16.
+#: Task 10: the largest mean deviation, as a share of the mean deviation of plain fp16.
 SHARE = 0.1
-#: So many times the mean deviation that is allowed is no rounding.
+#: More than this many times the allowed mean deviation is not explained by rounding.
 _ASTRAY = 100
-#: Between these lies the mean size of the first layer's trained weights: it is about 0.2.
+#: The mean size of the first layer's trained weights lies between these numbers: it is about 0.2.
 _TRAINED = (0.05, 1.0)
-#: How a message about a layer begins of which only one half is folded.
+#: The beginning of a message about a first layer with only its weight, or only its bias, folded.
 _HALF = "The network of `pth` finds hardly any eights in your camera's counts:"
 
 
@@ -270,7 +270,7 @@ def one_per_picture(name: str, value: Any, logits: Array) -> Array:
 
 
 def most_found(scores: Array, is_eight: Array) -> int:
-    """How many eights a threshold finds at most, of those with the precision of task 6.
+    """The most eights that a threshold with the precision of task 6 finds.
 
     Args:
         scores: of all pictures.
@@ -305,7 +305,7 @@ def is_on_a_logit(scores: Array, limit: float, rounding: Tolerance) -> bool:
 
 
 def fewest(scores: Array, truth: Array) -> int:
-    """How many verdicts differ from others at least, whatever the threshold is.
+    """The smallest number of verdicts that differ from other verdicts, over all thresholds.
 
     Args:
         scores: of a model.
@@ -313,8 +313,8 @@ def fewest(scores: Array, truth: Array) -> int:
     """
     order = np.argsort(scores, kind="stable")
     ascending, positive = scores[order], truth[order]
-    # The first k are at most as large as the threshold: those of them that are true differ, and
-    # those after them that are not.
+    # The first k scores are not above the threshold. Where the other verdict on them is true, it
+    # differs; after them it differs where it is false.
     differ = np.concatenate([[0], np.cumsum(positive)]) + (~positive).sum()
     differ -= np.concatenate([[0], np.cumsum(~positive)])
     is_between = np.concatenate([[True], ascending[1:] > ascending[:-1], [True]])

@@ -1,8 +1,8 @@
 """How the checks of a6__llm ask `chat`, and what is wrong with an answer.
 
-Whether tokens are the likeliest ones is seen by going along an answer: after each token the
-network's scores, computed here from the weights, must name the next one. So nothing has to be
-generated here, and two tokens with nearly equal scores are both right.
+Are the tokens the likeliest ones? A check goes along the answer: after each token, the network's
+scores, computed here from the weights, must name the next token. So nothing has to be generated
+here, and two tokens with nearly equal scores are both right.
 
 Students get this file: it holds no expected answer.
 """
@@ -147,7 +147,7 @@ def make_answer(model: str, text: Any, tokens: Array, logprobs: Array, reason: A
 
 #: The words with which a probe says that no answer came.
 LATE = "did not answer within"
-#: What ends a loop without an end.
+#: How a student stops a loop that never ends.
 RESTART = (
     "In a terminal, `workbook stop` and then `workbook serve --detach` end it; then run the cells "
     "that deploy again."
@@ -159,9 +159,9 @@ LOOPS = (
 )
 #: A message of ONNX Runtime is one long line: this many characters at its end say what is wrong.
 _ONNX, _END = "onnx runtime error", 90
-#: In the message of a step that failed: it is about its arrays.
+#: A part of a failed step's message which shows that the message is about the step's arrays.
 _OF_ARRAYS = re.compile(f"{_ONNX}|position_ids|input_ids|attention_mask|past|shape")
-#: Of a traceback in an exception's message: a file of the model, the line, and the function.
+#: A line of the traceback in an exception's message: a file of the model, the line, the function.
 _FRAME = re.compile(r"/\d+/(\w+\.py)\((\d+)\): (\w+)")
 #: numpy's `choice` is compiled, so Triton names no line of the model's own.
 _CHOICE = re.compile(r"numpy\.random\.\S+\.choice")
@@ -300,7 +300,7 @@ def require_greedy(
         prompt: what was asked.
         answer: the answer.
         max_tokens: what was asked for.
-        which: of which answer the message speaks: "the answer to a prompt that came alone".
+        which: the answer that the message is about: "the answer to a prompt that came alone".
         others: where it is one of several rows, after how many steps the first of the others ends.
     """
     scores = scores_along(me, prompt, answer)

@@ -19,7 +19,7 @@ CHAT = "models/chat/1/model.py"
 WRITING = "models/chat/1/writing.py"
 
 _VLLM = {"a6.vllm", "a6.speed"}
-#: What needs `chat`.
+#: The checks that need `chat`.
 _CHAT = {
     *("a6.greedy", "a6.sampling", "a6.stops", "a6.refusals"),
     *("a6.stream", "a6.clients", "a6.knobs"),

@@ -23,9 +23,9 @@ from workbook.server.explain import explain
 from . import facts
 from .answers import LOOPS
 
-#: So many tokens the answers to the eight clients of `tokens_per_second` may have.
+#: The most tokens of the answer to each of the eight clients of `tokens_per_second`.
 LENGTHS = (16, 96, 24, 64, 16, 80, 32, 48)
-#: So many seconds an answer, or the next piece of one, may take.
+#: The most seconds that an answer, or the next piece of an answer, may take.
 _PATIENCE = 60.0
 
 
@@ -136,7 +136,7 @@ def stream(model: str, prompt: str, **wanted: Any) -> Iterator[tuple[float, str]
 def _as_raised(model: str, error: Any) -> str:
     """The message of a stream's error, in Triton's form where `attend` has described an exception.
 
-    So the exception is explained as that of a model without a stream.
+    So it is explained like an exception of a model without a stream.
     """
     said = str(error.message())
     if "\nAt:\n" not in said:
@@ -145,7 +145,7 @@ def _as_raised(model: str, error: Any) -> str:
 
 
 def tokens_per_second(model: str, prompts: Sequence[str], clients: int = 8) -> float:
-    """How many tokens a model makes per second, where so many clients ask it at once.
+    """How many tokens a model makes per second when several clients ask it at once.
 
     Their answers have at most 16 to 96 tokens, at temperature 1.
 
@@ -207,7 +207,7 @@ def _send(
 
 
 def long_request(model: str, prompt: str, count: int) -> dict[str, Array]:
-    """The inputs for an answer of so many tokens at most, at temperature 1, in the model's form."""
+    """The inputs for an answer of at most `count` tokens, at temperature 1, in the model's form."""
     wanted: dict[str, Any] = {"temperature": 1.0, "seed": count, "max_tokens": count}
     if model == facts.CHAT:
         return facts.request([prompt], **wanted)

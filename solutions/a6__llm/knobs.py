@@ -20,11 +20,11 @@ from workbook.zoo import small_llama
 from . import drawing, facts, network
 from .answers import Answer
 
-#: How many temperatures and answers the task asks for, and how many tokens an answer may have.
+#: The fewest temperatures, the fewest answers for each of them, and the most tokens of an answer.
 LEAST, ANSWERS, MOST = 4, 8, 40
-#: The smallest temperature must not be above the first, the largest not below the second.
+#: The lowest temperature must be at most the first, and the highest at least the second.
 COLD, HOT = 0.5, 1.4
-#: At these places `_require_uniform` counts the tokens below.
+#: For each of these places, `_require_uniform` counts the tokens below it.
 _MARKS = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.995, 0.999, 0.9999)
 
 
@@ -166,7 +166,7 @@ def places(me: str, draws: Draws, random: np.random.Generator) -> list[Array]:
 def require_drawn(me: str, draws: Draws, random: np.random.Generator) -> None:
     """Fail unless answers can be draws at their temperatures, with a seed each and top_p 1.
 
-    Each test has a share of twice `drawing.FALSE_ALARM`: a right model fails with it at most.
+    The tests share twice `drawing.FALSE_ALARM`: a right model fails with at most this probability.
     """
     allowed = drawing.FALSE_ALARM / (len(draws.temperatures) + 1)
     for temperature, some in zip(draws.temperatures, draws.answers, strict=True):

@@ -19,7 +19,7 @@ _LEFT_OUT = (
     ("a6.measure", "", "rates = ..."),
 )
 _NO_VLLM = dict.fromkeys(("a6.vllm", "a6.speed"), "not attempted")
-#: What waits for `chat`.
+#: The checks that wait for `chat`.
 CHAT_WAITS = dict.fromkeys(
     ("a6.sampling", "a6.stops", "a6.refusals", "a6.stream", "a6.clients", "a6.knobs"), WAITS
 )

@@ -18,7 +18,7 @@ from grader.vocabulary.probe import Array
 from grader.vocabulary.tolerance import Tolerance
 from workbook.zoo import small_llama
 
-#: The factors on the norms lie so far from 1 at most.
+#: How far the factors on the norms may lie from 1.
 _SPREAD = 0.15
 
 

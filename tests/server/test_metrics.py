@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from compiled import needs_compiler
 from fault_models import ask, until, write
 from tritonclient.utils import InferenceServerException
 
@@ -178,4 +179,38 @@ def test_a_model_s_own_metrics(tmp_path: Path) -> None:
                 folder.joinpath("1", "model.py").write_text(f"{CUSTOM}# {number}\n")
             server.load("m0")
             assert ask(server, "m0", [1.0])
+        assert server.pid == began
+
+
+FINALIZE = """
+    def finalize(self):
+        del self.rows, self.value, self.seen, self.last
+        open(__file__ + ".ended", "w").close()
+"""
+
+
+@needs_compiler
+def test_a_model_with_metrics_is_loaded_again(tmp_path: Path) -> None:
+    """The old instance removes its metrics, and the new one goes on with the same ones.
+
+    In a bare server the new instance's are gone as well, and it writes to freed memory. Another
+    description makes no other metric.
+    """
+    folder = write(tmp_path, "m0")
+    program = folder / "1" / "model.py"
+    program.write_text(CUSTOM + FINALIZE)
+    with Triton(tmp_path, models=["m0"]) as server:
+        began = server.pid
+        for number in range(4):
+            assert ask(server, "m0", [1.0, 2.0])
+            assert values(server.metrics(), "rows_seen") == {'of="m0"': 2.0 * (number + 1)}
+            assert values(server.metrics(), "last_value") == {'of="m0"': 2.0}
+            program.write_text(CUSTOM.replace("Rows.", f"Rows, {number}.") + FINALIZE)
+            server.load("m0")
+            ended = Path(f"{program}.ended")
+            until(ended.exists, "the old instance has ended")
+            ended.unlink()
+        server.unload("m0")  # its last user
+        until(ended.exists, "the last instance has ended")
+        assert values(server.metrics(), "rows_seen") == {}
         assert server.pid == began

@@ -1,13 +1,13 @@
 """The base class of every stand-in: it reads the config, batches requests and splits the answers.
 
-A stand-in is a Python-based backend that takes the place of a C++ one on the CPU. For each instance
-of a model with `backend: "<name>"` the server starts `<backends>/<name>/model.py` in a process of
-its own. That file defines a class `TritonPythonModel(StandIn)` with what its framework does:
-describe a model file, load it, run a batch. Everything else is here. This module runs in Triton's
-stub (the process of a Python model), never in a notebook.
+A stand-in is a Python-based backend that takes the place of a C++ backend on the CPU. For each
+instance of a model with `backend: "<name>"` the server starts `<backends>/<name>/model.py` in a
+process of its own. That file defines a class `TritonPythonModel(StandIn)` with three steps of its
+framework: describe a model file, load it, run a batch. Everything else is here. This module runs in
+Triton's stub (the process of a Python model), never in a notebook.
 
-How to write one: the whole of `workbook/backends/numpy_table/model.py`, a stand-in for models that
-multiply by a matrix which lies in `model.npy`, would be
+How to write a stand-in. This is a complete `workbook/backends/numpy_table/model.py`, for models
+that multiply by the matrix in the file `model.npy`:
 
     import numpy as np
     from workbook.backends.base import BadModel, BadRequest, Signature, StandIn, Tensor
@@ -36,9 +36,9 @@ multiply by a matrix which lies in `model.npy`, would be
 
 It is served with `backend: "numpy_table"` in `config.pbtxt` and `1/model.npy` beside it.
 
-The rules are those that Triton's own backends share (triton-inference-server/backend,
-src/backend_common.cc, backend_model.cc, backend_input_collector.cc, backend_output_responder.cc),
-and so are the messages of errors.
+The rules and the error messages are the same as in the code that Triton's own backends share
+(triton-inference-server/backend, src/backend_common.cc, backend_model.cc,
+backend_input_collector.cc, backend_output_responder.cc).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ Array = npt.NDArray[Any]
 class BadModel(TritonModelException):  # type: ignore[misc]
     """The model cannot be served as configured; the load fails with this message.
 
-    Triton's real backends call that an invalid argument. Two other kinds of errors have classes of
-    their own; `native/fastpath.cc` knows the three names.
+    Triton's real backends report it as an invalid argument. Two other kinds of errors have classes
+    of their own; `native/fastpath.cc` knows the three class names.
     """
 
 
@@ -77,7 +77,7 @@ class MissingModel(BadModel):
 
 
 class BrokenModel(BadModel):
-    """The framework cannot load the file, or complete the config. They answer with `Internal`."""
+    """The framework cannot load the file or complete the config. The real error is `Internal`."""
 
 
 class BadRequest(Exception):
@@ -196,7 +196,7 @@ class Config:
         return self.version_directory / (self.raw.get("default_model_filename") or default)
 
     def file(self, default: str) -> Path:
-        """As `path`, for a file that must exist.
+        """The path of the model's file, as `path`; the file must exist.
 
         Raises:
             BadModel: the file is missing.
@@ -208,9 +208,9 @@ class Config:
 
     @property
     def fair_threads(self) -> int:
-        """Threads for one instance where the config gives no number: an even share of the cores.
+        """Threads for one instance if the config gives no number: an equal share of the cores.
 
-        Frameworks take every core for each instance by default, and so do the real backends. On a
+        By default frameworks take every core for each instance, and so do the real backends. On a
         laptop two instances would then compete for the same cores.
         """
         return max(1, len(os.sched_getaffinity(0)) // self.instances)
@@ -253,25 +253,26 @@ class Config:
 
 
 class StandIn:
-    """The base class of every stand-in; the module's docstring shows a whole one.
+    """The base class of every stand-in; the module's docstring shows a complete stand-in.
 
     A stand-in defines:
 
-    - `describe(config)`: the tensors of the model file, with which an incomplete config is
-      completed; None where the framework cannot tell them.
+    - `describe(config)`: the tensors of the model file. They complete an incomplete config. None if
+      the framework cannot read them from the file.
     - `load()`: load the model that `self.config` names, on `self.device`, and refuse
-      (`BadModel`) what the real backend refuses.
+      (`BadModel`) the models that the real backend refuses.
     - `infer(inputs, outputs)`: answer one batch.
 
-    Implicit state (`sequence_batching { state [...] }`) is kept here. The core gives its initial
-    value and sends all requests of a sequence to one instance. The state output of a request is
-    kept under its correlation ID and replaces the state input of the sequence's next request.
+    This class keeps implicit state (`sequence_batching { state [...] }`). The core gives its
+    initial value and sends all requests of a sequence to one instance. The state output of a
+    request is kept under its correlation ID. It replaces the state input of the sequence's next
+    request.
     """
 
     backend: ClassVar[str]
-    #: The max_batch_size that auto-complete sets for a model that can batch; 0: it sets none.
+    #: The max_batch_size that auto-complete sets for a model that can batch; 0 to set none.
     completed_batch_size: ClassVar[int] = 0
-    #: The error for a config that asks for batches of a model that cannot batch.
+    #: The error if the config asks for batches, and the model cannot batch.
     not_batching: ClassVar[type[BadModel]] = BrokenModel
     #: Whether auto-complete also runs for configs that name all tensors (to set max_batch_size).
     completes_always: ClassVar[bool] = False
@@ -305,12 +306,12 @@ class StandIn:
 
         Returns:
             Arrays by name, with the same number of rows as the inputs where max_batch_size > 0.
-            They are sent after the next call may have begun: return no buffer that the framework
-            writes to again.
+            They may be sent after the next call has begun. So do not return a buffer that the
+            framework writes to again.
 
         Raises:
             BadRequest: or any other exception. The requests of the batch are then tried one by
-                one, so that only the bad one fails.
+                one, so that only the bad request fails.
         """
         raise NotImplementedError
 
@@ -328,7 +329,7 @@ class StandIn:
 
     @classmethod
     def auto_complete_config(cls, auto: Any) -> Any:
-        """Complete a config that leaves tensors out, with those that `describe` finds."""
+        """Add the tensors that `describe` finds to a config that leaves tensors out."""
         _utf8()
         raw = auto.as_dict()
         whole = (raw.get("input") or raw.get("batch_input")) and raw.get("output")
@@ -343,8 +344,10 @@ class StandIn:
 
     @classmethod
     def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
-        """Set what is missing: max_batch_size and dynamic batching where the first dimension of
-        every tensor is variable, then the tensors.
+        """Add to the config what is missing: batching, then the tensors.
+
+        It sets max_batch_size and dynamic batching if the first dimension of every tensor is
+        variable.
 
         Raises:
             BadModel: the config asks for batches of a model that cannot batch.
@@ -366,7 +369,7 @@ class StandIn:
 
     @classmethod
     def complete_batching(cls, auto: Any, raw: Mapping[str, Any]) -> int:
-        """Set max_batch_size and dynamic batching where the config has none; return the size."""
+        """Set max_batch_size and dynamic batching if the config has none; return the size."""
         size = int(raw.get("max_batch_size", 0))
         if size == 0:
             size = cls.default_batch_size()
@@ -435,10 +438,10 @@ class StandIn:
         return responses
 
     def _one_plain_batch(self, requests: Sequence[Any], name: str, output: str) -> list[Any]:
-        """A short cut for `execute`: all requests as one batch, for models that `_plain` names.
+        """A short cut for `execute`: all requests as one batch, for the models of `_plain_names`.
 
         It saves about 4 us per request, which matters for a small model. It does not look at the
-        requested outputs: there is only one.
+        requested outputs: the model has only one.
 
         Raises:
             Exception: the requests differ in shape, or one of them is wrong.
@@ -560,7 +563,7 @@ class StandIn:
             dims = (-1, *dims)
         shapes = []
         for one in batch:
-            given = one.inputs[source].shape  # replaces the variable dimensions of the output
+            given = one.inputs[source].shape  # it replaces the output's variable dimensions
             shapes.append(tuple(given[i] if d == -1 else d for i, d in enumerate(dims)))
         return batching.scatter(whole, shapes)
 
@@ -587,7 +590,7 @@ class _Taken:
         self.inputs = inputs
         self.outputs = outputs
         self.sequence = sequence
-        #: As upstream, the first dimension of its first input; used only for models that batch.
+        #: The first dimension of the first input, as upstream; used only for models that batch.
         self.rows = next((a.shape[0] for a in inputs.values() if a.ndim), 1)
 
 
@@ -606,8 +609,8 @@ class _States:
         self._outputs = config.states
         self._kept: dict[int | str, tuple[float, dict[str, Array]]] = {}
         idle = int(config.raw["sequence_batching"].get("max_sequence_idle_microseconds", 0))
-        # The core does not tell the model that it has ended an idle sequence. Requests may also
-        # wait in the core's queue, so a state is dropped only long after the core's own limit.
+        # When the core ends an idle sequence, the model is not informed. Requests may also wait in
+        # the core's queue, so a state is dropped only long after the core's own limit.
         self._drop_after = max(60.0, 10 * idle / 1e6)
 
     def recall(self, request: Any, inputs: dict[str, Array]) -> _Step | None:
@@ -659,10 +662,11 @@ def _plain_names(config: Config) -> tuple[str, str] | None:
 
 
 class _RaisedHere:
-    """Raise a BadModel of the block anew, from this file.
+    """Raise a BadModel from the `with` block again, from this file.
 
-    The stub adds the places that an exception came through to its message. Those of a generator
-    end with the generator. `native/fastpath.cc` knows a stand-in's error by a place in this file.
+    The stub adds the places of an exception's traceback to its message. `native/fastpath.cc`
+    recognizes the error of a stand-in by a place in this file. (This is a class, since the places
+    in a generator are gone when the generator has ended.)
     """
 
     def __enter__(self) -> None: ...
@@ -694,15 +698,15 @@ def _complete_tensors(known: list[Any], add: Any, tensors: Sequence[Tensor], siz
         add({"name": t.name, "data_type": t.data_type, "dims": dims or [1]})
         if (
             size and not dims
-        ):  # one value per row: the config must say [1], the model has no such dim
+        ):  # one value per row: the config must have dims [1], the model has no such dimension
             known[-1]["reshape"] = {"shape": []}
 
 
 def _type_tables() -> None:
     """Replace two functions of Triton's stub library by tables with the same answers.
 
-    The stub calls them for every tensor of every request. Triton's own compare with one type
-    after the other, which takes about 0.7 us for float32.
+    The stub calls them for every tensor of every request. Triton's own functions compare with one
+    type after the other, which takes about 0.7 us for float32.
     """
     types = {number: pb_utils.triton_to_numpy_type(number) for number in range(1, 14)}
     numbers = {np.dtype(kind): number for number, kind in types.items()}
@@ -711,7 +715,7 @@ def _type_tables() -> None:
 
 
 def _utf8() -> None:
-    """Set a UTF-8 locale: Triton's stub decodes files as ASCII whatever the environment says."""
+    """Set a UTF-8 locale: without it Triton's stub decodes files as ASCII in any environment."""
     with contextlib.suppress(locale.Error):
         locale.setlocale(locale.LC_ALL, "C.UTF-8")
 
@@ -720,7 +724,7 @@ def _model_place(raw: Mapping[str, Any]) -> tuple[Path, str]:
     """The model's folder and the version to describe."""
     directory = Path(pb_utils.get_model_dir())
     if directory.name.isdecimal() and not (directory / "config.pbtxt").exists():
-        return directory.parent, directory.name  # 24.10 gives the version's folder
+        return directory.parent, directory.name  # Triton 24.10 gives the version's folder
     versions = [p.name for p in directory.iterdir() if p.name.isdecimal() and p.is_dir()]
     return directory, max(versions, key=int, default="1")
 
@@ -729,9 +733,9 @@ def _backend_option(backend: str, key: str) -> str | None:
     """A setting of the server's `--backend-config` for this backend, else for all backends.
 
     The core passes these options to a backend's shared library. A Python-based backend has none,
-    so they are read from the command line of the server. The sixth word of this process's own
-    command line is the server's process. (In a copy of the fork server there are spaces between
-    the words.)
+    so this function reads them from the command line of the server. The sixth word of this
+    process's own command line is the server's process id. (In a copy of the fork server there are
+    spaces between the words.)
     """
     try:
         own = Path("/proc/self/cmdline").read_text(encoding="utf-8").replace("\0", " ").split()

@@ -1,6 +1,6 @@
-"""Join the arrays of requests to a batch, and split a batch into answers: pure functions.
+"""Join the arrays of requests to a batch, and split a batch into answers.
 
-They follow the input collector and the output responder that Triton's own backends share
+These functions follow the input collector and the output responder that Triton's own backends share
 (triton-inference-server/backend, src/backend_input_collector.cc, src/backend_output_responder.cc).
 """
 
@@ -30,7 +30,7 @@ BATCH_INPUT_KINDS = frozenset(
 
 
 def join(parts: Sequence[Array]) -> Array:
-    """Concatenate the requests' arrays, (rows, *dims) each; a single one is not copied."""
+    """Concatenate the requests' arrays, each of shape (rows, *dims). A single one is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -40,7 +40,7 @@ def flatten(parts: Sequence[Array]) -> Array:
 
 
 def split(whole: Array, rows: Iterable[int]) -> list[Array | None]:
-    """Split an output by rows, one view per request; None where the output has too few rows."""
+    """Split an output by rows, one view per request; None if the output has too few rows for it."""
     answers: list[Array | None] = []
     start = 0
     for count in rows:
@@ -53,7 +53,7 @@ def split(whole: Array, rows: Iterable[int]) -> list[Array | None]:
 def scatter(whole: Array, shapes: Iterable[Shape]) -> list[Array | None]:
     """BATCH_SCATTER_WITH_INPUT_SHAPE: cut a flat output into arrays of the given shapes.
 
-    An entry is None where the output has too few elements.
+    An entry is None if the output has too few elements for it.
     """
     flat = whole.reshape(-1)
     answers: list[Array | None] = []
@@ -81,7 +81,7 @@ def batch_input(kind: str, dtype: npt.DTypeLike, shapes: Sequence[Shape]) -> Arr
     if kind == "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO":
         return np.cumsum([0, *counts]).astype(dtype)
     if kind == "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE":
-        return np.zeros(max(counts), dtype)  # only its shape has a meaning
+        return np.zeros(max(counts), dtype)  # only the shape has a meaning
     items = np.array([shape[1:] for shape in shapes for _ in range(shape[0])], dtype)
     if kind == "BATCH_ITEM_SHAPE":
         return items

@@ -1,6 +1,7 @@
 """Rules that NVIDIA's PyTorch and TensorFlow backends have in common.
 
-Read in triton-inference-server/backend, src/backend_common.cc, and in both backends' sources.
+The rules were found in triton-inference-server/backend, src/backend_common.cc, and in the sources
+of both backends.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Control:
 
 
 def sequence_controls(raw: Mapping[str, Any]) -> list[Control]:
-    """The control inputs of a config's `sequence_batching`, in the order the backends check them.
+    """The control inputs of a config's `sequence_batching`, in the order of the backends' checks.
 
     The core has already refused contradictory entries (a kind given twice, no values).
     """

@@ -60,7 +60,7 @@ def names(folder: Path) -> list[str]:
 
 
 def ensure(*models: str) -> Server:
-    """Load those of these models that are not ready; return the server that `connect()` finds.
+    """Load the models that are not ready yet; return the server that `connect()` finds.
 
         server = ensure("square", "digits_onnx")
         server = ensure()
@@ -91,9 +91,10 @@ def ensure(*models: str) -> Server:
 
 
 def wanted(server: Server, models: str) -> list[str] | None:
-    """The models that `--models` asks for: all, or names with commas; None where none are loaded.
+    """The models to load for the option `--models`: "all", or names with commas between them.
 
-    Other model control modes than "explicit" load what they find.
+    The answer is None for "none". It is None, too, if the control mode is not "explicit": in the
+    other modes the server itself loads all models.
     """
     if server.control != "explicit" or models == "none":
         return None
@@ -106,13 +107,13 @@ def load_all(
     *,
     told: Callable[[str, WorkbookError | None], None] = lambda name, error: None,
 ) -> dict[str, WorkbookError]:
-    """Load models, a few at a time. If one fails, the others are loaded all the same.
+    """Load models, a few at a time. If one model fails, the others are still loaded.
 
     Args:
-        told: called with each model's name when it is done, and with its error if it failed.
+        told: called when a model is done, with its name, and with its error if it failed.
 
     Returns:
-        The errors by name.
+        The errors by model name.
     """
     errors: dict[str, WorkbookError] = {}
     wanted = sorted(models, key=_turn)
@@ -127,7 +128,7 @@ def load_all(
                     errors[name] = error
                 told(name, error)
     finally:
-        # After Ctrl-C: neither begin the others nor wait for those under way.
+        # After Ctrl-C: begin no other load, and do not wait for the loads under way.
         pool.shutdown(wait=False, cancel_futures=True)
     return errors
 
@@ -175,10 +176,10 @@ def _status(server: Server) -> Iterator[ModelStatus]:
 
 
 def _is_gone(server: Server, name: str, entry: Mapping[str, str]) -> bool:
-    """Whether a version in the index has failed, and has no folder any more.
+    """Whether a version in the index has failed, and its folder has been removed.
 
-    The index keeps such a version as long as the model has others. It is known of servers of this
-    checkout only.
+    The index keeps such a version as long as the model has others. If this checkout did not start
+    the server, this cannot be found out: the answer is False.
     """
     folder = server.repository / name
     has_failed = entry.get("state") == "UNAVAILABLE" and entry.get("version", "").isdecimal()

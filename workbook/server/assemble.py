@@ -62,8 +62,9 @@ if [ "$last" = DEFAULT ] && [ ! -e "$1" ]; then
 fi
 exec "$stub" "$@"
 """
-#: What takes the place of a model that is not started, by its folder in `in_place`: an error that
-#: says why. (A sandbox of native/jail.py hides what lies beside a model's folder.)
+#: For each reason why a model is not started: the error that another model raises in its place.
+#: The key is the folder of that other model in `in_place`. (A sandbox of native/jail.py hides what
+#: lies beside a model's folder.)
 _IN_PLACE = {
     "absent": FileNotFoundError("Python model file not found"),
     "refused": RuntimeError("the model's process could not get a sandbox of its own"),
@@ -232,12 +233,12 @@ def _libpython() -> Path:
 def _put_stub(stub: Path, folder: Path) -> None:
     """Put the stub into the Python backend's folder, and a script that starts it.
 
-    Before the stub starts, native/start_stub.c looks whether the model's file exists; where there
-    is no compiler, the script does. Triton 24.10 waits for ever for a model whose file is missing,
-    and in the control modes none and poll it then never answers at all (issue 8766 of
-    triton-inference-server/server). The stub gets another file in its place, which raises an error
-    that says what is wrong. The stub's last argument is DEFAULT for the Python backend; for a
-    Python-based backend it is the folder of that backend's model.py.
+    Before the stub starts, native/start_stub.c looks whether the model's file exists. Without a
+    compiler, the script looks. If the file is missing, Triton 24.10 waits for the model for ever,
+    and in the control modes none and poll the server then answers no request at all (issue 8766 of
+    triton-inference-server/server). So the stub gets another file, which raises an error that says
+    what is wrong. The stub's last argument is DEFAULT for the Python backend; for a Python-based
+    backend it is the folder of that backend's model.py.
     """
     (folder / "bin").mkdir()
     shutil.copyfile(stub, folder / "bin" / stub.name)
@@ -263,8 +264,8 @@ def _backends(python_backend: Path, stub: Path, packages: Path, plain: bool) -> 
         digest.update(source.read_bytes())
     home = paths.state("server")
     target = home / digest.hexdigest()[:16]
-    # The stub's own path is on the command line, too, and links are refused. A checkout may be
-    # that of another user, who has not assembled this one.
+    # The stub's own path is on the command line, too, and links are refused. The checkout may
+    # belong to another user who has not assembled this folder.
     if shell_safe(home) != home or not (target.is_dir() or os.access(home, os.W_OK)):
         home = _private_folder() / "server"
         home.mkdir(mode=0o700, exist_ok=True)
@@ -310,8 +311,9 @@ def _put_checks(folder: Path) -> None:
 def _clear(home: Path) -> None:
     """Remove assembled folders that no server uses and that `find` has not returned for a day.
 
-    They were made by earlier versions of this package, 3 MB each. The day protects servers in a
-    sandbox, which are not in this checkout's list of servers: `find` has returned their folder.
+    Earlier versions of this package made them, 3 MB each. A server in a sandbox is not in this
+    checkout's list of servers. `find` returned its folder before it started, so the folder is kept
+    for a day.
     """
     words = {word for orders in run_folders.orders() for word in orders["argv"]}
     for folder in home.iterdir():

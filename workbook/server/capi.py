@@ -51,7 +51,7 @@ _RELEASE = ctypes.CFUNCTYPE(_P, _P, _P, _P, _SIZE, _INT, _I64)
 
 
 class Core:
-    """The library of Triton's core, loaded into this process; the module shows how to use it.
+    """The library of Triton's core, loaded into this process; this file's docstring has an example.
 
     Raises:
         ServerError: the library or one that it needs cannot be loaded.
@@ -244,8 +244,9 @@ class Core:
 def _load(path: Path) -> ctypes.CDLL:
     """Load the library, after the libraries beside it that it needs.
 
-    The system's loader searches LD_LIBRARY_PATH as it was when this process started, but takes a
-    library that is loaded already. So all are tried again and again until each one is loaded.
+    The system's loader searches LD_LIBRARY_PATH as it was when this process started. A library that
+    is loaded already is not searched for. So this function tries all libraries again and again,
+    until each of them is loaded.
     """
     waiting = [p for p in sorted(path.parent.glob("*.so*")) if "libpython" not in p.name]
     while waiting:

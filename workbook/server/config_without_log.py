@@ -12,8 +12,8 @@ It recognizes:
 - a name that differs from the folder's name
 - a platform that does not exist
 
-It does not recognize what else the server's core refuses (batch sizes, schedulers, ensembles). For
-these the entry `config-refused` says how to read the log.
+The server's core refuses other mistakes, too (batch sizes, schedulers, ensembles). This module does
+not recognize them. For these the entry `config-refused` says how to read the log.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MESSAGES = (
 
 
 def diagnose(evidence: Evidence) -> str:
-    """The reason why a config was refused, as the server's log gives it; "" where none is found.
+    """The reason why a config was refused, as the server's log gives it; "" if none is found.
 
     diagnose(Evidence("digits", Path("models/digits"), "failed to poll from model repository"))
     """

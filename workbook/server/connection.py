@@ -58,9 +58,9 @@ class Server:
         repository: the model repository that the server reads, as a path on this machine; by
             default the shared one. Whether the server really reads it is not checked here;
             `which_repository.check` does that.
-        control: its model control mode, where it is known.
-        log: its log file, where that is on this machine.
-        pid: its process, where this object has started it.
+        control: its model control mode, if it is known.
+        log: its log file, if that is on this machine.
+        pid: its process id, if this object has started it.
     """
 
     pid: int | None = None
@@ -105,7 +105,7 @@ class Server:
             timeout=30.0,
             trust_env=False,
             limits=limits,
-            verify=self.url.startswith("https:"),  # else it would read all certificates: 50 ms
+            verify=self.url.startswith("https:"),  # reading all certificates takes 50 ms
         )
 
     # -- asking ---------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Server:
         return cast(list[dict[str, Any]], self.request("GET", path)["model_stats"])
 
     def index(self, *, ready_only: bool = False) -> list[dict[str, Any]]:
-        """The repository index: name, version, state and reason of every model it holds."""
+        """The repository index: name, version, state and reason of every model."""
         body = {"ready": True} if ready_only else {}
         return cast(list[dict[str, Any]], self.request("POST", "/v2/repository/index", json=body))
 
@@ -174,7 +174,8 @@ class Server:
 
         Raises:
             RepositoryError: no model can have this name.
-            LoadError: the server refused. The error has its message, the place, and what to do.
+            LoadError: the server refused the model. The error has the server's message, the place
+                of the mistake, and what to do.
             StillLoading: (a ServerError) it is not ready after `timeout` seconds.
             ServerError: the server does not answer.
         """
@@ -215,7 +216,7 @@ class Server:
 
         Args:
             timeout: seconds until giving up. The server itself goes on waiting for requests.
-            told: called with an explanation when requests that do not end delay it.
+            told: called with an explanation if requests that do not end delay the unload.
 
         Raises:
             ServerError: the server does not answer, or requests are still under way.
@@ -224,7 +225,7 @@ class Server:
         self.wait_unloaded(model, timeout, told=told)
 
     def begin_unload(self, model: str) -> None:
-        """Have a model unloaded, and do not wait for that (`wait_unloaded` does)."""
+        """Ask the server to unload a model. `wait_unloaded` waits until that is done."""
         self.request("POST", f"/v2/repository/models/{quote(model, safe='')}/unload", json={})
 
     def wait_unloaded(
@@ -255,7 +256,7 @@ class Server:
                 else:
                     told(self._why_unloading(model))
                     is_explained = True
-            # A Python model takes 1.2 s in Triton 24.10: it is not asked fifty times.
+            # Triton 24.10 takes 1.2 s to unload a Python model: longer pauses save fifty requests.
             time.sleep(min(0.1, 0.02 + (now - began) / 10))
             now = time.monotonic()
         if "UNLOADING" in states:
@@ -281,7 +282,7 @@ class Server:
                     pool.submit(self.unload, name, timeout=5.0, told=lambda text: None)
 
     def log_text(self, start: int = 0) -> str:
-        """What the server and its models have printed; empty where the log cannot be read.
+        """The server's log, with the output of its models; empty if it cannot be read.
 
         Args:
             start: bytes to skip, as `log_size` gave them earlier.
@@ -293,7 +294,7 @@ class Server:
             return file.read().decode("utf-8", errors="replace")
 
     def log_size(self) -> int:
-        """How many bytes the log has; 0 where the log cannot be read."""
+        """How many bytes the log has; 0 if it cannot be read."""
         return self.log.stat().st_size if self.log is not None and self.log.is_file() else 0
 
     # -- clients --------------------------------------------------------------------------------
@@ -368,7 +369,7 @@ class Server:
             raise self._no_answer(error, f"{method} {path}") from None
 
     def _no_answer(self, error: httpx.HTTPError, request: str) -> ServerError:
-        """The error of a request that got no answer: does the server's guard start it again?"""
+        """The error of a request without an answer; it says if the guard restarts the server."""
         progress = progress_after_failure(self)
         if progress is not None:
             return ServerError(
@@ -385,7 +386,8 @@ class Server:
     def _request_counts(self, model: str) -> dict[str, float]:
         """How many of a model's requests have ended and how many wait; empty without metrics.
 
-        The metrics still count for a model that is unloading; the statistics extension does not.
+        The metrics still count the requests of a model that is unloading. The statistics extension
+        does not.
         """
         try:
             lines = list(_REQUEST_COUNTS.finditer(self.metrics()))
@@ -398,7 +400,7 @@ class Server:
         return counts
 
     def _why_unloading(self, model: str) -> str:
-        """What an unloading model is waiting for."""
+        """The explanation what an unloading model waits for."""
         counts = self._request_counts(model)
         waiting = int(counts.get("pending_request_count", 0))
         ended = int(counts.get("request_success", 0) + counts.get("request_failure", 0))

@@ -1,4 +1,4 @@
-"""Deploy: bring a model folder into the shared repository and have the server load it."""
+"""Deploy: copy a model folder into the shared repository, and ask the server to load it."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ def deploy(
         deploy("models/forest/2", name="forest", version=2)
 
     The copy appears in one step. If the server refuses the model, the repository is as it was
-    before, and a version that was served goes on being served.
+    before, and the server still serves the versions that it served before.
 
     Args:
         folder: the model's folder, with config.pbtxt and version folders. A folder that lies in
             the repository already is loaded where it is.
         name: the model's name; by default the folder's.
-        version: the folder's files are this one version of a model that is deployed already; its
-            other versions and its config stay.
+        version: take the folder's files as this version of a model that is deployed already. The
+            model's other versions and its config stay.
         server: by default the one that `connect()` finds.
         timeout: seconds until giving up.
 
     Raises:
-        RepositoryError: the folder or the name cannot enter the repository.
+        RepositoryError: the repository cannot take this folder, or this name.
         LoadError: the server refused the model.
         StillLoading: (a ServerError) it is not ready after `timeout` seconds. The copy stays, and
             the server goes on loading it.
@@ -136,7 +136,7 @@ def undeploy(
 
     Args:
         name: the model's name.
-        version: this version only; the others go on being served.
+        version: remove this version only; the other versions are still served.
         now: do not wait for the model's requests: end the processes in which it runs. The requests
             get an error. Only for Python models, and the whole model, on a server of this machine.
         server: by default the one that `connect()` finds.
@@ -159,7 +159,8 @@ def undeploy(
     with model_folder.locked(home, name) as staging:
         held = model_folder.versions(target)
         if now and not target.exists() and model_processes.find(server, name):
-            # It was undeployed, and older copies of it are left: no endpoint knows them.
+            # The model was undeployed before. Processes of older copies are left, and no endpoint
+            # shows them.
             _tell_ended(name, model_processes.end(server, name, timeout), told)
             return
         if target.is_symlink() or not target.is_dir() or (version and version not in held):
@@ -194,7 +195,7 @@ def undeploy(
 def _wait_unloaded(
     server: Server, name: str, now: bool, timeout: float, told: Callable[[str], None]
 ) -> None:
-    """Wait until a model is unloaded; with `now` its processes are ended if they do not end."""
+    """Wait until a model is unloaded; with `now`, end its processes if they run on."""
     if now:
         _tell_ended(name, model_processes.end(server, name, timeout), told)
     try:
@@ -266,7 +267,7 @@ def _load(server: Server, name: str, timeout: float, folder: Path, log_start: in
     try:
         server.load(name, timeout=timeout, folder=folder)
     except LoadError as error:
-        # The server answers so in both of the modes that load nothing on request.
+        # The server gives this answer in both modes that load nothing on request: none and poll.
         if "polling is enabled" not in error.message:
             raise
         if server.control == "none":
@@ -281,8 +282,8 @@ def _load(server: Server, name: str, timeout: float, folder: Path, log_start: in
 def _await_poll(server: Server, name: str, timeout: float, folder: Path, log_start: int) -> None:
     """Wait until a server in poll mode has seen a change, and loaded or refused the model.
 
-    Its log says which. Where the log is not at hand (a container's), the model's readiness is
-    all there is to go by.
+    The server's log says which of the two. If the log cannot be read (a container's), only the
+    model's readiness shows it.
     """
     loaded = f"successfully loaded '{name}'"
     failed = re.compile(

@@ -1,5 +1,8 @@
-"""What a server's log says that no endpoint does: which processes have ended by themselves, the
-server's own and its models', and which configs a server in poll mode refuses."""
+"""Read in a server's log what no endpoint shows.
+
+The log says which processes have ended by themselves (the server's own, and its models'), and which
+configs a server in poll mode refuses.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterable
 
 from .guard import ENDED
 
-#: How a line of the log begins that says why a model is not loaded again (restart.py).
+#: The beginning of the log line that says why a model is not loaded again (restart.py).
 NOT_AGAIN = "Not loaded again: "
 #: native/revive.cc writes the first two lines, guard.py the third, restart.py the fourth.
 _MODEL = re.compile(
@@ -19,7 +22,7 @@ _MODEL = re.compile(
 _UNLOADED = re.compile(r"Model '(.+?)' is unloaded: (.+)\"$", re.MULTILINE)
 _SERVER = re.compile(rf"^{ENDED}(?P<how>.+?), at (?P<at>\S+)\. It is started again", re.MULTILINE)
 _NOT_AGAIN = re.compile(rf"^{NOT_AGAIN}(.+?): (.+)$", re.MULTILINE)
-#: A poll that refuses a folder, after the line of the parser; or the begin of a load.
+#: Two messages: a poll refuses a folder (the parser's own line stands before it); a load begins.
 _POLLED = re.compile(
     r"(?:Error parsing text-format inference\.ModelConfig: (?P<parsed>.+)\n)?"
     r".*\"(?:Poll failed for model directory '(?P<refused>.+?)': (?P<why>.+)"
@@ -30,9 +33,10 @@ _LOADED = re.compile(r"\bsuccessfully loaded '(.+?)'\"?$", re.MULTILINE)
 
 
 def sentences(log: str) -> list[str]:
-    """One sentence per model whose process has ended, and per way in which; the server's first.
+    """Sentences on the processes that have ended: first on the server's own, then on each model's.
 
-    Each says when that was; where there were several, the last time.
+    There is one sentence for each model and each way in which its process has ended. It gives the
+    time, or the number of times and the last one.
 
     Args:
         log: the text of the server's log.
@@ -54,19 +58,19 @@ def sentences(log: str) -> list[str]:
 
 
 def started_again(log: str) -> str | None:
-    """How the server ended, if its guard has started it again since; None where it has not."""
+    """How the server ended, if its guard has started it again since then; else None."""
     last = log.rfind(f"\n{ENDED}")
     found = _SERVER.match(log, last + 1)
     return f"{found['how']}, at {found['at']}" if found else None
 
 
 def loaded(log: str) -> set[str]:
-    """The models that the server has loaded since it was started the last time."""
+    """The models that the server has loaded since its last start."""
     return set(_LOADED.findall(log, max(log.rfind(f"\n{ENDED}"), 0)))
 
 
 def refused_configs(log: str) -> dict[str, str]:
-    """By model why the server has refused its folder at the last poll (control mode poll)."""
+    """Why the server refused a model's folder at the last poll, by model (control mode poll)."""
     found: dict[str, str] = {}
     for match in _POLLED.finditer(log):
         if (model := match["refused"]) is not None:
@@ -78,7 +82,11 @@ def refused_configs(log: str) -> dict[str, str]:
 
 
 def _counted(ends: Iterable[tuple[str, str]]) -> list[str]:
-    """Each way in which a process has ended, how often, and when it did so last."""
+    """Count the ways in which a process has ended; each with its number of times and the last time.
+
+    Args:
+        ends: pairs of a way and a time.
+    """
     times: dict[str, list[str]] = {}
     for how, at in ends:
         times.setdefault(how, []).append(at)

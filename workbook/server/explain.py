@@ -1,4 +1,4 @@
-"""Explain what the server says: what is wrong, where, and what to do about it.
+"""Explain the server's messages: what is wrong, where, and what to do about it.
 
 - `load_error`: a model that did not load;
 - `explain`: a request that failed, for notebooks;
@@ -25,21 +25,21 @@ from .config_without_log import diagnose
 from .pbtxt import Field, Scalar
 
 _POLL_FAILED = "failed to poll from model repository"
-#: A traceback's places in the code of the stand-ins and of the checks of Python models' answers
-#: (backends/python/answer_checks.py), and the line `At:` where no others follow.
+#: The lines of a traceback that lie in the code of the stand-ins, or in the code that checks the
+#: answers of Python models (backends/python/answer_checks.py).
 _STAND_IN = re.compile(
     r"^ +\S.*/(?:workbook/backends/.+|\.workbook/server/[\w/]+/model|triton_workbook_checks)"
     r"\.py\(\d+\): .*\n?",
     re.MULTILINE,
 )
-#: Entries on what `execute` returned as a whole, with words of the warning in the log, which names
-#: the line.
+#: Entries of the catalogue about the value that `execute` returned, each with a part of the warning
+#: that the log then has. The warning names the line of the model's file.
 _WITH_LINE = {
     "number-of-responses": "execute got ",
     "not-a-response": " in place of a response.",
     "not-a-list": ", not a list.",
 }
-#: Files that a config names, and the folder of the model that they are in.
+#: The fields of a config that name a file → the subfolder of the model's folder with that file.
 _FILES = {"label_filename": "", "data_file": "initial_state", "input_data_file": "warmup"}
 _NO_PLACES = re.compile(r"\s*^At:\s*(?=;|\Z)", re.MULTILINE)
 _PARSER = re.compile(
@@ -57,8 +57,8 @@ def load_error(model: str, message: str, folder: Path, log: str = "") -> LoadErr
         model: its name.
         message: the server's answer.
         folder: the model's folder on this machine, to point into; it need not exist.
-        log: what the server has logged since it was asked. Why a config is refused stands in the
-            log only; without a log the folder is read for the reason (config_without_log.py).
+        log: what the server has logged since the load was requested. Only the log says why a config
+            is refused. Without a log, the model's folder is read (config_without_log.py).
 
     Returns:
         The error to raise, whether the catalogue explains the message or not.
@@ -106,8 +106,8 @@ def explain(
 
     Args:
         error: what the client raised or a stream delivered, or the server's message as text.
-        server: the server asked; with it, names are looked up and corrected.
-        model: the model asked, where the message may not name it.
+        server: the server that got the request; with it, names are looked up and corrected.
+        model: the model that the request was for; needed if the message may not name it.
 
     Returns:
         The error to raise or print. A WorkbookError comes back as it is.
@@ -145,7 +145,7 @@ def explain(
 
 
 def _with_line(advice: Advice, question: Question, words: str) -> Advice:
-    """An advice with the place and the remedy of the log's warning, if there is one."""
+    """An advice, with the place and the remedy from the warning in the log, if there is one."""
     if question.server is None:
         return advice
     for warning in model_warnings.of_log(question.server.log_text()):
@@ -155,7 +155,7 @@ def _with_line(advice: Advice, question: Question, words: str) -> Advice:
 
 
 def start_error(log: str) -> ServerError | None:
-    """Explain why a server did not start, from its log; None where the log does not say.
+    """Explain why a server did not start, from its log; None if the log does not say it.
 
     raise start_error(log) or ServerError("The server did not start.")
     """
@@ -167,7 +167,7 @@ def start_error(log: str) -> ServerError | None:
 
 
 def dangerous_folder(model: str, folder: Path) -> LoadError | None:
-    """What would hang or kill the server, seen before it is asked to load the model.
+    """Find mistakes in a model's folder that would hang or end the server during the load.
 
     Triton 24.10 does not refuse these mistakes:
 
@@ -175,7 +175,7 @@ def dangerous_folder(model: str, folder: Path) -> LoadError | None:
       (issue 8766 of triton-inference-server/server, open in 2026);
     - a folder in the place of config.pbtxt: the server aborts;
     - a folder that the config names as a file of labels, of a state or of a warm-up: the same;
-    - a key of metric_tags that is no name of a Prometheus label: the same;
+    - a key of metric_tags that is not the name of a Prometheus label: the same;
     - a batch_output without a target_name: the server crashes;
     - a warm-up with more rows than max_batch_size: the server crashes two times out of three.
 
@@ -183,7 +183,7 @@ def dangerous_folder(model: str, folder: Path) -> LoadError | None:
             raise danger
 
     Returns:
-        The error to raise, or None where the folder has none of these mistakes.
+        The error to raise; None if the folder has none of these mistakes.
     """
     evidence = Evidence(model, folder, "")
     if (folder / CONFIG).is_dir():
@@ -202,7 +202,7 @@ def is_metric_tag(key: str) -> bool:
     """Whether a config's metric_tags may have this key.
 
     Triton names the label `_` and the key. A label's name has letters, digits and `_`, and does not
-    begin with `__`; any other is an exception that nobody catches in Triton 24.10.
+    begin with `__`. Any other name raises an exception that Triton 24.10 does not catch.
     """
     return re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9_]*)?", key) is not None
 
@@ -229,10 +229,10 @@ def table() -> str:
 
 
 def _reason(model: str, log: str) -> str:
-    """Why the log says that the model's config was refused last; "" where it does not.
+    """The reason in the log why the model's config was refused last; "" if the log has none.
 
-    All models write into one log: the parser's lines, which give line and column, stand directly
-    before the line of the model that they belong to.
+    All models write into one log. The parser's lines, which give line and column, stand directly
+    before the line that names the model.
     """
     failed = f"Poll failed for model directory '{model}': "
     lines = log.splitlines()
@@ -252,8 +252,8 @@ def _reason(model: str, log: str) -> str:
 def _first_version(message: str) -> tuple[str, str]:
     """The message with the reason of the lowest version only, and a sentence on the others.
 
-    Where several versions fail, the server gives all reasons in one message, in any order. Two of
-    them must not be mixed: the file of one and the mistake of the other.
+    If several versions fail, the server gives all reasons in one message, in any order. An
+    explanation must not mix them: it would name the file of one and the mistake of another.
     """
     head, *parts = re.split(r"version (\d+) is at UNAVAILABLE state: ", message)
     failed = sorted(zip(map(int, parts[::2]), (p.strip(" ;\n") for p in parts[1::2]), strict=True))
@@ -275,7 +275,7 @@ def _first_version(message: str) -> tuple[str, str]:
 
 
 def _readable(message: str) -> str:
-    """A message without the places in the laptop server's own code, which no reader can mend."""
+    """A message without the places in the laptop server's own code, which no reader can change."""
     return _NO_PLACES.sub("", _STAND_IN.sub("", message)).rstrip("; \n")
 
 

@@ -1,4 +1,4 @@
-"""Find the server that this checkout's commands and notebooks are to use."""
+"""Find the server for this checkout's commands and notebooks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def connect() -> Server:
 
     It is the first of these that exists:
 
-    1. the server that `TRITON_URL` names (with `TRITON_GRPC_URL` and `TRITON_METRICS_URL` where
-       its ports are not the usual ones, `TRITON_REPOSITORY` for the folder that it serves, and
-       `TRITON_CONTROL` for its model control mode: no request tells it, and models are loaded for
-       the reader only where it is known to be `explicit`);
+    1. the server that `TRITON_URL` names. If its ports are not the usual ones,
+       `TRITON_GRPC_URL` and `TRITON_METRICS_URL` name them. `TRITON_REPOSITORY` names the folder
+       that it serves, and `TRITON_CONTROL` its model control mode: no request returns the mode,
+       and this course loads models for the reader only if the mode is known to be `explicit`;
     2. the checkout's own server (`workbook serve`, `make lab`);
     3. a server on the default port that serves this checkout's model repository, for example
-       NVIDIA's container. One that serves another folder is used only if `TRITON_URL` names it.
+       NVIDIA's container. A server of another folder is used only if `TRITON_URL` names it.
 
     Raises:
         WrongRepository: (a ServerError) the server on the default port serves another folder.
@@ -84,7 +84,7 @@ def of_record(record: run_folders.Record) -> Server:
 
 
 def _control() -> Control | None:
-    """The model control mode that TRITON_CONTROL names; None where it is not set."""
+    """The model control mode that TRITON_CONTROL names; None if it is not set."""
     value = os.environ.get("TRITON_CONTROL")
     for mode in get_args(Control):
         if value == mode:

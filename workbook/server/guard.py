@@ -9,12 +9,13 @@ owner or the guard ends:
 - When a signal that nobody asked for has ended the server (it crashed, or memory was short), and
   the orders name a file `loaded`, the guard starts it again: at most three times a minute, and at
   most three times in a row if it crashes before it has loaded its models. With the model control
-  mode "explicit" the server starts without models, so that it answers at once; another process
-  (restart.py) then loads those that it had. In the other modes Triton loads all models before it
-  opens its ports.
+  mode "explicit" the server starts without models, so that it answers at once. Another process
+  (restart.py) then loads the models that it had. In the other modes Triton loads all models before
+  it opens its ports.
 - A server that has crashed writes a stack trace before it ends, and for that it allocates memory.
-  Where its heap is damaged, it waits for itself, answers nothing and does not end. The guard reads
-  in the log that it has crashed (`CRASHED`), and kills it `PATIENCE` seconds later.
+  If its heap is damaged, this allocation can wait for ever: the server answers nothing and does not
+  end. The guard reads in the log that the server has crashed (`CRASHED`), and kills it `PATIENCE`
+  seconds later.
 - When the server ends, its Python stubs become children of the guard, because the guard is a child
   subreaper. The guard kills them, removes the server's shared memory (the names begin with the
   server's own prefix), and exits.
@@ -48,8 +49,8 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 ENDED = "The server has ended: "
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL; --exit-timeout-secs counts twice
-RESTARTS, WITHIN = 3, 60.0  # a server is started again so often in so many seconds
-ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody has ended the server by these
+RESTARTS, WITHIN = 3, 60.0  # at most this many restarts within this many seconds
+ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the signals by which somebody ends it
 CRASHED = re.compile(rb"^Signal \((?:6|11)\) received\.$", re.MULTILINE)  # SIGABRT, SIGSEGV
 PATIENCE = 3.0  # seconds from that line until the server has ended; the trace takes some tenths
 LOAD = "--load-model="
@@ -83,7 +84,7 @@ def main() -> int:
             why = wait(server, wake, orders.get("owner_fd"), loader, lines)
         again = not why and crashed(server) and bool(orders.get("loaded"))
         again = again and time.monotonic() - restarted[-RESTARTS] > WITHIN
-        # restart.py leaves out a model that ends the server while it is loaded: no limit is needed.
+        # restart.py leaves out a model that ends the server during its load: no limit is needed.
         incomplete = incomplete + 1 if loader is not None and loader.poll() != 0 else 0
         again = again and (incomplete < RESTARTS or EXPLICIT in argv)
         after = ". It is started again with its models." if again else ""
@@ -164,11 +165,12 @@ def wait(
     loader: subprocess.Popen[bytes] | None,
     lines: IO[bytes],
 ) -> str:
-    """Wait until the server has ended, or is to end; returns who asks for that, or "".
+    """Wait until the server has ended, or until somebody asks for its end; returns who, or "".
 
     Args:
-        loader: the process that loads its models, or None. Its end is no end of the server.
-        lines: the log, where this server's lines begin.
+        loader: the process that loads the server's models, or None. When it ends, the server runs
+            on.
+        lines: the log, from the first line of this server on.
     """
     watched = [wake] + ([owner] if owner is not None else [])
     last, crashed_at = b"", None
@@ -192,7 +194,7 @@ def wait(
 
 
 def crashed(server: subprocess.Popen[bytes]) -> bool:
-    """Whether a server has been ended by a signal that is not a request to end."""
+    """Whether a signal has ended the server that is not a request to end (`ASKED`)."""
     return server.returncode < 0 and -server.returncode not in ASKED
 
 
@@ -209,7 +211,7 @@ def end(server: subprocess.Popen[bytes]) -> None:
 
 
 def how(status: int) -> str:
-    """What a process's return code says: `"signal 11 (SIGSEGV)"`, or `"exit status 1"`."""
+    """A process's return code in words: `"signal 11 (SIGSEGV)"`, or `"exit status 1"`."""
     return signal_name(-status) if status < 0 else f"exit status {status}"
 
 
@@ -221,7 +223,7 @@ def signal_name(number: int) -> str:
 
 
 def children() -> list[int]:
-    """The ids of the guard's child processes, with those left by the server (see proc(5))."""
+    """The ids of the guard's child processes, those left by the server included (see proc(5))."""
     pid = os.getpid()
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(word) for word in file.read().split()]

@@ -1,4 +1,4 @@
-"""Load models that are named, whichever they are."""
+"""Load models by name, and check which of them are ready."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from . import model_folder
 from .connection import Server
 
 LOAD_TIMEOUT = 300.0  # seconds for one model
-AT_ONCE = 3  # loads at the same time, of which some wait for packages that others import
+AT_ONCE = 3  # loads at the same time; some of them wait while others import packages
 
 
 def load(server: Server, name: str, timeout: float | None = None) -> WorkbookError | None:
-    """Load one model; returns the error where it does not load.
+    """Load one model; returns the error if it does not load.
 
         if (error := loading.load(server, "digits_onnx")) is not None:
             print(error)
@@ -32,7 +32,7 @@ def load(server: Server, name: str, timeout: float | None = None) -> WorkbookErr
 
 
 def missing(server: Server, models: Iterable[str]) -> list[str]:
-    """Those of the models that are not ready, in their order.
+    """The models that are not ready, in the order given.
 
         missing(server, ["square", "chooser"])  # ['chooser']
 
@@ -44,7 +44,7 @@ def missing(server: Server, models: Iterable[str]) -> list[str]:
 
 
 def check_alive(server: Server, errors: Collection[WorkbookError]) -> None:
-    """Look whether the server has lived on, if models did not load.
+    """Check that the server still runs, if models did not load.
 
     Raises:
         ServerError: it has ended.

@@ -109,9 +109,9 @@ def check_folder(folder: Path) -> int:
 
 
 def _meant(folder: Path) -> str:
-    """Which model's folder was meant instead of this one, as advice; "" where none is near.
+    """Advice that names the model folder that was probably meant; "" if none is near.
 
-    It is the parent of a version's folder, a folder in this one, or one of this name in models/.
+    It may be the parent of this folder, a folder inside it, or a folder of its name in models/.
     """
     near = [folder.parent, Path("models") / folder.name]
     if folder.is_dir():
@@ -174,7 +174,7 @@ def locked(repository: Path, name: str) -> Iterator[Path]:
         ) from None
     with lock:
         locks.lock(lock)
-        for left in staging.glob(f"{name}@*"):  # of a deploy that was killed
+        for left in staging.glob(f"{name}@*"):  # left by a deploy that was killed
             shutil.rmtree(left, ignore_errors=True)
         yield staging
 
@@ -182,9 +182,9 @@ def locked(repository: Path, name: str) -> Iterator[Path]:
 def stage(source: Path, staging: Path, name: str, size: int) -> Path:
     """Copy a checked folder into the staging folder; if that fails, no part of it is left.
 
-    Times are not kept: the server reloads a model whose newest file is newer than before. Python
-    files are compiled here: if their first import did it, the folder would change, and the server
-    would reload the model.
+    The copy gets new modification times, since the server reloads a model only if its newest file
+    is newer than before. Python files are compiled here. If their first import compiled them, the
+    folder would change, and the server would reload the model.
 
     Args:
         size: bytes, as `check_folder` returned.
@@ -290,7 +290,7 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 def _move(folder: Path, to: Path) -> None:
-    """Rename a folder. A container cannot rename one that came with its image: copy that one."""
+    """Rename a folder. In a container, a folder of the image cannot be renamed: it is copied."""
     try:
         folder.rename(to)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""The processes of a server's Python models: which they are, and ending those of one model.
+"""Find the processes of a server's Python models, and end the processes of one model.
 
 Each instance of a Python-based model runs in a process of its own. Triton loads a changed model
-beside the copy that serves, and ends the older copy when its requests have been answered. An older
-copy whose `execute` never returns stays, and no endpoint shows it.
+beside the copy that serves, and ends the older copy when its requests have been answered. If
+`execute` of the older copy never returns, its process stays, and no endpoint shows it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..common.errors import ServerError
 from . import run_folders
 from .connection import Server
 
-#: Seconds in which none of a model's processes has ended by itself, before they are killed. It
-#: takes Triton 1.2 s to end one, one after the other.
+#: If no process of a model has ended by itself for this many seconds, all of them are killed.
+#: Triton takes 1.2 s to end one process, and ends them one after the other.
 GRACE = 2.5
 #: Seconds that revive.cc takes to see that a process has ended, and to end its streams.
 STREAMS_END = 1.0
@@ -49,10 +49,10 @@ class ModelProcess:
 
 
 def find(server: Server, model: str | None = None) -> list[ModelProcess]:
-    """The processes of a server's Python models, or of one, the oldest first.
+    """The processes of a server's Python models, or of one model; the oldest process is first.
 
     Returns:
-        None of them where this checkout has not started the server.
+        The processes; an empty list if this checkout has not started the server.
     """
     pid, found = _pid(server), []
     if pid is None:
@@ -61,7 +61,7 @@ def find(server: Server, model: str | None = None) -> list[ModelProcess]:
         for process in psutil.Process(pid).children(recursive=True):
             with contextlib.suppress(psutil.Error, ValueError, IndexError):
                 program, file, *rest = process.cmdline()
-                # start_stub has the same words, but another name: it waits for a stub.
+                # start_stub, which waits for a stub, has the same command line and another name.
                 is_stub = process.name().startswith("triton_python_b")
                 if is_stub and Path(program).name == "triton_python_backend_stub":
                     folder = Path(file).parent  # of a version
@@ -72,10 +72,10 @@ def find(server: Server, model: str | None = None) -> list[ModelProcess]:
 
 
 def older(server: Server, index: Sequence[Mapping[str, Any]]) -> list[ModelProcess]:
-    """The processes of older copies: those of models that have been loaded again, or unloaded.
+    """The processes of older copies, from models that have been loaded again, or unloaded.
 
     Args:
-        index: the server's (`server.index()`).
+        index: the server's repository index (`server.index()`).
     """
     states: dict[str, set[str]] = {}
     for entry in index:
@@ -90,7 +90,7 @@ def older(server: Server, index: Sequence[Mapping[str, Any]]) -> list[ModelProce
 
 
 def sentences(server: Server) -> list[str]:
-    """A sentence for each model of which processes of older copies are left."""
+    """One sentence for each model that has processes of older copies left."""
     index = server.index()
     ready = {entry["name"] for entry in index if entry.get("state") == "READY"}
     left: dict[str, list[str]] = {}
@@ -111,14 +111,14 @@ def sentences(server: Server) -> list[str]:
 def end(server: Server, model: str, timeout: float = 60.0) -> list[ModelProcess]:
     """End the processes of a model that is unloading, so that it is unloaded at once.
 
-    A process that is about to end by itself is left to do so: it calls `finalize`, and it may not
-    be killed while Triton ends it.
+    A process that ends by itself is not killed: it calls `finalize`, and it must not be killed
+    while Triton ends it.
 
     Args:
         timeout: seconds until giving up.
 
     Returns:
-        Those that were killed.
+        The processes that were killed.
     """
     killed: dict[int, ModelProcess] = {}
     now = changed = time.monotonic()
@@ -138,8 +138,8 @@ def end(server: Server, model: str, timeout: float = 60.0) -> list[ModelProcess]
 def end_streaming(server: Server, model: str) -> list[ModelProcess]:
     """End the processes of a decoupled model before it is unloaded; returns them.
 
-    The server then ends the streams that wait for them (native/revive.cc). Of a model that is
-    unloading already it does not, and Triton would wait for them without end.
+    The server then ends the streams that wait for these processes (native/revive.cc). If the model
+    is unloading already, the server does not end them, and Triton would wait for ever.
     """
     found = find(server, model)
     for process in found:
@@ -159,20 +159,20 @@ def _kill(pid: int) -> None:
 
 
 def _is_of_config(server: Server, process: ModelProcess, states: Mapping[str, set[str]]) -> bool:
-    """Whether the configuration that the model is served with has this instance."""
+    """Whether the server's current configuration of the model has the instance of this process."""
     if "READY" not in states.get(process.model, ()):
         return False
     try:
         config = server.config(process.model, process.version)
     except ServerError:
-        return False  # this version is served no longer
+        return False  # this version is not served any more
     groups = config.get("instance_group", [])
     names = {f"{group['name']}_{i}" for group in groups for i in range(group.get("count", 1))}
     return process.instance in names or any(group.get("gpus") for group in groups)
 
 
 def _pid(server: Server) -> int | None:
-    """The process of a server that this object or this checkout has started."""
+    """The server's process id, if this object or this checkout has started it; else None."""
     if server.pid is not None:
         return server.pid
     record = run_folders.current()

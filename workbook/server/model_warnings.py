@@ -1,9 +1,10 @@
 """Warnings about models that are served: answers that do not fit the config, and faults of 24.10.
 
-The laptop server answers as NVIDIA's container does, also where a model is sloppy. What is wrong is
-written into the server's log, once for each process of a model and each fault
-(backends/python/answer_checks.py). This module reads it there, for `workbook deploy`, `workbook
-status` and notebooks. Faults of Triton 24.10 itself that a config meets are found in the config.
+The laptop server answers as NVIDIA's container does, even if a model's answers do not fit its
+config. The server's log then has a warning, once for each process of a model and each fault
+(backends/python/answer_checks.py). This module reads the warnings there, for `workbook deploy`,
+`workbook status` and notebooks. Triton 24.10 itself has a fault that some configs meet; this module
+finds those configs.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _WARNING = re.compile(
     r"to do: (?P<todo>.*)$",
     re.MULTILINE,
 )
-#: A load begins, or a version has gone: what was said of that model is over.
+#: A load begins, or a version is unloaded: earlier warnings about that model no longer hold.
 _ANEW = re.compile(
     r"\] \"(?:loading: (.+):\d+|successfully unloaded '(.+)' version \d+)\"$", re.MULTILINE
 )
-#: The core whose fault `of_config` names; pull request 425 of triton-inference-server/core has
-#: mended it, since release 25.01.
+#: The version of Triton's core that has the fault which `of_config` names. Pull request 425 of
+#: triton-inference-server/core has fixed it, since release 25.01.
 _CORE = "2.51.0"
 
 
@@ -50,7 +51,7 @@ class ModelWarning:
 
 
 def of_log(log: str) -> list[ModelWarning]:
-    """The warnings of a log, each once, without those from before a model was loaded again.
+    """The warnings in a log, each once, without those that are older than the model's last load.
 
     Args:
         log: the text of the server's log.
@@ -68,7 +69,7 @@ def of_log(log: str) -> list[ModelWarning]:
 
 
 def of_config(config: Mapping[str, Any], core: str = _CORE) -> list[ModelWarning]:
-    """What Triton does not do as a config asks.
+    """Warnings about settings of a config that Triton does not follow.
 
     Args:
         config: as `/v2/models/M/config` shows it.
@@ -103,9 +104,9 @@ def of(
             print(warning)
 
     Args:
-        server: the server; where its log is not on this machine, its configs alone are read.
+        server: the server; if its log is not on this machine, only its configs are read.
         model: the model's name.
-        config: its config, where it is known.
+        config: its config, if the caller has it.
     """
     config = server.config(model) if config is None else config
     core = str(server.metadata().get("version", ""))

@@ -1,4 +1,4 @@
-"""Shows the warnings about models under the cell of the notebook in which they came up."""
+"""Show warnings about models in a notebook, below the cell that caused them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from . import model_warnings
 from .connection import Server
 
-#: The log of each server that this kernel uses, and how many of its bytes were read.
+#: The log of each server that this kernel uses, and how many bytes of it were read.
 _read: dict[Path, int] = {}
 
 
 def watch(server: Server) -> None:
-    """After each cell of this notebook, print what the server's log has to say of its models.
+    """After each cell of this notebook, print the warnings about models in the server's log.
 
-    Outside of a notebook, and where the server's log is not on this machine, nothing is done.
+    Outside of a notebook, or if the server's log is not on this machine, nothing is printed.
     """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None

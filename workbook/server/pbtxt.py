@@ -179,7 +179,7 @@ class Document:
         """The last field of that name (and value as written) that begins at or before a place.
 
         For some mistakes the server names the position after the mistake, which can be on the next
-        line. So the field is looked for before that position.
+        line. So this method looks for the field before that position.
         """
         best = None
         for field in self.walk():
@@ -285,7 +285,7 @@ class _Parser:
     def _field(self, message: Message, closers: list[str]) -> None:
         name = self.tokens[self.i]
         self.i += 1
-        if self._peek("]") and "]" not in closers:  # the end of an extension's name
+        if self._peek("]") and "]" not in closers:  # it ends an extension's name
             self.i += 1
         colon = self._peek(":")
         if self._peek(":", "="):
@@ -330,7 +330,7 @@ class _Parser:
             value: Scalar | Message | None
             if self._peek("{", "<"):
                 value = self._section([*closers, "]"])
-            elif self._name_follows():  # the list was never closed, and the next field begins
+            elif self._name_follows():  # the list is not closed, and the next field begins
                 break
             else:
                 value = self._scalar()
@@ -407,7 +407,7 @@ def _escaped(match: re.Match[str]) -> bytes:
 
 
 def _name_paths(root: Message) -> None:
-    """Set every field's path. A field that is written once, and not in a list, has no index."""
+    """Set every field's path. A field that is written once and outside of a list has no index."""
     stack = [(root, "")]
     while stack:
         message, prefix = stack.pop()

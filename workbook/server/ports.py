@@ -1,4 +1,4 @@
-"""Ports of this machine: choose free ones, and name the program that uses a taken one."""
+"""Ports of this machine: choose free ports, and name the program that uses a taken port."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def of(address: str) -> int | None:
 
 
 def holder(port: int) -> psutil.Process | None:
-    """The process that listens on a port; None where this account cannot see it.
+    """The process that listens on a port; None if this account cannot see it.
 
     Processes of other accounts and of containers are not visible.
     """

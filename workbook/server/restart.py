@@ -1,17 +1,17 @@
-"""A server that its guard has started again: load the models that it had, and say how far that is.
+"""Load the models of a server that its guard has started again.
 
 The guard (guard.py) starts `python -m workbook.server.restart ORDERS.json` beside such a server.
 With the model control mode "explicit" the server has started without models and answers at once.
-This process loads its models behind, in the order in which they were ready before; ensembles come
-last. A model that is ready meanwhile, or that was unloaded meanwhile, is left alone. A model that
-had been loaded with a config in the request comes back with the config of its folder.
+This process then loads the models that the server had, in the order in which they were ready
+before; ensembles come last. It skips a model that is ready again, or that somebody has unloaded. If
+a model was loaded with a config in the request, it is now loaded with the config of its folder.
 
-In the file `loading` of the run folder stand the models that are being loaded: "+NAME" is a
-begin, "-NAME" an end. If the server ends meanwhile, the next process reads there which models were
-under way. Then it loads one model at a time, and those last. Where a single one was under way, it
-is not loaded again: so one that always ends the server does so at most twice.
+The file `loading` of the run folder lists the loads: a line "+NAME" is the begin of a load, "-NAME"
+its end. If the server ends during a load, the next process reads there which models were being
+loaded. It then loads one model at a time, and these models last. If it was a single model, that
+model is not loaded again. So a model that always ends the server does so at most twice.
 
-restart_progress.py tells commands whether a server is being started again.
+restart_progress.py shows commands how far the loads are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TIMEOUT = 3600.0  # seconds for one model
 
 
 class _Loading:
-    """The loads of one process, noted in the file `loading`."""
+    """The loads of this process. It records each of them in the file `loading`."""
 
     def __init__(self, orders: Mapping[str, Any], server: Server) -> None:
         self._orders, self._server = orders, server
@@ -44,7 +44,7 @@ class _Loading:
         self._file.write_bytes(b"")
 
     def run(self) -> bool:
-        """Load the models; returns whether the server has lived on."""
+        """Load the models; returns whether the server still runs."""
         late = self._interrupted
         if len(late) == 1:
             self._leave_out(late[0])
@@ -60,7 +60,7 @@ class _Loading:
         return True
 
     def _load(self, name: str) -> None:
-        """Load a model, if it still is to be loaded and the server is there."""
+        """Load a model, unless it is ready or was unloaded, or the server has ended."""
         if self._lost:
             return
         try:
@@ -73,7 +73,7 @@ class _Loading:
         self._note("+", name)
         error = loading.load(self._server, name, timeout=TIMEOUT)
         if error is not None and not self._server.live():
-            self._lost = True  # by this model or another one: it stays noted as under way
+            self._lost = True  # this load or another one ended it: the file has no "-NAME" for it
             return
         self._note("-", name)
         if error is not None:
@@ -90,18 +90,18 @@ class _Loading:
 
 
 def _say(name: str, why: str) -> None:
-    """Write into the log why a model does not come back."""
+    """Write into the log why a model is not loaded again."""
     print(f"{endings.NOT_AGAIN}{name}: {' '.join(why.split())}", file=sys.stderr, flush=True)
 
 
 def main(words: Sequence[str]) -> int:
-    """Wait until the server answers, and load its models; 1 where the server has ended again."""
+    """Wait until the server answers, and load its models; returns 1 if it has ended again."""
     orders = json.loads(Path(words[0]).read_text(encoding="utf-8"))
     with Server(
         orders["url"], repository=orders["repository"], control="explicit", log=Path(orders["log"])
     ) as server:
         while not server.live():
-            time.sleep(0.05)  # the guard ends this process where the server ends first
+            time.sleep(0.05)  # if the server ends first, the guard ends this process
         if EXPLICIT not in orders["argv"]:
             return 0
         return 0 if _Loading(orders, server).run() else 1

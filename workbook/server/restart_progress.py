@@ -1,4 +1,4 @@
-"""How far a server is that its guard has started again (guard.py, restart.py)."""
+"""Find out which models a server has loaded since its guard restarted it (guard.py, restart.py)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..common.errors import ServerError
 from . import endings, model_folder, run_folders
 from .guard import EXPLICIT, LOAD
 
-PATIENCE = 300.0  # seconds that `wait` waits
-NOTICED = 1.0  # seconds until the guard has seen a server's end and has written it down
+PATIENCE = 300.0  # seconds after which `wait` gives up
+NOTICED = 1.0  # seconds until the guard has seen a server's end and has logged it
 
 
 class AskedServer(Protocol):
-    """The part of `Server` that is needed here."""
+    """The part of `Server` that this module uses."""
 
     url: str
     repository: Path
@@ -30,7 +30,7 @@ class AskedServer(Protocol):
         """The repository index."""
 
     def log_text(self) -> str:
-        """The server's log; empty where it cannot be read."""
+        """The server's log; empty if it cannot be read."""
 
     def live(self) -> bool:
         """Whether it answers."""
@@ -53,7 +53,7 @@ class Progress:
     waiting: tuple[str, ...]
 
     def models(self) -> str:
-        """A sentence on its models."""
+        """A sentence that says how many of its models are loaded."""
         return f"{self.loaded} of {self.loaded + len(self.waiting)} models are loaded."
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Progress:
 
 
 def progress(server: AskedServer) -> Progress | None:
-    """How far a server is that is being started again; None where it is not, or is not known."""
+    """The progress of a server that is being started again; None if no restart is known."""
     orders = run_folders.orders_of(server.log)
     if server.log is None or orders is None:
         return None
@@ -88,7 +88,7 @@ def progress(server: AskedServer) -> Progress | None:
 
 
 def progress_after_failure(server: AskedServer) -> Progress | None:
-    """The same where a request has just failed: the guard has perhaps not seen the end yet."""
+    """As `progress`, after a request has failed: waits until the guard has noticed the end."""
     deadline = time.monotonic() + NOTICED
     while run_folders.orders_of(server.log) is not None:
         if (found := progress(server)) is not None or time.monotonic() > deadline:
@@ -98,13 +98,13 @@ def progress_after_failure(server: AskedServer) -> Progress | None:
 
 
 def wait(server: AskedServer, *, told: Callable[[Progress], None]) -> None:
-    """Return when a server answers that its guard is starting again.
+    """Wait until a server answers that its guard is starting again.
 
     Args:
-        told: called once, where it does not answer yet.
+        told: called once with the progress, if the server is still being started again.
 
     Raises:
-        ServerError: it does not answer after PATIENCE seconds, or has ended.
+        ServerError: the server does not answer after PATIENCE seconds, or has ended.
     """
     deadline = time.monotonic() + PATIENCE
     if (found := progress(server)) is not None:
@@ -116,7 +116,7 @@ def wait(server: AskedServer, *, told: Callable[[Progress], None]) -> None:
 
 
 def _listens(server: AskedServer) -> bool:
-    """Whether a server listens at its HTTP port: Triton opens it when it can be asked."""
+    """Whether a server listens at its HTTP port. Triton opens it when it can answer requests."""
     place = urlsplit(server.url)
     with contextlib.suppress(OSError):
         socket.create_connection((place.hostname, place.port), timeout=5.0).close()
@@ -125,11 +125,11 @@ def _listens(server: AskedServer) -> bool:
 
 
 def models(orders: Mapping[str, Any]) -> list[str]:
-    """The models of a server in explicit mode: those that it began with, and its loads since.
+    """The models of a server in explicit mode, from its command line and from its later loads.
 
     Args:
-        orders: the guard's. They name the file `loaded`, which has lines "+NAME" for a load and
-            "-NAME" for an unload.
+        orders: the guard's orders. They name the file `loaded`, which has a line "+NAME" for each
+            load and "-NAME" for each unload.
     """
     words = orders["argv"]
     names = dict.fromkeys(word.removeprefix(LOAD) for word in words if word.startswith(LOAD))
@@ -137,7 +137,7 @@ def models(orders: Mapping[str, Any]) -> list[str]:
 
 
 def applied(file: Path, names: dict[str, None]) -> dict[str, None]:
-    """Names with those that the lines of a file add (+) and take away (-)."""
+    """Apply the lines of a file to a set of names: "+NAME" adds a name, "-NAME" removes it."""
     with contextlib.suppress(OSError):
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("+"):

@@ -109,8 +109,8 @@ def current() -> Record | None:
     if _is_guarded(run):
         # Without the file the server has ended, and its guard is removing what it left.
         return record if (run / PIDFILE).is_file() else None
-    # The stale record stays until the next start replaces it: removing it here could remove that
-    # of a server that has been started meanwhile.
+    # The stale record stays until the next start replaces it. Removing it here could remove the
+    # record of a server that has been started meanwhile.
     prune()
     return None
 
@@ -137,7 +137,7 @@ def end(record: Record, timeout: float = 30.0) -> None:
 
 
 def orders_of(log: Path | None) -> dict[str, Any] | None:
-    """The orders of the guard whose server writes this log, if it is to start it again; or None."""
+    """The orders of a server's guard, found by the server's log; None if it will not restart it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         found = json.loads((log.parent / ORDERS).read_text(encoding="utf-8"))  # type: ignore[union-attr]
         return found if found["loaded"] else None
@@ -155,12 +155,12 @@ def orders() -> list[dict[str, Any]]:
 
 
 def prune() -> None:
-    """Remove what is left of servers that were killed together with their guards."""
+    """Remove the run folders and shared memory of servers that were killed with their guards."""
     for run in _home().iterdir():
         try:
             if run.name.startswith(".") and time.time() - run.stat().st_mtime < 60:
-                continue  # being made
-        except FileNotFoundError:  # made in between, and has its name now
+                continue  # `new` is still making it
+        except FileNotFoundError:  # `new` has renamed it since the listing
             continue
         if _is_guarded(run):
             continue
@@ -179,8 +179,9 @@ def _is_guarded(run: Path) -> bool:
 def is_locked(file: Path) -> bool:
     """Whether a process holds a lock on a file.
 
-    This function tries to get the lock for itself. It tries a shared lock: with exclusive ones, two
-    processes that call it at the same time would each see the other's lock as that of a third.
+    This function tries to get a shared lock for itself. If it tried an exclusive lock, two
+    processes that call it at the same time would each take the other's lock for the lock of a
+    third process.
     """
     try:
         lock = os.open(file, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""What `workbook status` shows: this checkout's server, its models, and what has happened to it."""
+"""The data that `workbook status` shows: the server, its models, and processes that have ended."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def read() -> Status:
 
 
 def as_json() -> dict[str, Any]:
-    """The same for scripts; where no server answers, `running` is False."""
+    """The status for scripts, as JSON values; if no server answers, `running` is False."""
     server = None
     try:
         server = connect()

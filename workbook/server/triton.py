@@ -41,8 +41,8 @@ from .connection import Control, Server
 from .explain import dangerous_folder, start_error
 from .guard import ENDED
 
-# The log's lines that say why the server ends. On a machine without a GPU every start writes one
-# more line of this form, which is no error.
+# The log's lines that say why the server ends. On a machine without a GPU every start writes
+# another line of this form, which is not an error.
 _COMPLAINT = re.compile(r"^E\d{4} (?!.*CudaDriverHelper)|^error|: unrecognized option")
 
 
@@ -52,8 +52,8 @@ class Triton(Server):
         with Triton("model_repository", models=["square"], http=9000) as server:
             print(server.ready("square"))
 
-    It sends requests to its own server only: before the start, after the end, and where another
-    server has taken its ports, every method that needs the server raises a ServerError.
+    It sends requests to its own server only. Before the start, after the end, and if another server
+    has taken the ports, every method that needs the server raises a ServerError.
 
     Args:
         repository: the model repository; by default the shared one. A path with spaces is served
@@ -67,28 +67,28 @@ class Triton(Server):
         cache: bytes of the local response cache; 0 for none.
         poll_seconds: how often poll mode looks at the repository.
         trace: settings for --trace-config, e.g. `{"rate": 1, "level": "TIMESTAMPS"}`, with
-            `file` for the trace file and `log-frequency` for a new one after so many traces.
+            `file` for the trace file, and `log-frequency` for the number of traces per file.
         rate_limit: turn the rate limiter on: resources as `{"name": count}` (may be empty).
         tls: PEM files for gRPC over TLS: `cert` and `key`, and `root` for mutual TLS.
         options: any other tritonserver options, as a list of words.
         environment: variables for the server and its models, added to this process's own.
-        strict: refuse answers of Python models that do not fit the config, which are served
-            otherwise, with a warning (`backends/python/answer_checks.py`).
+        strict: refuse answers of Python models that do not fit the config. By default they are
+            served, with a warning (`backends/python/answer_checks.py`).
         plain: run the wheel's server without what this course adds: no compiled helpers, no
-            variables for speed (both: `native/README.md`), and nothing looks at what Python
-            models answer (`backends/python/answer_checks.py`).
-        jail: run the process of each model instance in a sandbox of its own
-            (`native/jail.py`); a file with a seccomp filter for it. For the grader, whose server
-            runs in a sandbox itself; outside of one it does not work. Models cannot load or unload
-            other models then. It needs a C compiler.
+            variables for speed (both: `native/README.md`), and no checks of the answers of Python
+            models (`backends/python/answer_checks.py`).
+        jail: a file with a seccomp filter: run the process of each model instance in a sandbox of
+            its own with this filter (`native/jail.py`). This is for the grader: it works only if
+            the server itself runs in a sandbox, and needs a C compiler. Models then cannot load or
+            unload other models.
         start_timeout: seconds to wait for the server to answer.
 
     Attributes:
         pid: the server's process number while it is known to run; else None.
 
     Raises:
-        ServerError: a port is taken, or the repository is not a folder. From `start`: it could
-            not start; the message has the reason and the log's path.
+        ServerError: a port is taken, or the repository is not a folder. From `start`: the server
+            could not start; the message has the reason and the log's path.
         LoadError: from `start`: a model's folder would end a server that loads every model.
     """
 
@@ -159,8 +159,8 @@ class Triton(Server):
         Args:
             detach: let the server run on after this process has ended.
             remember: record it as the checkout's own server, which `workbook status` and
-                `workbook stop` use. Such a server is started again, with its models, if a crash
-                ends it; a plain one is not.
+                `workbook stop` use. If a crash ends such a server, its guard starts it again, with
+                its models (not with `plain`).
         """
         if self._guard is not None:
             return self
@@ -237,15 +237,15 @@ class Triton(Server):
             )
 
     def _started_again(self) -> int | None:
-        """The number of the process in which the guard has started the server again, or None."""
+        """The process id of the server after its guard has started it again; else None."""
         assert self._run is not None
-        with contextlib.suppress(OSError, ValueError):  # it is being started, or has ended
+        with contextlib.suppress(OSError, ValueError):  # the server is being started, or has ended
             pid = int((self._run / run_folders.PIDFILE).read_text(encoding="utf-8"))
             return pid if psutil.pid_exists(pid) else None
         return None
 
     def _how_it_ended(self) -> str:
-        """Sentences on a server that was started and has ended, with its log's last lines."""
+        """Sentences that say how the server has ended, with the last lines of its log."""
         log, _, rest = self.log_text().rpartition(ENDED)
         if not log:
             return ""
@@ -255,14 +255,14 @@ class Triton(Server):
     # -- how it is started ----------------------------------------------------------------------
 
     def _prepare_repository(self) -> None:
-        """Refuse folders that would end the server, where it loads every model at its start."""
+        """If the server loads every model at its start, refuse folders that would end it."""
         if self.control == "explicit":
             return
         for folder in sorted(self.repository.iterdir()):
             danger = dangerous_folder(folder.name, folder) if folder.is_dir() else None
             if danger is not None and danger.rule != "no-model-py":  # our stub refuses those
                 raise danger
-        if self.control == "poll":  # else the first poll sees the new bytecode as a change
+        if self.control == "poll":  # the first poll would take new bytecode for a change
             model_folder.precompile(self.repository)
 
     def _start_guard(
@@ -331,8 +331,8 @@ class Triton(Server):
                 raise self._failure("The server ended before it was ready.")
             with contextlib.suppress(OSError, ValueError):
                 pid = int(pidfile.read_text())
-            # Another server may answer there: it took the ports after they had been chosen. Whose
-            # they are is asked last: where there are thousands of connections, it takes a while.
+            # Another server may answer: it took the ports after they had been chosen. The ports'
+            # owner is looked up last, since that is slow with thousands of connections.
             if pid is not None:
                 self.pid = pid
                 if self.live() and ports.listens(pid, self._settings.ports.values()):
@@ -340,7 +340,7 @@ class Triton(Server):
             if (size := self.log_size()) != read:
                 read = size
                 if (explained := start_error(self.log_text())) is not None:
-                    raise explained  # its core has failed, yet the process may live on
+                    raise explained  # its core has failed, but the process may still run
             time.sleep(0.02)
         raise self._failure(f"The server did not answer within {self._start_timeout:.0f} s.")
 
@@ -361,7 +361,7 @@ class Triton(Server):
         ).save()
 
     def _failure(self, what: str) -> ServerError:
-        """The error of a failed start: the log's reason, else a taken port, else an error line."""
+        """The error of a failed start: the log's reason, else a taken port, else a log line."""
         log = self.log_text()
         if (explained := start_error(log)) is not None:
             return explained

@@ -14,9 +14,9 @@ from . import assemble
 from .connection import Control
 from .native.forkserver import JAIL_VARIABLE
 
-#: Threads for linear algebra (numpy's and scipy's OpenBLAS) keep a core busy while they wait for
-#: more work: for 2^26 clock ticks, about 25 ms, each time. On a laptop many processes share few
-#: cores, so here these threads wait for 2^18 ticks and then sleep.
+#: Threads for linear algebra (numpy's and scipy's OpenBLAS) wait for more work before they sleep,
+#: and keep a core busy meanwhile: by default for 2^26 clock ticks, about 25 ms, each time. On a
+#: laptop many processes share few cores, so here these threads wait for 2^18 ticks.
 SHORT_SPIN = {"OPENBLAS_THREAD_TIMEOUT": "18"}
 
 #: Variables that make the server faster. A variable that the caller has set wins. native/README.md
@@ -25,21 +25,21 @@ SPEED_VARIABLES = {
     # libevent, which the HTTP endpoint is built on, changes its epoll set twice per request.
     # poll() needs no such changes, and each of the endpoint's threads has few connections.
     "EVENT_NOEPOLL": "1",
-    # Memory that one thread allocates is freed by another, a whole batch at a time. glibc keeps 7
-    # freed blocks of a size for the same thread; with 32 the threads seldom need a common lock.
-    # With more they need it no less, and a server under load grows for hours.
+    # One thread allocates memory that another thread frees, a whole batch at a time. For each
+    # thread glibc keeps 7 freed blocks of a size; with 32 blocks the threads seldom need a common
+    # lock. With more than 32 they need it as often, and a server under load grows for hours.
     "GLIBC_TUNABLES": "glibc.malloc.tcache_count=32",
     **SHORT_SPIN,
 }
 
-#: Where it is set, answers of Python models that do not fit the config are refused
+#: If this variable is set, the server refuses answers of Python models that do not fit the config
 #: (backends/python/answer_checks.py).
 STRICT_VARIABLE = "WORKBOOK_STRICT"
 
 #: Variables of this process that would change which modules the server's Python models import.
 _PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MPLBACKEND")
 
-# Trace settings for trace files in Triton's own format only; the others are for all traces.
+# Settings that only traces in Triton's own format have; all other settings are for every trace.
 _TRACE_FILES = ("file", "log-frequency")
 
 
@@ -83,12 +83,12 @@ def arguments(settings: Settings, place: assemble.Installation, shm_prefix: str)
         "http-port": settings.ports["HTTP"],
         "grpc-port": settings.ports["gRPC"],
         "metrics-port": settings.ports["metrics"],
-        "exit-on-error": "false",  # one bad model never stops the others
+        "exit-on-error": "false",  # one bad model does not stop the others
         "strict-readiness": "false",
-        # At its end the server waits this long for requests under way, and as long for idle
-        # connections of clients. In explicit mode `Triton.stop` has unloaded the models, so no
-        # request is left. (A server that ends with models loaded may not see them end in this
-        # time. It then exits at once: trace files are not written, and it may crash.)
+        # Before it ends, the server waits this long for running requests, and as long again for
+        # idle connections of clients. In explicit mode `Triton.stop` has unloaded the models, so
+        # no request is left. (If loaded models do not end in this time, the server exits at once:
+        # it writes no trace files, and may crash.)
         "exit-timeout-secs": 1 if settings.control == "explicit" else 3,
         "metrics-interval-ms": 500,
     }
@@ -122,13 +122,13 @@ def environment(settings: Settings, place: assemble.Installation) -> dict[str, s
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     preload = () if place.preload is None else (place.preload,)
     for name, ours in (("LD_LIBRARY_PATH", place.libraries), ("LD_PRELOAD", preload)):
-        if ours:  # before those that the caller has set
+        if ours:  # they come before the folders that the caller has set
             variables[name] = os.pathsep.join(
                 [*map(str, ours), *filter(None, [variables.get(name)])]
             )
     for name in _PYTHON:
         variables.pop(name, None)
-    if "GRPC_ENABLE_FORK_SUPPORT" not in settings.environment:  # it is for this process
+    if "GRPC_ENABLE_FORK_SUPPORT" not in settings.environment:  # it was set for this process only
         variables.pop("GRPC_ENABLE_FORK_SUPPORT", None)
     if settings.jail is not None:
         if place.preload is None:
@@ -143,10 +143,11 @@ def environment(settings: Settings, place: assemble.Installation) -> dict[str, s
 def _tls(files: Mapping[str, Path | str]) -> list[str]:
     """The options for gRPC over TLS.
 
-    The files are read here first: the server itself calls a file that it cannot read a port in use.
+    This function reads the files first. If the server itself cannot read a file, its message says
+    that a port is in use.
 
     Raises:
-        ServerError: a file is not named, is no PEM file, or cert and key do not belong together.
+        ServerError: a file is not named, is not a PEM file, or cert and key do not fit together.
     """
     if not files:
         return []
@@ -168,7 +169,7 @@ def _tls(files: Mapping[str, Path | str]) -> list[str]:
         if "root" in files:
             words += ["--grpc-use-ssl-mutual=true", f"--grpc-root-cert={files['root']}"]
             context.load_verify_locations(files["root"])
-    except OSError as error:  # an ssl.SSLError is one
+    except OSError as error:  # ssl.SSLError is a subclass
         raise ServerError(
             f"The TLS files cannot be used: {error.strerror or error}.",
             where=", ".join(f"{name}={path}" for name, path in files.items()),

@@ -1,10 +1,10 @@
-"""Which model repository a server reads, and whether that is this checkout's.
+"""Find out which model repository a server reads, and whether it is this checkout's repository.
 
 No request to a server returns the path of its repository. Two things show it:
 
 - The command line of its process names the folder. This account must be able to see the process,
-  and both must see the same file system. That is the case for laptop servers, also for those of
-  other checkouts.
+  and both must see the same file system. That is the case for laptop servers, those of other
+  checkouts included.
 - Its repository index lists the folders that the repository has at the time of the request. This
   module makes an empty folder with a random name in our repository. If the server's index lists
   that name, the server reads our repository, even under another path. This works for containers.
@@ -35,7 +35,7 @@ class WrongRepository(ServerError):
 
 
 def repository(server: Server) -> Path | None:
-    """The folder that a server reads its models from; None where that cannot be found out.
+    """The folder that a server reads its models from; None if that cannot be found out.
 
         repository(Server("http://localhost:8000"))  # PosixPath('/home/me/course/model_repository')
 
@@ -53,7 +53,7 @@ def check(server: Server, *, todo: str) -> None:
     """Check that a server reads `server.repository`.
 
     Args:
-        todo: what the error asks the reader to do.
+        todo: what the error tells the reader to do.
 
     Raises:
         WrongRepository: it reads another folder, or its folder cannot be found out. The message
@@ -80,7 +80,7 @@ def check(server: Server, *, todo: str) -> None:
 
 
 def _of_process(server: Server) -> list[Path]:
-    """The folders that the server's command line names; empty where it cannot be read."""
+    """The folders that the server's command line names; empty if it cannot be read."""
     parts = urlsplit(server.url)
     if parts.hostname not in _LOCAL or parts.port is None:
         return []
@@ -88,7 +88,7 @@ def _of_process(server: Server) -> list[Path]:
         process = psutil.Process(server.pid) if server.pid else ports.holder(parts.port)
         if process is None:
             return []
-        # In a container the same path means another folder.
+        # In a container the same path can be another folder.
         theirs, ours = Path(f"/proc/{process.pid}/ns/mnt"), Path("/proc/self/ns/mnt")
         if theirs.readlink() != ours.readlink():
             return []
@@ -101,7 +101,7 @@ def _lists_marker(server: Server) -> bool:
     """Whether the server's index lists an empty folder that this function makes for the test."""
     marker = server.repository / f"{MARKER}{secrets.token_hex(8)}"
     try:
-        for left in server.repository.glob(f"{MARKER}*"):  # by a process that was killed
+        for left in server.repository.glob(f"{MARKER}*"):  # left by a process that was killed
             if time.time() - left.stat().st_mtime > 60:
                 left.rmdir()
         marker.mkdir()

@@ -86,7 +86,7 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 write(home / "config.pbtxt", config)
 
 # %% [markdown]
-# This config was copied from another model, as in the seminar's slides, and still has that model's name. The folder is called `digits`.
+# This config was copied from another model, as in the seminar of [the architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), and still has that model's name. The folder is called `digits`.
 #
 # Below, `laboratory` starts a server of our own on free ports, and loads the folder's models. The shared server is not touched.
 

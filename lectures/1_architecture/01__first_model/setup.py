@@ -1,4 +1,4 @@
-"""For 01__first_model: weights that were trained beforehand, and a plot of three ways to ask."""
+"""For 01__first_model: try to serve and to ask, and plot the times of three ways to ask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def try_to_serve(models: Path) -> tuple[list[str], str]:
         models: a model repository.
 
     Returns:
-        The names of the models; and what the server said, if it refused one.
+        The names of the models, and the server's message if it refused one, else "".
 
     Example:
         names, said = try_to_serve(models)
@@ -36,7 +36,7 @@ def try_to_serve(models: Path) -> tuple[list[str], str]:
 
 
 def which(names: list[str]) -> str:
-    """The option of the question `first_model.name` that fits the models' names."""
+    """Return the option of the question `first_model.name` that fits the models' names."""
     options = {
         ("digits",): "digits: the folder's name wins",
         ("add_sub",): "add_sub: the config's name wins",
@@ -52,7 +52,7 @@ def try_to_ask(ask: Callable[[], Any]) -> tuple[int, str]:
         ask: a function without arguments that returns one row per answer.
 
     Returns:
-        The number of answers; and what the server said, if it refused.
+        The number of answers, and the server's message if it refused, else "".
 
     Example:
         answers, said = try_to_ask(lambda: ask(client, http, pictures[:9]))

@@ -78,12 +78,12 @@ def initialize(server: Server) -> None:
 
 
 def _right(server: Server, pictures: Any, digits: Any) -> int:
-    """How many of the pictures the served model recognises, in one request."""
+    """Send the pictures in one request, and count those that the model recognises."""
     return int((ask(server, "digits", pictures).argmax(1) == digits).sum())
 
 
 def _log_until(server: Server, begin: int, line: str) -> str:
-    """The log from `begin`, as soon as it has the line, or when the wait is over."""
+    """Return the log from `begin` on, once it has the line or the wait is over."""
     deadline = time.monotonic() + _WAIT_SECONDS
     while time.monotonic() < deadline and not re.search(line, server.log_text(begin)):
         time.sleep(0.05)
@@ -91,7 +91,7 @@ def _log_until(server: Server, begin: int, line: str) -> str:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook writes it, which reads its weights in each call of execute."""
+    """Write the notebook's model, which reads its weights in each call of execute, and serve it."""
     home = folder / "digits"
     save_weights(home / "1/weights.npy")
     (home / "1/model.py").write_text(written.cell("01__first_model", "1/model.py"), "utf-8")

@@ -196,7 +196,7 @@ claim(
 )
 
 # %% [markdown]
-# > **Errata.** On the slides the RepoAgent reads cloud storage and loads data into RAM. The core's [file system layer](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations) reads S3, GCS and Azure; the backend loads weights. An agent [acts](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) before that.
+# > **Errata.** On [the architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), the RepoAgent reads cloud storage and loads data into RAM. The core's [file system layer](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_repository.md#model-repository-locations) reads S3, GCS and Azure; the backend loads weights. An agent [acts](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/repository_agents.md) before that.
 #
 # ### Cache
 #

@@ -1,4 +1,4 @@
-"""For 02__inside_the_server: this machine, a model that grows, and a neighbour that is busy."""
+"""For 02__inside_the_server: this machine, more instances of a model, and a busy neighbour."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbook.server import Server, Triton
 
 
 def this_machine() -> pd.DataFrame:
-    """What models on this machine share: cores, memory, disk, GPU."""
+    """List what the models on this machine share: cores, memory, disk, GPU."""
     ram, disk = psutil.virtual_memory(), psutil.disk_usage(".")
     rows = {
         "cores": len(os.sched_getaffinity(0)),
@@ -71,11 +71,11 @@ def settled(grown: pd.DataFrame) -> Premise:
 
 
 def log_lines(log: str, words: str) -> list[str]:
-    """The messages of a server's log that hold some words, without time, file and quotation marks.
+    """Return the log's messages that contain `words`, without time, file and quotation marks.
 
     Args:
-        log: of `Triton.log_text`.
-        words: what to look for.
+        log: from `Triton.log_text`.
+        words: the text to look for.
 
     Example:
         log_lines(lab.log_text(), "memory pool")
@@ -112,7 +112,7 @@ def busy(server: Server, model: str, pictures: Any) -> Iterator[None]:
 
 
 def add_cascade(models: Path) -> None:
-    """Write the config of `cascade`, which asks `digits`, and `careful` where that is unsure.
+    """Write the config of `cascade`. It asks `digits`, and also `careful` where `digits` is unsure.
 
     Args:
         models: the repository's folder.

@@ -43,6 +43,6 @@ def cached(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """`careful` without the cache."""
+    """Start a server with `careful`, without the cache."""
     digits_model.add(folder, "careful", careful=True)
     return laboratory(folder)

@@ -1,4 +1,4 @@
-"""For 03__schedulers: what a POST to a decoupled model brought back."""
+"""For 03__schedulers: classify the answer to a POST to a decoupled model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbook.lessons.premises import Premise
 
 
 def what_came(response: httpx.Response) -> str:
-    """The option of the question `schedulers.http` that fits an answer.
+    """Return the option of the question `schedulers.http` that fits an answer.
 
     Args:
         response: the answer to a POST to the infer endpoint of `countdown`.

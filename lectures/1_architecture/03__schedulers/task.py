@@ -72,7 +72,7 @@ def chain(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The chain as the notebook writes it."""
+    """Start a server with the chain as the notebook writes it."""
     sleeper.add(folder, "single", "")
     sleeper.add(folder, "joining", "dynamic_batching { }", ms=60)
     (folder / "chain/1").mkdir(parents=True)

@@ -142,7 +142,7 @@ claim(
 # %% [markdown]
 # With this strategy, B and C were in slots 0 and 1. So A, alone in slot 0, found the sum of B there: 10.
 #
-# > **Errata.** The slides say that with *oldest* "a large request is divided into smaller ones". A request is never split. *Oldest* batches requests of different sequences ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md#oldest)).
+# > **Errata.** [The architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) say that with *oldest* "a large request is divided into smaller ones". A request is never split. *Oldest* batches requests of different sequences ([guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/implicit_state_management.md#oldest)).
 
 # %% [markdown]
 # ## State in the server

@@ -1,4 +1,4 @@
-"""For 04__sequences: models with a memory, and a plan on which the two strategies differ."""
+"""For 04__sequences: models with a memory, and a plan that shows two strategies differ."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from workbook.lessons.shared.digits_model import save_weights
 from workbook.measure import style
 from workbook.server import Server
 
-#: What each request of a sequence adds to its sum: a digit of its own in the sum for each sequence.
+#: The number that each request of a sequence adds to its sum: one decimal digit per sequence.
 WORTH = {"A": 1.0, "B": 10.0, "C": 100.0, "D": 1000.0}
 #: Which sequences send a request in each round. B ends with the second; D begins with the third.
 ROUNDS = ("ABC", "ABC", "ADC", "ADC")
-#: Which digit the prior of `add_votes` prefers, and by how much.
+#: The digit that the prior of `add_votes` prefers, and by how much.
 PRIOR, WEIGHT = 7, 2.0
 
-#: From one request of a round to the next, in milliseconds. On a busy machine the second must not
-#: overtake the first, and the third must come before the first has been computed (20 ms).
+#: Milliseconds from one request of a round to the next. Even on a busy machine the second must not
+#: overtake the first, and the third must arrive before the first has been computed (20 ms).
 APART_MS = 5.0
 
 _MODEL = '''\
@@ -55,7 +55,7 @@ class TritonPythonModel:
 
 
 def add_sums(models: Path, name: str, config: str, memory: str) -> None:
-    """Write a model that adds up what a sequence sends, and tells in which slot each request sat.
+    """Write a model that adds up a sequence's numbers, and returns the slot of each request.
 
     Args:
         models: the repository's folder.
@@ -73,13 +73,13 @@ def add_sums(models: Path, name: str, config: str, memory: str) -> None:
 
 
 def plan(every_ms: float = 60.0) -> list[measure.Request]:
-    """Four sequences in four rounds; in each round A comes first, the others a moment later.
+    """Plan four sequences in four rounds. In each round A comes first, the others a moment later.
 
     Args:
         every_ms: from one round to the next, in milliseconds.
 
     Returns:
-        Requests A1, B1, C1, A2, …; what each brings is `WORTH` of its letter.
+        Requests A1, B1, C1, A2, …; each carries the number `WORTH` of its letter.
     """
     requests = []
     for number, names in enumerate(ROUNDS, 1):
@@ -98,7 +98,7 @@ def plan(every_ms: float = 60.0) -> list[measure.Request]:
 
 
 def right_sums() -> dict[str, float]:
-    """What each request of `plan` should be told, by its id."""
+    """Return the right sum of each request of `plan`, by its id."""
     sums: dict[str, float] = {}
     for number, names in enumerate(ROUNDS, 1):
         for name in names:
@@ -107,7 +107,7 @@ def right_sums() -> dict[str, float]:
 
 
 def seats(run: Run) -> pd.DataFrame:
-    """Where each request of a run sat, and what it was told.
+    """Return the slot of each request of a run, and the sum that it received.
 
     Args:
         run: of a model of `add_sums`, sent as `plan`.
@@ -128,7 +128,7 @@ def in_rounds(run: Run) -> Premise:
     """Premise: in each round the first request ran alone, and then the other two together, in slots
     in the order in which they were sent.
 
-    Where the last one overtakes the one before it, the sums that a wrong memory tells are others.
+    If the last request overtakes the one before it, a wrong memory gives different sums.
 
     Args:
         run: of a model of `add_sums`, sent as `plan`.
@@ -145,7 +145,7 @@ def in_rounds(run: Run) -> Premise:
 
 
 def record(server: Server, model: str) -> Run:
-    """Send `plan` to a model of `add_sums`; where it did not run in rounds, send it again.
+    """Send `plan` to a model of `add_sums`. If it did not run in rounds, send it again.
 
     Raises:
         ServerError: no server, or no such model.
@@ -157,8 +157,8 @@ def plot_slots(tables: Mapping[str, pd.DataFrame]) -> style.Picture:
     """Draw executions as columns of slots: one panel per model, all over the same axis of time.
 
     Args:
-        tables: of `seats`, by the panels' titles. Slots without a request are dashed; a sum that is
-            not its sequence's is marked.
+        tables: from `seats`, by the panels' titles. Slots without a request are dashed; wrong sums
+            are marked.
 
     Example:
         plot_slots({"direct": seats(run)})
@@ -197,7 +197,7 @@ def _describe(table: pd.DataFrame) -> str:
 
 
 def add_votes(models: Path, config: str) -> None:
-    """Write an ONNX model that adds a picture's scores to its state, and a prior to begin with.
+    """Write an ONNX model that adds a picture's scores to its state, which begins as a prior.
 
     Inputs `image` and `before` (the state), outputs `total` and `after` (the new state, the same
     numbers). The prior prefers the digit `PRIOR`.
@@ -245,7 +245,7 @@ def add_votes(models: Path, config: str) -> None:
 
 
 def looks(pictures: Any, sequence: int = 1) -> list[measure.Request]:
-    """A plan: one sequence for `votes`, one request per picture.
+    """Plan one sequence for `votes`, with one request per picture.
 
     Args:
         pictures: an array (n, 1, 8, 8).
@@ -260,9 +260,9 @@ def looks(pictures: Any, sequence: int = 1) -> list[measure.Request]:
 
 
 def plot_votes(totals: Any, digit: int) -> style.Picture:
-    """Draw how the total of each digit grows, with the digit that is looked at in colour.
+    """Draw how the total of each digit grows, with the pictures' digit in colour.
 
-    The lines of that digit, and of those that had the largest total once, are named.
+    Labels name that digit, and each digit that had the largest total at some time.
 
     Args:
         totals: an array (n, 10), one row per request of the sequence.

@@ -70,7 +70,7 @@ def apart(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook writes it: its sums have one place per slot."""
+    """Serve the model as the notebook writes it: it keeps one sum per slot."""
     memory = written.cell("04__sequences", "memory.py")
     setup.add_sums(folder, "oldest", _CONFIG.replace("MORE", ""), memory)
     return laboratory(folder)

@@ -24,7 +24,7 @@ FRAMEWORKS = {
     "OpenVINO": "digits_openvino",
 }
 _BATCHING = "dynamic_batching { }"
-#: What somebody wrote into the config that the reader mends.
+#: The batching section of the task's config, which the reader corrects.
 _PATIENT = """\
 dynamic_batching {
   preferred_batch_size: [ 8 ]
@@ -50,7 +50,7 @@ def digits(models: Path) -> dict[str, tuple[str, str]]:
 
 
 def crowded(models: Path) -> None:
-    """The model of the task: OpenVINO's digits, whose batcher waits for eight requests."""
+    """Write the task's model: OpenVINO's digits, whose batcher waits for eight requests."""
     copy(models, "digits_openvino", "crowded", {_BATCHING: _PATIENT})
 
 
@@ -59,11 +59,11 @@ def in_turn(rate: Callable[[str], float], pairs: Mapping[str, tuple[str, str]]) 
 
     Args:
         rate: from a model's name to its throughput.
-        pairs: of `digits`.
+        pairs: from `digits`.
 
     Returns:
         One row per framework; columns `one by one` and `batched`, each the better of two, and
-        `spread`, by what factor two measurements of the same differed at most.
+        `spread`, the largest factor between two measurements of the same model.
     """
     rounds = [[[rate(name) for name in pair] for pair in pairs.values()] for _ in range(2)]
     best = np.max(rounds, axis=0)
@@ -88,7 +88,7 @@ def told_apart(rates: pd.DataFrame) -> Premise:
 
 
 def plot_gains(rates: pd.DataFrame) -> style.Picture:
-    """Both throughputs of each framework, all on one axis."""
+    """Draw both throughputs of each framework, all on one axis."""
     gains = rates["batched"] / rates["one by one"]
     said = ", ".join(f"{name} ×{gain:.1f}" for name, gain in gains.items())
     figure = style.Picture(8.4, 2.6, f"Throughput with a batcher: {said}.")
@@ -108,7 +108,7 @@ def plot_gains(rates: pd.DataFrame) -> style.Picture:
 
 
 def plot_waits(ways: Mapping[str, Run]) -> style.Picture:
-    """What a request's time consists of, one bar per run, all on one axis."""
+    """Draw the parts of a request's time, one bar per run, all on one axis."""
     parts = {"queue": "queue_ms", "compute_infer": "compute_infer_ms"}
     table = pd.DataFrame(
         {part: [run.count(name) for run in ways.values()] for part, name in parts.items()},

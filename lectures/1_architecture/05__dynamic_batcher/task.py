@@ -14,7 +14,7 @@ from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
-_LONE_MS = 200  # the config that is to be mended makes a lone request wait for 400
+_LONE_MS = 200  # the task's first config makes a lone request wait for 400
 _PICTURES = 32
 
 
@@ -61,6 +61,6 @@ def crowded(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it, loaded."""
+    """Start a server with the model as the notebook has it."""
     setup.crowded(folder)
     return laboratory(folder)

@@ -1,4 +1,4 @@
-"""For 06__queue_policies: the plans of requests, and when a run of them shows something."""
+"""For 06__queue_policies: plans of requests, and premises for what a run of them shows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def found_a_queue(run: Run) -> Premise:
 
 
 def executions_waited(run: Run) -> pd.Series:
-    """How many executions began between a request's coming and its own, its own included."""
+    """Count the executions that began after a request arrived, up to and including its own."""
     places = run.places
     starts = places["start_ms"].unique()
     counts = [
@@ -39,7 +39,7 @@ def executions_waited(run: Run) -> pd.Series:
 
 
 def sent_within(run: Run, ms: float) -> Premise:
-    """Premise: all requests were sent within so many milliseconds."""
+    """Premise: all requests were sent within `ms` milliseconds."""
     sent = run.answers["sent_ms"]
     took = float(sent.max() - sent.min())
     return Premise(took < ms, f"sending the requests took {took:.0f} ms, not less than {ms:g}")
@@ -63,15 +63,15 @@ def as_long_as_ever(run: Run) -> Premise:
 
 
 def rushes(run_once: Callable[[], Run], count: int) -> pd.DataFrame:
-    """Runs of the same rush: how many the first execution took, how many were served, and when.
+    """Repeat the same rush: the sizes of its executions, how many requests were served, and when.
 
     Args:
         run_once: sends the rush and returns a `Run`.
-        count: how often.
+        count: the number of runs.
 
     Returns:
-        One row per run. On a busy machine the batcher may wake so late that all others have been
-        refused meanwhile: then there is no second execution.
+        One row per run. On a busy machine the batcher may wake after all other requests have been
+        refused. Then there is no second execution.
     """
     rows = []
     for _ in range(count):
@@ -90,7 +90,7 @@ def rushes(run_once: Callable[[], Run], count: int) -> pd.DataFrame:
 
 
 def longest_waits(run: Run) -> pd.Series:
-    """The longest time in the queue (ms) of computed requests, by their names without numbers."""
+    """Return the longest queue time (ms) of computed requests, by their names without numbers."""
     places = run.places
     waited = places["start_ms"] - places["queued_ms"]
     return waited.groupby(places["request_id"].str.rstrip("0123456789")).max()
@@ -102,9 +102,9 @@ def add_flooded(models: Path) -> str:
 
 
 def ordinary_day() -> list[measure.Request]:
-    """A request every 15 ms, a third of what `flooded` can serve, and two bursts of ten.
+    """Plan a request every 15 ms, a third of what `flooded` can serve, and two bursts of ten.
 
-    The last ones, called w1, w2, …, wake the batcher where it sleeps beside an idle instance.
+    The last requests, called w1, w2, …, wake the batcher if it sleeps beside an idle instance.
     """
     bursts = [measure.every(0, 10, name=f"burst{k}_", after_ms=100 + 200 * k) for k in range(2)]
     evening = measure.every(15, 20, name="w", after_ms=600)
@@ -112,5 +112,5 @@ def ordinary_day() -> list[measure.Request]:
 
 
 def flood() -> list[measure.Request]:
-    """More than twice what `flooded` can serve, for 300 ms, and then w1, w2, … every 10 ms."""
+    """Plan more than twice what `flooded` can serve, for 300 ms, then w1, w2, … every 10 ms."""
     return measure.every(2, 150) + measure.every(10, 40, name="w", after_ms=300)

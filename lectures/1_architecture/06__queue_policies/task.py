@@ -55,6 +55,6 @@ def _refused(server: Server) -> float:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it, loaded."""
+    """Start a server with the model as the notebook has it."""
     setup.add_flooded(folder)
     return laboratory(folder)

@@ -1,4 +1,4 @@
-"""For 07__model_repository_manager: digits in versions, clients that never pause, and a figure."""
+"""For 07__model_repository_manager: versions of a model, clients in a loop, and a figure."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from workbook.server import Server, Triton
 from workbook.server.connection import Control
 
 MODEL = "digits"
-CLIENTS, PAUSE_S = 4, 0.004  # so that there is time for the server, too, on two cores
+CLIENTS, PAUSE_S = 4, 0.004  # the pause leaves time for the server on two cores
 _AROUND_S = 0.7  # how long clients ask before and after a change
 _PATIENCE_S = 30.0
-#: What the server's log says of a model → what the figure says.
+#: Text in the server's log → label in the figure.
 _EVENTS = {
     r"loading: digits:(\d+)": "loads {}",
     r"successfully loaded '?digits'?": "ready",
@@ -48,14 +48,14 @@ def digits(models: Path) -> Path:
 
 
 def add_version(home: Path, version: str | int, *, cut: bool = False) -> None:
-    """Put a copy of version 1 into a model's folder: first beside the repository, then one move.
+    """Copy version 1 to a place beside the repository, then move the copy into the model's folder.
 
     The copy stands for a model that was trained anew.
 
     Args:
         home: the model's folder.
         version: the new folder's name.
-        cut: whether the file is only half there, as after a disk was full.
+        cut: whether only half of the file is there, as after a copy to a full disk.
     """
     new = home.parent.parent / f"{home.name}-{version}"
     for old in (new, home / str(version)):
@@ -81,7 +81,7 @@ def tree(home: Path) -> None:
 
 
 def ask(server: Server) -> tuple[int, float]:
-    """One picture: the version that answered, and the time in milliseconds."""
+    """Send one picture; returns the version that answered, and the time in milliseconds."""
     client = server.grpc_client()
     _picture()
     try:
@@ -105,11 +105,11 @@ def _send(client: Any) -> int:
 
 @dataclass(frozen=True)
 class Watched:
-    """What clients saw while a model changed.
+    """The answers that clients received while a model changed, and the server's events.
 
     Attributes:
         answers: one row per request: `sent_ms`, `ms`, `version`, and `error`, "" for none.
-        events: milliseconds → what the server's log says: loading, ready, unloaded.
+        events: milliseconds → the event in the server's log: loading, ready, unloaded.
     """
 
     answers: pd.DataFrame
@@ -117,7 +117,7 @@ class Watched:
 
     @property
     def failed(self) -> int:
-        """How many requests were answered with an error."""
+        """The number of requests that were answered with an error."""
         return int((self.answers["error"] != "").sum())
 
     @property
@@ -133,7 +133,7 @@ def from_version_1(models: Path, control: Control, change: Callable[[Triton], An
     Args:
         models: the repository.
         control: the server's model control mode.
-        change: what is done to the repository and the server.
+        change: changes the repository or the server.
     """
     keep_version_1(models / MODEL)
     with laboratory(models, control=control, poll_seconds=1) as server:
@@ -141,11 +141,11 @@ def from_version_1(models: Path, control: Control, change: Callable[[Triton], An
 
 
 def under_load(server: Triton, change: Callable[[], Any], *, wait_for: int = 0) -> Watched:
-    """Let clients ask without a pause while something changes.
+    """Let clients send requests in a loop while something changes.
 
     Args:
-        server: an own server with the model of `digits`.
-        change: what is done meanwhile.
+        server: a server of this notebook, with the model of `digits`.
+        change: called while the clients send requests.
         wait_for: a version: the clients go on until it has answered.
     """
     for _ in range(CLIENTS):  # the first requests to a TorchScript model are slow
@@ -188,9 +188,9 @@ def under_load(server: Triton, change: Callable[[], Any], *, wait_for: int = 0) 
 
 
 def _events(log: str, began: datetime.datetime) -> dict[float, str]:
-    """The loads and unloads of a log, in milliseconds since a moment.
+    """Find the loads and unloads in a log, in milliseconds since `began`.
 
-    The log's hours may be those of another time zone, so only minutes and seconds are compared.
+    The log may use another time zone, so only minutes and seconds are compared.
     """
     first = (began.minute * 60 + began.second) * 1000 + began.microsecond / 1000
     found = {}
@@ -206,13 +206,13 @@ def _events(log: str, began: datetime.datetime) -> dict[float, str]:
 
 
 def changed(ways: Mapping[str, Watched]) -> Premise:
-    """Premise: in each way, version 2 answered at last."""
+    """Premise: in each way, version 2 answered in the end."""
     late = [name for name, watched in ways.items() if watched.versions[-1:] != [2]]
     return Premise(not late, f"version 2 did not answer within {_PATIENCE_S:.0f} s: {late}")
 
 
 def plot(ways: Mapping[str, Watched]) -> style.Picture:
-    """Each request's latency against the time when it was sent, one panel per way."""
+    """Draw each request's latency over the time when it was sent, one panel per way."""
     said = "; ".join(f"{way}: {watched.failed} failed" for way, watched in ways.items())
     figure = style.Picture(8.6, 0.4 + 1.75 * len(ways), f"Latency while a version changes. {said}.")
     panels = figure.subplots(len(ways), 1, squeeze=False)[:, 0]
@@ -253,7 +253,7 @@ def tried(server: Server, version: int = 3) -> Premise:
 
 
 def versions(server: Server, folders: list[str]) -> dict[str, str]:
-    """Which version folders of the model are ready."""
+    """Return which version folders of the model are ready."""
     ready = {
         str(entry["version"]) for entry in server.index(ready_only=True) if entry["name"] == MODEL
     }
@@ -261,6 +261,6 @@ def versions(server: Server, folders: list[str]) -> dict[str, str]:
 
 
 def half(models: Path) -> None:
-    """The model of the task: version 2 was copied while the disk was full."""
+    """Write the model of the task: version 2 was copied while the disk was full."""
     copy(models, "digits_torch", "half", {})
     add_version(models / "half", 2, cut=True)

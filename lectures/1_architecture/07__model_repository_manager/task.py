@@ -61,7 +61,7 @@ def _scores(server: Server, version: int) -> Any:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it; the server could not load it."""
+    """Start a server with the model as the notebook has it; the server cannot load it."""
     setup.half(folder)
     server = laboratory(folder, only=[])
     with contextlib.suppress(LoadError):

@@ -1,4 +1,4 @@
-"""For 08__metrics: services to look at, requests that go wrong, and loads of clients in a loop."""
+"""For 08__metrics: services to measure, requests that fail, and clients that send in a loop."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from workbook.lessons.workspace import copy
 from workbook.measure import style
 from workbook.server import Server
 
-#: Services → how many instances they have, how long an execution sleeps (ms), numbers per request.
+#: Service → its number of instances, the sleep per execution (ms), the numbers per request.
 SERVICES = {"anton": (1, 15, 4), "berta": (8, 60, 4), "clara": (2, 0, 2_000_000)}
 SPANS = ["queue", "compute_input", "compute_infer", "compute_output"]
 REASONS = ["REJECTED", "CANCELED", "BACKEND", "OTHER"]
-REQUESTS = {"anton": 64, "berta": 128, "clara": 40}  # of one load
+REQUESTS = {"anton": 64, "berta": 128, "clara": 40}  # per load
 _COUNTED_S = 0.4  # the server counts a request a moment after it has answered
 
-#: It works for as many milliseconds as the first number says: here it sleeps.
+#: A service. It sleeps for as many milliseconds as the request's first number says.
 _MODEL = """\
 import time
 
@@ -59,7 +59,7 @@ _POLICY = "dynamic_batching {{ default_queue_policy {{ {} }} }}"
 
 
 def services(models: Path) -> None:
-    """Digits without a batcher, the three services, a slow one, and three that refuse."""
+    """Write the models: digits without a batcher, the services, a slow one, three that refuse."""
     copy(models, "digits_onnx", "digits", {"dynamic_batching { }": ""})
     for name, (count, _, _) in SERVICES.items():
         add(models, name, count)
@@ -76,8 +76,8 @@ def add(models: Path, name: str, count: int = 1, batching: str = "", most: int =
     Args:
         models: the repository.
         name: its name.
-        count: how many instances it has.
-        batching: what its config says of batching.
+        count: the number of instances.
+        batching: the batching section of its config.
         most: max_batch_size.
     """
     home = models / name
@@ -85,12 +85,12 @@ def add(models: Path, name: str, count: int = 1, batching: str = "", most: int =
     text = _CONFIG.format(count=count, batching=batching, most=1 if batching else most)
     (home / "config.pbtxt").write_text(text, "utf-8")
     code = home / "1" / "model.py"
-    if not code.is_file():  # where only the config is new, Triton adds or removes instances
+    if not code.is_file():  # if only the config changes, Triton adds or removes instances
         code.write_text(_MODEL, "utf-8")
 
 
 def ask(server: Server, model: str, ms: float, rows: int = 1, count: int = 1) -> list[str]:
-    """Ask a service, several times at once; returns the errors, "" where there was none."""
+    """Send `count` requests to a service at once; returns each one's error, "" for none."""
     x = np.full((rows, 4), ms, np.float32)
     plan = [measure.Request(f"r{i}", i, inputs={"x": x}) for i in range(count)]
     return [str(error) for error in measure.send(server, model, plan)["error"]]
@@ -105,7 +105,7 @@ def send_rows(server: Server, model: str, sizes: list[int]) -> None:
 
 
 def counters(server: Server, model: str) -> pd.Series:
-    """A model's counters, by name; a failure's name has its reason behind it."""
+    """Return a model's counters by name. A failure counter's name ends with its reason."""
     time.sleep(_COUNTED_S)
     table = measure.metrics(server)
     own = table[(table["model"] == model) & (table["kind"] == "counter")]
@@ -114,11 +114,11 @@ def counters(server: Server, model: str) -> pd.Series:
 
 
 def go_wrong(server: Server) -> pd.DataFrame:
-    """Let one request go wrong in each of six places.
+    """Make one request fail in each of six places.
 
     Returns:
-        One row per case: what the client reads, and how the counters of success and of failure,
-        by reason, have grown by requests that went wrong.
+        One row per case: the error that the client reads, and the growth of the counters of
+        success and of failure, by reason.
     """
     cases: dict[str, tuple[str, Callable[[], list[str]]]] = {
         "9 rows where 8 are allowed": ("anton", lambda: ask(server, "anton", 1, rows=9)),
@@ -132,7 +132,7 @@ def go_wrong(server: Server) -> pd.DataFrame:
     for case, (model, run) in cases.items():
         before = counters(server, model)
         errors = run()
-        if model == "hasty":  # what is refused may be counted late: the batcher sleeps
+        if model == "hasty":  # a refusal may be counted late, because the batcher sleeps
             time.sleep(0.6)
         grown = counters(server, model) - before
         wrong = [error for error in errors if error]
@@ -145,7 +145,7 @@ def go_wrong(server: Server) -> pd.DataFrame:
 
 
 def _give_up(server: Server) -> list[str]:
-    """One request is computed; another waits behind it, and its client cancels it."""
+    """Let one request be computed, and cancel a second one that waits behind it."""
     client = server.grpc_client()
     found: list[Any] = []
     try:
@@ -166,7 +166,7 @@ def _give_up(server: Server) -> list[str]:
 
 
 def load(server: Server, model: str, clients: int = 8, requests: int = 0) -> float:
-    """Clients that each ask again as soon as they have an answer; returns requests per second."""
+    """Let clients send a request after each answer; returns requests per second."""
     requests = requests or REQUESTS.get(model, 48)
     _, ms, numbers = SERVICES.get(model, (1, 15, 4))
     x = np.full((1, numbers), ms, np.float32)
@@ -183,7 +183,7 @@ def load(server: Server, model: str, clients: int = 8, requests: int = 0) -> flo
 
 
 def split(server: Server, model: str, clients: int = 8) -> pd.Series:
-    """The parts of a request's time under load, in milliseconds per request."""
+    """Measure the parts of a request's time under load, in milliseconds per request."""
     before = counters(server, model)
     load(server, model, clients)
     grown = counters(server, model) - before
@@ -194,7 +194,7 @@ def split(server: Server, model: str, clients: int = 8) -> pd.Series:
 
 
 def counted(grown: pd.Series, requests: int) -> Premise:
-    """Premise: the counter of successful requests grew by what was sent."""
+    """Premise: the counter of successful requests grew by the number of requests sent."""
     found = int(grown["nv_inference_request_success"])
     return Premise(found == requests, f"{requests} were sent, and the server counted {found}")
 
@@ -206,7 +206,7 @@ def all_went_wrong(table: pd.DataFrame) -> Premise:
 
 
 def only_slept(parts: pd.DataFrame) -> Premise:
-    """Premise: berta's executions took about as long as they sleep."""
+    """Premise: berta's executions took hardly longer than their sleep."""
     ms, asked = parts.loc["berta", "compute_infer"], SERVICES["berta"][1]
     return Premise(
         ms < 1.25 * asked, f"berta sleeps {asked} ms and took {ms:.0f}: the machine is busy"
@@ -214,13 +214,13 @@ def only_slept(parts: pd.DataFrame) -> Premise:
 
 
 def undisturbed(rates: list[pd.Series]) -> Premise:
-    """Premise: with 8 clients and 8 instances, berta reached most of what sleeping allows."""
+    """Premise: with 8 clients and 8 instances, berta reached over 70 % of the possible rate."""
     part = min(rate["berta"] for rate in rates) * SERVICES["berta"][1] / 1000 / 8
     return Premise(part > 0.7, f"berta, who only sleeps, reached {part:.0%} of her throughput")
 
 
 def plot_shares(parts: pd.DataFrame) -> style.Picture:
-    """The parts of each service's time, in per cent; the whole is written beside its name."""
+    """Draw the parts of each service's time, in per cent, with the total beside its name."""
     whole = parts.sum(axis=1)
     shares = parts.div(whole, axis=0) * 100
     shares.index = pd.Index([f"{name}: {whole[name]:.0f} ms" for name in shares.index])
@@ -239,7 +239,7 @@ def plot_shares(parts: pd.DataFrame) -> style.Picture:
 
 
 def plot_rates(rates: Mapping[str, pd.Series]) -> style.Picture:
-    """Throughput against the number of clients, one line per number of instances."""
+    """Draw throughput over the number of clients, one line per number of instances."""
     said = "; ".join(f"{name}: {list(line.round(0))}" for name, line in rates.items())
     figure = style.Picture(6.4, 2.8, f"berta's requests per second. {said}")
     axes = figure.subplots()

@@ -37,11 +37,11 @@ def queue(server: Server) -> None:
 
 
 def _share(parts: object) -> float:
-    """The queue's share of a request's time."""
+    """Return the queue's share of a request's time."""
     return float(parts["queue"] / parts.sum())  # type: ignore[index, attr-defined]
 
 
 def start(folder: Path) -> Server:
-    """The service as the notebook has it, loaded."""
+    """Start a server with the service as the notebook has it."""
     setup.add(folder, "emil")
     return laboratory(folder)

@@ -1,4 +1,4 @@
-"""What the notebook `09__wire` uses beside Triton's own clients.
+"""For 09__wire: a repository, a tap that counts bytes, and regions of shared memory.
 
 models = setup.models()                      # a repository: digits_onnx, square and nap
 server = laboratory(models)
@@ -29,12 +29,12 @@ from workbook.server import Server
 
 #: Models of the shared repository that the notebook asks.
 SHARED = ("digits_onnx", "square")
-#: How long one execution of `nap` takes, whatever the batch.
+#: Milliseconds of one execution of `nap`, for any batch size.
 NAP_MS = 200
 
 
 def models() -> Path:
-    """A fresh model repository: copies of two shared models, and `nap`, which sleeps.
+    """Make a fresh model repository: copies of two shared models, and `nap`, which sleeps.
 
     Returns:
         Its path, relative to the notebook.
@@ -65,7 +65,7 @@ def copy_shared(home: Path) -> Path:
 
 @contextlib.contextmanager
 def tapped(api: ModuleType, server: Server, **options: Any) -> Iterator[tuple[measure.Tap, Any]]:
-    """A tap in front of a server, and a client whose requests go through it.
+    """Put a tap in front of a server, and give a client that sends its requests through the tap.
 
     Args:
         api: `tritonclient.http` or `tritonclient.grpc`.
@@ -83,11 +83,11 @@ def tapped(api: ModuleType, server: Server, **options: Any) -> Iterator[tuple[me
 
 
 def idle_bytes(server: Server, seconds: float, **keepalive: Any) -> int:
-    """Bytes that a silent gRPC connection sends.
+    """Count the bytes that an idle gRPC connection sends.
 
     Args:
         server: a running server.
-        seconds: how long nobody asks anything.
+        seconds: the time without requests.
         keepalive: arguments of `grpc.KeepAliveOptions`; none for the client's defaults.
 
     Example:
@@ -103,7 +103,7 @@ def idle_bytes(server: Server, seconds: float, **keepalive: Any) -> int:
 
 
 class Region:
-    """A region of shared memory that a server knows, too.
+    """A region of shared memory that is registered with a server.
 
     Args:
         client: a gRPC client.
@@ -121,7 +121,7 @@ class Region:
         shared_memory.set_shared_memory_region(self._handle, [array])
 
     def get(self, shape: Sequence[int]) -> npt.NDArray[np.float32]:
-        """A copy of the FP32 array in the region.
+        """Return a copy of the FP32 array in the region.
 
         Args:
             shape: the array's shape.
@@ -131,17 +131,17 @@ class Region:
         return copy
 
     def remove(self) -> None:
-        """Free the region; it cannot be used any more."""
+        """Free the region. It cannot be used after that."""
         shared_memory.destroy_shared_memory_region(self._handle)
 
 
 @contextlib.contextmanager
 def regions(client: Any, size: int) -> Iterator[list[Region]]:
-    """Two regions of shared memory, for an input and an output; they end with the block.
+    """Make two regions of shared memory, for an input and an output; the block's end frees them.
 
     Args:
         client: a gRPC client.
-        size: bytes of each.
+        size: bytes of each region.
 
     Example:
         with setup.regions(client, x.nbytes) as (ours, theirs):
@@ -152,7 +152,7 @@ def regions(client: Any, size: int) -> Iterator[list[Region]]:
         for part in ("in", "out"):
             made.append(Region(client, f"wire-{os.getpid()}-{part}", size))
         yield made
-        time.sleep(0.5)  # the server lets go of a region a moment after its answer
+        time.sleep(0.5)  # the server releases a region a moment after its answer
     finally:
         client.unregister_system_shared_memory()
         for region in made:

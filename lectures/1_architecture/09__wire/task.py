@@ -15,12 +15,12 @@ from workbook.lessons.tasks import NotYet, define
 from workbook.server import Server, Triton, all_models
 
 COUNT = 360  # pictures
-MOST = 1.5  # times the bytes of the pictures: one half more for names, headers and answers
+MOST = 1.5  # times the bytes of the pictures: the half is for names, headers and answers
 CONNECTIONS = 2
 
 
 def start(folder: Path) -> Server:
-    """The slow client of the notebook, and a server with `digits_onnx`."""
+    """Write the notebook's slow client, and start a server with `digits_onnx`."""
     (folder / "client.py").write_text(written.cell("09__wire", "client.py"), "utf-8")
     models = setup.copy_shared(folder)
     server = Triton(models).start()
@@ -98,7 +98,7 @@ def _classify(file: Path, url: str, pictures: Any) -> Any:
 
 
 def _expected(server: Server, pictures: Any) -> Any:
-    """The digits that the server gives."""
+    """Return the digits that the server finds."""
     digits = []
     with http.InferenceServerClient(server.url.removeprefix("http://")) as own:
         for first in range(0, len(pictures), 64):

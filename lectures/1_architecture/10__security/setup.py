@@ -1,8 +1,8 @@
-"""What the notebook `10__security` uses: certificates, a listener, and a server to protect.
+"""For 10__security: certificates, a listener on the wire, and a server to protect.
 
 papers = setup.papers("security")
 setup.openssl(papers, "version")
-wire = setup.listen(server, picture)             # what passes the wire for one request
+wire = setup.listen(server, picture)             # the bytes on the wire for one request
 setup.comes_in("localhost:8001", ssl=True)       # "no: UNAVAILABLE"
 """
 
@@ -30,11 +30,11 @@ from workbook.server import Server, Triton
 MODEL = "digits_onnx"
 #: Arguments of `openssl req` for a new key; the key's file follows.
 NEW_KEY = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout"
-SECONDS = 5  # after which a client that gets no answer gives up
+SECONDS = 5  # how long a client waits for an answer
 
 
 def papers(name: str) -> Path:
-    """A fresh folder for keys and certificates, as an absolute path.
+    """Make a fresh folder for keys and certificates; returns its absolute path.
 
     Args:
         name: small letters, digits, dots and underscores.
@@ -50,7 +50,7 @@ def openssl(where: Path, line: str) -> None:
 
     Args:
         where: the folder.
-        line: its arguments, with spaces between them; NEW_KEY stands for those that make a key.
+        line: its arguments, with spaces between them; NEW_KEY stands for the arguments for a key.
 
     Raises:
         WorkbookError: there is no openssl, or it failed.
@@ -73,7 +73,7 @@ def openssl(where: Path, line: str) -> None:
 
 
 def ask(client: grpc.InferenceServerClient, picture: npt.NDArray[np.float32]) -> int:
-    """The digit in a picture, asked of digits_onnx over gRPC.
+    """Ask digits_onnx for the digit in a picture, over gRPC.
 
     Args:
         client: connected to the server.
@@ -91,7 +91,7 @@ def ask(client: grpc.InferenceServerClient, picture: npt.NDArray[np.float32]) ->
 
 
 def ask_once(address: str, picture: npt.NDArray[np.float32], **options: Any) -> int:
-    """The digit in a picture, asked through a connection that is opened for it and closed.
+    """Ask for the digit in a picture, through a new connection that is closed afterwards.
 
     Args:
         address: host and port of the gRPC endpoint.
@@ -106,7 +106,7 @@ def ask_once(address: str, picture: npt.NDArray[np.float32], **options: Any) -> 
 
 
 def listen(server: Server, picture: npt.NDArray[np.float32], **options: Any) -> bytes:
-    """What passes the wire when a client asks for the digit in a picture.
+    """Return the bytes on the wire when a client asks for the digit in a picture.
 
     Args:
         server: a running server with digits_onnx.
@@ -122,7 +122,7 @@ def listen(server: Server, picture: npt.NDArray[np.float32], **options: Any) -> 
 
 
 def comes_in(address: str, *, headers: Mapping[str, str] | None = None, **options: Any) -> str:
-    """Whether a gRPC client gets an answer: "yes", or "no: " and gRPC's status.
+    """Return whether a gRPC client gets an answer: "yes", or "no: " and gRPC's status.
 
     Args:
         address: host and port.
@@ -141,7 +141,7 @@ def comes_in(address: str, *, headers: Mapping[str, str] | None = None, **option
 
 
 def lists(address: str, *, headers: Mapping[str, str] | None = None, **options: Any) -> bool:
-    """Whether a gRPC client may read the list of models.
+    """Return whether a gRPC client may read the list of models.
 
     Args:
         address: host and port.
@@ -166,7 +166,7 @@ class Door(Triton):
         door.restart(tls={"cert": cert, "key": key})        # the same ports, gRPC over TLS
 
     Args:
-        papers: the folder with the keys and certificates that it is meant to use.
+        papers: the folder with the keys and certificates that the reader makes.
 
     Attributes:
         papers: this folder.

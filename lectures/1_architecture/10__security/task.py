@@ -18,7 +18,7 @@ HEADER, WORD = "admin-key", "two-eights"
 
 
 def start(folder: Path) -> Server:
-    """A server that is open for everybody; the folder is empty."""
+    """Start a server that is open for everybody, with an empty folder."""
     return setup.Door(folder).restart()
 
 

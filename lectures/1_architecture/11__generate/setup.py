@@ -1,4 +1,4 @@
-"""What the notebook `11__generate` uses: a language model that is there, a parrot, and a front end.
+"""For 11__generate: the best language model at hand, a parrot, and a front end.
 
 host, name = setup.language_model()          # llama_vllm, or llama_stream, or a parrot
 lab = laboratory(setup.parrot("generate"))
@@ -89,10 +89,13 @@ def value(request, name, otherwise=b""):
 
 
 def language_model() -> tuple[Server, str]:
-    """A server with a language model that streams, and the model's name; says what is missing.
+    """Find a server with a language model that streams; prints what is missing.
 
-    It takes the best one that is ready on the shared server. Without one it starts a server with
-    `llama_stream`, if its weights are built, else one with the parrot.
+    The best model that is ready on the shared server is taken. Without one, a server is started
+    with `llama_stream` if its weights are built, else with the parrot.
+
+    Returns:
+        The server, and the model's name.
 
     Raises:
         LoadError: the model could not be loaded.
@@ -111,7 +114,7 @@ def language_model() -> tuple[Server, str]:
 
 
 def _start() -> tuple[Server, str]:
-    """A server of this kernel's own with the best language model that is built."""
+    """Start a server of this kernel with the best language model that is built."""
     if not lacking(paths.repository() / "llama_stream"):
         return laboratory(paths.repository(), only=["llama_stream"]), "llama_stream"
     return laboratory(parrot("generate_parrot")), "parrot"
@@ -128,7 +131,7 @@ def _tell(name: str) -> str:
 
 
 def parrot(name: str) -> Path:
-    """A fresh repository with the parrot.
+    """Make a fresh repository with the parrot.
 
     Args:
         name: the repository's name: small letters, digits, dots and underscores.
@@ -164,7 +167,7 @@ def write_parrot(home: Path) -> None:
 
 @contextlib.contextmanager
 def front_end(server: Server) -> Iterator[str]:
-    """Run the course's front end for OpenAI's API in a thread of this process; gives its address.
+    """Run the course's front end for OpenAI's API in a thread of this process; yields its address.
 
     Args:
         server: where the models are.
@@ -197,7 +200,7 @@ def front_end(server: Server) -> Iterator[str]:
 
 
 def begin(home: Path) -> Triton:
-    """The state in which the task begins: a server with the parrot.
+    """Start a server with the parrot, as the task begins.
 
     Args:
         home: an empty folder.

@@ -13,7 +13,7 @@ from workbook.lessons.tasks import NotYet, define
 from workbook.server import Server
 
 PROMPT = "one two three four five"
-#: Sampling parameters, the text that they allow, and why it ends there.
+#: Sampling parameters, the text that they allow, and the reason why it ends there.
 ASKED: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({}, "one two three four five", "stop"),
     ({"max_tokens": 2}, "one two", "length"),
@@ -24,7 +24,7 @@ ASKED: tuple[tuple[dict[str, Any], str, str], ...] = (
 
 
 def start(folder: Path) -> Server:
-    """A server with the parrot as the notebook writes it."""
+    """Start a server with the parrot as the notebook writes it."""
     return setup.begin(folder)
 
 
@@ -86,7 +86,7 @@ def stop(server: Server) -> None:
 
 
 def _pieces(server: Server, sampling: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parrot's responses to the prompt.
+    """Return the parrot's responses to the prompt.
 
     Raises:
         NotYet: the model is not ready, or answered with an error.

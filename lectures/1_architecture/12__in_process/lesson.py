@@ -183,7 +183,7 @@ claim(
 # ```
 
 # %% [markdown]
-# > **Errata.** The slides recommend a C++ API: a wrapper around the C API ([developer_tools](https://github.com/triton-inference-server/developer_tools/tree/main/server)). The wrapper is a library of its own, which you build. The jar in the SDK container has the bindings to the C API alone; those to the wrapper come with an option of the build script ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inprocess_java_api.md)). Use the C API.
+# > **Errata.** [The architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) recommend a C++ API: a wrapper around the C API ([developer_tools](https://github.com/triton-inference-server/developer_tools/tree/main/server)). The wrapper is a library of its own, which you build. The jar in the SDK container has the bindings to the C API alone; those to the wrapper come with an option of the build script ([guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/inprocess_java_api.md)). Use the C API.
 
 # %% [markdown]
 # ## Python

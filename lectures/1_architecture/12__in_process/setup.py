@@ -1,4 +1,4 @@
-"""What the notebook `12__in_process` uses: a Triton inside the kernel, as an object.
+"""For 12__in_process: a Triton server inside the kernel, as an object.
 
 inside = setup.start(folder)
 inside.infer("digits_onnx", {"image": picture})
@@ -27,19 +27,19 @@ from workbook.server.capi import NEWEST, Core
 MODEL = "digits_onnx"
 EXPLICIT = 2  # TRITONSERVER_MODEL_CONTROL_EXPLICIT
 
-#: What this process has started and not stopped.
+#: The servers that this process has started and not stopped.
 _running: list[Inside] = []
 
 
 class Inside:
-    """A Triton inside this process: the core and the pointer that ServerNew gave.
+    """A Triton server inside this process: the core and the pointer from ServerNew.
 
         inside = Inside(core, core.new("ServerNew", options), folder)
 
     Args:
         core: Triton's library.
         pointer: the server.
-        folder: where a task looks for the reader's file.
+        folder: the folder in which a task looks for the reader's file.
 
     Attributes:
         pointer: the server; None after `stop`.
@@ -71,7 +71,7 @@ class Inside:
         return self.core.infer(self._server(), model, inputs)
 
     def counts(self, model: str) -> dict[str, int]:
-        """What the server has counted for a model since it was loaded, in all versions.
+        """Return the server's counts for a model since it was loaded, over all versions.
 
         Args:
             model: the model's name.
@@ -116,7 +116,7 @@ class Inside:
 
 
 def home() -> Path:
-    """A fresh folder for the notebook's log and the reader's file, relative to the notebook.
+    """Make a fresh folder for the notebook's log and the reader's file, relative to the notebook.
 
     Example:
         home = setup.home()
@@ -138,7 +138,7 @@ atexit.register(stop_all)
 
 
 def look() -> tuple[set[int], list[str]]:
-    """The ports at which this process listens, and the names of the processes that it started.
+    """Return the ports at which this process listens, and the names of its child processes.
 
     Example:
         ports, processes = setup.look()

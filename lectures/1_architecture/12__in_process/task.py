@@ -14,12 +14,12 @@ from workbook.lessons.tasks import NotYet, define
 from workbook.server import Server
 
 COUNT = 360  # messages
-MOST = 60  # executions: 360 pictures in batches of 64 are 6, ten times as many are good enough
+MOST = 60  # executions: 360 pictures in batches of 64 need 6; ten times as many are allowed
 SECONDS = 60  # for all messages
 
 
 def start(folder: Path) -> Server:
-    """A server inside this process, and the bridge of the notebook."""
+    """Start a server inside this process, and write the notebook's bridge."""
     (folder / "bridge.py").write_text(written.cell("12__in_process", "bridge.py"), "utf-8")
     return cast(Server, setup.start(folder))
 
@@ -84,7 +84,7 @@ def _run(server: setup.Inside, pictures: Any) -> list[Any]:
     """Call the reader's function with full queues, and return what it put into the outbox.
 
     Raises:
-        NotYet: the file lacks the function, it raised an error, or it did not come to an end.
+        NotYet: the file lacks the function, or the function raised an error or did not end.
     """
     names: dict[str, Any] = {}
     inbox: queue.Queue[Any] = queue.Queue()

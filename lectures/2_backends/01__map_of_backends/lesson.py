@@ -8,10 +8,7 @@
 #
 # **Question.** You have a trained model, and a config from somebody's slides. Which part of Triton will compute it? Does this server have that part?
 #
-# A *backend* computes models of one kind. Document 000, the slides that this lecture follows, has three tables: relevant backends, their names, which to take when. We try them.
-
-# %% [markdown]
-# Three more documents come later: 002, slides about acceleration; 003, a practitioner's guide; 004, a page about Llama 2.
+# A *backend* computes models of one kind. This lecture follows [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course). They have three tables: relevant backends, their names, which to take when. We try them.
 
 # %%
 import functools
@@ -68,7 +65,7 @@ matrix[["here", *setup.FIELDS, "kind"]]
 # %% [markdown]
 # ## Two fields for one thing
 #
-# A config says `backend`, or `platform`, or both. Document 000 lists eleven platforms (20 s to try them):
+# A config says `backend`, or `platform`, or both. The backend slides list eleven platforms (20 s to try them):
 
 # %%
 print(*[platform for _, platform in setup.NAMES if platform])
@@ -115,7 +112,7 @@ names
 #
 # ## Marked as out of date
 #
-# Document 000 calls five of its fifteen rows out of date. We ask this server for four of them, and for two more examples of Triton's:
+# The backend slides call five of their fifteen rows out of date. We ask this server for four of them, and for two more examples of Triton's:
 
 # %%
 old = setup.words_on(lab, setup.OLD)
@@ -123,7 +120,7 @@ claim(all(old["refused"]), "This server has none of the six.", "Run it again.", 
 print(old.to_string(justify="left"))
 
 # %% [markdown]
-# | the document's row | today |
+# | the slides' row | today |
 # |---|---|
 # | C++, custom | the old custom API is [removed](https://github.com/triton-inference-server/backend#what-about-backends-developed-using-the-legacy-custom-backend-api); a backend is a library, or a model.py |
 # | stateful | [implicit state](../../1_architecture/04__sequences/04__sequences.ipynb) in its place |
@@ -133,7 +130,7 @@ print(old.to_string(justify="left"))
 # %% [markdown]
 # ## Which when
 #
-# The document's last table, upstream's [support matrix](https://github.com/triton-inference-server/backend/blob/main/docs/backend_platform_support_matrix.md) beside it, and what this server has:
+# The slides' last table, upstream's [support matrix](https://github.com/triton-inference-server/backend/blob/main/docs/backend_platform_support_matrix.md) beside it, and what this server has:
 
 # %%
 which = setup.which(matrix)
@@ -161,7 +158,7 @@ config = mistakes.config
 made = mistakes.provoke(lab, "digits_onnx", {
     "the format as backend": config("onnxruntime", "onnx"),
     "the backend as platform": config("backend:", "platform:"),
-    "the document's OpenVINO": config('backend: "onnxruntime"', 'platform: "openvino_ir"'),
+    "the slides' OpenVINO": config('backend: "onnxruntime"', 'platform: "openvino_ir"'),
     "another framework's backend": config("onnxruntime", "pytorch"),
     "another file name": setup.renamed("model.onnx", "digits.onnx"),
 })  # fmt: skip
@@ -173,7 +170,7 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# Two models came with configs from the document's tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Mend both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`. The last cell checks.
+# Two models came with configs from the slides' tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Mend both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`. The last cell checks.
 
 # %%
 setup.borrowed(models)  # keeps a folder that is there

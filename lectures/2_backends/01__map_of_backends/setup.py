@@ -1,7 +1,7 @@
-"""For 01__map_of_backends: a model per backend, and the names of document 000's tables.
+"""For 01__map_of_backends: a model per backend, and the names in the backend slides' tables.
 
 setup.repository(models)                        # one model per backend
-setup.unknown(lab, 'platform: "openvino_ir"')   # the server's words; "" if it knows the name
+setup.unknown(lab, 'platform: "openvino_ir"')   # the server's message; "" if it knows the name
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbook.lessons.workspace import copy
 from workbook.server import Server, Triton, assemble
 from workbook.server.deploy import is_stand_in
 
-#: Document 000's table of relevance, as far as this server has the backend: its name → a model.
+#: From the backend slides' table of relevance, the backends that this server has → a model.
 MODELS = {
     "python": "square",
     "onnxruntime": "digits_onnx",
@@ -33,7 +33,7 @@ MODELS = {
     "tensorrt": "engine",
     "tensorrtllm": "engine_llm",
 }
-#: Document 000's table of names: backend and platform; "" where it says that there is none.
+#: The backend slides' table of names: backend and platform; "" where the table has none.
 NAMES = (
     ("dali", ""),
     ("python", "python"),
@@ -49,10 +49,10 @@ NAMES = (
     ("tensorrt", "tensorrt_plan"),
     ("ensemble", ""),
 )
-#: What the table of relevance calls out of date, and two of the examples that Triton has now.
+#: Backends that the table of relevance calls out of date, and two of Triton's example backends.
 OLD = ("fastertransformer", "stateful", "square", "custom", "identity", "repeat")
-#: Document 000's last table, with what upstream's support matrix says: purpose → the document's
-#: hardware, upstream's (x86, release 24.10), backend.
+#: The backend slides' last table, beside upstream's support matrix: purpose → the slides'
+#: hardware, upstream's hardware (x86, release 24.10), backend.
 WHICH = {
     "preparing images and sound": ("CPU/GPU", "CPU, GPU", "dali"),
     "logic that fits no other form": ("CPU/GPU", "CPU, GPU", "python"),
@@ -77,15 +77,15 @@ max_batch_size: 8
 input [ {{ name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] }} ]
 output [ {{ name: "logits" data_type: TYPE_FP32 dims: [ 10 ] }} ]
 """
-#: What Triton says of a name that it does not know, of a platform or of a backend.
+#: Parts of Triton's messages about an unknown platform or backend.
 _UNKNOWN = ("unexpected platform type", "unable to find backend library", "Could not determine")
 _NAME = "tried"
-#: What the notebook looks at in a config that the server completed.
+#: The fields that the notebook shows of a config that the server completed.
 FIELDS = ("platform", "runtime", "default_model_filename")
 
 
 def repository(models: Path) -> None:
-    """Copy one of the course's models per backend; the two engines are files without a model."""
+    """Copy one of the course's models per backend. The files of the two engines hold no model."""
     built = [name for name in MODELS.values() if not name.startswith("engine")]
     zoo.repository.build(models, only=built, bar=False)
     for name, backend in (("engine", "tensorrt"), ("engine_llm", "tensorrtllm")):
@@ -96,7 +96,7 @@ def repository(models: Path) -> None:
 
 
 def backends() -> pd.DataFrame:
-    """The backend directory of this server: one row per backend, and the file that serves it."""
+    """List this server's backend directory: one row per backend, with the file that serves it."""
     folder = assemble.find().backends
     rows = {}
     for home in sorted(path for path in folder.iterdir() if path.is_dir()):
@@ -109,7 +109,7 @@ def backends() -> pd.DataFrame:
 
 
 def computed_by(config: dict[str, Any]) -> str:
-    """Whether a completed config is that of a "stand-in", by its `runtime`, or "real"."""
+    """Return "stand-in" or "real": which of the two serves a model, by its completed config."""
     return "stand-in" if is_stand_in(config) else "real"
 
 
@@ -123,11 +123,11 @@ def unknown(server: Triton, names: str) -> str:
     """Load a model without files, with these names in its config.
 
     Args:
-        server: of `laboratory`.
+        server: from `laboratory`.
         names: the config's lines that name backend and platform.
 
     Returns:
-        The server's words if it does not know a name; "" if it knew them and missed the files.
+        The server's message if it does not know a name; "" if it knows them and lacks the files.
     """
     home = server.repository / _NAME
     (home / "1").mkdir(parents=True, exist_ok=True)
@@ -146,17 +146,17 @@ def unknown(server: Triton, names: str) -> str:
 
 
 def words_on(server: Triton, backends: Sequence[str]) -> pd.DataFrame:
-    """What the server says of backends that it may not have.
+    """Ask the server about backends that it may not have.
 
     Returns:
-        One row per backend: `refused` with the server's words, "" where it has the backend.
+        One row per backend: `refused` with the server's message, "" where it has the backend.
     """
     said = {name: unknown(server, f'backend: "{name}"') for name in backends}
     return pd.DataFrame({"refused": {k: v.rpartition("argument: ")[2] for k, v in said.items()}})
 
 
 def all_tried(names: pd.DataFrame) -> Premise:
-    """Premise: the server knew every backend of its own, so that its answers mean the names."""
+    """Premise: the server knew each of its own backends, so each refusal is about a name."""
     here = names[names["backend"].isin(list(MODELS))]
     return Premise(
         bool((here["only backend"] == "yes").all()), "the server refused backends that it has"
@@ -164,7 +164,7 @@ def all_tried(names: pd.DataFrame) -> Premise:
 
 
 def which(table: pd.DataFrame) -> pd.DataFrame:
-    """Document 000's table of purposes beside upstream's support matrix and this machine.
+    """Show the slides' table of purposes beside upstream's support matrix and this machine.
 
     Args:
         table: one row per backend; `here` is stand-in, real or refused.
@@ -172,19 +172,19 @@ def which(table: pd.DataFrame) -> pd.DataFrame:
     rows = {
         purpose: {
             "backend": backend,
-            "document": document,
+            "slides": slides,
             "upstream, x86": upstream,
             "this server": table["here"].get(backend, "left out"),
         }
-        for purpose, (document, upstream, backend) in WHICH.items()
+        for purpose, (slides, upstream, backend) in WHICH.items()
     }
     return pd.DataFrame(rows).T
 
 
 def borrowed(models: Path) -> None:
-    """The task's models: their configs name platforms of document 000's table.
+    """Make the task's models: their configs name platforms of the backend slides' table.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     if not (models / "ir").exists():
         copy(models, "digits_openvino", "ir", {'backend: "openvino"': IR})
@@ -197,7 +197,7 @@ TREES = 'platform: "xgboost"'
 
 
 def answers(server: Server, model: str, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The first output of a model for some rows."""
+    """Send rows to a model in one request, and return its first output."""
     name = server.config(model)["input"][0]["name"]
     found = measure.send(server, model, [measure.Request("r", inputs={name: rows})]).iloc[0]
     first: npt.NDArray[Any] = next(iter(found["outputs"].values()))

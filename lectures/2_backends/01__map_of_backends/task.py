@@ -1,4 +1,4 @@
-"""The task of 01__map_of_backends: two models with the names of document 000's table."""
+"""The task of 01__map_of_backends: two models with names from the backend slides' table."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def names(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """Both models as the notebook has them; the server refuses them."""
+    """Write both models as the notebook has them, and start a server that has loaded neither."""
     setup.borrowed(folder)
     return laboratory(folder, only=[])

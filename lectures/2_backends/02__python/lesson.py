@@ -28,9 +28,9 @@ lab = laboratory(models, only=["first", "second", "countdown"])
 print((models / "python_model/config.pbtxt").read_text())
 
 # %% [markdown]
-# ## The example of document 000
+# ## The backend slides' example
 #
-# The config above is document 000's, with the braces and names that its printout lost. Its code adds and subtracts. Here it is shortened, with `initialize` as printed. We load it as printed, and then correct one mistake after the other:
+# The config above is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), with the braces and names that their printout lost. The slides' code adds and subtracts. Here it is shortened, with `initialize` as printed. We load it as printed, and then correct one mistake after the other:
 
 # %%
 printed_code = """import triton_python_backend_utils as pb
@@ -256,9 +256,9 @@ claim(
 )
 
 # %% [markdown]
-# ## Document 003: whose memory?
+# ## The production guide: whose memory?
 #
-# In this guide to production, a model on the CPU (`KIND_CPU`) asks a GPT on a GPU, in a loop (below; assignment a6). It reads answers with `to_dlpack`: DLPack hands tensors between frameworks, also on a GPU, and costs less than `as_numpy`, it says. Where do the numbers lie, for inputs on the CPU?
+# In [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course), a model on the CPU (`KIND_CPU`) asks a GPT on a GPU, in a loop (below; assignment a6). It reads answers with `to_dlpack`: DLPack hands tensors between frameworks, also on a GPU, and costs less than `as_numpy`, it says. Where do the numbers lie, for inputs on the CPU?
 
 # %%
 # %%writefile {models}/handover/1/model.py
@@ -281,7 +281,7 @@ class TritonPythonModel:
 # %%
 memory, kept = setup.handed_over(lab, requests=8)  # their numbers: 0, 1, …, 7
 print(f"as_numpy: {memory[0]} memory, to_dlpack: {memory[1]} memory; kept:", *kept[:, 0])
-chat, lost = setup.chat(lab)  # document 003's loop, with a model in the GPT's place
+chat, lost = setup.chat(lab)  # the production guide's loop, with a model in the GPT's place
 claim(
     memory == ["own", "shared"] and (kept == np.arange(8)[:, None]).all(),
     "numpy's array is a copy in the model's own process. DLPack's is the shared memory itself. "

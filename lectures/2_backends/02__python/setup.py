@@ -1,4 +1,4 @@
-"""For 02__python: the models around those that the reader writes, and what they cost.
+"""For 02__python: models beside those that the reader writes, and measurements of their cost.
 
 setup.classifier(models)                            # focus_python without its model.py
 setup.instances(lab, "focus_python", (1, 2, 4))     # a table: processes, memory, seconds
@@ -29,8 +29,9 @@ from workbook.server import Server, Triton
 
 Array = npt.NDArray[Any]
 
-#: Document 000's config of a Python model; a printout lost its braces and the tensors' names.
-DOCUMENT_000 = """\
+#: The backend slides' config of a Python model, with the braces and tensor names that the
+#: printout lost.
+BACKEND_SLIDES = """\
 name: "python_model"
 backend: "python"
 max_batch_size: 1
@@ -43,8 +44,8 @@ output [
   { name: "OUTPUT_1" data_type: TYPE_FP32 dims: [ -1 ] }
 ]
 """
-#: Document 003's config of the model that writes a chat, one tensor per line.
-DOCUMENT_003 = """\
+#: The production guide's config of the model that writes a chat, one tensor per line.
+PRODUCTION_GUIDE = """\
 name: "ibuddha_chitchat_bls"
 backend: "python"
 max_batch_size: 64
@@ -57,7 +58,7 @@ instance_group [{ kind: KIND_CPU }]
 dynamic_batching {
 }
 """
-#: Its program: the document's loop, written shorter. One token per question to the GPT,
+#: Its program: the guide's loop, written shorter. One token per question to the GPT,
 #: drawn from the likeliest 70 %, until a special token or 64 tokens.
 _CHITCHAT = """\
 import json
@@ -116,9 +117,9 @@ def longer(tensor, number):
     joined = torch.cat((ids, torch.LongTensor([[number]])), 1)
     return pb_utils.Tensor(tensor.name(), joined.numpy())
 """
-#: How a case begins in which the loop answered.
+#: The beginning of a case's text if the loop answered.
 _ANSWERED = "an answer of shape "
-#: A model in the GPT's place: random logits, for each place or for the last one.
+#: A model in the GPT's place: random logits, for each token or for the last token only.
 _GPT = """\
 import json
 
@@ -158,7 +159,7 @@ output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
 dynamic_batching { }
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
-#: The function that the notebook shows.
+#: The method `auto_complete_config` that the notebook shows.
 AUTO = """\
     @staticmethod
     def auto_complete_config(config):
@@ -292,15 +293,15 @@ input [ { name: "start" data_type: TYPE_INT32 dims: [ 1 ] } ]
 output [ { name: "counts" data_type: TYPE_INT32 dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
-#: How long each of the two models that `panel` asks takes.
+#: Milliseconds that each of the two models takes that `panel` calls.
 SLEEP_MS = 150
-#: How many requests the experiment on errors sends at once.
+#: The number of requests that the experiment on errors sends at once.
 TOGETHER = 4
 
 
 def repository(models: Path) -> None:
-    """Write what the reader's models need besides their code: configs, and models to ask."""
-    _put(models, "python_model", DOCUMENT_000)
+    """Write what the reader's models need besides code: configs, and models that they call."""
+    _put(models, "python_model", BACKEND_SLIDES)
     classifier(models)
     _put(models, "checked", _CHECKED)
     _put(models, "tally", CONFIG)
@@ -313,7 +314,7 @@ def repository(models: Path) -> None:
     shutil.copytree(home, models / "countdown", dirs_exist_ok=True)
     _put(models, "handover", _HANDOVER)
     (models / "handover/1/addresses.py").write_text(_ADDRESSES, "utf-8")
-    _put(models, "ibuddha_chitchat_bls", DOCUMENT_003, _CHITCHAT)
+    _put(models, "ibuddha_chitchat_bls", PRODUCTION_GUIDE, _CHITCHAT)
 
 
 def classifier(models: Path, name: str = "focus_python") -> Path:
@@ -346,7 +347,7 @@ def _put(models: Path, name: str, config: str, code: str = "") -> None:
 
 
 def change(server: Triton, file: Path, old: str, new: str) -> str:
-    """Replace a text of a model's code once, and load the model; returns what was refused, or "".
+    """Replace a text in a model's code once, and load the model; returns the refusal, or "".
 
     Args:
         file: MODEL/VERSION/model.py in the server's repository.
@@ -356,13 +357,13 @@ def change(server: Triton, file: Path, old: str, new: str) -> str:
 
 
 def loaded(server: Triton, model: str) -> dict[str, Any]:
-    """Load a model; returns its config as the server completed it."""
+    """Load a model, and return its config as the server completed it."""
     server.load(model)
     return server.config(model)
 
 
 def without_config(models: Path, model: str, target: str) -> Path:
-    """Copy a model's version 1, without its config; returns the copy's folder."""
+    """Copy a model's version 1 without its config, and return the copy's folder."""
     shutil.rmtree(models / target, ignore_errors=True)
     shutil.copytree(models / model / "1", models / target / "1")
     return models / target
@@ -394,7 +395,7 @@ def rewrite(old: str, new: str) -> mistakes.Change:
 
 
 def in_process(home: Path) -> Callable[[Array], Array]:
-    """The network as the model of `classifier` calls it, in this process."""
+    """Return the network in this process, called as the model of `classifier` calls it."""
     space: dict[str, Any] = {}
     exec(compile((home / "1/network.py").read_text("utf-8"), "network.py", "exec"), space)
     net, torch = space["load"](home / "1/weights.pth"), space["torch"]
@@ -402,11 +403,11 @@ def in_process(home: Path) -> Callable[[Array], Array]:
 
 
 def handed_over(server: Triton, requests: int = 8) -> tuple[list[str], Array]:
-    """Load `handover` anew and ask it, with requests of 4 MB whose numbers are 0, 1, 2, …
+    """Load `handover` anew, and send it requests of 4 MB, filled with 0, with 1, with 2, …
 
     Returns:
-        In which memory the array of numpy and that of DLPack lie; and what the arrays of all
-        requests so far begin with, once all were answered: (requests, 2).
+        The memory in which numpy's array lies, and the memory of DLPack's array; and the first
+        numbers of all arrays after the last answer, as an array (requests, 2).
     """
     server.unload("handover")
     server.load("handover")
@@ -416,14 +417,14 @@ def handed_over(server: Triton, requests: int = 8) -> tuple[list[str], Array]:
 
 
 def chat(server: Triton) -> tuple[dict[str, str], int]:
-    """Document 003's loop in four cases.
+    """Run the production guide's loop in four cases.
 
     Args:
-        server: of `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
-            missing, then gives logits as the document's config says, then as its text says.
+        server: from `laboratory`, with `ibuddha_chitchat_bls` loaded. The model that it asks is
+            missing first. Then it gives logits as the guide's config says, then as its text says.
 
     Returns:
-        The answer's shape or the model's own words, by case; and how many cases failed.
+        The answer's shape or the model's message, by case; and how many cases failed.
     """
     said = {"no GPT": _chatted(server)}
     _gpt(server, "[ 13088 ]")
@@ -442,7 +443,7 @@ def _gpt(server: Triton, dims: str) -> None:
 
 
 def _chatted(server: Server, rows: int = 1) -> str:
-    """The shape of the chat's answer to a question of four tokens, or the model's own words."""
+    """Ask the chat with four tokens; returns the shape of its answer, or the model's message."""
     ids = {f"INPUT__{i}": np.ones((rows, 4), np.int64) for i in range(3)}
     try:
         shape = list(infer(server, "ibuddha_chitchat_bls", **ids)["OUTPUT__0"].shape)
@@ -452,7 +453,7 @@ def _chatted(server: Server, rows: int = 1) -> str:
 
 
 def seconds(server: Server, model: str, **tensors: Array) -> float:
-    """How long one request takes, in seconds."""
+    """Time one request, in seconds."""
     began = time.perf_counter()
     infer(server, model, **tensors)
     return time.perf_counter() - began
@@ -462,7 +463,7 @@ def at_once(server: Triton, model: str, places: Sequence[int]) -> Run:
     """Send one request per number at the same time, to the model `checked`.
 
     Args:
-        server: of `laboratory`.
+        server: from `laboratory`.
         places: the number that each request carries.
     """
     plan = [
@@ -482,11 +483,11 @@ def in_one(*runs: Run) -> Premise:
 
 
 def log_lines(server: Triton, words: str, begin: int = 0, patience: float = 3.0) -> list[str]:
-    """The lines of a server's log with some words, as soon as there is one.
+    """Wait for lines of a server's log that contain `words`, and return them.
 
     Args:
-        begin: where in the log to begin, of `server.log_size()`.
-        patience: seconds to wait for one.
+        begin: where in the log to begin, from `server.log_size()`.
+        patience: seconds to wait for the first such line.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -497,29 +498,29 @@ def log_lines(server: Triton, words: str, begin: int = 0, patience: float = 3.0)
 
 
 def unload(server: Triton, model: str, words: str) -> list[str]:
-    """Unload a model; returns the log's new lines with some words."""
+    """Unload a model, and return the log's new lines that contain `words`."""
     begin = server.log_size()
     server.unload(model)
     return log_lines(server, words, begin)
 
 
 def metric(server: Server, name: str) -> float:
-    """The value of a metric that has one line; 0.0 where it is not there."""
+    """Return the value of a metric that has one line; 0.0 if the metric is missing."""
     found = re.findall(rf"(?m)^{re.escape(name)}\{{[^}}]*\}} (\S+)$", server.metrics())
     return float(found[0]) if found else 0.0
 
 
 def instances(server: Triton, model: str, counts: Iterable[int]) -> pd.DataFrame:
-    """Load a model anew with each instance count, and look at what it costs.
+    """Load a model anew with each instance count, and measure its cost.
 
     Args:
-        server: of `laboratory`.
+        server: from `laboratory`.
         model: a Python model whose config says `count: 1`.
         counts: the instance counts.
 
     Returns:
-        One row per count: `processes` of the model; `memory_mb`, which they share with no other
-        process; `load_s`, until the model was ready.
+        One row per count: `processes` of the model; `memory_mb`, their memory that no other
+        process shares; `load_s`, the seconds until the model was ready.
     """
     file = server.repository / model / "config.pbtxt"
     text = file.read_text("utf-8")

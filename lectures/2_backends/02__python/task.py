@@ -22,10 +22,10 @@ dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 300
 instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters: { key: "threshold" value: { string_value: "0.5" } }
 """
-#: Logits of the requests; the third makes no sense. Then what is answered, and how many rows are.
+#: Logits of the four requests; the third is not finite. `_COUNT` rows get an answer.
 _ROWS = (
     [[1.0, 0.0], [0.0, 2.0]],
-    [[0.0, 0.5]],  # exactly the threshold: not more
+    [[0.0, 0.5]],  # exactly the threshold, so not more than it
     [[float("nan"), 0.0]],
     [[0.0, 0.6], [0.0, 0.1]],
 )
@@ -100,14 +100,14 @@ def verdict(server: Server) -> None:
 
 
 def _with_threshold(server: Server, value: str) -> dict[str, object]:
-    """The model's config with another threshold: it is written, not fixed in the code."""
+    """Return the model's config with another threshold, to see whether the code reads it."""
     server.load("verdict")
     config = server.config("verdict")
     return {**config, "parameters": {"threshold": {"string_value": value}}}
 
 
 def _answers(server: Server, threshold: float) -> str:
-    """What is wrong with the answers to four requests at once; "" where nothing is."""
+    """Return what is wrong with the answers to four requests at once; "" if nothing is."""
     plan = [
         measure.Request(f"r{i}", inputs={"logits": np.array(rows, np.float32)})
         for i, rows in enumerate(_ROWS)
@@ -129,7 +129,7 @@ def _answers(server: Server, threshold: float) -> str:
 def add(models: Path) -> Path:
     """Write the task's model folder with code that answers nothing; returns the folder.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     home = models / "verdict"
     if home.exists():
@@ -144,6 +144,6 @@ def add(models: Path) -> Path:
 
 
 def start(folder: Path) -> Server:
-    """The folder as the notebook has it; its code answers nothing."""
+    """Start a server with the notebook's folder, whose code answers nothing."""
     add(folder)
     return laboratory(folder)

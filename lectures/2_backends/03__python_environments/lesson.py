@@ -8,7 +8,7 @@
 #
 # **Question.** Two models answer in production. A third needs another version of a package, or another Python. The image must not be built anew, and no request may fail. What do you do?
 #
-# Document 000 calls the two cases *situation 1* and *situation 2*.
+# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) call the two cases *situation 1* and *situation 2*.
 
 # %%
 import sys
@@ -152,11 +152,11 @@ print(pd.Series({**costs, **from_folder}, name="seconds until ready").round(2))
 measure.processes(lab).query("process == 'stub'")[["model", "memory_mb"]].round()
 
 # %% [markdown]
-# The last loads named the unpacked [*folder*](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments). A first load also compiles Python files.
+# The last loads named the unpacked [*folder*](https://github.com/triton-inference-server/python_backend#creating-custom-execution-environments). A first load compiles Python files.
 #
 # ## Where an archive works
 #
-# A venv has no standard library: it needs the Python that made it, at the same path (`pyvenv.cfg`). A conda environment holds its interpreter; conda-pack makes it movable. Document 000's script; we replace wget and conda by programs that only create files:
+# A venv has no standard library: it needs the Python that made it, at the same path (`pyvenv.cfg`). A conda environment holds its interpreter; conda-pack makes it movable. The slides' script, with wget and conda replaced by programs that only create files:
 
 # %%
 print(setup.SCRIPT.format(folder="/tmp/conda_env"))

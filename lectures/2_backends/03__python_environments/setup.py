@@ -1,8 +1,8 @@
-"""For 03__python_environments: a tiny package in two versions, its environments, other Pythons.
+"""For 03__python_environments: a tiny package in two versions, environments, other Pythons.
 
 setup.repository(models)                    # square and grade_1, which answer requests
 wheel = setup.wheel(models, "2.0")          # sharpness-2.0-py3-none-any.whl
-setup.add_numpy(env)                        # what `pip install numpy` would do, without a registry
+setup.add_numpy(env)                        # like `pip install numpy`, but without a registry
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def grade(images, power=2):
     return right.mean((1, 2, 3)) + down.mean((1, 2, 3))
 ''',
 }
-#: The model that grades pictures. It says where its Python lies, too.
+#: The model that grades pictures. It also returns the path of its Python.
 MODEL = """\
 import numpy as np
 import sharpness
@@ -115,7 +115,7 @@ output [
 ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
-#: A script that makes an environment's Python the first on the PATH, wherever it lies.
+#: A script that puts an environment's Python first on the PATH, wherever the environment lies.
 ACTIVATE = """\
 VIRTUAL_ENV=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH" PYTHONNOUSERSITE=1
@@ -126,7 +126,7 @@ parameters: {{
   value: {{ string_value: "{path}" }}
 }}
 """
-#: Document 000's script. A printout turned `-O` into `-0`, and broke one line.
+#: The backend slides' script. A printout turned `-O` into `-0`, and broke one line.
 SCRIPT = """\
 export CONDA_SOURCE=https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-x86_64.sh
 export CONDA_INSTALLER=Miniconda3.sh
@@ -152,14 +152,14 @@ _LATER = itertools.count(2, 2)  # in seconds
 CLIENTS = 2
 #: The version of the Python that the course runs on.
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
-#: The icon of a card for what this machine cannot try, and its colour.
+#: The icon and the colour of a card for an experiment that this machine cannot run.
 NOT_TRIED = ("○", "#808080")
 _PAUSE_S = 0.004
 _AROUND_S = 0.5
 
 
 def repository(models: Path) -> None:
-    """Two models that answer: `square`, on the server's Python, and `grade_1`, on its own."""
+    """Write two models: `square`, on the server's Python, and `grade_1`, on a Python of its own."""
     home = paths.root() / "model_repository" / "square"
     shutil.copytree(home, models / "square", dirs_exist_ok=True)
     env = model(models, "grade_1") / "env"
@@ -183,7 +183,7 @@ def model(models: Path, name: str, arguments: str = "") -> Path:
 
 
 def use(home: Path, path: str) -> None:
-    """Name an environment in a model's config, in place of one that is named there."""
+    """Name an environment in a model's config, in place of the one named there."""
     (home / "config.pbtxt").write_text(CONFIG + _ENVIRONMENT.format(path=path), "utf-8")
 
 
@@ -208,7 +208,7 @@ def wheel(models: Path, version: str) -> Path:
 
 
 def create(env: Path, python: Path | str = sys.executable) -> None:
-    """Make an empty virtual environment without pip, in place of what is there."""
+    """Make an empty virtual environment without pip; an older one at this place is removed."""
     shutil.rmtree(env, ignore_errors=True)
     _run(
         [str(python), "-m", "venv", "--copies", "--without-pip", str(env)],
@@ -224,7 +224,7 @@ def install(env: Path, *packages: Path | str) -> None:
 
 
 def add_numpy(env: Path) -> None:
-    """Put numpy into an environment: a copy of this environment's, as no registry is needed.
+    """Copy numpy from this environment into another one, so that no registry is needed.
 
     `pip --python ENV/bin/python install numpy==…` does the same where a registry can be reached.
     """
@@ -236,24 +236,24 @@ def add_numpy(env: Path) -> None:
 
 
 def share_packages(env: Path) -> None:
-    """Let an environment look for packages in this one, too, after its own."""
+    """Let an environment also find this environment's packages, after its own."""
     file = site_packages(env) / "server.pth"
     file.write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
 
 
 def site_packages(env: Path) -> Path:
-    """Where an environment keeps its packages."""
+    """Return the folder of an environment's packages."""
     return next((env / "lib").glob("python3*")) / "site-packages"
 
 
 def megabytes(path: Path) -> float:
-    """The size of a file or a folder."""
+    """Return the size of a file or a folder in MB."""
     return formats.size_mb(path)
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What clients of two models saw while a third was loaded.
+    """The answers that clients of two models received while a third model was loaded.
 
     Attributes:
         answers: one row per request: `model`, `sent_s`, `ms`, `error`.
@@ -266,12 +266,12 @@ class Watched:
 
     @property
     def failed(self) -> int:
-        """How many requests were answered with an error."""
+        """The number of requests that were answered with an error."""
         return int((self.answers["error"] != "").sum())
 
     @property
     def seconds(self) -> float:
-        """How long the load took."""
+        """The seconds that the load took."""
         return self.ended_s - self.began_s
 
     @property
@@ -286,7 +286,7 @@ class Watched:
 
 
 def watch(server: Triton, action: Callable[[], Any]) -> Watched:
-    """Let one client each ask `square` and `grade_1` without a pause while something is done."""
+    """Run an action while one client each sends requests to `square` and `grade_1` in a loop."""
     rows: list[tuple[str, float, float, str]] = []
     stop, began = threading.Event(), time.perf_counter()
     image = formats.pictures()[:1]
@@ -322,7 +322,7 @@ def watch(server: Triton, action: Callable[[], Any]) -> Watched:
 
 
 def plot(watched: Watched) -> style.Picture:
-    """Each request's latency against the time when it was sent; the load is shaded."""
+    """Draw each request's latency over the time when it was sent; the load is shaded."""
     said = f"{watched.failed} of {len(watched.answers)} requests failed"
     figure = style.Picture(8.4, 2.4, f"Latency while a third model is loaded: {said}.")
     axes = figure.subplots()
@@ -338,9 +338,9 @@ def plot(watched: Watched) -> style.Picture:
 
 
 def ask(server: Server, name: str) -> tuple[str, str, str]:
-    """Ask a model for one grade: the package's version, its Python's, and where that lies.
+    """Ask a model for one grade; returns its package's version, its Python's version and path.
 
-    Places in the checkout are named from the checkout on, as pages show them.
+    A path in the checkout is relative to the checkout, as on the course's pages.
 
     Raises:
         RequestError: the server answered with an error.
@@ -351,7 +351,7 @@ def ask(server: Server, name: str) -> tuple[str, str, str]:
 
 
 def touch(file: Path) -> None:
-    """Give a file a new time of change, as if it had been copied here anew."""
+    """Give a file a later time of change, as if it had just been copied."""
     later = time.time() + next(_LATER)  # the server unpacks a file again only if it is newer
     os.utime(file, (later, later))
 
@@ -365,7 +365,7 @@ def unpacked(costs: Mapping[str, float]) -> Premise:
 
 
 def small(models: Path) -> Path:
-    """`grade_small`: `grade_1` with its environment as an archive; returns the model's folder."""
+    """Write `grade_small`: `grade_1` with its environment as an archive; returns its folder."""
     home = model(models, "grade_small")
     env = models / "grade_1/env"
     (env / "bin/activate").write_text(ACTIVATE, "utf-8")
@@ -376,9 +376,9 @@ def small(models: Path) -> Path:
 
 
 def strict(models: Path) -> Path:
-    """The task's model: it calls 2.0's function, and its environment has 1.0.
+    """Write the task's model: it calls a function of version 2.0, and its environment has 1.0.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     if (models / "strict").exists():
         return models / "strict"
@@ -391,7 +391,7 @@ def strict(models: Path) -> Path:
 
 
 def seconds(server: Server, name: str) -> float:
-    """How long a load takes, in seconds. The model is unloaded first."""
+    """Unload a model, then time its load, in seconds."""
     server.unload(name)
     began = time.perf_counter()
     server.load(name)
@@ -399,7 +399,7 @@ def seconds(server: Server, name: str) -> float:
 
 
 def run_script(models: Path) -> list[str]:
-    """Run document 000's script with commands that only make files; returns the files left."""
+    """Run the slides' script with commands that only make files; returns the remaining files."""
     folder = _beside(models) / "conda_env"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -413,14 +413,14 @@ def run_script(models: Path) -> list[str]:
 
 
 def stubs() -> dict[str, Path]:
-    """The stubs that the server's wheel has: Python's version → file."""
+    """Find the stubs in the server's wheel: Python's version → file."""
     wheel = Path(sysconfig.get_path("purelib")) / "pytriton/tritonserver/python_backend_stubs"
     files = {path.parent.name: path for path in wheel.glob("*/triton_python_backend_stub")}
     return dict(sorted(files.items(), key=lambda item: int(item[0].partition(".")[2])))
 
 
 def libpython(stub: Path) -> str:
-    """The shared library of Python that a stub is linked with, e.g. `libpython3.10.so.1.0`."""
+    """Return the Python library that a stub is linked with, e.g. `libpython3.10.so.1.0`."""
     found = re.search(rb"libpython3\.\d+m?\.so[.\d]*", stub.read_bytes())
     return found[0].decode() if found else ""
 
@@ -441,9 +441,9 @@ class Interpreter:
 
 
 def other_python() -> Interpreter | None:
-    """Another Python that numpy 1.26 and the server's stubs have in common; None without one.
+    """Find another Python for which numpy 1.26 and a stub of the server exist; None without one.
 
-    It must have a shared library, which the stub is linked with.
+    It must have a shared library, because the stub is linked with it.
     """
     own = OWN
     asks = (
@@ -464,7 +464,7 @@ def other_python() -> Interpreter | None:
 
 
 def _programs(version: str) -> list[Path]:
-    """Where a Python of this version may be: on the PATH, or one of pyenv's."""
+    """List where a Python of this version may be: on the PATH, or among pyenv's."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = [path / "bin" / f"python{version}" for path in sorted(pyenv.glob(f"{version}.*"))]
     on_path = shutil.which(f"python{version}")
@@ -479,9 +479,9 @@ class Second:
 
     Attributes:
         python: the version of the other Python; "" where there is none.
-        without_stub: what the server says of its environment without its own stub.
-        answered: what the model says of itself, of `ask`; None where it was not loaded.
-        lacking: what this machine lacks for it; "" where nothing.
+        without_stub: the server's message about the environment without a stub of its own.
+        answered: the model's reply, from `ask`; None if the model was not loaded.
+        lacking: what this machine lacks for the experiment; "" if nothing.
     """
 
     python: str
@@ -491,11 +491,11 @@ class Second:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the other Python answered, and did not without its own stub."""
+        """Whether the other Python answered, and failed without its own stub."""
         return bool(self.answered and self.answered[1] == self.python and self.without_stub)
 
     def show(self, id: str) -> None:
-        """Say that it was not tried; `id` is the claim that is shown where it was."""
+        """Show a card that it was not tried; `id` is the claim for machines that can try it."""
         cards.show(Card(NOT_TRIED, "Not tried", str(self)), claim=id)
 
     def __str__(self) -> str:
@@ -512,8 +512,8 @@ def situation_2(server: Triton, wheel: Path) -> Second:
     """Serve a model on another Python: its environment, its libpython and its stub.
 
     Args:
-        server: of `laboratory`.
-        wheel: of `wheel`; it fits any Python.
+        server: from `laboratory`.
+        wheel: from `wheel`; it fits any Python.
     """
     home = model(server.repository, "other_python")
     use(home, "$$TRITON_MODEL_DIRECTORY/env")
@@ -540,7 +540,7 @@ def situation_2(server: Triton, wheel: Path) -> Second:
 
 
 def cut(home: Path) -> str:
-    """A mistake: the archive is half there."""
+    """A mistake: half of the archive is missing."""
     file = home / "env.tar.gz"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     touch(file)
@@ -577,7 +577,7 @@ def without_package(home: Path) -> str:
 
 
 def _beside(models: Path) -> Path:
-    """A folder beside the repository, for wheels and environments that are no models."""
+    """Return the folder beside the repository for wheels and environments."""
     place = models.resolve().parent / f"{models.resolve().name}.wheels"
     place.mkdir(exist_ok=True)
     return place

@@ -44,7 +44,7 @@ def strict(server: Server) -> None:
 
 
 def _own(server: Server) -> bool:
-    """Whether the config of strict names an environment in the model's own folder."""
+    """Return whether the config of strict names an environment in the model's own folder."""
     given = server.config("strict").get("parameters", {}).get("EXECUTION_ENV_PATH", {})
     path = str(given.get("string_value", ""))
     home = (server.repository / "strict").resolve()
@@ -53,13 +53,13 @@ def _own(server: Server) -> bool:
 
 
 def _last(message: str) -> str:
-    """The line of a message that names the exception."""
+    """Return the line of a message that names the exception."""
     lines = [line for line in message.splitlines() if "Error" in line]
     return lines[0] if lines else message
 
 
 def start(folder: Path) -> Server:
-    """The models as the notebook has them."""
+    """Start a server with the models as the notebook has them."""
     setup.repository(folder)
     setup.strict(folder)
     return laboratory(folder, only=["grade_1", "strict"])

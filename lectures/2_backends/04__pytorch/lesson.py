@@ -28,7 +28,7 @@ lab = lessons.laboratory(models, only=[])
 # %% [markdown]
 # ## A model from a slide
 #
-# The backend's file is `model.pt` in [TorchScript](https://github.com/triton-inference-server/pytorch_backend). Document 000 has this program, with `forward` at the left margin, and a config without braces:
+# The backend's file is `model.pt` in [TorchScript](https://github.com/triton-inference-server/pytorch_backend). [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) have this program, with `forward` at the left margin, and a config without braces:
 
 
 # %%
@@ -69,7 +69,7 @@ claim(
 printed
 
 # %% [markdown]
-# > **Erratum.** In document 000, `forward` must be indented. Without it, `torch.jit.script` saves a module that cannot compute, and does not complain. With its braces, the config is right.
+# > **Erratum.** On the slides, `forward` must be indented. Without it, `torch.jit.script` saves a module that cannot compute, and does not complain. With its braces, the config is right.
 #
 # ## Script and trace
 #
@@ -215,7 +215,7 @@ named
 #
 # ## A GPT with three inputs
 #
-# Document 003's config, with a tiny GPT of ours: on the CPU, with its comments, without `dynamic_batching`. Then four rows in one request:
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course)'s config, with a tiny GPT of ours: on the CPU, with its comments, without `dynamic_batching`. Then four rows in one request:
 
 # %%
 gpt = setup.TinyGPT().eval()
@@ -250,7 +250,7 @@ print([line for line in lab.log_text().splitlines() if "NVFUSER" in line][-1])
 #
 # <details><summary>Can `max_batch_size` be too large?</summary>
 #
-# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes: 1.7 GB, beside what the layers need. Document 003 has seen a GPU's memory run out, and Triton end (not run here). Raise it while you measure the memory.
+# Yes. 64 rows of 510 tokens have an output of 64 × 510 × 13,088 × 4 bytes: 1.7 GB, beside what the layers need. The guide reports that a GPU's memory ran out and Triton ended (not run here). Raise it while you measure the memory.
 #
 # </details>
 #

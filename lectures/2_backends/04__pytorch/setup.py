@@ -1,4 +1,4 @@
-"""For 04__pytorch: a small GPT with document 003's tensors, and what is put in a model's folder."""
+"""For 04__pytorch: a small GPT with the production guide's tensors, and files for models."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from workbook.lessons import formats
 from workbook.lessons.workspace import folder
 from workbook.server import Server
 
-#: The size of document 003's vocabulary.
+#: The size of the production guide's vocabulary.
 WORDS = 13088
 _WIDTH = 32
 
 
 def models() -> Path:
-    """A fresh model repository, with an empty version 1 of each model that the notebook makes."""
+    """Make a fresh repository with an empty version 1 of each model that the notebook makes."""
     home = folder("pytorch")
     for name in ("pytorch_model", "focus_pytorch", "ibuddha_chitchat", "focus_compiled"):
         (home / name / "1").mkdir(parents=True)
@@ -31,7 +31,7 @@ def models() -> Path:
 
 
 def with_nvfuser(text: str) -> str:
-    """Document 003's config with the parameter that it has in comments."""
+    """Activate the parameter that the production guide's config has in comments."""
     block = r"(?ms)^#parameters: \{.*?^#\}"
     return re.sub(block, lambda found: found[0].replace("#", ""), text)
 
@@ -44,7 +44,7 @@ def hide_warnings() -> None:
 
 
 class TinyGPT(torch.nn.Module):  # type: ignore[misc]
-    """A GPT of one layer with random weights; its tensors are those of document 003.
+    """A GPT of one layer with random weights, and with the production guide's inputs and output.
 
     input_ids, attention_mask, token_type_ids: int64 (n, tokens) → float32 (n, tokens, 13088).
     """
@@ -63,7 +63,7 @@ class TinyGPT(torch.nn.Module):  # type: ignore[misc]
         attention_mask: torch.Tensor,
         token_type_ids: torch.Tensor,
     ) -> torch.Tensor:
-        """The logits of the next word at each place."""
+        """Return the logits of the next word at each place."""
         x = self.words(input_ids) + self.types(token_type_ids)
         query, key, value = self.mix(x).chunk(3, dim=-1)
         scores = query @ key.transpose(1, 2)
@@ -73,7 +73,7 @@ class TinyGPT(torch.nn.Module):  # type: ignore[misc]
 
 
 class Scaled(torch.nn.Module):  # type: ignore[misc]
-    """The network for pixels between any black and white; the model of the task.
+    """The task's network: its pixels lie between any values of black and white.
 
     image float32 (n, 3, 64, 64), black and white float32 (n, 1) → logits float32 (n, 2).
     """
@@ -85,12 +85,12 @@ class Scaled(torch.nn.Module):  # type: ignore[misc]
     def forward(
         self, image: torch.Tensor, black: torch.Tensor, white: torch.Tensor
     ) -> torch.Tensor:
-        """The logits of "blurred" and "sharp"."""
+        """Return the logits of "blurred" and "sharp"."""
         low, high = black[:, :, None, None], white[:, :, None, None]
         return self.net(2 * (image - low) / (high - low) - 1)
 
 
-#: A config for the network, with as little as the backend needs.
+#: The smallest config for the network that the backend accepts.
 CONFIG = """\
 platform: "pytorch_libtorch"
 max_batch_size: 8
@@ -108,7 +108,7 @@ output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters { key: "NUM_THREADS" value: { string_value: "1" } }
 """
-#: Document 000's config, as its printout has it.
+#: The backend slides' config, as their printout has it.
 PRINTED = """\
 name: "pytorch_model"
 platform: "pytorch_libtorch"
@@ -124,7 +124,7 @@ output [
 instance_group [
     kind: KIND_GPU
 """
-#: Document 003's config.
+#: The production guide's config.
 CHITCHAT = """\
 #this MUST be the same name with the outside folder
 name: "ibuddha_chitchat"
@@ -190,7 +190,7 @@ instance_group [
   }
 ]
 """  # noqa: E501
-#: A parameter that is neither true nor false, before the others.
+#: A parameter that is neither true nor false, to put before the others.
 NO_BOOLEAN = 'parameters { key: "INFERENCE_MODE" value: { string_value: "yes" } }\nparameters'
 _SCALED = """\
 platform: "pytorch_libtorch"
@@ -206,9 +206,9 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 
 
 def scaled(models: Path) -> None:
-    """Put the task's model into a repository: the config's names do not fit forward().
+    """Put the task's model into a repository; its config's names do not fit forward().
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     home = models / "scaled"
     if home.exists():
@@ -219,7 +219,7 @@ def scaled(models: Path) -> None:
 
 
 def traced(module: torch.nn.Module, example: torch.Tensor) -> tuple[Any, str]:
-    """Trace a module; returns the trace and what torch warns of meanwhile.
+    """Trace a module; returns the trace, and torch's warnings.
 
     Args:
         example: the input whose operations are recorded.
@@ -232,14 +232,14 @@ def traced(module: torch.nn.Module, example: torch.Tensor) -> tuple[Any, str]:
 
 
 def compiled(models: Path) -> None:
-    """Write config and weights of `focus_compiled`, beside the model.py that the notebook has."""
+    """Write config and weights of `focus_compiled`, beside the notebook's model.py."""
     home = models / "focus_compiled"
     (home / "config.pbtxt").write_text(COMPILED, "utf-8")
     torch.save(formats.network().state_dict(), home / "1/model.pt")
 
 
 def channels_last(models: Path) -> str:
-    """Copy `focus_pytorch`, with weights whose channels are stored last; returns the copy's name.
+    """Copy `focus_pytorch` with weights in the layout channels-last; returns the copy's name.
 
     The convolutions then compute in this layout, and convert the pictures themselves.
     """
@@ -252,13 +252,13 @@ def channels_last(models: Path) -> str:
 
 
 def rename(file: Path, name: str) -> str:
-    """Give a file another name, and say so."""
+    """Rename a file; returns a sentence about it."""
     file.rename(file.with_name(name))
     return f"`{file.name}` is called `{name}`."
 
 
 def sentence(tokens: int) -> list[npt.NDArray[np.int64]]:
-    """A sentence for `TinyGPT`: ids, mask and types, each int64 (1, tokens)."""
+    """Make a sentence for `TinyGPT`: ids, mask and types, each int64 (1, tokens)."""
     ids = np.random.default_rng(tokens).integers(2, WORDS, (1, tokens))
     mask, types = np.ones_like(ids), np.zeros_like(ids)
     mask[0, -1] = 0
@@ -266,7 +266,7 @@ def sentence(tokens: int) -> list[npt.NDArray[np.int64]]:
 
 
 def answer(server: Server, model: str, inputs: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The first output of one request.
+    """Send one request, and return its first output.
 
     Raises:
         WorkbookError: the server answered with an error.

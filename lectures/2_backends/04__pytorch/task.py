@@ -46,6 +46,6 @@ def scaled(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it, loaded."""
+    """Start a server with the model as the notebook has it."""
     setup.scaled(folder)
     return laboratory(folder)

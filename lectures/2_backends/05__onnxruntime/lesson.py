@@ -29,7 +29,7 @@ lab = lessons.laboratory(models, only=[])
 # %% [markdown]
 # ## A model from a slide
 #
-# Document 000 exports a model of one layer in one line. The printout of its config lost the braces. We load it as printed, then with braces, then on the CPU:
+# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) export a model of one layer in one line. The printout of their config lost the braces. We load it as printed, then with braces, then on the CPU:
 
 
 # %%
@@ -52,7 +52,7 @@ printed
 # %% [markdown]
 # Now the config is in order, and the *file* is refused. The exporter wrote down the batch of its example, 1, and it named the input like the argument of `forward`, the output after the last operator.
 #
-# > **Erratum.** Document 000's export does not fit its config. Name the tensors, and make the batch a variable.
+# > **Erratum.** The slides' export does not fit their config. Name the tensors, and make the batch a variable.
 
 # %%
 batch = {0: torch.export.Dim("batch")}
@@ -68,7 +68,7 @@ torch.onnx.export(
 lab.load("onnx_model")
 claim(
     len(printed.refused) == 3 and lab.ready("onnx_model"),
-    "The document's config was refused in three steps; with the new file it is served.",
+    "The slides' config was refused in three steps; with the new file it is served.",
     "Run the cells of this section again.",
     id="onnxruntime.document",
 )
@@ -247,7 +247,7 @@ measure.plot_bars(nodes[["ms"]].head(8), title="A batch of 8", below="ms per cal
 #
 # ## A sentence encoder
 #
-# Document 003 serves a BERT that gives a sentence's mean vector: 768 numbers. Its team agreed on three input names. Ours has random weights.
+# [The production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course) serves a BERT that gives a sentence's mean vector: 768 numbers. Its team agreed on three input names. Ours has random weights.
 
 # %%
 sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}  # 10 to 40 seconds
@@ -297,7 +297,7 @@ claim(
 )
 
 # %% [markdown]
-# The mask keeps padding out of the mean, so clients may pad to a few agreed lengths. Ragged batching is another way ([12](../12__ensembles/12__ensembles.ipynb)). The document's accelerator counts on a GPU only.
+# The mask keeps padding out of the mean, so clients may pad to a few agreed lengths. Ragged batching is another way ([12](../12__ensembles/12__ensembles.ipynb)). The guide's accelerator works on a GPU only.
 #
 # ## Five mistakes
 #

@@ -1,4 +1,4 @@
-"""For 05__onnxruntime: a small sentence encoder, sentences, and what a profile says of a graph."""
+"""For 05__onnxruntime: a small sentence encoder, sentences, and times from a profile."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from workbook import measure
 from workbook.lessons.premises import Premise
 from workbook.lessons.workspace import folder
 
-#: The tensors of a BERT, as document 003 agrees on them.
+#: The input names of a BERT, as the production guide's team agreed on them.
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 WORDS, WIDTH = 1000, 768
-#: What the prediction calls the convolutions, in their order.
+#: The options of the prediction, one per convolution, in the graph's order.
 CONVOLUTIONS = (
     "the first: it sees the whole picture",
     "the second",
     "all alike: each halves the sides and has more channels",
     "the fourth: it has the most weights",
 )
-#: Document 000's config, as its printout has it.
+#: The backend slides' config, as their printout has it.
 PRINTED = """\
 name: "onnx_model"
 platform: "onnxruntime_onnx"
@@ -45,7 +45,7 @@ output [
 instance_group [
     kind: KIND_GPU
 """
-#: Document 003's config.
+#: The production guide's config.
 SBERT = """\
 name: "sps_sbert_onnx"
 #onnx model
@@ -86,9 +86,9 @@ optimization { execution_accelerators {
   gpu_execution_accelerator : [ { name : "tensorrt" } ]
 }}
 """
-#: A mode that there is not, for a config.
+#: A config line with an execution mode that does not exist.
 MODE = 'parameters { key: "execution_mode" value: { string_value: "2" } }'
-#: A name that no accelerator has, for a config.
+#: A config section that names an accelerator that does not exist.
 ACCELERATOR = """optimization { execution_accelerators {
   cpu_execution_accelerator: [ { name: "onednn" } ]
 } }"""
@@ -102,7 +102,7 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 
 
 class Encoder(torch.nn.Module):  # type: ignore[misc]
-    """A BERT that gives a sentence's mean vector; what padding adds is left out of the mean.
+    """A BERT that gives a sentence's mean vector; padding is left out of the mean.
 
     Two layers, random weights: the vectors mean nothing. input_ids, attention_mask,
     token_type_ids: int64 (n, tokens) → vector float32 (n, 768).
@@ -115,14 +115,14 @@ class Encoder(torch.nn.Module):  # type: ignore[misc]
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> torch.Tensor:
-        """The mean of the words' vectors."""
+        """Return the mean of the words' vectors."""
         words = self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state
         mask = attention_mask[:, :, None].to(words.dtype)
         return (words * mask).sum(1) / mask.sum(1)
 
 
 def models() -> Path:
-    """A fresh model repository, with an empty version 1 of each model that the notebook makes."""
+    """Make a fresh repository with an empty version 1 of each model that the notebook makes."""
     home = folder("onnxruntime")
     for name in ("onnx_model", "focus_onnx", "older", "sps_sbert_onnx"):
         (home / name / "1").mkdir(parents=True)
@@ -141,15 +141,15 @@ def _bert() -> Any:
 
 
 def example() -> tuple[torch.Tensor, ...]:
-    """Inputs for the exporter: three tensors int64 (2, 7), which must not be one and the same."""
+    """Make inputs for the exporter: three separate tensors int64 (2, 7)."""
     return tuple(torch.ones((2, 7), dtype=torch.int64) for _ in NAMES)
 
 
 def sentence(tokens: int, padded: int = 0) -> dict[str, npt.NDArray[np.int64]]:
-    """A sentence as numbers: the inputs of one request, each an int64 array (1, tokens).
+    """Make a sentence as numbers: the inputs of one request, each an int64 array (1, tokens).
 
     Args:
-        tokens: how many words it has.
+        tokens: the number of words.
         padded: fill up with zeros to this length; the attention mask is 0 there.
     """
     length = max(tokens, padded)
@@ -160,7 +160,7 @@ def sentence(tokens: int, padded: int = 0) -> dict[str, npt.NDArray[np.int64]]:
 
 
 def sentences(lengths: Iterable[int], *, padded: int = 0) -> list[measure.Request]:
-    """A plan that sends one sentence of each length, all at once.
+    """Plan one sentence of each length, all sent at once.
 
     Args:
         padded: fill each up to this length.
@@ -169,15 +169,15 @@ def sentences(lengths: Iterable[int], *, padded: int = 0) -> list[measure.Reques
 
 
 def nodes(profile: str | Path) -> pd.DataFrame:
-    """What ONNX Runtime's profile says of each node.
+    """Read the time of each node from ONNX Runtime's profile.
 
     Args:
         profile: the file that `session.end_profiling()` names; it is deleted.
 
     Returns:
         One row per node, the slowest first: `operator`, and `ms`, the time of the fastest call.
-        Convolutions are called `convolution N (NODE)`, with N in the order of the graph: ONNX
-        Runtime names a convolution after the last operator that it has joined to it.
+        Convolutions are called `convolution N (NODE)`, with N in the order of the graph. ONNX
+        Runtime names a node after the last operator that it has joined to the convolution.
     """
     file = Path(profile)
     events = json.loads(file.read_text("utf-8"))
@@ -195,17 +195,17 @@ def nodes(profile: str | Path) -> pd.DataFrame:
 
 
 def convolutions(table: pd.DataFrame) -> pd.Series[float]:
-    """The milliseconds of the convolutions, in the order in which the graph has them.
+    """Return the milliseconds of the convolutions, in the graph's order.
 
     Args:
-        table: of `nodes`.
+        table: from `nodes`.
     """
     own = table[table["operator"].str.contains("Conv")]
     return own.loc[sorted(own.index, key=_number), "ms"]
 
 
 def _number(node: str) -> int:
-    """The number in a node's name, which counts the network's layers; 0 without one."""
+    """Return the number in a node's name, which counts the layers; 0 without a number."""
     found = re.search(r"\d+", node)
     return int(found[0]) if found else 0
 
@@ -214,14 +214,14 @@ def clearly_slowest(table: pd.DataFrame) -> Premise:
     """Premise: the slowest convolution is clearly slower than the second slowest.
 
     Args:
-        table: of `nodes`.
+        table: from `nodes`.
     """
     second, first = sorted(convolutions(table))[-2:]
     return Premise(first > 1.1 * second, f"the slowest two took {first:.2f} and {second:.2f} ms")
 
 
 def hide_warnings() -> None:
-    """Hide what torch's exporters say of packages that are not there and of their own code."""
+    """Hide the warnings of torch's exporters about missing packages and their own code."""
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
     warnings.filterwarnings("ignore", message="# The axis name")
@@ -231,23 +231,23 @@ def hide_warnings() -> None:
 
 
 def older_export(*given: Any, **options: Any) -> None:
-    """`torch.onnx.export`, without its warnings: the older exporter has many."""
+    """Call `torch.onnx.export` without its warnings; the older exporter gives many."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(*given, **options)
 
 
 def cut(file: Path) -> str:
-    """Cut a file in half, as a copy that was broken off leaves it."""
+    """Cut a file in half, as after an interrupted copy."""
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     return f"`{file.name}` has half of its bytes."
 
 
 def frozen(models: Path) -> None:
-    """The model of the task: the network with a batch of 1, and a config that goes with it.
+    """Write the model of the task: the network with a batch of 1, and a config that fits it.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     from workbook.lessons import formats
 
@@ -263,10 +263,10 @@ def frozen(models: Path) -> None:
 
 
 def graph(file: Path) -> dict[str, Any]:
-    """What is in an ONNX file, as a row of a table.
+    """Describe an ONNX file, as a row of a table.
 
     Returns:
-        Its operator set, how many nodes, and the shape of its first input.
+        Its operator set, the number of nodes, and the shape of its first input.
     """
     import onnx
 

@@ -69,6 +69,6 @@ def frozen(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it, loaded."""
+    """Start a server with the model as the notebook has it."""
     setup.frozen(folder)
     return laboratory(folder)

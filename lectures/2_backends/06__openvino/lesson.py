@@ -114,7 +114,7 @@ claim(
 #
 # ## The platform
 #
-# Document 000 names the platform `openvino_ir`. As printed, then with a backend instead:
+# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) name the platform `openvino_ir`. As printed, then with a backend instead:
 
 # %%
 backend = documented.put('platform: "openvino_ir"', 'backend: "openvino"')

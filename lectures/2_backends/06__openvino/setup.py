@@ -1,4 +1,4 @@
-"""For 06__openvino: the network as a SavedModel, and one model that serves one picture badly."""
+"""For 06__openvino: the network as a SavedModel, and a model that is slow with one picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workbook.lessons.shared import variants
 from workbook.lessons.workspace import folder
 from workbook.server import Server, Triton
 
-#: How often each way has its turn in this process, and how many calls it has then.
+#: The turns of each way in this process, and the calls per turn.
 _TURNS, _CALLS = 8, 12
 #: The network in ONNX Runtime, with one thread.
 ONNXRUNTIME = """\
@@ -31,7 +31,7 @@ max_batch_size: 8
 instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
 """
-#: A config for the network; what a lone picture costs with it is the task.
+#: The task's config for the network: a lone picture takes as long as eight.
 _LONE = """\
 backend: "openvino"
 max_batch_size: 8
@@ -44,7 +44,7 @@ parameters { key: "ENABLE_BATCH_PADDING" value: { string_value: "YES" } }
 
 
 def models() -> Path:
-    """A fresh model repository, with an empty version 1 of each model that the notebook makes."""
+    """Make a fresh repository with an empty version 1 of each model that the notebook makes."""
     home = folder("openvino")
     for name in ("focus_openvino", "exact", "any_batch", "from_onnx", "focus_onnx"):
         (home / name / "1").mkdir(parents=True)
@@ -52,7 +52,7 @@ def models() -> Path:
 
 
 def hide_warnings() -> None:
-    """Hide what torch's exporters say of packages that are not there and of their own code."""
+    """Hide the warnings of torch's exporters about missing packages and their own code."""
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
     warnings.filterwarnings("ignore", message="# The axis name")
@@ -139,7 +139,7 @@ def _save(target: str) -> None:
     layers = tf.keras.layers
     net = formats.network()
     image = tf.keras.Input((3, 64, 64), name="image")
-    x = layers.Permute((2, 3, 1))(image)  # TensorFlow's convolutions want the channels last
+    x = layers.Permute((2, 3, 1))(image)  # TensorFlow's convolutions need the channels last
     weights = []
     for part in net.features:
         if hasattr(part, "weight"):
@@ -159,11 +159,11 @@ def _save(target: str) -> None:
 
 
 def logits(model: Any, precision: str = "") -> npt.NDArray[np.float32]:
-    """The logits of an OpenVINO model for the 200 pictures, computed in this process.
+    """Compute an OpenVINO model's logits for the 200 pictures, in this process.
 
     Args:
         model: an openvino.Model with one input and one output.
-        precision: "f32" or "bf16"; by default what OpenVINO chooses on this processor.
+        precision: "f32" or "bf16"; by default OpenVINO chooses for this processor.
 
     Returns:
         float32 (200, 2).
@@ -178,9 +178,9 @@ def logits(model: Any, precision: str = "") -> npt.NDArray[np.float32]:
 
 
 def in_process(ir: Path, onnx_file: Path) -> pd.DataFrame:
-    """Milliseconds of eight pictures in this process with one thread: OpenVINO and ONNX Runtime.
+    """Time eight pictures in this process, with one thread: OpenVINO and ONNX Runtime.
 
-    Time of the processor, in which other programs do not count. The ways take turns.
+    Processor time is measured, so other programs do not count. The ways take turns.
 
     Args:
         ir: the network for OpenVINO, `model.xml`.
@@ -214,7 +214,7 @@ def in_process(ir: Path, onnx_file: Path) -> pd.DataFrame:
 
 
 def _request(core: Any, file: Path, batch: npt.NDArray[Any], precision: str) -> Callable[[], Any]:
-    """A call of a network on the CPU with one thread; the batch's size is fixed, as Triton's is."""
+    """Make a call of a network on the CPU: one thread and, as in Triton, a fixed batch size."""
     options = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
     if precision:
         options["INFERENCE_PRECISION_HINT"] = precision
@@ -225,10 +225,10 @@ def _request(core: Any, file: Path, batch: npt.NDArray[Any], precision: str) -> 
 
 
 def said(server: Server, names: Mapping[str, str]) -> list[str]:
-    """What the server's log says of each setting's model: the settings that OpenVINO uses.
+    """Return the log's lines about each setting's model: the settings that OpenVINO uses.
 
     Args:
-        server: that loaded them.
+        server: the one that loaded the models.
         names: setting → model.
     """
     log = server.log_text()
@@ -240,11 +240,11 @@ def said(server: Server, names: Mapping[str, str]) -> list[str]:
 
 
 def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, float], Premise]:
-    """How long one picture takes, as a share of eight in one request.
+    """Measure the time of one picture as a share of the time of eight in one request.
 
     Args:
-        server: of `laboratory`; it loads the models and unloads them.
-        names: what the notebook calls a way → its model.
+        server: from `laboratory`; it loads the models and unloads them.
+        names: the notebook's name of a way → its model.
 
     Returns:
         The share of each way, and the premise that repeated measurements agreed.
@@ -255,9 +255,9 @@ def lone_costs(server: Triton, names: Mapping[str, str]) -> tuple[dict[str, floa
 
 
 def lone(models: Path, source: str) -> None:
-    """Put the task's model into a repository: it pads, so a lone picture takes as long as eight.
+    """Put the task's model into a repository. It pads: a lone picture takes as long as eight.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
 
     Args:
         source: the model in the repository whose files it gets.

@@ -14,7 +14,7 @@ from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
 _ROWS, _REQUESTS = 8, 25
-#: One picture may take this share of the time of eight: some of it does not depend on the rows.
+#: One picture may take this share of the time of eight. Part of the time is the same for any batch.
 _SHARE = 2 / 3
 
 
@@ -58,7 +58,7 @@ def _request(rows: int) -> measure.Request:
 
 
 def _fastest_ms(server: Server, rows: int) -> float:
-    """How long the server computed for a request, the fastest of some; others were disturbed."""
+    """Return the server's compute time (ms) of the fastest request; the others were disturbed."""
     times = []
     for _ in range(_REQUESTS):
         before = measure.statistics(server, "lone")
@@ -69,7 +69,7 @@ def _fastest_ms(server: Server, rows: int) -> float:
 
 
 def start(folder: Path) -> Server:
-    """The model as the notebook has it, loaded."""
+    """Start a server with the model as the notebook has it."""
     (folder / "focus_openvino/1").mkdir(parents=True)
     setup.convert(folder / "focus_openvino/1/model.xml")
     setup.lone(folder, "focus_openvino")

@@ -26,7 +26,7 @@ lab = laboratory(models, only=[])
 # %% [markdown]
 # ## A model from a slide
 #
-# The program of document 000, with its last line in a `try`:
+# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), with its last line in a `try`:
 
 # %%
 model = tf.keras.Sequential([
@@ -208,7 +208,7 @@ claim(
 # %% [markdown]
 # ## Mixed precision in one line?
 #
-# The config of document 003, for a ranking model; `instance_group` and the random weights are ours. The document recommends `auto_mixed_precision` on cards from V100 and T4 on: "about 2 times" as fast as TensorRT. The two accelerators could not be combined.
+# The config of [the production guide](../../00__start/00__start.ipynb#The-documents-behind-the-course), for a ranking model; `instance_group` and the random weights are ours. The guide recommends `auto_mixed_precision` on cards from V100 and T4 on: "about 2 times" as fast as TensorRT. The two accelerators could not be combined.
 
 # %%
 setup.rank(models, "shansou_rank")

@@ -1,4 +1,4 @@
-"""For 07__tensorflow: a quiet TensorFlow, small models, and the ways to go on."""
+"""For 07__tensorflow: TensorFlow without log lines, small models, and ways to other backends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workbook.server import Triton
 
 Array = npt.NDArray[Any]
 
-#: Document 003's config of a ranking model, one tensor per line.
+#: The production guide's config of a ranking model, one tensor per line.
 RANK = """\
 name: "shansou_rank"
 platform: "tensorflow_savedmodel"
@@ -38,20 +38,20 @@ dynamic_batching { }
 version_policy: { latest {num_versions: 1}}
 instance_group [ { kind: KIND_CPU } ]
 """
-#: Tokens of one request of `rank`, and words that it knows.
+#: The tokens of one request to the ranking model, and the size of its vocabulary.
 TOKENS, WORDS = 128, 1000
 RANK_INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
 def quiet() -> None:
-    """Import TensorFlow without the lines of its log, with one thread."""
+    """Import TensorFlow with one thread, and without the lines of its log."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _without_stderr():
         import tensorflow as tf
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("absl").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", category=UserWarning, module="keras")
-    with contextlib.suppress(RuntimeError):  # it has computed already
+    with contextlib.suppress(RuntimeError):  # TensorFlow has computed already
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
 
@@ -61,14 +61,14 @@ def export(model: Any, folder: Path) -> None:
 
     Args:
         model: a Keras model.
-        folder: the SavedModel's folder; it is made anew.
+        folder: the SavedModel's folder; an older one is replaced.
     """
     with _without_stderr():
         model.export(str(folder), verbose=False)
 
 
 def signature(folder: Path, name: str = "serving_default") -> pd.DataFrame:
-    """The inputs and outputs of a SavedModel's signature: names, types and shapes.
+    """List the inputs and outputs of a SavedModel's signature: names, types and shapes.
 
     Args:
         folder: with `saved_model.pb`.
@@ -94,7 +94,7 @@ def freeze(model: Any, file: Path) -> tuple[str, str]:
 
     Args:
         model: takes (n, 3, 64, 64) float32.
-        file: where the graph goes.
+        file: the file to write.
 
     Returns:
         The names of the input's and the output's node.
@@ -115,10 +115,10 @@ def freeze(model: Any, file: Path) -> tuple[str, str]:
 
 
 def rank(models: Path, name: str) -> None:
-    """A small ranking model with the inputs and the output of document 003's: random weights.
+    """Make a small ranking model with the guide's inputs and output, and random weights.
 
     Args:
-        models: the repository; the SavedModel lies in version 1 then.
+        models: the repository; the SavedModel is written into version 1.
     """
     import tensorflow as tf
 
@@ -135,7 +135,7 @@ def rank(models: Path, name: str) -> None:
 
 
 def rank_inputs(rows: int = 2) -> dict[str, Array]:
-    """Inputs for `rank`: texts of random words, padded to 128 tokens, int32 (rows, 128)."""
+    """Make inputs for `rank`: texts of random words, padded to 128 tokens, int32 (rows, 128)."""
     rng = np.random.default_rng(0)
     ids = rng.integers(1, WORDS, (rows, TOKENS)).astype(np.int32)
     mask = (np.arange(TOKENS) < 40).astype(np.int32)[None].repeat(rows, axis=0)
@@ -143,7 +143,7 @@ def rank_inputs(rows: int = 2) -> dict[str, Array]:
 
 
 def ranked(server: Triton, model: str) -> tuple[Array, str]:
-    """Load a ranking model anew and ask it: its scores, and what the log says of accelerators.
+    """Load a ranking model anew and ask it; returns its scores, and the log on accelerators.
 
     Raises:
         WorkbookError: the server refused the model or the request.
@@ -159,7 +159,7 @@ def ranked(server: Triton, model: str) -> tuple[Array, str]:
 
 
 def noticed(server: Triton, model: str, config: str, inputs: Array) -> str:
-    """Load a model with another config and ask it: who refuses, and in which words.
+    """Load a model with another config and ask it; returns which step fails, and the message.
 
     Args:
         config: the text of config.pbtxt, which stays in the model's folder.
@@ -225,10 +225,10 @@ def to_onnx(keras_file: Path, target: Path) -> None:
 
 
 def ways(server: Triton, names: Mapping[str, str]) -> pd.DataFrame:
-    """The same network on several backends: do they answer alike, and how fast?
+    """Compare one network on several backends: their answers and their speed.
 
     Args:
-        names: what a way is called → the model, which is loaded anew.
+        names: a way's name → the model, which is loaded anew.
 
     Returns:
         One row per way; columns `backend`, `largest difference` of a logit from PyTorch's,
@@ -253,7 +253,8 @@ def ways(server: Triton, names: Mapping[str, str]) -> pd.DataFrame:
 def one_thread(models: Path) -> None:
     """Write the configs of the two converted models: batches of 8, one instance, one thread.
 
-    OpenVINO's backend cannot complete a config for variable dimensions: it is told the tensors.
+    OpenVINO's backend cannot complete a config for variable dimensions, so its config has the
+    tensors.
     """
     tensors = (
         'input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]\n'
@@ -262,7 +263,7 @@ def one_thread(models: Path) -> None:
     settings = {
         ("on_openvino", 'backend: "openvino"'): {
             "INFERENCE_NUM_THREADS": "1",
-            "ENABLE_BATCH_PADDING": "YES",  # a batch that is not full is filled up
+            "ENABLE_BATCH_PADDING": "YES",  # an incomplete batch is filled up
         },
         ("on_onnx", 'platform: "onnxruntime_onnx"'): {"intra_op_thread_count": "1"},
     }
@@ -275,16 +276,16 @@ def one_thread(models: Path) -> None:
 
 
 def accelerated(form: str) -> str:
-    """The section of a config that asks for an accelerator on the GPU; "" for none."""
+    """Return the section of a config that asks for an accelerator on the GPU; "" for none."""
     if not form:
         return ""
     return f"optimization {{ execution_accelerators {{ gpu_execution_accelerator : [ {form} ] }} }}"
 
 
 def two_signatures(models: Path, network: Callable[..., Any]) -> None:
-    """The model of the task: a SavedModel with two signatures, one of which gives probabilities.
+    """Write the model of the task: a SavedModel with two signatures; one gives probabilities.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
 
     Args:
         models: the repository.

@@ -48,7 +48,7 @@ def chances(server: Triton) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The SavedModel with two signatures, and its server."""
+    """Start a server with the SavedModel that has two signatures."""
     setup.quiet()
     setup.two_signatures(folder, keras_copy.network())
     return laboratory(folder)

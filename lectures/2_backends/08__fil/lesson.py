@@ -29,7 +29,7 @@ lab = laboratory(models, only=[])
 # %% [markdown]
 # ## A program from a slide
 #
-# Document 000's program trains on two rows and saves `model.xgboost`: first as printed, with `gpu_hist`, then with `hist`. `setup.heard` also prints XGBoost's warning.
+# The program of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) trains on two rows and saves `model.xgboost`: first as printed, with `gpu_hist`, then with `hist`. `setup.heard` also prints XGBoost's warning.
 #
 # In the config, `output_class` asks for a class, and `threshold` divides class 1 from class 0.
 

@@ -1,4 +1,4 @@
-"""For 08__fil: configs of forests, what each file format costs, their speed, and two pictures."""
+"""For 08__fil: configs of forests, the cost of each file format, their speed, and two figures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Array = npt.NDArray[np.float32]
 PIXELS = 64
 #: Rows in one request, in `speeds`.
 SIZES = (1, 16, 256)
-_SECONDS = 0.25  # how long a library is called, and a window of perf_analyzer
+_SECONDS = 0.25  # seconds of calls to a library, and of a window of perf_analyzer
 _CONFIG = """\
 backend: "fil"
 max_batch_size: 1024
@@ -52,13 +52,13 @@ def write_config(
     Args:
         models: the repository.
         name: the model's name.
-        outputs: by name, how many values per row each has.
-        features: how many numbers a row has.
+        outputs: name → its values per row.
+        features: the numbers per row.
         parameters: FIL's own, as texts; one thread (`cpu_nthread`) and a threshold of 0.5 unless
             given.
 
     Returns:
-        The folder of version 1, which exists then, for the model's file.
+        The folder of version 1, which is made for the model's file.
 
     Example:
         version = write_config(models, "eight", {"output__0": 1}, model_type="xgboost_json")
@@ -73,7 +73,7 @@ def write_config(
 
 
 def heard(save: Callable[[Path], object], file: Path) -> None:
-    """Call a function that saves a model, and print what it warns of."""
+    """Call a function that saves a model, and print its warnings."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         save(file)
@@ -82,7 +82,7 @@ def heard(save: Callable[[Path], object], file: Path) -> None:
 
 
 def tried(server: Triton, model: str) -> None:
-    """Load a model, and print the refusal, if it is one."""
+    """Load a model, and print the server's message if it refuses."""
     try:
         server.load(model)
     except Refusal as error:
@@ -112,7 +112,7 @@ def ask(server: Server, model: str, rows: Array, output: str = "output__0") -> A
 
 
 def load_all(server: Triton, rows: Array, expected: Mapping[str, Array]) -> pd.DataFrame:
-    """Load models that answer with probabilities, and compare these with the libraries' own.
+    """Load models that answer with probabilities, and compare these with their libraries'.
 
     Args:
         rows: float32 (n, features).
@@ -142,9 +142,10 @@ def load_all(server: Triton, rows: Array, expected: Mapping[str, Array]) -> pd.D
 def speeds(
     server: Triton, model: str, in_process: Callable[[Array], object], rows: Array
 ) -> pd.DataFrame:
-    """Rows per second with 1 to 256 rows per request, one request after the other; twice in turn.
+    """Measure rows per second with 1 to 256 rows per request, served and in this process.
 
-    All ways compute the same rows: how long a tree takes depends on the numbers.
+    Requests follow one another, and each way has two turns. All ways compute the same rows,
+    because a tree's time depends on the numbers.
 
     Args:
         model: its file is `xgboost.json`.
@@ -153,7 +154,7 @@ def speeds(
 
     Returns:
         One row per size; columns `served` and `in-process`, rows per second, the better of two; and
-        `spread`: the gain over one row in the better round over that in the other one.
+        `spread`: the gain over one row in the better round, divided by the gain in the other round.
 
     Raises:
         WorkbookError: the model is not loaded.
@@ -165,14 +166,14 @@ def speeds(
     }
     rounds = [[[rate(size) for size in SIZES] for rate in ways.values()] for _ in range(2)]
     rates = np.array(rounds)  # (rounds, ways, sizes)
-    gains = rates / rates[:, :, :1]  # over one row, in the same round
+    gains = rates / rates[:, :, :1]  # gain over one row, in the same round
     columns = dict(zip(ways, rates.max(axis=0), strict=True))
     columns["spread"] = (gains.max(axis=0) / gains.min(axis=0)).max(axis=0)
     return pd.DataFrame(columns, index=pd.Index(SIZES, name="rows per request"))
 
 
 def agreed(table: pd.DataFrame) -> Premise:
-    """Premise: in both rounds many rows gained about as much."""
+    """Premise: the gain of many rows per request was about the same in both rounds."""
     apart = float(table["spread"].max())
     return Premise(
         apart < 3,
@@ -182,7 +183,7 @@ def agreed(table: pd.DataFrame) -> Premise:
 
 
 def _served(server: Triton, model: str, rows: Array) -> float:
-    """Rows per second where each request has these rows."""
+    """Measure the served rows per second if each request has these rows."""
     table = measure.perf(
         server,
         model,
@@ -207,11 +208,11 @@ def _rate(predict: Callable[[Array], object], rows: Array) -> float:
 def forest_counts(
     server: Server, models: Path, digits: zoo.data.Split, limits: Sequence[str]
 ) -> dict[str, int]:
-    """How many test digits a scikit-learn forest with two classes calls an 8, per threshold.
+    """Count per threshold the test digits that a scikit-learn forest of two classes calls an 8.
 
     Args:
         models: the repository of the server; the forest is written into it, as `forest_of_two`.
-        digits: of `zoo.data.digit_rows`.
+        digits: from `zoo.data.digit_rows`.
         limits: the thresholds, as the config has them.
     """
     import treelite
@@ -237,7 +238,7 @@ def sure(likely: Array) -> Premise:
 
 
 def plot_speeds(table: pd.DataFrame) -> style.Picture:
-    """Milliseconds per request, and rows per second, against the rows per request."""
+    """Draw milliseconds per request, and rows per second, over the rows per request."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     sizes = [int(size) for size in table.index]
@@ -264,16 +265,16 @@ def plot_speeds(table: pd.DataFrame) -> style.Picture:
 
 
 def plot_shares(rows: Array, shares: Array, scores: Array, digits: Array) -> style.Picture:
-    """Three digits, and below each one what each of its pixels contributed to the score "an 8".
+    """Draw three digits, and below each the share of each pixel in the score "an 8".
 
-    Shown are the 8 with the highest score, the 8 with the lowest, and the other digit with the
-    highest.
+    The three are the 8 with the highest score, the 8 with the lowest score, and the other digit
+    with the highest score.
 
     Args:
         rows: pixels (n, 64) in 0..1.
         shares: SHAP values (n, 65); the last is the bias.
         scores: probabilities of an 8, (n,).
-        digits: which digit each row shows, (n,).
+        digits: the digit that each row shows, (n,).
     """
     eight = digits == 8
     chosen = [np.where(eight, scores, -1).argmax(), np.where(eight, scores, 2).argmin(),
@@ -298,7 +299,7 @@ def plot_shares(rows: Array, shares: Array, scores: Array, digits: Array) -> sty
 
 @functools.cache
 def forest() -> Any:
-    """The forest of the task: scikit-learn, ten digits, 60 trees."""
+    """Train the forest of the task: scikit-learn, ten digits, 60 trees."""
     from sklearn.ensemble import RandomForestClassifier
 
     digits = zoo.data.digit_rows()
@@ -307,9 +308,9 @@ def forest() -> Any:
 
 
 def pickled(models: Path) -> None:
-    """The model of the task: somebody put a scikit-learn forest into the repository as a pickle.
+    """Write the model of the task: a scikit-learn forest, which lies in the repository as a pickle.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
 
     Args:
         models: the repository.

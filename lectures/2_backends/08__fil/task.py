@@ -53,6 +53,6 @@ def pickled(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The pickle in a repository, and its server, which has not loaded it."""
+    """Put the pickle into a repository, and start a server that has not loaded it."""
     setup.pickled(folder)
     return laboratory(folder, only=[])

@@ -29,7 +29,7 @@ lab = laboratory(models, only=[])
 # %% [markdown]
 # ## A pipeline from a slide
 #
-# Decode, make smaller, normalise: document 000's pipeline, with a size and numbers filled in. Its decoder runs on the CPU, the rest on a GPU.
+# Decode, make smaller, normalise: the pipeline of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), with a size and numbers filled in. Its decoder runs on the CPU, the rest on a GPU.
 #
 # `external_source` takes the client's bytes. `crop_mirror_normalize` subtracts `mean`, divides by `std`, and puts the colours first (`CHW`).
 
@@ -238,7 +238,7 @@ claim(
 setup.plot(pixels_of, logits_of)
 
 # %% [markdown]
-# The figure: a picture whose verdict changed, and the distance from Pillow's pixels. Document 000 warns of NVIDIA's primitives (NPP) on a GPU (not verified). NPP is its word: `fn.resize` has [kernels of its own](https://github.com/NVIDIA/DALI/tree/main/dali/kernels/imgproc/resample). Count verdicts.
+# The figure: a picture whose verdict changed, and the distance from Pillow's pixels. The slides warn of NVIDIA's primitives (NPP) on a GPU (not verified). NPP is their word: `fn.resize` has [kernels of its own](https://github.com/NVIDIA/DALI/tree/main/dali/kernels/imgproc/resample). Count verdicts.
 #
 # ## The cure
 #

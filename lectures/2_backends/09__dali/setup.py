@@ -1,4 +1,4 @@
-"""For 09__dali: JPEG files sent as bytes, other programs' pixels, and what becomes of verdicts."""
+"""For 09__dali: JPEG files sent as bytes, other programs' pixels, and the changed verdicts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from workbook.server import Server, Triton
 Array = npt.NDArray[Any]
 
 SIDE = 64
-GREYS = 127.5  # grey levels in 1.0 of the network's input
+GREYS = 127.5  # grey levels per 1.0 of the network's input
 _SECONDS = 0.4
 
 
 def refusal(make: Callable[[], Any]) -> str:
-    """Make a pipeline and serialize it: DALI's words where it refuses, else "".
+    """Make a pipeline and serialize it; returns DALI's message if it refuses, else "".
 
     Args:
         make: returns a pipeline.
@@ -45,7 +45,7 @@ def refusal(make: Callable[[], Any]) -> str:
 
 
 def ask(server: Server, model: str, files: Sequence[bytes] | None = None) -> Array:
-    """Send JPEG files to a pipeline, each as the bytes of one request; its pixels.
+    """Send JPEG files to a pipeline, one file per request; returns the pixels.
 
     Args:
         files: by default the 200 pictures.
@@ -70,9 +70,9 @@ def ask(server: Server, model: str, files: Sequence[bytes] | None = None) -> Arr
 
 @functools.cache
 def bilinear() -> Array:
-    """The 200 pictures made small as OpenCV's INTER_LINEAR does it: from four pixels, no averaging.
+    """Shrink the 200 pictures as OpenCV's INTER_LINEAR does: from four pixels, without averaging.
 
-    Written with NumPy, since OpenCV is not among the course's packages. Pillow decodes.
+    NumPy computes it, since OpenCV is not among the course's packages. Pillow decodes.
 
     Returns:
         float32 (200, 3, 64, 64) in -1..1.
@@ -94,7 +94,7 @@ def bilinear() -> Array:
 
 
 def logits(pixels: Array, network: Any = None) -> Array:
-    """What a network answers in this process: (n, 3, 64, 64) → logits (n, 2).
+    """Compute a network's logits in this process: (n, 3, 64, 64) → (n, 2).
 
     Args:
         network: by default the lecture's.
@@ -105,11 +105,11 @@ def logits(pixels: Array, network: Any = None) -> Array:
 
 
 def compared(pixels: Mapping[str, Array], logits: Mapping[str, Array]) -> pd.DataFrame:
-    """Pixels of several programs against the first one's, and what becomes of the 200 verdicts.
+    """Compare several programs with the first one: their pixels, and the 200 verdicts.
 
     Args:
         pixels: by program, (200, 3, 64, 64).
-        logits: by program, what the network answers to them.
+        logits: by program, the network's answers to its pixels.
 
     Returns:
         One row per program; columns `largest difference` and `mean difference` in grey levels of
@@ -127,16 +127,16 @@ def compared(pixels: Mapping[str, Array], logits: Mapping[str, Array]) -> pd.Dat
 
 @functools.cache
 def labels() -> Array:
-    """Which of the 200 pictures are sharp: 1, and which were blurred: 0."""
+    """Return the label of each of the 200 pictures: 1 is sharp, 0 is blurred."""
     return zoo.data.focus_files("test")[1]
 
 
 def last_layer(pixels: Callable[[list[bytes]], Array], examples: int = 512) -> Any:
-    """A copy of the lecture's network whose last layer was trained anew, with other pixels.
+    """Copy the lecture's network, and train the copy's last layer anew with other pixels.
 
     Args:
         pixels: JPEG files → (n, 3, 64, 64).
-        examples: how many of the training files it sees.
+        examples: the number of training files.
 
     Returns:
         A torch module in evaluation mode.
@@ -160,7 +160,7 @@ def last_layer(pixels: Callable[[list[bytes]], Array], examples: int = 512) -> A
 
 
 def right(logits: Array) -> int:
-    """How many of the 200 verdicts are right.
+    """Count how many of the 200 verdicts are right.
 
     Args:
         logits: for the 200 pictures, (200, 2).
@@ -169,16 +169,17 @@ def right(logits: Array) -> int:
 
 
 def one_by_one(make: Callable[..., Any], *given: Any, **settings: Any) -> Any:
-    """A pipeline that computes one batch at a time, when it is fed, as the server's does.
+    """Make a pipeline that computes one batch when it gets its input, as the server's does.
 
     Args:
-        make: a pipeline definition; given, settings: its arguments.
+        make: a pipeline definition.
+        given, settings: its arguments.
     """
     return make(*given, prefetch_queue_depth=1, exec_pipelined=False, exec_async=False, **settings)
 
 
 def rates(server: Triton, model: str, pipeline: Any) -> pd.DataFrame:
-    """Pictures per second: served, and in this process with DALI and with Pillow; twice in turn.
+    """Measure pictures per second: served, and in this process with DALI and with Pillow.
 
     Args:
         model: a pipeline with one input of bytes.
@@ -186,8 +187,8 @@ def rates(server: Triton, model: str, pipeline: Any) -> pd.DataFrame:
 
     Returns:
         One row per way; columns `per second`, the better of two measurements; `spread`, the better
-        over the worse; and `DALI computes`, the share of the time in which the server's DALI does,
-        in percent, as a text.
+        over the worse; and `DALI computes`, the share of the time in which the server's DALI
+        computes, in percent, as a text.
 
     Raises:
         WorkbookError: the model is not loaded.
@@ -233,11 +234,11 @@ def _rate(pixels: Callable[[list[bytes]], Array], files: list[bytes]) -> float:
 
 
 def plot(pixels: Mapping[str, Array], logits: Mapping[str, Array]) -> style.Picture:
-    """The picture whose verdict changed most, as each program makes it small; the differences.
+    """Draw the picture whose verdict changed most, as each program shrinks it, and the differences.
 
     Args:
         pixels: by program; differences are shown from the first one's.
-        logits: by program, what the network answers.
+        logits: by program, the network's answers.
     """
     arrays = list(pixels.values())
     scores = [formats.score(logits[name]) for name in pixels]
@@ -269,7 +270,7 @@ def cut_off(home: Path) -> str:
 
 
 def two_outputs(home: Path) -> str:
-    """A mistake for `mistakes.provoke`: the config has an output more than the pipeline."""
+    """A mistake for `mistakes.provoke`: the config has one output more than the pipeline."""
     more = 'output [ { name: "more" data_type: TYPE_FP32 dims: [ 1 ] },'
     return config("output [", more)(home) or ""
 
@@ -310,9 +311,9 @@ def pipeline():
 
 
 def front(models: Path) -> None:
-    """The model of the task: a pipeline that was copied from another network's.
+    """Write the model of the task: a pipeline that was made for another network.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     if (models / "front/config.pbtxt").exists():
         return

@@ -50,6 +50,6 @@ def front(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The copied pipeline in a repository, and its server."""
+    """Start a server with the copied pipeline."""
     setup.front(folder)
     return laboratory(folder)

@@ -84,10 +84,10 @@ claim(
 # %% [markdown]
 # ## A command line
 #
-# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is the command of document 002, slides about acceleration, option by option. Document 000's has three: `--onnx`, `--saveEngine`, `--fp16`.
+# `trtexec` builds an engine from ONNX, and measures it. It is in NVIDIA's containers. Here is the command of [the acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), option by option. The one of [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three: `--onnx`, `--saveEngine`, `--fp16`.
 
 # %%
-options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.COMMAND_000)
+options, shorter = setup.explain(setup.COMMAND), setup.explain(setup.SHORT_COMMAND)
 options
 
 # %% [markdown]
@@ -98,7 +98,7 @@ gone = [" ".join(t.index[t["in TensorRT 11"] == "gone"]) for t in (options, shor
 known = "?" not in set(options["for"])
 claim(
     gone == ["--int8 --best", "--fp16"] and known,
-    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of document 000's three, {gone[1]}.",
+    f"Of {len(options)} options, TensorRT 11 has lost {gone[0]}; of the backend slides' three, {gone[1]}.",
     "Run the cells of this section again.",
     id="tensorrt.options",
 )
@@ -124,7 +124,7 @@ print(setup.inputs(raw), *today, sep="\n  ")
 #
 # Three shapes make an *optimization profile*; kernels are chosen for the middle one.
 #
-# After the prediction, four commands are compared with `focus.onnx`: document 002's, then without types, then with our input's name, then with our sizes (an empty line: nothing is wrong).
+# After the prediction, four commands are compared with `focus.onnx`: the acceleration slides', then without types, then with our input's name, then with our sizes (an empty line: nothing is wrong).
 
 # %%
 predict(
@@ -162,7 +162,7 @@ claim(
 #
 # ## The builder in Python
 #
-# Document 000 builds the engine so:
+# The backend slides build the engine so:
 #
 # ```python
 # with trt.Builder(TRT_LOGGER) as builder:

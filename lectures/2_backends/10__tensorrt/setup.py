@@ -1,8 +1,8 @@
-"""For 10__tensorrt: what can be known and prepared without a GPU.
+"""For 10__tensorrt: what can be checked and prepared without a GPU.
 
     tensorrt.explain(tensorrt.COMMAND)              # each option of a trtexec command line
     tensorrt.quantize(raw, target, pictures)        # ONNX with int8 scales, as TensorRT wants it
-    tensorrt.check(line, models)                    # is a command line right for its ONNX file?
+    tensorrt.check(line, models)                    # does a command line fit its ONNX file?
 
 What the options mean is taken from `trtexec --help` (NVIDIA/TensorRT, samples/common/
 sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
@@ -27,7 +27,7 @@ from workbook.zoo import engines
 
 Array = npt.NDArray[Any]
 
-#: The command of document 002, with spaces where the page has lost its backslashes.
+#: The command of the acceleration slides, with spaces in place of the lost backslashes.
 COMMAND = """\
 /usr/src/tensorrt/bin/trtexec
 --onnx=/models/onnx_model/1/model.onnx
@@ -45,10 +45,10 @@ COMMAND = """\
 --exportTimes=/models/trtprofile/times.json
 --separateProfileRun"""
 
-#: The command of document 000.
-COMMAND_000 = "trtexec --onnx=model.onnx --saveEngine=model.plan --fp16"
+#: The command of the backend slides.
+SHORT_COMMAND = "trtexec --onnx=model.onnx --saveEngine=model.plan --fp16"
 
-#: Option → what it is for, and what it does.
+#: Option → its purpose, and its effect.
 OPTIONS = {
     "--onnx": ("build", "the network to build from"),
     "--saveEngine": ("build", "where the engine goes: Triton's model.plan"),
@@ -75,17 +75,17 @@ OPTIONS = {
     "--exportLayerInfo": ("look", "the layers of the engine as JSON"),
     "--verbose": ("look", "prints each kernel that was tried, and its time"),
 }
-#: TensorRT 11 does not have them any more: networks are strongly typed.
+#: Options that TensorRT 11 no longer has, because its networks are strongly typed.
 GONE = ("--fp16", "--bf16", "--int8", "--best", "--calib")
 #: Files of a run on a GPU machine that this course shows as soon as one is recorded.
 RECORDED = ("LayerInfo.json", "profile.json", "times.json")
 
 
 def explain(line: str) -> pd.DataFrame:
-    """Each option of a command line: what it is for, what it does, and whether TensorRT 11 has it.
+    """Explain each option of a command line, and whether TensorRT 11 has it.
 
     Args:
-        line: a command line of trtexec; options that are not known have no words.
+        line: a command line of trtexec; unknown options have no explanation.
 
     Returns:
         One row per option: `value`, `for`, `does`, `in TensorRT 11`.
@@ -101,17 +101,17 @@ def explain(line: str) -> pd.DataFrame:
 
 
 def _options(line: str) -> dict[str, str]:
-    """The options of a command line and their values; "" for a switch."""
+    """Return the options of a command line and their values; "" for a switch."""
     words = shlex.split(line.replace("\\\n", " "))
     found = [word.partition("=") for word in words if word.startswith("--")]
     return {option: value for option, _, value in found}
 
 
 def shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """The shapes of an option such as `image:1x3x64x64,mask:1x64`, by the input's name.
+    """Parse the shapes of an option such as `image:1x3x64x64,mask:1x64`, by the input's name.
 
     Raises:
-        ValueError: it is not of that form.
+        ValueError: the text has another form.
     """
     found = {}
     for part in text.split(","):
@@ -123,7 +123,7 @@ def shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def inputs(file: Path) -> dict[str, tuple[int, ...]]:
-    """The inputs of an ONNX file: shapes by name, -1 where a dimension is dynamic."""
+    """Return the inputs of an ONNX file: shapes by name, -1 for a dynamic dimension."""
     import onnx
 
     graph = onnx.load(file, load_external_data=False).graph
@@ -138,7 +138,7 @@ def inputs(file: Path) -> dict[str, tuple[int, ...]]:
 
 
 def takes(line: str, name: str, shape: tuple[int, ...]) -> bool:
-    """Whether the profile of a command line admits this shape of an input."""
+    """Return whether the profile of a command line admits this shape of an input."""
     given = _options(line)
     low, high = (shapes(given[option])[name] for option in ("--minShapes", "--maxShapes"))
     return len(shape) == len(low) and all(
@@ -147,14 +147,14 @@ def takes(line: str, name: str, shape: tuple[int, ...]) -> bool:
 
 
 def check(line: str, models: Path) -> str:
-    """What is wrong with a command line that builds an engine with TensorRT 11; "" if nothing.
+    """Return what is wrong with a command line that builds an engine with TensorRT 11, or "".
 
-    The ONNX file is read: names, numbers of dimensions and fixed dimensions of its inputs have to
-    be those of the shapes.
+    The shapes must have the names, the number of dimensions and the fixed dimensions of the ONNX
+    file's inputs.
 
     Args:
         line: the command line.
-        models: what paths in it begin from.
+        models: the folder from which its paths begin.
     """
     given = _options(line)
     for option in given:
@@ -199,7 +199,7 @@ def quantize(raw: Path, target: Path, pictures: Array) -> None:
 
 
 def graph(file: Path) -> dict[str, Any]:
-    """What an ONNX file holds: how many nodes of each kind, and the zero points of its scales.
+    """Describe an ONNX file: the nodes of each kind, the zero points of its scales, its weights.
 
     Returns:
         `nodes`: kind → count; `zero_points`: the largest absolute one, None without any;
@@ -226,7 +226,7 @@ def graph(file: Path) -> dict[str, Any]:
 
 
 def profile(file: Path) -> pd.DataFrame:
-    """A file of `trtexec --exportProfile`: one row per layer, the slowest first.
+    """Read a file of `trtexec --exportProfile`: one row per layer, the slowest first.
 
     Returns:
         Columns `averageMs` and `percentage`, by the layer's name.
@@ -237,11 +237,11 @@ def profile(file: Path) -> pd.DataFrame:
 
 
 def plot_profile(run: Path, most: int = 12) -> style.Picture | str:
-    """The slowest layers of a recorded engine as bars; a sentence where no run is recorded.
+    """Draw the slowest layers of a recorded engine; returns a sentence if no run is recorded.
 
     Args:
         run: a folder with the file profile.json of `trtexec --exportProfile`.
-        most: how many layers are drawn.
+        most: the number of layers in the figure.
     """
     if not (run / "profile.json").is_file():
         return f"No run is recorded yet: {', '.join(RECORDED)} are not there."
@@ -250,7 +250,7 @@ def plot_profile(run: Path, most: int = 12) -> style.Picture | str:
 
 
 def hide_warnings() -> None:
-    """Hide what exporters and converters say of packages, of their own code and of tiny weights."""
+    """Hide the warnings of exporters and converters about packages, their code and tiny weights."""
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", message="the float32 number")

@@ -22,7 +22,7 @@ def digits(models: Path) -> Path:
 
 
 def start(folder: Path) -> Server:
-    """The network, and a server that serves nothing."""
+    """Export the network, and start a server that serves nothing."""
     digits(folder)
     (folder / "empty/1").mkdir(parents=True)
     return laboratory(folder, only=[])

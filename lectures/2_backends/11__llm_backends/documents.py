@@ -1,9 +1,9 @@
-"""For 11__llm_backends: what document 000 prints on vLLM and TensorRT-LLM, and what is true today.
+"""For 11__llm_backends: what the backend slides say of vLLM and TensorRT-LLM, and what holds now.
 
-documented.mend(lab, "vllm_model", documents.VLLM, documents.steps())   # its config, mended
-documents.build()               # its command for trtllm-build, option by option
+documented.mend(lab, "vllm_model", documents.VLLM, documents.steps(models))  # config, corrected
+documents.build()               # the command for trtllm-build, option by option
 documents.arguments()           # vLLM's engine arguments that matter
-documents.compared()            # its table "TensorRT vs TensorRT-LLM", corrected
+documents.compared()            # the table "TensorRT vs TensorRT-LLM", corrected
 
 Sources, read in November 2026: vLLM 0.32 (vllm/engine/arg_utils.py); NVIDIA/TensorRT-LLM
 (tensorrt_llm/commands/build.py of 0.14, the migration guide "TensorRT Backend Removed",
@@ -26,7 +26,7 @@ from workbook.lessons.shared.documented import Mend, braces, put
 from workbook.lessons.workspace import version
 from workbook.server import Triton
 
-#: Document 000's config for vLLM, with `[ -1 ]` where the printout has a matrix.
+#: The backend slides' config for vLLM, with `[ -1 ]` where the printout has a matrix.
 VLLM = """\
 name: "vllm_model"
 backend: "vllm"
@@ -49,12 +49,12 @@ parameters: {
   key: "max_output_length"
   value: { string_value: "128" }
 """
-#: What today's config has besides: the engine chooses its devices, and its counts are reported.
+#: Lines that today's config has besides: the engine chooses its devices and reports its metrics.
 _OWN = """\
 instance_group [ { kind: KIND_MODEL } ]
 parameters { key: "REPORT_CUSTOM_METRICS" value { string_value: "true" } }
 """
-#: Document 000's config for TensorRT-LLM, likewise.
+#: The backend slides' config for TensorRT-LLM, likewise.
 TRTLLM = """\
 name: "trt_llm_model"
 backend: "tensorrt_llm"
@@ -103,9 +103,9 @@ triton_config:
   max_batch_size: 0
   decoupled: False
 """
-#: Document 000's command before that: it fills a cache, and makes no folder.
+#: The slides' command before that: it fills a cache, and makes no folder.
 DOWNLOAD = "transformers-cli download facebook/opt-125m"
-#: Document 000's command that builds an engine.
+#: The slides' command that builds an engine.
 BUILD = """\
 trtllm-build
 --hf-model=./facebook_opt-125m
@@ -113,7 +113,7 @@ trtllm-build
 --max-seq-len=512
 --precision=fp16
 --batch-size=8"""
-#: What it was called in trtllm-build, as long as there was one (to TensorRT-LLM 1.2), and today.
+#: The slides' option → its name in trtllm-build (until TensorRT-LLM 1.2), its name today.
 _BUILD = {
     "--hf-model": ("--checkpoint_dir, after convert_checkpoint.py", "model"),
     "--engine": ("--output_dir: a folder", "nothing is built"),
@@ -121,7 +121,7 @@ _BUILD = {
     "--precision": ("--dtype of convert_checkpoint.py", "dtype"),
     "--batch-size": ("--max_batch_size", "max_batch_size"),
 }
-#: All options of trtllm-build 0.14 that concern names or sizes of the document's command.
+#: All options of trtllm-build 0.14 that concern names or sizes of the slides' command.
 BUILD_OPTIONS = (
     "--checkpoint_dir", "--model_config", "--build_config", "--output_dir", "--max_batch_size",
     "--max_input_len", "--max_seq_len", "--max_beam_width", "--max_num_tokens", "--opt_num_tokens",
@@ -142,8 +142,8 @@ ARGUMENTS: dict[str, tuple[Any, str]] = {
     "enable_lora": (False, "adapters that requests choose"),
     "disable_log_stats": (False, "true: no metrics"),
 }
-#: Document 000's table: characteristic → what it says of TensorRT, of TensorRT-LLM, and what of it
-#: is to be corrected; "" where it holds.
+#: The slides' table: characteristic → what it says of TensorRT, what it says of TensorRT-LLM, and
+#: a correction; "" where the row still holds.
 _COMPARED = {
     "purpose": ("networks of any kind", "language models", ""),
     "tasks": ("on GPUs", "on GPUs", ""),
@@ -160,11 +160,11 @@ _COMPARED = {
 
 
 def steps(models: Path) -> dict[str, Mend]:
-    """What mends document 000's config for vLLM, in the order in which the server asks for it.
+    """Return the corrections of the slides' vLLM config, in the order in which the server asks.
 
     Args:
-        models: the repository. The weights are put into it, and the last steps write model.json,
-            and without vLLM the program that takes its place.
+        models: the repository. The weights are put into it. The last steps write model.json and,
+            without vLLM, the program that takes its place.
     """
     setup.place_weights(models)
     found: dict[str, Mend] = {
@@ -178,7 +178,7 @@ def steps(models: Path) -> dict[str, Mend]:
 
 
 def closed(text: str) -> str:
-    """A printed config with the braces that the printout lost, around tensors and parameters.
+    """Put the braces that the printout lost around a config's tensors and parameters.
 
     >>> closed('parameters: {\\n  key: "a"\\n  value: { string_value: "b" }\\nparameters: {')
     'parameters: {\\n  key: "a"\\n  value: { string_value: "b" }\\n}\\nparameters: {'
@@ -188,7 +188,7 @@ def closed(text: str) -> str:
 
 
 def without_tensors(text: str) -> str:
-    """A config without its inputs and outputs: the backend fills its own in."""
+    """Remove inputs and outputs from a config: the backend fills in its own."""
     return re.sub(r"(?ms)^(input|output) \[.*?^\} \]\n", "", text)
 
 
@@ -210,11 +210,10 @@ def _with_arguments(models: Path) -> Mend:
 
 
 def engine_steps(models: Path) -> dict[str, Mend]:
-    """What mends document 000's config for TensorRT-LLM, as far as this server can tell.
+    """Return the corrections of the slides' TensorRT-LLM config that this server can check.
 
     Args:
-        models: the repository; a folder with an empty model.plan is put into it, as the document
-            has it.
+        models: the repository; a folder with an empty model.plan is put into it, as on the slides.
     """
     place = version(models, "trt_llm_model")
     (place / "model.plan").write_bytes(b"")
@@ -235,8 +234,8 @@ def engine_steps(models: Path) -> dict[str, Mend]:
 def llm_api(models: Path) -> None:
     """Write a folder for TensorRT-LLM's LLM API, with the files and names of NVIDIA's repository.
 
-    The tensors are those that a request needs; NVIDIA's program is not here, and in its place is
-    the one line that decides whether it can run.
+    The config has the tensors that a request needs. In place of NVIDIA's program, model.py has
+    only the import that decides whether the program can run.
     """
     place = version(models, "tensorrt_llm")
     (models / "tensorrt_llm/config.pbtxt").write_text(_LLM_API, "utf-8")
@@ -258,7 +257,7 @@ def refusal(server: Triton, model: str) -> LoadError:
 
 
 def build(line: str = BUILD) -> pd.DataFrame:
-    """Each option of a command for trtllm-build: whether there is one, and what takes its place.
+    """Look up each option of a trtllm-build command: does it exist, and what replaces it?
 
     Returns:
         One row per option: `value`; `trtllm-build 0.14 has it`, yes or no; `until 1.2`; `model.yaml
@@ -287,6 +286,6 @@ def arguments() -> pd.DataFrame:
 
 
 def compared(table: Mapping[str, tuple[str, str, str]] = _COMPARED) -> pd.DataFrame:
-    """Document 000's table "TensorRT vs TensorRT-LLM" with what is to be corrected."""
+    """Return the slides' table "TensorRT vs TensorRT-LLM", with corrections."""
     columns = ["TensorRT", "TensorRT-LLM", "TensorRT-LLM today"]
     return pd.DataFrame.from_dict(dict(table), orient="index", columns=columns)

@@ -35,7 +35,7 @@ print(setup.engine())
 #
 # ## A config from a slide
 #
-# Document 000 first saves tokenizer and weights (not run: it downloads them), then has a config:
+# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) first save tokenizer and weights (not run: this downloads them), then show a config:
 #
 # ```python
 # name, folder = "facebook/opt-125m", "./vllm_model"
@@ -219,7 +219,7 @@ speeds.round(1)
 # | vLLM, static | 654 | 308 |
 # | vLLM | 706 | 590 |
 #
-# Document 004, a page about Llama 2 7B: 363 against 66.5, on an A10G.
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) measured 363 against 66.5 with Llama 2 7B, on an A10G.
 
 # %% [markdown]
 # ## Metrics
@@ -251,7 +251,7 @@ measured.counts(lab, "vllm_model").round(3)
 #
 # ## TensorRT-LLM
 #
-# Document 000 downloads a model and builds an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
+# The slides download a model and build an engine so. Release 24.10 has TensorRT-LLM [0.14](https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md):
 
 # %%
 options = documents.build()
@@ -289,13 +289,13 @@ display(engine, options)
 # %% [markdown]
 # ## TensorRT or TensorRT-LLM?
 #
-# Document 000 compares eleven characteristics (`documents.compared()` shows all). Three rows have changed most:
+# The backend slides compare eleven characteristics (`documents.compared()` shows all). Three rows have changed most:
 
 # %%
 documents.compared().loc[["inputs", "format", "tool"]]
 
 # %% [markdown]
-# The document calls vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights without a build, so measure both on your GPU.
+# The slides call vLLM simple, and TensorRT-LLM optimized for NVIDIA's GPUs. Today both read the same weights without a build, so measure both on your GPU.
 #
 # ## Your turn
 #

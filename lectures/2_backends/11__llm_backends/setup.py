@@ -1,6 +1,6 @@
-"""For 11__llm_backends: a Llama behind the vLLM backend, asked, measured, and beside Transformers.
+"""For 11__llm_backends: a Llama behind the vLLM backend, compared with Transformers.
 
-print(setup.engine())                                   # who answers here: vLLM, or Transformers
+print(setup.engine())                                   # the engine: vLLM, or Transformers
 setup.write_model(models)                               # config.pbtxt, 1/model.json, the weights
 answer = setup.ask(lab, "vllm_model", "A list is", max_tokens=24, temperature=0)
 print(setup.explained(lab, "vllm_model", "A list is", max_token=8))   # a mistake, explained
@@ -35,7 +35,7 @@ from workbook.zoo import builder
 
 #: The model that the lecture asks; others use its weights.
 NAME = "vllm_model"
-#: The config that the vLLM backend needs; the rest is filled in.
+#: The config that the vLLM backend needs; the backend fills in the rest.
 _CONFIG = """\
 backend: "{backend}"
 instance_group [ {{ kind: KIND_MODEL }} ]
@@ -64,17 +64,17 @@ _WANTED = ("return_finish_reason", "return_num_input_tokens", "return_num_output
 
 
 def has_vllm() -> bool:
-    """Whether vLLM is installed beside this Python."""
+    """Return whether vLLM is installed beside this Python."""
     return importlib.util.find_spec("vllm") is not None
 
 
 def backend() -> str:
-    """The backend that serves the lecture's model here: "vllm", or "python" without vLLM."""
+    """Return the backend that serves the lecture's model: "vllm", or "python" without vLLM."""
     return "vllm" if has_vllm() else "python"
 
 
 def engine() -> str:
-    """One or two sentences: which engine answers in this notebook, and with which weights."""
+    """Say in one or two sentences which engine answers in this notebook, with which weights."""
     network = (
         "The Llama was trained on Python's manual."
         if _trained()
@@ -99,12 +99,12 @@ def _version() -> str:
 
 @functools.cache
 def weights() -> Path:
-    """The folder of the zoo's trained Llama if it is built, else of one with random weights."""
+    """Return the folder of the zoo's trained Llama if it is built, else of a random Llama."""
     return zoo.checkpoint("llama" if _trained() else "llama_tiny")
 
 
 def _trained() -> bool:
-    """Whether the trained Llama is built; that takes minutes, and `make vllm` does it."""
+    """Return whether the trained Llama is built. `make vllm` builds it, which takes minutes."""
     return not builder.missing(["llama"])
 
 
@@ -137,13 +137,13 @@ def place_weights(models: Path) -> None:
 
 
 def write_program(own: Path) -> None:
-    """Write what serves a model without vLLM into its version folder."""
+    """Write the program that serves a model without vLLM into its version folder."""
     (own / "model.py").write_text(_PROGRAM, "utf-8")
     shutil.copy(paths.package() / "llm/sampling.py", own)
 
 
 def _link(source: str, target: str) -> None:
-    """A hard link; a copy where the folders are on different disks."""
+    """Make a hard link, or a copy if the folders are on different disks."""
     try:
         os.link(source, target)
     except OSError:
@@ -154,13 +154,13 @@ def _link(source: str, target: str) -> None:
 
 
 def ask(server: Server, model: str, prompt: str, **sampling: Any) -> dict[str, Any]:
-    """What `generate` answers: the new text, why it ended, how many tokens came in and out.
+    """Ask the endpoint `generate`; returns the new text, its finish reason and its token counts.
 
     Args:
         sampling: sampling parameters, e.g. `max_tokens=24, temperature=0`.
 
     Returns:
-        `text`, `reason`, `in`, `out`; or `error`, the server's words.
+        `text`, `reason`, `in`, `out`; or `error`, the server's message.
     """
     body = _body(prompt, sampling) | dict.fromkeys(_WANTED, True)
     url = f"{server.url}/v2/models/{model}/generate"
@@ -176,7 +176,7 @@ def ask(server: Server, model: str, prompt: str, **sampling: Any) -> dict[str, A
 
 
 def stream(server: Server, model: str, prompt: str, **sampling: Any) -> pd.DataFrame:
-    """The pieces of a streamed answer: `ms` since the request, `text`, one row per piece."""
+    """Stream an answer: one row per piece, with `text` and `ms` since the request."""
     url = f"{server.url}/v2/models/{model}/generate_stream"
     began, rows = time.perf_counter(), []
     body = _body(prompt, sampling) | {"stream": True}
@@ -188,13 +188,13 @@ def stream(server: Server, model: str, prompt: str, **sampling: Any) -> pd.DataF
 
 
 def answers(server: Server, model: str, prompt: str, ways: Mapping[str, Any]) -> pd.DataFrame:
-    """One prompt asked with several sets of sampling parameters: one row per set."""
+    """Ask one prompt with several sets of sampling parameters: one row per set."""
     found = {name: ask(server, model, prompt, **sampling) for name, sampling in ways.items()}
     return pd.DataFrame(found).T[["text", "out", "reason"]]
 
 
 def long_prompt(tokens: int) -> str:
-    """A prompt of so many tokens: the word "in", again and again, after an opening."""
+    """Make a prompt of this many tokens: an opening, then the word "in" repeated."""
     return "in" + " in" * (tokens - 1)
 
 
@@ -226,6 +226,6 @@ def comma(home: Path) -> str:
 
 
 def explained(server: Server, model: str, prompt: str, **sampling: Any) -> str:
-    """The course's explanation of a request that is refused; "It is answered." if it is not."""
+    """Return the course's explanation of a refused request; "It is answered." if none."""
     error = ask(server, model, prompt, **sampling).get("error")
     return "It is answered." if error is None else str(explain(error, server, model))

@@ -19,9 +19,9 @@ instance_group [ {{ kind: KIND_MODEL }} ]
 
 
 def assistant(models: Path) -> None:
-    """Write the folder of `assistant`, with its mistakes, where there is none.
+    """Write the folder of `assistant`, with its mistakes, if there is none.
 
-    A folder that is there stays as it is: it has the reader's work.
+    An existing folder stays as it is, because it may hold the reader's work.
     """
     if (models / "assistant").exists():
         return
@@ -32,7 +32,7 @@ def assistant(models: Path) -> None:
 
 
 def start(folder: Path) -> Server:
-    """The folder beside the weights, and a server that serves nothing yet."""
+    """Write the folder and the weights, and start a server that serves nothing yet."""
     setup.write_model(folder)
     assistant(folder)
     return laboratory(folder, only=[])

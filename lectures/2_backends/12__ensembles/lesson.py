@@ -71,9 +71,9 @@ claim(
 # %% [markdown]
 # The ids are 64 numbers of 8 bytes, and a mask of the same size. With a tokenizer on the client, every client needs its file, in the right version.
 #
-# ## A page's ensemble
+# ## The Llama page's ensemble
 #
-# Document 004, a page about Llama 2, has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. Here for our network, and corrected:
+# [The Llama page](../../00__start/00__start.ipynb#The-documents-behind-the-course) has three folders: `tokenizer`, `model`, and `ensemble_model`, which connects them. Here for our network, and corrected:
 
 # %%
 # %%writefile {models}/tokenizer/1/model.py

@@ -32,9 +32,9 @@ Array = npt.NDArray[Any]
 
 #: Models of the shared repository that the notebook arranges.
 SHARED = ("language_tokenizer", "language_onnx", "language_labels", "language")
-#: How many requests are under way when the throughput is measured.
+#: The requests under way at the same time when the throughput is measured.
 LOAD = 16
-#: A batcher that waits until all requests that are sent together have come.
+#: A batcher that waits until all requests that are sent together have arrived.
 GATHER = "dynamic_batching { max_queue_delay_microseconds: 50000 }"
 
 _BLS = """\
@@ -74,7 +74,7 @@ instance_group [ { kind: KIND_CPU count: 1 } ]
 
 
 def hide_warnings() -> None:
-    """Hide what exporters say of packages that are not there, and of their own code."""
+    """Hide the warnings of exporters about missing packages and their own code."""
     from transformers.utils import logging as loading
 
     logging.disable(logging.WARNING)
@@ -84,7 +84,7 @@ def hide_warnings() -> None:
 
 
 def models() -> Path:
-    """A fresh repository, as a path from the notebook.
+    """Make a fresh repository; returns its path, relative to the notebook.
 
     It has copies of the shared language models, the network for texts of any length (`export`), the
     page's folders (`page`), and the configs of two models that call others.
@@ -108,22 +108,22 @@ def copy_shared(home: Path) -> Path:
 
 
 def texts(count: int) -> list[str]:
-    """Test texts of the language classifier, of all languages in turn, with 15 to 60 letters."""
+    """Return test texts of the language classifier, all languages in turn, 15 to 60 letters."""
     every = zoo.data.languages().x_test
     return [every[number * 101 % len(every)] for number in range(count)]
 
 
 def as_text(texts: Sequence[str]) -> Array:
-    """Texts as Triton takes them: an object array (n, 1) of UTF-8 bytes."""
+    """Make texts an object array (n, 1) of UTF-8 bytes, as Triton takes them."""
     return np.array([[text.encode()] for text in texts], dtype=object)
 
 
 def plan(texts: Sequence[str], *, name: str = "r", after_ms: float = 0.0) -> list[measure.Request]:
-    """One request per text, all at once, for a model with the input `text`.
+    """Plan one request per text, all at once, for a model with the input `text`.
 
     Args:
-        name: what the requests' names begin with.
-        after_ms: when they are sent, in milliseconds from the plan's start.
+        name: the beginning of the requests' names.
+        after_ms: the time when they are sent, in milliseconds after the plan's start.
     """
     return [
         measure.Request(f"{name}{number + 1}", after_ms, inputs={"text": as_text([text])})
@@ -132,10 +132,10 @@ def plan(texts: Sequence[str], *, name: str = "r", after_ms: float = 0.0) -> lis
 
 
 def crossed(server: Server, ask: Callable[[Any, str], object], text: str) -> int:
-    """The bytes that a client sends over gRPC for one text, without opening the connection.
+    """Count the bytes that a client sends over gRPC for one text, without the connection's.
 
     Args:
-        ask: takes a client and the text, and sends what is to be counted.
+        ask: sends the request; called with a client and the text.
     """
     from tritonclient import grpc
 
@@ -150,7 +150,7 @@ def crossed(server: Server, ask: Callable[[Any, str], object], text: str) -> int
 
 
 def median_ms(ask: Callable[[], object], times: int = 40) -> float:
-    """The median of the milliseconds that a call takes, after one to warm up."""
+    """Return the median time of a call in milliseconds, after one call to warm up."""
     took = []
     for _ in range(times + 1):
         began = time.perf_counter()
@@ -159,11 +159,11 @@ def median_ms(ask: Callable[[], object], times: int = 40) -> float:
     return float(np.median(took[1:]))
 
 
-# -- the page's repository -------------------------------------------------------------------------
+# -- the Llama page's repository -----------------------------------------------------------------
 
 
 def page(models: Path) -> None:
-    """The folders `tokenizer` and `model` as document 004 has them, without the tokenizer's code.
+    """Make the Llama page's folders `tokenizer` and `model`, without the tokenizer's code.
 
     The network is the language classifier, with 16 scores in place of 2.
     """
@@ -179,9 +179,9 @@ def page(models: Path) -> None:
 
 
 def refusal(server: Server, model: str, **tensors: Array) -> str:
-    """What the server answers to a request that it cannot answer, in its own words; "" if it can.
+    """Return the server's error message for a request; "" if it answers.
 
-    Only the last line of a traceback is returned.
+    Of a traceback, only the last line is returned.
     """
     error = refused_request(server, model, **tensors)
     if error is None:
@@ -198,7 +198,7 @@ def bls_config(models: Path, name: str, *, count: int = 1) -> None:
     """Write the config of a model that calls the three others.
 
     Args:
-        count: how many instances.
+        count: the number of instances.
     """
     (models / name / "1").mkdir(parents=True, exist_ok=True)
     (models / name / "config.pbtxt").write_text(_BLS % count, "utf-8")
@@ -210,10 +210,10 @@ def same_program(models: Path, source: str, target: str) -> None:
 
 
 def rates(server: Server, names: Mapping[str, str], texts: Sequence[str]) -> pd.DataFrame:
-    """How fast several models with the input `text` are, measured in turn, twice.
+    """Measure the speed of several models with the input `text`, in turn, twice.
 
     Args:
-        names: model by what the table calls it.
+        names: the name in the table → the model.
 
     Returns:
         One row per model; `ms, one by one`, the median time of a request; `per s, 16 under way`,
@@ -262,13 +262,13 @@ def rates(server: Server, names: Mapping[str, str], texts: Sequence[str]) -> pd.
 def met(run: Run) -> Premise:
     """Premise: in one of the steps, at least four texts were computed together.
 
-    On a busy machine each text may have passed a step before the next one comes.
+    On a busy machine each text may have passed a step before the next text arrives.
     """
     return Premise(max(run.sizes, default=0) >= 4, "hardly any texts met in a step")
 
 
 def fastest(rates: pd.Series) -> str:
-    """Which of the first two is clearly faster; else that they are alike."""
+    """Return the prediction's option: the faster of the first two, or that they are alike."""
     ensemble, single = rates.iloc[0], rates.iloc[1]
     if max(ensemble, single) < 1.1 * min(ensemble, single):
         return "all alike: the steps are the same"
@@ -276,7 +276,7 @@ def fastest(rates: pd.Series) -> str:
 
 
 def how_many(executions: int, ids: Sequence[Array]) -> str:
-    """How many executions texts of several lengths needed, in the prediction's words."""
+    """Return the prediction's option for the executions that texts of several lengths needed."""
     if executions == 1:
         return "1"
     lengths = len({len(own) for own in ids})
@@ -284,7 +284,11 @@ def how_many(executions: int, ids: Sequence[Array]) -> str:
 
 
 def who(failed: Sequence[int]) -> str:
-    """Who got an error, of eight texts of which the fourth is blank, in the prediction's words."""
+    """Return the prediction's option that names who got an error.
+
+    Args:
+        failed: the places of the failed texts. Of eight texts, the fourth was blank.
+    """
     words = {1: "only the fourth text", 8: "all eight"}
     return words.get(len(failed), "all that shared an execution with it")
 
@@ -365,7 +369,7 @@ def export(models: Path) -> None:
 
 
 def tokens(models: Path, texts: Sequence[str]) -> list[Array]:
-    """The token ids of each text, int64 (tokens,), without padding."""
+    """Return the token ids of each text, int64 (tokens,), without padding."""
     from tokenizers import Tokenizer
 
     file = models / "language_tokenizer/1/tokenizer.json"
@@ -376,7 +380,7 @@ def tokens(models: Path, texts: Sequence[str]) -> list[Array]:
 
 
 def padded(ids: Sequence[Array], length: int = 64) -> dict[str, Array]:
-    """Token ids with zeros after them, and which of them are tokens: both int64 (texts, length)."""
+    """Pad token ids with zeros, and make the mask of real tokens: both int64 (texts, length)."""
     whole = np.zeros((len(ids), length), np.int64)
     mask = np.zeros_like(whole)
     for row, own in enumerate(ids):
@@ -385,7 +389,7 @@ def padded(ids: Sequence[Array], length: int = 64) -> dict[str, Array]:
 
 
 def packed(ids: Sequence[Array]) -> dict[str, Array]:
-    """Token ids one text after the other, int64, and where each text ends, int32."""
+    """Join the token ids of all texts, int64, and note where each text ends, int32."""
     return {
         "input_ids": np.concatenate(list(ids)),
         "ends": np.cumsum([len(own) for own in ids]).astype(np.int32),
@@ -393,7 +397,7 @@ def packed(ids: Sequence[Array]) -> dict[str, Array]:
 
 
 def requests(ids: Sequence[Array], form: str) -> list[measure.Request]:
-    """One request per text, all at once.
+    """Plan one request per text, all at once.
 
     Args:
         form: "padded" (to 64 tokens), "lengths" (as long as it is, with a mask) or "packed" (as
@@ -410,7 +414,7 @@ def requests(ids: Sequence[Array], form: str) -> list[measure.Request]:
 
 
 def logits(answers: pd.DataFrame) -> Array:
-    """The scores of each answer of a plan, float32 (requests, 16).
+    """Return the scores of each answer of a plan, float32 (requests, 16).
 
     Raises:
         WorkbookError: a request was answered with an error.
@@ -421,7 +425,7 @@ def logits(answers: pd.DataFrame) -> Array:
 
 
 def session_ms(models: Path, ids: Sequence[Array], times: int = 60) -> dict[str, float]:
-    """How long ONNX Runtime computes these texts as one batch in this process, with one thread.
+    """Time ONNX Runtime with these texts as one batch, in this process, with one thread.
 
     Returns:
         Milliseconds, the fastest tenth, of "padded" and "packed"; both are timed in turn.
@@ -449,7 +453,7 @@ def session_ms(models: Path, ids: Sequence[Array], times: int = 60) -> dict[str,
 
 
 def label_of(server: Server, model: str, texts: Sequence[str]) -> list[str]:
-    """The languages that a model with the input `text` and the output `label` finds.
+    """Return the languages that a model with the input `text` and the output `label` finds.
 
     Raises:
         WorkbookError: a request was answered with an error.
@@ -461,7 +465,7 @@ def label_of(server: Server, model: str, texts: Sequence[str]) -> list[str]:
 
 
 def backends(server: Server, ensemble: str) -> pd.DataFrame:
-    """Per step of an ensemble: its backend, its instances, and whether it batches."""
+    """List each step of an ensemble: its backend, its instances, and whether it batches."""
     rows = {}
     for step in server.config(ensemble)["ensemble_scheduling"]["step"]:
         config = server.config(step["model_name"])

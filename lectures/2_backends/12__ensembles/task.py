@@ -1,4 +1,4 @@
-"""The task of 12__ensembles: a program that calls models, and does not look whether they fail."""
+"""The task of 12__ensembles: a program that calls models and does not check for their errors."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def blank(server: Server) -> None:
 
 
 def _words(server: Server, error: str) -> str:
-    """What an error says, and where in the program it came from."""
+    """Return an error's message, and the place in the program that raised it."""
     found = explain(error, server, "language_bls")
     return "\n".join(filter(None, [found.what, found.where]))
 
 
 def start(folder: Path) -> Server:
-    """The program as the notebook has it."""
+    """Start a server with the program as the notebook has it."""
     setup.copy_shared(folder)
     setup.bls_config(folder, "language_bls")
     program = written.cell("12__ensembles", "language_bls/1/model.py")

@@ -68,7 +68,7 @@ onnx.save(half, models / "focus_fp16/1/model.onnx")
 lab = laboratory(models, only=["focus_fp32", "focus_fp16"])
 
 # %% [markdown]
-# > **Erratum.** Document 002 (slides about acceleration) calls `convert_float_to_float16(model)` without more. Then inputs and outputs become fp16 as well, and the config of the fp32 model does not fit any more. Two ways out: `keep_io_types=True`, or `TYPE_FP16` in the config.
+# > **Erratum.** [The acceleration slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) call `convert_float_to_float16(model)` without more. Then inputs and outputs become fp16 as well, and the config of the fp32 model does not fit any more. Two ways out: `keep_io_types=True`, or `TYPE_FP16` in the config.
 
 
 # %%

@@ -24,7 +24,7 @@ from workbook.server import Triton
 
 Array = npt.NDArray[Any]
 
-#: The formats whose network lecture 2 measures in other notebooks: the backend → the notebook.
+#: The formats that other notebooks of lecture 2 measure: the backend → the notebook.
 ELSEWHERE = {
     "python": "02__python",
     "pytorch": "04__pytorch",
@@ -34,7 +34,7 @@ ELSEWHERE = {
 }
 #: The formats that this notebook measures.
 HERE = ("ONNX fp16", "TorchScript bf16", "ONNX int8 dynamic", "ONNX int8 static")
-#: How many noisy digits of the camera there are.
+#: The number of the camera's noisy digits.
 DIGITS = 9000
 
 _BF16 = """\
@@ -57,14 +57,14 @@ parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
 
 
 def hide_warnings() -> None:
-    """Hide what exporters and converters say of packages, of their own code and of tiny weights."""
+    """Hide the warnings of exporters and converters about packages, their code and tiny weights."""
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", message="the float32 number")
 
 
 def types(*numbers: float) -> pd.DataFrame:
-    """What becomes of numbers in each of the floating-point types that a network may have.
+    """Round numbers to each of the floating-point types that a network may have.
 
     Returns:
         One row per type; one column per number, and the distance from 1 to the next number.
@@ -82,9 +82,9 @@ def types(*numbers: float) -> pd.DataFrame:
 
 
 def onnx_in_bf16(model: Any) -> Any:
-    """A copy of an ONNX model whose weights, inputs and outputs are bfloat16; operator set 22.
+    """Copy an ONNX model with weights, inputs and outputs in bfloat16, and with operator set 22.
 
-    It is the first set in which Conv takes this type.
+    Operator set 22 is the first in which Conv takes this type.
     """
     import ml_dtypes
     import onnx
@@ -103,14 +103,14 @@ def onnx_in_bf16(model: Any) -> Any:
 
 
 def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
-    """Save a network as TorchScript that computes in bf16, and takes and gives fp32.
+    """Save a network as TorchScript that computes in bf16, with fp32 as input and output.
 
     Args:
         models: the repository; the model is `focus_bf16`.
         network: a torch module (n, 3, 64, 64) → (n, 2).
 
     Returns:
-        The same in this process.
+        The same network in this process.
     """
     import copy
 
@@ -140,7 +140,7 @@ def save_bf16(models: Path, network: Any) -> Callable[[Array], Array]:
 
 
 def refusal(server: Triton, model: str) -> str:
-    """What the server says when it is asked to load a model that it cannot; "" if it can."""
+    """Load a model; returns the server's message if it refuses, else ""."""
     try:
         server.load(model)
     except Refusal as error:
@@ -149,20 +149,20 @@ def refusal(server: Triton, model: str) -> str:
 
 
 def missing() -> str:
-    """The notebooks of lecture 2 whose format has not been measured on this machine, as a line."""
+    """Name the notebooks of lecture 2 that have not measured their format on this machine."""
     measured = {row.backend for row in formats.rows() if row.format not in HERE}
     left = [notebook for backend, notebook in ELSEWHERE.items() if backend not in measured]
     return f"Not measured here yet: {', '.join(left)}." if left else "All formats were measured."
 
 
 def flipped(logits: Array) -> Array:
-    """Of which pictures the verdict is not that of the PyTorch network; bool (200,)."""
+    """Return which pictures have another verdict than in the PyTorch network, bool (200,)."""
     return np.not_equal(formats.score(logits) > 0, formats.score(formats.reference()) > 0)
 
 
 def near(found: Mapping[str, Array]) -> pd.DataFrame:
-    """Per format: the largest difference of a score, the verdicts that changed, and how far from
-    the threshold their scores were at most."""
+    """List per format the largest difference of a score, the number of changed verdicts, and the
+    largest distance of their scores from the threshold."""
     score = formats.score(formats.reference())
     rows = {
         name: {
@@ -176,14 +176,15 @@ def near(found: Mapping[str, Array]) -> pd.DataFrame:
 
 
 def changes_by_threshold(logits: Array, thresholds: Sequence[float] | Array) -> Array:
-    """How many verdicts differ from PyTorch's at threshold 0, for each threshold of this format."""
+    """Count per threshold the verdicts that differ from PyTorch's at threshold 0."""
     return np.array([formats.changed(logits, float(threshold)) for threshold in thresholds])
 
 
 def best_threshold(logits: Array) -> tuple[float, int]:
-    """The threshold with the fewest changed verdicts, and how many these are.
+    """Return the threshold with the fewest changed verdicts, and their number.
 
-    Of equally good ones the nearest to 0. Candidates lie in the middle between two scores.
+    Candidates lie in the middle between two scores. Of equally good thresholds, the nearest to 0
+    is returned.
     """
     scores = np.unique(formats.score(logits))
     middles = np.concatenate([[0.0], (scores[1:] + scores[:-1]) / 2])
@@ -193,13 +194,13 @@ def best_threshold(logits: Array) -> tuple[float, int]:
 
 
 def plot_differences(found: Mapping[str, Array], *, wide: float = 1.5) -> style.Picture:
-    """One panel per format: by how much each score differs, against the score in PyTorch.
+    """Draw one panel per format: the difference of each score over the score in PyTorch.
 
     Points below the dashed line on the right, or above it on the left, have another verdict.
 
     Args:
         found: logits (200, 2) by the format's name.
-        wide: how far from 0 the scores are that are drawn.
+        wide: scores up to this distance from 0 are drawn.
     """
     score = formats.score(formats.reference())
     most = max(float(np.abs(formats.score(one) - score).max()) for one in found.values())
@@ -220,7 +221,7 @@ def plot_differences(found: Mapping[str, Array], *, wide: float = 1.5) -> style.
 
 
 def plot_thresholds(found: Mapping[str, Array], *, wide: float = 0.6) -> style.Picture:
-    """Changed verdicts against the format's threshold; PyTorch's stays 0."""
+    """Draw the changed verdicts over the format's threshold; PyTorch's threshold stays 0."""
     thresholds = np.linspace(-wide, wide, 241)
     said = ", ".join(f"{name} {best_threshold(one)[1]}" for name, one in found.items())
     figure = style.Picture(8.4, 2.8, f"Fewest changed verdicts at the best threshold: {said}.")
@@ -243,14 +244,15 @@ def plot_thresholds(found: Mapping[str, Array], *, wide: float = 0.6) -> style.P
 
 
 def digits() -> Array:
-    """Noisy digits as raw counts of a camera: float32 (9000, 1, 8, 8), values around 1,000."""
+    """Return noisy digits as a camera's raw counts: float32 (9000, 1, 8, 8), around 1,000."""
     return zoo.data.noisy_eights().x_test
 
 
 def camera(models: Path) -> Any:
     """Export the zoo's network "is it an 8?" to ONNX in fp32, as `eights_fp32`.
 
-    The folders `eights_fp16` and `eights_counts` get its config; the second takes and gives fp16.
+    The folders `eights_fp16` and `eights_counts` get its config; in the second config, input and
+    output are fp16.
 
     Returns:
         The ONNX model. Its first node is the first convolution.
@@ -272,7 +274,7 @@ def camera(models: Path) -> Any:
 
 
 def scores(server: Triton, model: str, dtype: npt.DTypeLike = np.float32) -> Array:
-    """The scores of a model of the camera for the digits: logit "eight" less logit "other".
+    """Ask a model of the camera for the digits' scores: logit "eight" minus logit "other".
 
     Args:
         dtype: the type in which the counts are sent.
@@ -285,7 +287,7 @@ def scores(server: Triton, model: str, dtype: npt.DTypeLike = np.float32) -> Arr
 
 
 def plot_camera(found: Mapping[str, Array]) -> style.Picture:
-    """By how much the scores of several files differ from those of the first, one panel per file.
+    """Draw how the scores of several files differ from the first file's, one panel per file.
 
     Args:
         found: scores (n,) by name; the first one is the reference.

@@ -14,9 +14,9 @@ from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Triton
 
-_CHANGED = 1  # of the 9,000 verdicts: one may lie at the threshold within the rounding of fp16
-_SHARE = 0.75  # of the weights have to be stored in fp16
-_NEARER = 0.5  # of the largest deviation of a score, where all nodes are fp16
+_CHANGED = 1  # of the 9,000 verdicts: one score may lie at the threshold within fp16's rounding
+_SHARE = 0.75  # of the weights must be stored in fp16
+_NEARER = 0.5  # of the largest deviation of a score in a model with all nodes in fp16
 
 
 @define(
@@ -60,7 +60,7 @@ def camera(server: Triton) -> None:
 
 
 def _share_of_fp16(file: Path) -> float:
-    """Which share of the numbers in an ONNX file's weights is stored in fp16.
+    """Return the share of the numbers in an ONNX file's weights that is stored in fp16.
 
     Raises:
         NotYet: the file cannot be read.
@@ -77,7 +77,7 @@ def _share_of_fp16(file: Path) -> float:
 
 
 def _scores_in_fp16(file: Path) -> formats.Array:
-    """The scores of a model that is converted to fp16 as a whole, computed in this process."""
+    """Compute the scores of the model converted to fp16 as a whole, in this process."""
     import onnx
 
     with tempfile.TemporaryDirectory() as place:
@@ -89,14 +89,14 @@ def _scores_in_fp16(file: Path) -> formats.Array:
 
 
 def _in_fp16(model: Any) -> Any:
-    """A model converted as the notebook first does it."""
+    """Convert a model as the notebook first does it."""
     from onnxconverter_common import float16
 
     return float16.convert_float_to_float16(model, keep_io_types=True)
 
 
 def start(folder: Path) -> Triton:
-    """Both files as the notebook has them, loaded."""
+    """Start a server with both files as the notebook has them."""
     import onnx
 
     half = _in_fp16(setup.camera(folder))

@@ -54,7 +54,7 @@ setup.linked(setup.changes())
 # %% [markdown]
 # The [compose guide](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/compose.md) calls `py3` *full*.
 #
-# Document 000 takes `23.10-py3`, and warns that not every release has every backend. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
+# [The backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course) take `23.10-py3`, and warn that not every release has every backend. The images for language models hold few backends: that with TensorRT-LLM had [two](https://github.com/triton-inference-server/tensorrtllm_backend/issues/401) in 23.10, it and Python.
 
 # %% [markdown]
 # To run one (not run here):

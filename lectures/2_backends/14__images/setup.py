@@ -1,4 +1,4 @@
-"""For 14__images: what NVIDIA's releases contain, what takes the disk here, a small repository.
+"""For 14__images: the contents of NVIDIA's releases, disk use here, and a small repository.
 
 setup.contents(), setup.changes()     # versions per release, and what changed when
 setup.releases()                       # the sizes of two images, one row per release
@@ -23,9 +23,9 @@ from workbook import measure, zoo
 from workbook.common import paths
 from workbook.measure import style
 
-#: Where a value is open: no source that we could read names it.
+#: The text for a value that no source names, of those that we could read.
 NOT_FOUND = "not found"
-#: Framework → the distributions whose files it is.
+#: Framework → its Python distributions.
 _FRAMEWORKS = {
     "PyTorch": ("torch",),
     "TensorFlow": ("tensorflow", "tensorflow-cpu", "keras"),
@@ -51,7 +51,7 @@ ensemble_scheduling { step [ {
 
 
 def contents() -> pd.DataFrame:
-    """What NVIDIA's images hold: one row per part, one column per release, and the source.
+    """List the contents of NVIDIA's images: one row per part, one column per release, the source.
 
     `lectures/releases.json` has the figures. A figure without a source stays open: `NOT_FOUND`.
     """
@@ -66,12 +66,12 @@ def contents() -> pd.DataFrame:
 
 
 def changes() -> pd.DataFrame:
-    """What came, changed or went in which release: `release`, `what`, `source`."""
+    """List what each release added, changed or removed: `release`, `what`, `source`."""
     return pd.DataFrame(_stored()["changes"])
 
 
 def linked(table: pd.DataFrame) -> Styler:
-    """A table with the addresses in its column `source` as links."""
+    """Return a table with the addresses in its column `source` as links."""
 
     def link(address: str) -> str:
         return f'<a href="{address}">{address.rstrip("/").rpartition("/")[2]}</a>'
@@ -81,13 +81,13 @@ def linked(table: pd.DataFrame) -> Styler:
 
 
 def releases() -> pd.DataFrame:
-    """The sizes of the images for language models in GB, one row per release."""
+    """List the sizes of the images for language models in GB, one row per release."""
     columns = {f"with {kind}, GB": part["values"] for kind, part in _stored()["sizes"].items()}
     return pd.DataFrame(columns).sort_index()
 
 
 def plot_sizes() -> style.Picture:
-    """The sizes of both images over the releases, on one axis."""
+    """Draw the sizes of both images over the releases, on one axis."""
     table = releases()
     figure = style.Picture(8.4, 2.8, "Sizes of NVIDIA's images with vLLM and with TensorRT-LLM.")
     axes = figure.subplots()
@@ -103,20 +103,20 @@ def plot_sizes() -> style.Picture:
 
 
 def frameworks() -> pd.Series:
-    """MB on this disk, per framework, largest first: what its packages' lists of files name."""
+    """Sum each framework's MB on this disk, from its packages' lists of files; largest first."""
     sizes = {name: sum(map(_size, parts)) / 1e6 for name, parts in _FRAMEWORKS.items()}
     return pd.Series(sizes, name="MB").sort_values(ascending=False)
 
 
 def plot_frameworks(sizes: pd.Series) -> style.Picture:
-    """One bar per framework."""
+    """Draw one bar per framework."""
     return measure.plot_bars(
         sizes.to_frame("on this disk"), title="What each framework takes", below="MB"
     )
 
 
 def repository(home: Path) -> Path:
-    """A model repository with five models: two ONNX, one Python, one DALI, and an ensemble.
+    """Make a model repository of five models: two ONNX, one Python, one DALI, and an ensemble.
 
     Raises:
         BuildError: the weights of a model could not be built.
@@ -146,12 +146,12 @@ def newer(home: Path, version: int) -> None:
 
 @functools.cache
 def _stored() -> Any:
-    """What lectures/releases.json says of NVIDIA's releases."""
+    """Read the data on NVIDIA's releases from lectures/releases.json."""
     return json.loads((paths.root() / "lectures" / "releases.json").read_text("utf-8"))
 
 
 def _size(distribution: str) -> int:
-    """Bytes of an installed distribution's files; 0 where it is not installed."""
+    """Return the bytes of an installed distribution's files; 0 if it is not installed."""
     try:
         files: Iterable[metadata.PackagePath] = metadata.files(distribution) or ()
     except metadata.PackageNotFoundError:

@@ -12,12 +12,12 @@ from workbook.lessons.tasks import NotYet, define
 from workbook.server import Server, Triton, all_models
 
 RELEASE = "24.10"
-#: What a model of this platform needs no backend for: the core runs it.
+#: A model of this platform needs no backend, because the core runs it.
 _CORE = "ensemble"
 
 
 def start(folder: Path) -> Server:
-    """The repository of the notebook, with the first command in it, and its server."""
+    """Write the notebook's repository with the first command, and start its server."""
     models = setup.repository(folder)
     command = f"python3 compose.py --container-version {RELEASE} --backend pytorch"
     (folder / "compose.sh").write_text(command, "utf-8")
@@ -69,7 +69,7 @@ def compose(server: Server, models: Path) -> None:
 
 
 def needed(server: Server) -> tuple[set[str], set[str]]:
-    """The backends and the caches that the loaded models need."""
+    """Return the backends and the caches that the loaded models need."""
     configs = [server.config(model["name"]) for model in server.index(ready_only=True)]
     backends = {config["backend"] for config in configs if config.get("platform") != _CORE}
     cached = any(config.get("response_cache", {}).get("enable") for config in configs)
@@ -87,10 +87,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parsed(file: Path) -> argparse.Namespace:
-    """The options of the command in a file, read as compose.py reads them.
+    """Parse the options of the command in a file as compose.py does.
 
     Raises:
-        NotYet: there is no command of compose.py, or it would be refused.
+        NotYet: there is no command of compose.py, or compose.py would refuse it.
     """
     text = file.read_text("utf-8") if file.exists() else ""
     try:

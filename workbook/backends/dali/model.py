@@ -4,23 +4,24 @@ Rules and messages follow the sources of Triton's DALI backend
 (triton-inference-server/dali_backend, `src/dali_model.h`, `src/dali_model_instance.cc`,
 `src/config_tools/config_tools.cc`).
 
-- The pipeline is `model.dali` (or `default_model_filename`), serialized; else that file as Python
-  with `@autoserialize`, where it ends in `.py`; else `dali.py`.
-- An input has the name of its `fn.external_source`. Outputs go by their order; the config names
-  them. What the pipeline declares (`dtype`, `ndim` of the source; `output_dtype`, `output_ndim` of
-  the pipeline) must agree with the config, and completes it. Where neither says it, the load fails.
-- The config's max_batch_size replaces the pipeline's; 0 or none takes the pipeline's.
-- Parameters: `num_threads` replaces the pipeline's, `split_along_outer_axis` names outputs (with
-  `:` between them) whose samples are themselves batches. `release_after_unload` is not a parameter
-  of a model but of the server (`--backend-config=dali,…`), and concerns GPU memory.
-- A request asks for all outputs or fails.
-- Encoded images are `TYPE_UINT8`, dims `[ -1 ]`, one image per row. `TYPE_STRING` loads where the
-  source declares no dtype, as upstream, but no request succeeds there: the backend takes as many
-  bytes as there are strings. Here the error says what to write instead.
-- Images of different length share a batch where the input has `allow_ragged_batch: true`, which
+- The pipeline is the serialized file `model.dali` (or `default_model_filename`). If that name ends
+  in `.py`, the file may be Python code with `@autoserialize`. Otherwise `dali.py` is such code.
+- An input has the name of its `fn.external_source`. Outputs are matched by their order, and the
+  config names them. The pipeline can declare types and dimensions (`dtype`, `ndim` of the source;
+  `output_dtype`, `output_ndim` of the pipeline). They must agree with the config, and complete it.
+  If neither the pipeline nor the config has them, the load fails.
+- The config's max_batch_size replaces the pipeline's. If it is 0 or missing, the pipeline's counts.
+- Parameters: `num_threads` replaces the pipeline's number. `split_along_outer_axis` names outputs
+  (with `:` between them); each sample of such an output is itself a batch. `release_after_unload`
+  is a parameter of the server (`--backend-config=dali,…`), not of a model, and concerns GPU memory.
+- A request must ask for all outputs; any other request fails.
+- Encoded images are `TYPE_UINT8`, dims `[ -1 ]`, one image per row. If the source declares no
+  dtype, a model with `TYPE_STRING` loads, as upstream, but no request succeeds: the backend takes
+  as many bytes as there are strings. Here the error says what to write instead.
+- Images of different length share a batch if the input has `allow_ragged_batch: true`, which
   auto-complete sets. Within one request all rows have one length, as Triton's protocol demands.
 
-The real backend fails a whole batch for one broken image; here only the request with it fails.
+For one broken image, the real backend fails the whole batch. Here only the request with it fails.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
-        """Fill in names, types, dims and max_batch_size, as `AutofillConfig` does upstream."""
+        """Complete names, types, dims and max_batch_size, as `AutofillConfig` does upstream."""
         assert isinstance(signature, Pipeline)
         split = _split_names(Config(raw, Path(), ""))
         _refuse_unknown(raw["input"], signature)
@@ -194,8 +195,8 @@ class TritonPythonModel(StandIn):
         for name, result in zip(self.config.outputs, results, strict=True):
             shares = _shares(result, rows, name, split=name in self._split)
             for answer, share in zip(answers, shares, strict=True):
-                # The pipeline's next run overwrites this memory. Within one `execute` there is a
-                # next run only when a batch has failed and its requests are tried one by one.
+                # The pipeline's next run overwrites this memory. Within one `execute` there is
+                # another run only if a batch has failed and its requests are tried one by one.
                 answer.append(pb_utils.Tensor(name, share.copy() if self._failed else share))
         return [pb_utils.InferenceResponse(tensors) for tensors in answers]
 
@@ -209,7 +210,7 @@ class TritonPythonModel(StandIn):
 
 
 def _find(config: Config) -> bytes:
-    """The serialized pipeline, from the first file that holds one (`DaliModel::LoadModel`)."""
+    """The serialized pipeline, from the first file that has one (`DaliModel::LoadModel`)."""
     given = config.version_directory / (config.raw.get("default_model_filename") or SERIALIZED)
     fallback = config.version_directory / PYTHON
     reasons = []
@@ -238,10 +239,11 @@ def _find(config: Config) -> bytes:
 
 
 def _autoserialize(path: Path) -> bytes:
-    """Run a Python file and serialize its pipeline with the mark `@autoserialize`.
+    """Run a Python file and serialize its pipeline with the decorator `@autoserialize`.
 
     Raises:
-        Exception: whatever the file raises; RuntimeError for no marked pipeline, or several.
+        Exception: any exception of the file; RuntimeError if not exactly one pipeline has the
+            decorator.
     """
     from nvidia.dali._utils.autoserialize import invoke_autoserialize
 
@@ -270,7 +272,7 @@ def _tensor(port: Port) -> Tensor:
 
 
 def _as_answered(port: Port, split: bool) -> Port:
-    """An output as a request sees it: a split one lacks its outer dimension, now the batch's."""
+    """An output as a request sees it: if it is split, its outer dimension becomes the batch's."""
     if split and port.dimensions is not None:
         return dataclasses.replace(port, dimensions=port.dimensions - 1)
     return port
@@ -299,12 +301,13 @@ def _count_mismatch(given: int, there: int) -> BadModel:
 
 
 def _fill(entry: dict[str, Any], port: Port, declared: str) -> None:
-    """Complete one entry of the config; what the config says must agree with the pipeline.
+    """Complete one entry of the config, and check that it agrees with the pipeline.
 
     Args:
         entry: the input or output, as the config has it.
         port: the same, as the pipeline has it.
-        declared: where a pipeline declares the type and dims of such a tensor, for the error.
+        declared: the places where a pipeline declares the type and dims of such a tensor; the error
+            names them.
 
     Raises:
         BadModel: neither has the type or the dims, or they do not agree.
@@ -348,7 +351,7 @@ def _agree(tensor: Tensor, port: Port) -> None:
 
 
 def _samples(parts: Sequence[Array], name: str) -> Array | list[Array]:
-    """The rows of all requests: one array where they have one shape, else one array each."""
+    """The rows of all requests: one array if they have one shape, else one array for each row."""
     if parts[0].dtype == np.object_:
         raise BadRequest(
             f"{name} is TYPE_STRING, of which DALI reads one byte per string only: write "

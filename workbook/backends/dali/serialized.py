@@ -1,8 +1,8 @@
 """Read the inputs and outputs of a serialized DALI pipeline from its file, without running it.
 
-DALI's Python interface does not list a pipeline's external sources, and cannot build a pipeline
-with GPU operators where there is no GPU, not even to ask for their names. The file is a protocol
-buffer (message PipelineDef of DALI's dali.proto); the few fields that are needed are read here.
+DALI's Python interface does not list a pipeline's external sources. Without a GPU it cannot build a
+pipeline with GPU operators, not even to get their names. The file is a protocol buffer (message
+PipelineDef of DALI's dali.proto). This module reads only the few fields that are needed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def describe(serialized: bytes) -> Description:
 
 
 def without_device(serialized: bytes) -> bytes:
-    """The same pipeline with `device_id` unset, so that it can be built where there is no GPU."""
+    """The same pipeline with `device_id` unset, so that it can be built without a GPU."""
     return b"".join(raw for number, _, raw in _fields(serialized) if number != _PIPELINE_DEVICE)
 
 

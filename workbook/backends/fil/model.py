@@ -15,14 +15,14 @@ What `output__0` holds, for each row:
 | K classes | false        | false         | [K]  | the model's own transform of its scores  |
 | K classes | any          | true          | [K]  | probabilities                            |
 
-"One score" is every regression, and every two-class model of XGBoost, LightGBM or scikit-learn's
+"One score" means every regression, and every two-class model of XGBoost, LightGBM or scikit-learn's
 gradient boosting. A scikit-learn random forest has K = 2 for two classes, and so no threshold.
 Averages over trees (random forests, LightGBM's `boosting: rf`) are part of the model.
 
-The shape is `[rows, *dims]` **without the dimensions that are 1**, as the real backend gives it:
-with dims `[1]` the answer has shape `[rows]`. As there, dims `[-1]` count as `[1]`, and `[1, 2]`
-and `[-1, 2]` as `[2]`. Two probabilities with dims `[1]` are refused: the real backend writes two
-values per row into memory for one (`src/tl_model.h`), and so mixes up the rows.
+The shape is `[rows, *dims]` **without the dimensions that are 1**, as in the real backend: with
+dims `[1]` the answer has shape `[rows]`. Dims `[-1]` count as `[1]`, and `[1, 2]` and `[-1, 2]`
+count as `[2]`. Two probabilities with dims `[1]` are refused: the real backend would write two
+values per row into memory for one (`src/tl_model.h`), and so mix up the rows.
 
 `treeshap_output` has K * (features + 1) values per row: dims `[features + 1]`, or
 `[K, features + 1]`; the last is the bias. They add up to the raw score, before any transform.
@@ -32,15 +32,15 @@ as the real backend's CPU path does, and is imported in 0.13 s. Measured against
 `Booster.inplace_predict` of XGBoost 3.2, two threads each, microseconds per call, 100 rounds of
 depth 6. Two classes (100 trees), batch 1: 31 against 173; batch 64: 185 against 210. Ten classes
 (1,000 trees), batch 1: 101 against 254; batch 64: 2,213 against 894. So XGBoost is faster only for
-large batches of large models. It reads only its own formats and takes a second to import, and the
-20 microseconds per row are less than the server needs for a request of one row. GTIL alone is used.
+large batches of large models. It reads only its own formats and takes a second to import. The 20
+microseconds per row are less than the server needs for a request of one row. So only GTIL is used.
 
 Threads: each instance uses `cpu_nthread` OpenMP threads, an undocumented parameter of the real
 backend; -1, the default there and here, means all cores (or OMP_NUM_THREADS of the server). A batch
 that takes less than half a millisecond is computed on one thread: OpenMP's other threads keep their
 cores busy for 5 ms after each call (60 trees, 8 rows, a call every 5 ms: 0.23 ms of processor time
 per call on one thread, 5.6 ms on two; latency 0.20 and 0.19 ms).
-An instance on a GPU also computes on the CPU: GPUs are for the real backend.
+An instance on a GPU also computes on the CPU: only the real backend uses GPUs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from workbook.backends.base import Array, BadModel, BadRequest, BrokenModel, Con
 INPUT = "input__0"
 OUTPUT = "output__0"
 SHAP = "treeshap_output"
-#: Rows times trees that one thread computes in half a millisecond.
+#: The number of rows times trees that one thread computes in half a millisecond.
 _FEW = 8192
 
 #: model_type → the file's default name (src/model.h).
@@ -81,7 +81,7 @@ CHOICES = {
         ("depth_first", "breadth_first", "layered", "layered_children_together"),
     ),
 }
-#: What XGBoost writes since 3.1, and how it looks in JSON or in UBJSON.
+#: New parts of a file that XGBoost writes since 3.1 → a pattern for them in JSON or in UBJSON.
 NEWER = {
     "a section cats": rb'"cats"\s*:|L\0{7}\x04cats\{',
     "base_score as a list": rb'"base_score"\s*:\s*"\[|L\0{7}\x0abase_scoreSL\0{7}.\[',
@@ -91,11 +91,11 @@ NEWER = {
 class Parameters:
     """The model's parameters as the real backend reads them.
 
-    A number is the longest prefix that is one, and what is no number counts as left out; only
-    `true` and `false` are booleans. Unknown keys are ignored.
+    The longest prefix of a value that is a number counts. A value without such a prefix counts as
+    left out. Only `true` and `false` are booleans. Unknown keys are ignored.
 
     Raises:
-        BadModel: a required one is missing, or a value is not among those allowed.
+        BadModel: a required parameter is missing, or a value is not allowed.
     """
 
     def __init__(self, config: Config) -> None:
@@ -145,7 +145,7 @@ class Parameters:
         return float(value)
 
     def _check_gpu_numbers(self) -> None:
-        """Check what the GPU code asserts (cuML, `check_params`); 256 is its block size."""
+        """Check the numbers as the GPU code does (cuML, `check_params`); 256 is its block size."""
         if self._number("blocks_per_sm", int, 0) < 0:
             raise BadModel("blocks_per_sm must be nonnegative")
         threads = max(1, self._number("threads_per_tree", int, 1))
@@ -173,7 +173,7 @@ class Parameters:
 
 
 class TritonPythonModel(StandIn):
-    """Serves one forest. As the real backend, it does not complete configs."""
+    """Serves one forest. Like the real backend, it does not complete configs."""
 
     backend = "fil"
 
@@ -360,9 +360,9 @@ def _read(path: Path, parameters: Parameters) -> Any:
 
 
 def _newer(path: Path) -> str:
-    """What a file of XGBoost has that Treelite before 4.6 refuses; "" where it has nothing.
+    """The parts of an XGBoost file that Treelite before 4.6 refuses, as text; "" if there are none.
 
-    `xgboost_allow_unknown_field` helps with `cats` only.
+    The parameter `xgboost_allow_unknown_field` helps with `cats` only.
     """
     found = []
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -373,7 +373,7 @@ def _newer(path: Path) -> str:
 
 
 def _format(path: Path) -> str | None:
-    """The model_type, told from the file's first bytes; None where several are possible."""
+    """The model_type, found out from the file's first bytes; None if several are possible."""
     with path.open("rb") as file:
         start = file.read(64)
     if start.startswith(b"tree\n"):
@@ -405,9 +405,9 @@ def _lower(value: bool) -> str:
 
 
 def _most_threads() -> int:
-    """More threads Treelite refuses: the cores, or OMP_NUM_THREADS of the server.
+    """The largest number of threads that Treelite accepts: the cores, or OMP_NUM_THREADS.
 
-    A config may be written for a larger machine.
+    A config may be written for a larger machine, and ask for more.
     """
     cores = len(os.sched_getaffinity(0))
     outermost = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()

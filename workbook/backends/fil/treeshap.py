@@ -1,12 +1,12 @@
 """SHAP values of a tree model: how much each feature adds to a prediction.
 
-One method for every model that Treelite can read: XGBoost, LightGBM and scikit-learn. The values
-are those of path-dependent TreeSHAP (Lundberg, Erion, Lee: Consistent Individualized Feature
-Attribution for Tree Ensembles, 2018).
+One method serves every model that Treelite can read: XGBoost, LightGBM and scikit-learn. It is
+path-dependent TreeSHAP (Lundberg, Erion, Lee: Consistent Individualized Feature Attribution for
+Tree Ensembles, 2018).
 
-How it is computed. A leaf with value v is reached through conditions on d different features.
-For feature i on that path let o_i be 1 where the row meets all its conditions, else 0, and z_i the
-share of the training rows that do. The Shapley value of i for this leaf is
+How it is computed. The path to a leaf with value v has conditions on d different features. For
+feature i on that path let o_i be 1 if the row meets all conditions on i, else 0. Let z_i be the
+share of the training rows that meet them. The Shapley value of i for this leaf is
 
     v (o_i - z_i) * sum over S of |S|! (d - 1 - |S|)! / d! * prod_{j in S} o_j prod_{j not in S} z_j
 
@@ -26,9 +26,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
-#: Deeper trees are refused, as the real backend refuses them.
+#: The largest depth of a tree. Deeper trees are refused, as in the real backend.
 DEEPEST = 32
-#: Rows times path elements that are computed at once: bounds the memory at about 100 MB.
+#: How many rows times path elements are computed at once. This limits the memory to about 100 MB.
 _CHUNK = 2_000_000
 
 # Treelite's codes (treelite/enum: TreeNodeType and Operator).
@@ -98,7 +98,7 @@ class TreeShap:
         reader.finish()
         self._reader = reader
 
-        # From here on only leaves below a split matter: a tree without splits is all bias.
+        # From here on only leaves below a split count: a tree without splits only adds to the bias.
         used, self._leaf = np.unique(reader.element_leaf, return_inverse=True)
         self._starts = np.flatnonzero(np.r_[True, np.diff(self._leaf) > 0]) if len(used) else used
         counts = np.bincount(self._leaf, minlength=len(used)) if len(used) else np.zeros(1, int)
@@ -136,14 +136,14 @@ class TreeShap:
         return shaped.astype(np.float32)
 
     def _shares(self, met: npt.NDArray[np.bool_]) -> Floats:
-        """For each row and path element the Shapley value for a leaf of value 1."""
+        """The Shapley value of each row and path element, for a leaf of value 1."""
         share = self._reader.element_share
         total = np.zeros(met.shape)
         for point, weight in self._points:
             term = met * point + share * (1 - point)
             product = np.multiply.reduceat(term, self._starts, axis=1)[:, self._leaf]
-            # A factor is 0 only where neither a training row nor this row meets the condition:
-            # then the element's own factor (o - z) is 0 too.
+            # A factor is 0 only if neither a training row nor this row meets the condition. Then
+            # the element's own factor (o - z) is 0, too.
             total += weight * np.divide(product, term, out=np.zeros_like(term), where=term > 0)
         return total * (met - share)
 
@@ -238,7 +238,7 @@ class _Reader:
         self.leaves += 1
 
     def finish(self) -> None:
-        """All trees are read: turn the lists into arrays."""
+        """Turn the lists into arrays, after all trees are read."""
         self.feature = np.concatenate(self._feature)
         self.threshold = np.concatenate(self._threshold)
         self.operator = np.concatenate(self._operator)
@@ -251,13 +251,13 @@ class _Reader:
         self.element_share = np.array(self._element_share, dtype=np.float64)
 
     def met(self, rows: Array) -> npt.NDArray[np.bool_]:
-        """(n, elements): whether the row meets every condition of the element."""
+        """Whether each row meets every condition of each element: (n, elements)."""
         goes_left = self._goes_left(rows.astype(self.threshold.dtype, copy=False))
         step_met = goes_left[:, self.step_node] == self.step_left
         return np.logical_and.reduceat(step_met, self.element_start, axis=1)
 
     def _goes_left(self, rows: Array) -> npt.NDArray[np.bool_]:
-        """(n, nodes): which child the row would go to at each split."""
+        """Whether each row goes to the left child at each split: (n, nodes)."""
         values = rows[:, self.feature]
         result = np.zeros(values.shape, dtype=bool)
         for code, compare in _COMPARE.items():
@@ -279,9 +279,9 @@ def _gauss_legendre(count: int) -> list[tuple[float, float]]:
 
 
 def _cover(tree: Any) -> Array | None:
-    """How many training rows (or how much of their weight) reached each node; None if unknown.
+    """The number (or the weight) of the training rows that reached each node; None if unknown.
 
-    The weight is preferred to the count, as the real backend prefers it.
+    If the model has both, the weight is taken, as in the real backend.
     """
     for field in ("sum_hess", "data_count"):
         present = tree.get_field(f"{field}_present")

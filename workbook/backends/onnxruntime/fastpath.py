@@ -1,10 +1,10 @@
-"""Offers a plain model to the server, which then runs it without this process.
+"""Offer a plain model to the server, which then runs it without this process.
 
 The server's side is `server/native/fastpath.cc`; `server/native/README.md` describes both.
 
-A model is plain if the server needs nothing but its file, its session options and the names of
-its tensors: no sequences, no ragged batches, no optional inputs, no text, no custom operators.
-Most models are plain. The requests of all others are answered in this process.
+A model is plain if the server needs only its file, its session options and the names of its
+tensors: no sequences, no ragged batches, no optional inputs, no text, no custom operators. Most
+models are plain. For all other models, this process answers the requests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from workbook.backends.base import Config
 
-#: The first line of the file that the server makes and this process inherits.
+#: The first line of the server's file for offers. This process inherits the open file.
 _FIRST_LINE = b"triton-fastpath\n"
 
 #: Parameters that an offer cannot express; a model with one of them is not plain.
@@ -34,7 +34,7 @@ def offer(config: Config, instance: str, file: Path, options: Any) -> bool:
         config: the model's.
         instance: the instance's name.
         file: the ONNX file.
-        options: the SessionOptions that it was loaded with.
+        options: the SessionOptions of its session.
     """
     memory = _memory()
     if memory is None or not _is_plain(config):
@@ -53,7 +53,7 @@ def offer(config: Config, instance: str, file: Path, options: Any) -> bool:
         *(f"output {name}" for name in config.outputs),
         "end\n",
     ]
-    if any("\n" in line for line in lines[:-1]):  # a tensor's name may hold anything
+    if any("\n" in line for line in lines[:-1]):  # a tensor's name may have any character
         return False
     os.write(memory, "\n".join(lines).encode())
     return True
@@ -80,6 +80,6 @@ def _memory() -> int | None:
             has_no_name = "/#" in str(entry.readlink())
             if has_no_name and os.pread(number, len(_FIRST_LINE), 0) == _FIRST_LINE:
                 return number
-        except OSError:  # the descriptor of this listing itself, closed meanwhile
+        except OSError:  # the descriptor of this listing itself, which is closed by now
             continue
     return None

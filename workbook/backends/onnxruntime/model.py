@@ -1,19 +1,19 @@
 """The stand-in for Triton's ONNX Runtime backend.
 
 File names, parameters, validation and messages follow triton-inference-server/onnxruntime_backend
-(src/onnxruntime.cc, src/onnxruntime_utils.cc). Where it differs on purpose:
+(src/onnxruntime.cc, src/onnxruntime_utils.cc). These differences are on purpose:
 
-- Without `intra_op_thread_count` an instance takes its even share of the cores; upstream takes all
-  of them for each instance. "0" gives upstream's default.
+- Without `intra_op_thread_count` an instance takes an equal share of the cores; upstream takes all
+  cores for each instance. "0" gives upstream's default.
 - Every instance has its own session: `share_session_between_instances` is checked and has no
   effect.
-- Every instance is a process of its own. Where there is a C++ compiler, that process only checks
-  the config and the model; a plain model then runs inside the server, as upstream (fastpath.py).
-- The OpenVINO accelerator is used where this onnxruntime was built with it; otherwise the model
-  runs on the default CPU provider, and the log says so.
+- Every instance is a process of its own. If there is a C++ compiler, that process only checks the
+  config and a plain model, which then runs inside the server, as upstream (fastpath.py).
+- The OpenVINO accelerator is used if this onnxruntime was built with it. Otherwise the model runs
+  on the default CPU provider, and the log says so.
 
-KIND_GPU puts the session on the instance's device through the CUDA provider, or TensorRT's where
-the config asks for it. Verified on a GPU with CUDA (docker/gpu/VERIFIED.md), not with TensorRT.
+KIND_GPU puts the session on the instance's device, through the CUDA provider, or through TensorRT's
+if the config asks for it. Verified on a GPU with CUDA (docker/gpu/VERIFIED.md), not with TensorRT.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from workbook.backends.base import (
 from workbook.backends.onnxruntime import fastpath
 from workbook.backends.rules import check_allowed, sequence_controls
 
-# ONNX's element types that upstream serves; bfloat16 and complex numbers are not among them.
+# The element types of ONNX that upstream serves. It does not serve bfloat16 and complex numbers.
 TYPES = {
     "tensor(float)": "TYPE_FP32",
     "tensor(float16)": "TYPE_FP16",
@@ -58,7 +58,7 @@ TYPES = {
     "tensor(string)": "TYPE_STRING",
 }
 
-# Keys of a TensorRT accelerator's parameters that have another name in ONNX Runtime.
+# Parameters of a TensorRT accelerator that have another name in ONNX Runtime → that name.
 TENSORRT_KEYS = {
     "max_workspace_size_bytes": "trt_max_workspace_size",
     "int8_calibration_table_name": "trt_int8_calibration_table_name",
@@ -140,7 +140,7 @@ class TritonPythonModel(StandIn):
             if name in inputs:
                 inputs = {**inputs, name: to_text(inputs[name])}
         for name in self._scalars:
-            if name in inputs:  # as upstream, the first element of a batch, whatever the others are
+            if name in inputs:  # as upstream: the first element of a batch counts for all
                 inputs = {**inputs, name: _first(name, inputs[name])}
         try:
             results = dict(
@@ -309,7 +309,7 @@ class TritonPythonModel(StandIn):
     def _check_dims(
         self, name: str, model: tuple[int, ...], dims: tuple[int, ...], *, exact: bool
     ) -> None:
-        """Check dims: an input's may fix a variable dimension of the model, an output's may not."""
+        """Check dims: an input may fix a variable dimension of the model, an output may not."""
         batches = self.config.max_batch_size > 0
         if batches and model[0] != -1:
             raise BadModel(
@@ -349,7 +349,7 @@ class TritonPythonModel(StandIn):
 
 
 def _file(config: Config) -> Path:
-    """The model's file; where it is a folder, the `model.onnx` in it."""
+    """The model's file; if its path is a folder, the `model.onnx` in it."""
     path = config.file("model.onnx")
     if not path.is_dir():
         return path
@@ -363,7 +363,7 @@ def _session(path: Path, options: Any, providers: list[Provider]) -> Any:
     import onnxruntime as ort
 
     if any(name == "CUDAExecutionProvider" for name, _ in providers):
-        ort.preload_dlls()  # CUDA libraries that pip installed are on no search path
+        ort.preload_dlls()  # CUDA libraries from pip are not on the search path
     try:
         return ort.InferenceSession(path, options, providers=providers)
     except Exception as error:

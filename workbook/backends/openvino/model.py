@@ -1,21 +1,22 @@
 """The stand-in for Triton's OpenVINO backend.
 
 File names, parameters, validation and messages follow triton-inference-server/openvino_backend
-(src/openvino.cc, src/openvino_utils.cc, README.md). As upstream, perhaps unexpectedly:
+(src/openvino.cc, src/openvino_utils.cc, README.md). Some behaviour of upstream may be unexpected:
 
 - With max_batch_size > 0 the model is compiled for exactly that batch size. A smaller batch is
-  refused unless `ENABLE_BATCH_PADDING` is YES; then it is filled up with zeros, and takes as long
-  as a full one. Without padding, requests are not batched together.
-- A config without tensors is completed with -1 for every dimension of a tensor that has a variable
-  one. The load then refuses that, since a fixed dimension of the model is not -1. Outputs, and
-  models that do not batch, must therefore be in the config, or have no variable dimension.
-- A dimension with bounds, e.g. 0..8, is not -1: the config must give a number between them.
+  refused unless `ENABLE_BATCH_PADDING` is YES. It is then filled up with zeros, and takes as long
+  as a full batch. Without padding, requests are not batched together.
+- If the config has no tensors, they are completed. If any dimension of a tensor is variable, all
+  its dimensions become -1. The load then refuses that, since a fixed dimension of the model is not
+  -1. Outputs, and models that do not batch, must therefore be in the config, or have no variable
+  dimension.
+- A dimension with bounds, e.g. 0..8, is not -1: the config must give a number between the bounds.
 - The config's data types may differ from the model's: OpenVINO converts.
 - On a processor that has bfloat16 instructions OpenVINO computes in bfloat16 by default.
 
-Where it differs on purpose: upstream's instances share one compiled model and its streams; here
-each instance is a process of its own. So without `INFERENCE_NUM_THREADS` an instance takes its
-even share of the cores.
+One difference is on purpose: upstream's instances share one compiled model and its streams; here
+each instance is a process of its own. So without `INFERENCE_NUM_THREADS` an instance takes an equal
+share of the cores.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
-        """Fill in max_batch_size and batching where the layouts allow it, then the tensors."""
+        """Complete max_batch_size and batching if the layouts allow it, then the tensors."""
         size = int(raw.get("max_batch_size", 0))
         if isinstance(signature, Described) and signature.batches:
             size = cls.complete_batching(auto, raw)
@@ -106,7 +107,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def default_batch_size(cls) -> int:
-        """As for any backend, but at least 1."""
+        """The max_batch_size for a model that can batch, as for any backend, but at least 1."""
         return max(1, super().default_batch_size())
 
     def load(self) -> None:
@@ -146,7 +147,7 @@ class TritonPythonModel(StandIn):
         return compiled
 
     def infer(self, inputs: dict[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
-        """Run one infer request; the batch is padded or refused where it is not full."""
+        """Run one infer request; a batch that is not full is padded or refused."""
         size = self.config.max_batch_size
         rows = next(iter(inputs.values())).shape[0] if size else 0
         if rows != size:
@@ -163,8 +164,8 @@ class TritonPythonModel(StandIn):
             results = self._request.infer(inputs, share_inputs=True)
         except Exception as error:
             if self._dynamic:
-                # After a failed inference, a compiled model with variable shapes fails every
-                # further one (OpenVINO 2026.4): it is compiled again before the next.
+                # After a failed inference, every later inference of a compiled model with variable
+                # shapes fails (OpenVINO 2026.4). So the model is compiled again before the next.
                 self._request = None
             raise BadRequest(f"openvino error in running inference : {error}") from None
         return {name: results[self._ports[name]] for name in outputs}
@@ -174,7 +175,7 @@ class TritonPythonModel(StandIn):
         del self._request, self._ports, self._compile
 
     def _groups(self, taken: list[Any]) -> Iterable[list[Any]]:
-        """Without padding upstream answers only a request that fills the batch by itself."""
+        """Group requests into batches; without padding each request is alone, as upstream."""
         return super()._groups(taken) if self._pads else [[one] for one in taken]
 
 
@@ -213,12 +214,12 @@ def _tensors(ports: Sequence[Any]) -> list[Tensor]:
 
 
 def _completed(shape: Any) -> tuple[int, ...]:
-    """The dims that upstream writes into a config: all -1 where one of them is variable."""
+    """The dims that upstream writes into a config: all -1 if one of them is variable."""
     return _dims(shape) if shape.is_static else (-1,) * len(shape)
 
 
 def _inputs(config: Config, model: Any) -> Any:
-    """Check the config's inputs, give the model their types and, where asked for, their shapes."""
+    """Check the config's inputs; give the model their types and, if asked for, their shapes."""
     import openvino as ov
     from openvino.preprocess import PrePostProcessor
 
@@ -296,7 +297,7 @@ def _reshaped(config: Config, shape: Any, dims: Sequence[int]) -> Any:
 def _check_dims(
     config: Config, name: str, shape: Any, dims: tuple[int, ...], *, exact: bool
 ) -> None:
-    """Inputs of a batching model may leave a dimension open; all else must fit the model."""
+    """Check dims: inputs of a batching model may leave a dimension open; all others must fit."""
     batches = config.max_batch_size > 0
     if batches and len(shape) == 0:
         raise BadModel(

@@ -1,28 +1,29 @@
-"""Looks at what a Python model answers, before it leaves the model's process.
+"""Check the answers of a Python model, before they leave the model's process.
 
-Triton's Python backend sends nearly everything that a model answers: outputs of another type or
-shape than the config says, and it leaves out those that the config does not have. Clients,
-ensembles and other models rely on the config. The laptop server answers as NVIDIA's container
-does, and says once for each fault what is wrong, in which line, and what to do: in its log, from
-where `server/model_warnings.py` takes it. `workbook serve --strict` refuses such answers.
+Triton's Python backend sends nearly every answer of a model. It sends outputs with another type or
+shape than the config says, and it leaves out outputs that the config does not have. But clients,
+ensembles and other models rely on the config. The laptop server answers as NVIDIA's container does.
+In addition, it writes one warning for each fault into its log: what is wrong, in which line, and
+what to do. `server/model_warnings.py` reads these warnings. `workbook serve --strict` refuses such
+answers.
 
-Answers that leave a client waiting for ever, or end the server, are refused in any case:
+Some answers leave a client waiting for ever, or end the server. They are always refused:
 
 - `execute` returned None, or None in place of a response, for a request that nothing else answers;
-- a response sender is gone before it has sent a final response;
+- a response sender is deleted before it has sent a final response;
 - `execute` fails after a response sender has sent the final response of a model that is not
   decoupled: Triton 24.10 then deletes the request's response factory twice, and ends;
 - a tensor has fewer dimensions than the `reshape` of its output: Triton 24.10 reads beyond them.
 
-How it gets there: `server/assemble.py` copies this file beside Triton's own
-`triton_python_backend_utils.py` and adds two lines to that one, which call `install`. Each
+How this file is run: `server/assemble.py` copies it beside Triton's own
+`triton_python_backend_utils.py`, and adds two lines to that module, which call `install`. Each
 process of a Python model (the "stub") imports that module while or after it imports the model's
-file, and before it asks the file for the class `TritonPythonModel`. It is then given a subclass
-whose `initialize` reads the config and whose `execute` checks the answer. Stand-ins (Python-based
+file, and before it asks the file for the class `TritonPythonModel`. The stub then gets a subclass.
+Its `initialize` also reads the config, and its `execute` checks the answer. Stand-ins (Python-based
 backends) are not checked. `workbook serve --plain` leaves all of this out.
 
 This file runs in the Python of the model's own environment, where the package `workbook` may not
-be installed: it imports only what every stub has.
+be installed. So it imports only modules that every stub has.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ import triton_python_backend_utils as pb_utils
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _RESPONSES = "one pb_utils.InferenceResponse for each request, in their order"
 _FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-#: The server's variable for `workbook serve --strict`.
+#: The environment variable that is set for `workbook serve --strict`.
 _STRICT = "WORKBOOK_STRICT"
 
 
 class ModelMistake(Exception):
-    """An answer that does not reach the client as the config promises.
+    """An answer that the client does not get, or not as the config says.
 
     The text has three parts, which `workbook.server.explain` takes apart again:
 
@@ -71,13 +72,14 @@ class Call:
     """One call of `execute`.
 
     Attributes:
-        settled: the ids of the requests that are answered otherwise than by returning a response:
-            those whose response sender was asked for, and those to be scheduled again.
-        over: the ids of the requests whose final response a sender has sent.
-        senders: the senders that were asked for.
-        left: those of them that the model has let go without a final response.
-        missing: an input that was asked for though the config does not have it, and the place.
-        absent: what is wrong where an output was asked for that another model's response lacks.
+        settled: the ids of the requests that need no returned response: the model has asked for
+            their response sender, or they are to be scheduled again.
+        over: the ids of the requests that have got their final response from a sender.
+        senders: the senders that the model has asked for.
+        left: the senders that the model has deleted without a final response.
+        missing: an input that the model has asked for, and that the config does not have; with the
+            place in the code.
+        absent: the mistake that the model asked for an output which another model's response lacks.
         is_warming: whether it is a warm-up.
         has_ended: whether `execute` has returned or failed.
     """
@@ -93,22 +95,22 @@ class Call:
         self.has_ended = False
 
     def leave_to_stub(self) -> None:
-        """Where Triton's stub answers all requests with an error, it closes their senders."""
+        """Leave all requests to Triton's stub, which sends an error and closes their senders."""
         for sender in (*self.senders, *self.left):
             sender.is_over = True
         self.left.clear()
 
 
 class Sender:
-    """Stands in front of a response sender: looks at what is sent, and ends what nobody will end.
+    """Wraps a response sender: it checks each response, and ends a request that the model forgets.
 
-    Where it is deleted before the final response was sent, no code of the model can send one any
-    more, and the client would wait for ever.
+    If the sender is deleted before the final response, no code of the model can send that response
+    any more, and the client would wait for ever. So the wrapper then sends it.
 
     Attributes:
         request: the id of its request.
-        place: the line and the file where it was asked for; None where it was not.
-        is_over: whether nothing is to be sent any more.
+        place: the line and the file where the model asked for it; None if the model did not.
+        is_over: whether there is nothing more to send.
     """
 
     def __init__(self, real: Any, model: Model, request: int) -> None:
@@ -137,15 +139,15 @@ class Sender:
         return bool(self._real.is_cancelled())
 
     def finish(self) -> None:
-        """Send what ends the request, with an error where one can be sent yet."""
+        """End the request, with an error if a response can still be sent."""
         response = None
         if self._model.decoupled or not self._has_sent:
             response = self._model.failure(
                 self._model.given_up(self.place), stub.InferenceResponse([])
             )
-        else:  # it takes no second response
+        else:  # the request cannot get a second response
             self._model.warn("given up", self._model.given_up, self.place, always=True)
-        with contextlib.suppress(stub.TritonModelException):  # closed meanwhile
+        with contextlib.suppress(stub.TritonModelException):  # the real sender has been closed
             self._real.send(response, _FINAL)
         self.is_over = True
 
@@ -154,25 +156,25 @@ class Sender:
             return
         if self._call.has_ended or self._model.decoupled:
             self.finish()
-        else:  # execute may yet return a response
+        else:  # `execute` may still return a response
             self._call.left.append(self)
 
 
 class Model:
-    """The one model of this process: its file, and from `initialize` on its config.
+    """The model of this process: its file and, after `initialize`, its config.
 
     Attributes:
         file: the model's Python file.
-        inputs: the names of all tensors that a request to it may carry; None before `initialize`.
+        inputs: the names of all tensors that a request to it may have; None before `initialize`.
         outputs: the config's outputs with their numpy types; None for a type that numpy lacks
             (BF16), which is not compared.
-        decoupled: whether it answers through response senders alone.
-        call: the call of `execute` that has begun last.
+        decoupled: whether it answers only through response senders.
+        call: the latest call of `execute`.
     """
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        # As it is now: it may be edited while the model is served.
+        # The text is read now, since the file may be edited while the model is served.
         self._source = file.read_text("utf-8", errors="replace")
         self.inputs: set[str] | None = None
         self.outputs: dict[str, np.dtype[Any] | None] = {}
@@ -188,7 +190,7 @@ class Model:
         self._batch_dims = 0
 
     def configure(self, args: dict[str, str]) -> None:
-        """Read what `initialize` gets: the config, as `/v2/models/M/config` shows it."""
+        """Read the config from the arguments of `initialize`, as `/v2/models/M/config` shows it."""
         self._name, self._version = args["model_name"], args["model_version"]
         config: dict[str, Any] = json.loads(args["model_config"])
         sequences = config.get("sequence_batching") or {}
@@ -203,7 +205,7 @@ class Model:
         self._batch_dims = int(config.get("max_batch_size", 0) > 0)
         scattered = {n for entry in config.get("batch_output", []) for n in entry["target_name"]}
         for entry in config.get("output", []):
-            if entry["name"] not in scattered:  # else its rows are those of a whole batch
+            if entry["name"] not in scattered:  # such an output has the rows of a whole batch
                 reshape = entry.get("reshape")
                 dims = entry.get("dims", []) if reshape is None else reshape.get("shape", [])
                 self._dims[entry["name"]] = [int(dim) for dim in dims]
@@ -222,7 +224,7 @@ class Model:
     # -- the checks -----------------------------------------------------------------------------
 
     def check(self, answer: Any, requests: Sequence[Any], call: Call) -> Any:
-        """What `execute` returned, with an error in place of each response that is refused.
+        """Check the object that `execute` returned; replace each refused response by an error.
 
         Args:
             answer: the returned object.
@@ -256,10 +258,10 @@ class Model:
         return answer
 
     def fail(self, error: BaseException, requests: Sequence[Any], call: Call) -> list[Any] | None:
-        """What to return where `execute` has failed; None where the error is to be raised again.
+        """The responses to return after `execute` has failed; None to raise the error again.
 
-        Triton's stub answers all requests of the call with the error. Where a sender has sent a
-        final response, and the model is not decoupled, that ends Triton 24.10.
+        Triton's stub answers all requests of the call with the error. If a sender has sent a final
+        response, and the model is not decoupled, that would end Triton 24.10.
         """
         call.has_ended = True
         if self.decoupled or not call.over:
@@ -275,11 +277,11 @@ class Model:
         )
 
     def failure(self, mistake: ModelMistake, warm: Any) -> Any:
-        """The response that tells a client of a mistake, which is logged as well.
+        """Log a mistake; returns the response that reports it to a client.
 
         Args:
-            warm: what to answer in a warm-up. Triton 24.10 may crash where a warm-up fails, so the
-                model is loaded, as without the checks, and its clients get the error.
+            warm: the response in a warm-up. Triton 24.10 may crash if a warm-up fails. So the model
+                is loaded, as without the checks, and its clients get the error.
         """
         message = f"{type(mistake).__name__}: {mistake}"
         stub.Logger.log_error(message)
@@ -290,14 +292,15 @@ class Model:
     def warn(
         self, fault: str, made: Callable[..., ModelMistake], *given: Any, always: bool = False
     ) -> None:
-        """Write once into the server's log what is wrong with an answer.
+        """Write a warning about an answer into the server's log, once for each fault.
 
-        The line goes to the standard output, which is the log, in one piece and before the answer.
+        The text goes to the standard output, which is the log, in one piece and before the answer.
 
         Args:
-            fault: what tells it from other faults.
-            made: called with `given` where it is not known yet; it looks for the place.
-            always: in a strict server, too.
+            fault: a key that identifies the fault.
+            made: called with `given` if the fault is new; it finds the place in the code, and
+                returns the mistake.
+            always: warn in a strict server, too.
 
         Raises:
             ModelMistake: the server is strict.
@@ -313,7 +316,7 @@ class Model:
             os.write(1, f"{line}\nwhere: {where}\nto do: {todo}\n".encode())
 
     def given_up(self, place: tuple[int, str] | None) -> ModelMistake:
-        """What is said of a request whose final response nobody will send."""
+        """The mistake that a request will not get its final response."""
         return ModelMistake(
             "A request is given up before its final response was sent, so its client would wait "
             "for ever.",
@@ -323,7 +326,7 @@ class Model:
         )
 
     def _fail_all(self, made: Callable[[], Any], requests: Sequence[Any], call: Call) -> list[Any]:
-        """A response of its own, since each is sent once, for all requests that wait for one."""
+        """Make a response for each request that waits for one; a response can be sent only once."""
         self._finish_left(call)
         return [None if id(request) in call.settled else made() for request in requests]
 
@@ -334,7 +337,7 @@ class Model:
                 sender.finish()
 
     def _silence(self, answer: Any, requests: Sequence[Any], call: Call) -> ModelMistake | None:
-        """What is wrong where requests would wait for ever; None where none would."""
+        """The mistake by which requests would wait for ever; None if no request would."""
         waiting = [request for request in requests if id(request) not in call.settled]
         todo = f"End execute with `return responses`: {_RESPONSES}."
         if answer is None and waiting:
@@ -355,7 +358,7 @@ class Model:
         )
 
     def _mistake(self, answer: Any, requests: Sequence[Any]) -> ModelMistake | None:
-        """Why Triton's stub refuses the list of responses as a whole; None where it is right."""
+        """The mistake by which Triton's stub refuses the whole list of responses; else None."""
         if answer is None:
             return None
         if not isinstance(answer, list):
@@ -390,8 +393,8 @@ class Model:
 
         Args:
             response: an InferenceResponse.
-            where: gives the place to name where the output's own line is not found.
-            request: the request of a response that `execute` returned.
+            where: returns the place to name if the line that makes the output is not found.
+            request: the request that this response answers, if `execute` returned it.
 
         Raises:
             ModelMistake: the response would end the server; or the server is strict, and an output
@@ -411,7 +414,7 @@ class Model:
                 continue
             try:
                 array = tensor.as_numpy()
-            except stub.TritonModelException:  # it lies in the memory of a GPU
+            except stub.TritonModelException:  # the tensor is in the memory of a GPU
                 continue
             dtype = array.dtype
             same = dtype is wanted or dtype == wanted  # nearly always the same object
@@ -420,7 +423,7 @@ class Model:
             self._check_shape(name, array.shape, where, request)
         if len(names) != len(set(names)):
             self.warn("twice", self._twice, names, where)
-        if request is not None and self.outputs.keys() >= set(names):  # else it may be misnamed
+        if request is not None and self.outputs.keys() >= set(names):  # no output has a wrong name
             for name in request.requested_output_names():
                 if name not in names:
                     self.warn(f"missing {name}", self._lacking, name, where)
@@ -443,21 +446,21 @@ class Model:
                 self.warn(f"rows {name}", self._wrong_rows, name, shape[0], rows, where)
 
     def note_missing(self, name: str, request: Any, caller: types.FrameType) -> None:
-        """Note that the model was given None for an input, if its config does not have it.
+        """Note that the model got None for an input, if its config does not have this input.
 
-        A request that the model itself has made for another model may carry any input.
+        A request that the model itself has made for another model may have any input.
         """
-        if self.inputs is None or name in self.inputs:  # not sent: the input is optional
+        if self.inputs is None or name in self.inputs:  # an optional input was not sent
             return
         if all(tensor.name() in self.inputs for tensor in request.inputs()):
             self.call.missing = name, self.at_caller(caller)
 
     def explain(self, error: BaseException, call: Call) -> None:
-        """Add to an error of `execute` what is behind it.
+        """Add the cause to an error of `execute`, if the cause was a missing tensor.
 
-        A model may ask for an input that it perhaps has, and Triton gives it None; so it does for
-        an output of another model's response. Where that None made `execute` fail, the message
-        names the input, or gives the error of the response.
+        Triton returns None if a model asks for an input that the request does not have, or for an
+        output that another model's response does not have. If that None made `execute` fail, this
+        method adds the input's name, or the error of the response, to the message.
         """
         if "'NoneType'" not in str(error) or not isinstance(error, AttributeError | TypeError):
             return
@@ -535,13 +538,13 @@ class Model:
         )
 
     def _place(self, name: str, where: Callable[[], str] | None) -> str:
-        """The line that makes a tensor; else what `where` gives, else the `return` of execute."""
+        """The line that makes a tensor; else `where`'s place, else the `return` of `execute`."""
         return self._at_tensor(name) or (self._at_return() if where is None else where())
 
     # -- where ----------------------------------------------------------------------------------
 
     def at(self, line: int, file: str | Path | None = None) -> str:
-        """A line in words: `1/model.py, line 9: return responses`."""
+        """A line of a file as text: `1/model.py, line 9: return responses`."""
         path = self.file if file is None else Path(file)
         folder = self.file.parent.parent
         shown = path.relative_to(folder) if path.is_relative_to(folder) else path
@@ -557,19 +560,19 @@ class Model:
         return f"{shown}, line {line}" + (f": {code}" if code else "")
 
     def at_caller(self, frame: types.FrameType) -> str:
-        """The line that a frame is at."""
+        """The line that a frame executes, as text."""
         return self.at(frame.f_lineno, frame.f_code.co_filename)
 
     @functools.cached_property
     def _tree(self) -> ast.Module:
         try:
             return ast.parse(self._source)
-        except SyntaxError:  # of another Python than this file's: cannot be, it was imported
+        except SyntaxError:  # it cannot happen: this Python has imported the file
             return ast.Module([], [])
 
     @functools.cached_property
     def _execute(self) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-        """The definition of `execute` in the model's file; None where it is inherited."""
+        """The definition of `execute` in the model's file; None if it is inherited."""
         classes = [
             node
             for node in ast.walk(self._tree)
@@ -581,10 +584,10 @@ class Model:
         return None
 
     def _at_return(self, *, none: bool = False) -> str:
-        """The `return` of `execute` that the answer came from where it is certain, else its def.
+        """The `return` of `execute` that gave the answer; if that is not certain, its `def` line.
 
         Args:
-            none: it returned None.
+            none: whether `execute` returned None.
         """
         execute = self._execute
         if execute is None:
@@ -592,18 +595,18 @@ class Model:
         returns = list(_returns(execute))
         bare = [r for r in returns if r.value is None or _is_none(r.value)]
         if none and not isinstance(execute.body[-1], ast.Return | ast.Raise):
-            return self.at(execute.lineno)  # it may have come to its end
+            return self.at(execute.lineno)  # it may have ended without a `return`
         named = bare or returns if none else [r for r in returns if r not in bare]
         return self.at(named[0].lineno if len(named) == 1 else execute.lineno)
 
     def _returns_inside_loop(self) -> bool:
-        """Whether a `return` of `execute` ends its loop over the requests in the first round."""
+        """Whether a loop in `execute` ends with a `return`, and so after its first request."""
         execute = self._execute
         loops = [n for n in ast.walk(execute) if isinstance(n, ast.For)] if execute else []
         return any(isinstance(loop.body[-1], ast.Return) for loop in loops)
 
     def _at_tensor(self, name: str) -> str:
-        """The one line that makes a tensor of this name; "" where there is none, or several."""
+        """The line that makes a tensor of this name; "" if there is no such line, or several."""
         lines = {
             call.lineno
             for call in ast.walk(self._tree)
@@ -617,11 +620,11 @@ class Model:
 
 
 def install() -> None:
-    """Have the class of this process's model checked; nothing in the process of a stand-in."""
-    # In a copy of the fork server there are spaces between the words. The paths have none.
+    """Add the checks to the class of this process's model; do nothing in a stand-in's process."""
+    # In a copy of the fork server there are spaces between the words. The paths have no spaces.
     words = Path("/proc/self/cmdline").read_text().replace("\0", " ").split()
     file, runtime = Path(words[1]), words[-1]
-    if runtime != "DEFAULT":  # a Python-based backend's own folder
+    if runtime != "DEFAULT":  # the last word is the folder of a Python-based backend
         return
     module = sys.modules.get(f"{file.parent.name}.{file.stem}")
     if module is None:
@@ -630,9 +633,9 @@ def install() -> None:
     subclass = functools.cache(lambda theirs: _subclass(theirs, model))
 
     class Checked(types.ModuleType):
-        """The model's module: whoever asks it for the class gets the checked one.
+        """The model's module. From outside, its attribute TritonPythonModel is the checked class.
 
-        The name inside the module stays the reader's own class, as `super(…)` there needs it.
+        Inside the module the name stays the reader's own class, since `super(…)` there needs it.
         """
 
         @property
@@ -648,7 +651,7 @@ def install() -> None:
 
 
 def _subclass(theirs: Any, model: Model) -> Any:
-    """A class like the reader's own whose `initialize` and `execute` are checked."""
+    """A subclass of the reader's own class that checks `initialize` and `execute`."""
     if not isinstance(theirs, type):
         return theirs
 
@@ -685,7 +688,7 @@ def _subclass(theirs: Any, model: Model) -> Any:
         return answer
 
     members: dict[str, Any] = {"initialize": initialize}
-    if hasattr(theirs, "execute"):  # else the stub says that it is missing
+    if hasattr(theirs, "execute"):  # if it is missing, the stub reports that
         members["execute"] = execute
     members |= {name: getattr(theirs, name) for name in ("__module__", "__qualname__", "__doc__")}
     checked: Any = type(theirs)(theirs.__name__, (theirs,), members)
@@ -693,7 +696,7 @@ def _subclass(theirs: Any, model: Model) -> Any:
 
 
 def _watch_requests(model: Model) -> None:
-    """Give out a `Sender`; note which requests are answered otherwise than by returning."""
+    """Make requests return a `Sender`, and note the requests that need no returned response."""
     request = stub.InferenceRequest
     get, release = request.get_response_sender, request.set_release_flags
     senders: weakref.WeakValueDictionary[int, Sender] = weakref.WeakValueDictionary()
@@ -701,7 +704,7 @@ def _watch_requests(model: Model) -> None:
     @functools.wraps(get)
     def get_response_sender(self: Any) -> Sender:
         real = get(self)
-        sender = senders.get(id(real))  # which keeps the real one
+        sender = senders.get(id(real))  # it keeps the real sender alive
         if sender is None:
             sender = senders[id(real)] = Sender(real, model, id(self))
             model.call.senders.add(sender)
@@ -717,19 +720,19 @@ def _watch_requests(model: Model) -> None:
         model.call.settled.add(id(self))
         if flags == pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE:
             sender = senders.get(id(get(self)))
-            if sender is not None:  # the request comes again
+            if sender is not None:  # the request will be executed again
                 sender.is_over = True
 
     request.get_response_sender = get_response_sender
     request.set_release_flags = set_release_flags
 
 
-#: The senders of a decoupled model's requests, for as long as the model has the requests.
+#: The senders of a decoupled model's requests. They are kept as long as the model has the requests.
 _held: dict[int, tuple[weakref.ref[Any], Sender]] = {}
 
 
 def _hold_senders(model: Model, requests: Iterable[Any]) -> None:
-    """Have a request ended that a decoupled model lets go without asking for its sender."""
+    """Hold a sender for each request: if a decoupled model drops the request, it is ended."""
     for request in requests:
         sender = request.get_response_sender()
         sender.place = None
@@ -742,7 +745,7 @@ def _drop_sender(request: int, _: object) -> None:
 
 
 def _watch_inputs(model: Model) -> None:
-    """Note where `get_input_tensor_by_name` is asked for an input that the model cannot have."""
+    """Note where the model asks `get_input_tensor_by_name` for an input that it cannot have."""
     theirs = pb_utils.get_input_tensor_by_name
 
     @functools.wraps(theirs)
@@ -756,7 +759,7 @@ def _watch_inputs(model: Model) -> None:
 
 
 def _watch_outputs(model: Model) -> None:
-    """Note where `get_output_tensor_by_name` is asked for an output that a response lacks."""
+    """Note where the model asks `get_output_tensor_by_name` for an output that a response lacks."""
     theirs = pb_utils.get_output_tensor_by_name
 
     @functools.wraps(theirs)
@@ -770,7 +773,7 @@ def _watch_outputs(model: Model) -> None:
 
 
 def _absent(name: str, response: Any, where: str) -> ModelMistake:
-    """What to raise where a response of another model has no output of this name."""
+    """The mistake if a response of another model has no output of this name."""
     if response.has_error():
         message = " ".join(response.error().message().partition("\n")[0].split())
         return ModelMistake(
@@ -789,14 +792,14 @@ def _absent(name: str, response: Any, where: str) -> ModelMistake:
 
 
 def _dtype(kind: str) -> np.dtype[Any] | None:
-    """The numpy type of an array for a tensor of this type; None where numpy lacks it."""
+    """The numpy type of an array for a tensor of this type; None if numpy lacks it."""
     if kind not in pb_utils.TRITON_STRING_TO_NUMPY:
         return None
     return np.dtype(pb_utils.triton_string_to_numpy(kind))
 
 
 def _returns(function: ast.AST) -> Iterator[ast.Return]:
-    """The `return` statements of a function, not those of functions inside it."""
+    """The `return` statements of a function, without the statements of functions inside it."""
     for node in ast.iter_child_nodes(function):
         if isinstance(node, ast.Return):
             yield node

@@ -12,7 +12,7 @@ from workbook.backends.base import BadModel, BrokenModel, Config, MissingModel
 from workbook.backends.pytorch import tensor_names
 from workbook.backends.rules import sequence_controls
 
-#: The types that torch supports (libtorch_utils.cc); text is passed as a list of strings.
+#: The types that torch supports (libtorch_utils.cc). Text is passed as a list of strings.
 KNOWN_TYPES = frozenset(
     f"TYPE_{name}"
     for name in "BOOL UINT8 INT8 INT16 INT32 INT64 FP16 FP32 FP64".split()  # noqa: SIM905
@@ -81,10 +81,10 @@ def model_file(config: Config) -> None:
 
 
 def tensors(config: Config) -> None:
-    """Refuse a config without outputs, types that torch lacks, text of more than one dimension.
+    """Refuse a config without outputs, with types that torch lacks, or with text of several dims.
 
     Raises:
-        BadModel: the config has one of these.
+        BadModel: the config is one of these.
     """
     if config.inputs and not config.outputs:
         raise BadModel("model configuration must contain at least one output, none were specified.")
@@ -109,7 +109,7 @@ def tensors(config: Config) -> None:
 
 
 def expected_types(config: Config) -> dict[str, str]:
-    """The type of each output by name, those of implicit state included."""
+    """The types of the outputs by name; the outputs of implicit state are included."""
     return {name: data_type for kind, name, data_type, _ in _tensors(config) if kind != "input"}
 
 

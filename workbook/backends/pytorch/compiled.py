@@ -1,8 +1,8 @@
 """Serve a torch.nn.Module through torch.compile, as src/model.py of upstream's PyTorch backend.
 
-The model folder holds the user's `model.py`, which defines a `torch.nn.Module` whose constructor
-needs no arguments, and perhaps `model.pt` with its state dict. The model is compiled at its first
-request, or at its warm-up; a new input shape may compile it again. (Source:
+The model folder has the user's `model.py` and perhaps `model.pt` with the state dict. `model.py`
+defines a `torch.nn.Module`; its constructor needs no arguments. The model is compiled at its first
+request, or at its warm-up. For a new input shape it may be compiled again. (Source:
 triton-inference-server/pytorch_backend.)
 
 Parameters: NUM_THREADS and NUM_INTEROP_THREADS (1 unless given), and
@@ -98,7 +98,7 @@ class Compiled:
                 value.layout == torch.strided and not value.is_contiguous()
                 for value in named.values()
             ):
-                # The Python backend's words: upstream's model.py hands tensors over as DLPack.
+                # The message of the Python backend: upstream's model.py passes tensors as DLPack.
                 raise BadRequest(
                     "DLPack tensor is not contiguous. Only contiguous DLPack tensors that are "
                     "stored in C-Order are supported."

@@ -1,17 +1,17 @@
 """The stand-in for NVIDIA's PyTorch backend: TorchScript, and torch.compile.
 
-The real backend has two runtimes, and the config chooses:
+The real backend has two runtimes, and the config chooses one:
 
 - By default libtorch serves a TorchScript `model.pt` (torchscript.py).
 - `runtime: "model.py"` (since 24.01; in upstream's guide until 25.09) serves the `torch.nn.Module`
   that the user's own `model.py` defines, through torch.compile (compiled.py).
 
-Here the server sets `runtime` for both. They differ in `default_model_filename`: the core sets it
-to `model.pt` unless the user wrote `runtime: "model.py"`, and then leaves it empty.
+Here the server sets `runtime` in both cases. They differ in `default_model_filename`: if the user
+wrote `runtime: "model.py"`, the core leaves it empty, else the core sets it to `model.pt`.
 
-Threads. The real backend leaves torch's default, every core, for each instance. Here each
-instance gets an equal share of the cores unless INTRA_OP_THREAD_COUNT says otherwise; the log
-shows what torch reports back.
+Threads. The real backend keeps torch's default, every core, for each instance. Here each instance
+gets an equal share of the cores unless INTRA_OP_THREAD_COUNT gives a number. The log shows the
+number that torch reports.
 
 KIND_GPU puts the model and its inputs on the instance's device (docker/gpu/VERIFIED.md).
 """
@@ -48,7 +48,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def describe(cls, config: Config) -> Signature | None:
-        """Log that nothing can be completed: TorchScript does not store names and shapes."""
+        """Log that the config cannot be completed: TorchScript stores no names and shapes."""
         pb_utils.Logger.log_warn(
             f"skipping model configuration auto-complete for '{config.name}': "
             "not supported for pytorch backend"
@@ -67,7 +67,7 @@ class TritonPythonModel(StandIn):
             parameters = checks.Parameters.read(config)
             checks.model_file(config)
             checks.tensors(config)
-            # Imported here, since torch takes a second to import.
+            # The import is here, since torch takes a second to import.
             from workbook.backends.pytorch.torchscript import TorchScript
 
             self._runtime = TorchScript(config, parameters, self.device)

@@ -51,7 +51,7 @@ def read(config: Config, device: str) -> Options:
 
 
 def _check_compiler() -> None:
-    """Refuse to load without a C++ compiler: torch.compile needs it, at the first request."""
+    """Refuse to load without a C++ compiler: torch.compile needs it at the first request."""
     compiler = os.environ.get("CXX", "g++")  # as torch._inductor.config.cpp.cxx
     if shutil.which(compiler) is None:
         raise BadModel(

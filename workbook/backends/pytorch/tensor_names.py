@@ -1,4 +1,4 @@
-"""Which argument or output of a TorchScript model a name in the config means.
+"""Find the argument or output of a TorchScript model that a name in the config stands for.
 
 The rules are those of triton-inference-server/pytorch_backend, `GetNamingConvention`.
 """
@@ -13,7 +13,7 @@ from workbook.backends.base import BadModel
 def index_in(name: str) -> int | None:
     """The index of a name of the form `<name>__<index>`; None for any other name.
 
-    As in the real backend the first double underscore counts, and a missing number is 0.
+    As in the real backend, the first double underscore counts, and a missing number means 0.
     """
     _, separator, digits = name.partition("__")
     if not separator or not (digits == "" or digits.isdecimal()):
@@ -28,12 +28,12 @@ def input_positions(
 
     Args:
         names: the config's inputs, in order.
-        computed: the targets of its `batch_input`, in order; they follow the same convention.
+        computed: the target names of its `batch_input`, in order; they follow the same rules.
         arguments: the names of forward()'s arguments without `self`.
 
     Returns:
-        By argument name where every input has one, else by `__<index>` where every input has
-        one, else in the config's order.
+        The positions: by argument name if every input has the name of an argument, else by
+        `__<index>` if every input has an index, else in the config's order.
     """
     if all(name in arguments for name in names):
         known = [name for name in computed if name in arguments]
@@ -59,15 +59,15 @@ def control_position(name: str) -> int:
 
 
 def state_position(model: str, name: str, tensors: Sequence[str]) -> int:
-    """The argument or output that one end of an implicit state stands for.
+    """The position of the argument or output that a name of an implicit state stands for.
 
     Args:
         model: the model's name.
         name: the state's `input_name` or `output_name`.
-        tensors: the config's inputs or outputs beside it.
+        tensors: the names of the config's inputs or outputs.
 
     Raises:
-        BadModel: a name among them does not end in `__<index>`.
+        BadModel: one of the names does not end in `__<index>`.
     """
     if any(index_in(tensor) is None for tensor in tensors):
         raise BadModel(

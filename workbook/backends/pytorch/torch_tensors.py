@@ -1,4 +1,4 @@
-"""Convert between numpy arrays and torch tensors, and between their names of types."""
+"""Convert between numpy arrays and torch tensors, and between the names of their types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMES = {
 
 
 def type_name(dtype: Any) -> str:
-    """Triton's name of a torch type; `TYPE_<invalid>`, as Triton writes it, where it has none."""
+    """Triton's name of a torch type; if Triton has none, `TYPE_<invalid>`, as Triton writes it."""
     return _NAMES.get(dtype, "TYPE_<invalid>")
 
 
@@ -34,6 +34,6 @@ def to_tensor(array: Array, device: str) -> Any:
 
 def to_array(tensor: Any) -> Array:
     """The tensor as an array in main memory."""
-    # Views of complex numbers may hold a mark in place of changed values: `fft(x).conj().imag`.
+    # A view like `fft(x).conj().imag` may store a flag (conjugated, negative), not new values.
     array: Array = tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
     return array

@@ -24,7 +24,7 @@ class TorchScript:
     """A TorchScript model, checked against its config.
 
     Args:
-        config: the model's config; `checks` have passed it.
+        config: the model's config, after the tests in checks.py.
         parameters: its parameters.
         device: `cpu` or `cuda:N`.
 
@@ -87,7 +87,7 @@ class TorchScript:
                 raise BrokenModel(f"failed to load model '{config.name}': {error}") from None
 
     def _check_inputs(self) -> tuple[bool, dict[str, int]]:
-        """Whether forward() takes one dict, and the position of each input among its arguments."""
+        """Whether forward() takes one dict, and each input's position among its arguments."""
         config = self._config
         controls = sequence_controls(config.raw)
         positions = {c.name: tensor_names.control_position(c.name) for c in controls}
@@ -156,7 +156,7 @@ class TorchScript:
             return np.array([text.encode("utf-8") for text in value], dtype=np.object_)
         try:
             value = value.contiguous()
-        except Exception:  # a sparse tensor has no such form
+        except Exception:  # a sparse tensor cannot be made contiguous
             raise BadRequest(f"output tensor '{name}' is not found") from None
         expected, provided = self._expected[name], type_name(value.dtype)
         if expected != provided:
@@ -185,7 +185,7 @@ def _flat(result: Any) -> list[Any]:
     """forward()'s result as a list of tensors and lists of strings.
 
     Raises:
-        ValueError: it is, or holds, anything else.
+        ValueError: it is anything else, or contains anything else.
     """
     if isinstance(result, tuple):
         for i, value in enumerate(result):
@@ -222,8 +222,8 @@ def _element(values: list[Any]) -> str:
 def _apply(config: Config, parameters: checks.Parameters) -> None:
     """Set torch's options from the parameters, and log them with the real backend's messages.
 
-    The options are global in torch; each instance is a process, so no other model is affected.
-    torch keeps some of them per thread; Triton's stub loads and runs a model in one thread.
+    The options are global in torch. Each instance is a process, so no other model is affected.
+    torch keeps some options per thread; Triton's stub loads and runs a model in one thread.
     """
 
     def tell(what: str, on: bool) -> None:
@@ -248,7 +248,7 @@ def _apply(config: Config, parameters: checks.Parameters) -> None:
         tell("cuDNN", parameters.cudnn)
     for key in parameters.ignored:
         pb_utils.Logger.log_info(f"{key} has no effect on model '{config.name}' {_WHY[key]}")
-    # A count below 1 changes nothing upstream either.
+    # As upstream, a count below 1 changes nothing.
     torch.set_num_threads(parameters.intra if parameters.intra > 0 else config.fair_threads)
     if parameters.inter > 0:
         with contextlib.suppress(RuntimeError):  # torch allows it once per process

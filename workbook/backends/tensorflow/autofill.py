@@ -1,8 +1,8 @@
 """Complete a config from a SavedModel, as the real backend's `AutoCompleteHelper` does.
 
-The real backend does so for every SavedModel, complete configs included: a config without
-max_batch_size whose dims leave the batch dimension out gets max_batch_size 4, and one whose
-max_batch_size the signature cannot serve is refused.
+The real backend does so for every SavedModel, even if the config is complete. If a config has no
+max_batch_size, and its dims leave the batch dimension out, it gets max_batch_size 4. If the
+signature cannot serve the config's max_batch_size, the config is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workbook.backends.rules import sequence_controls
 
 
 def complete(raw: dict[str, Any], signature: Signature, default_size: int) -> None:
-    """Fill in `max_batch_size`, `dynamic_batching`, `input` and `output` in place.
+    """Complete `max_batch_size`, `dynamic_batching`, `input` and `output` of a config in place.
 
     Args:
         raw: the config.
@@ -40,7 +40,7 @@ def complete(raw: dict[str, Any], signature: Signature, default_size: int) -> No
     if raw.get("output"):
         known = {tensor.name: tensor for tensor in signature.outputs}
         for entry in raw["output"]:
-            with contextlib.suppress(BadModel):  # upstream passes over it, and the core refuses it
+            with contextlib.suppress(BadModel):  # upstream ignores it, and the core refuses it
                 _fill(raw, entry, known.get(entry["name"]), batches)
     else:
         for tensor in signature.outputs:
@@ -53,7 +53,7 @@ def complete(raw: dict[str, Any], signature: Signature, default_size: int) -> No
 
 
 def _batching(raw: dict[str, Any], signature: Signature, default_size: int) -> bool:
-    """Decide on batching and set max_batch_size; True where dims omit the batch dimension."""
+    """Decide on batching and set max_batch_size; True if the dims leave the batch dimension out."""
     name, given = raw["name"], int(raw.get("max_batch_size", 0))
     able = all(
         not tensor.dims or tensor.dims[0] == -1
@@ -74,7 +74,7 @@ def _batching(raw: dict[str, Any], signature: Signature, default_size: int) -> b
 
 
 def _hint(raw: Mapping[str, Any], signature: Signature) -> bool:
-    """Whether the config's own dims imply batching: they are one fewer than the model's."""
+    """Whether the config's own dims imply batching: the model has one dimension more."""
     hint = False
     explicit: bool | None = None
     given = [
@@ -106,7 +106,7 @@ def _hint(raw: Mapping[str, Any], signature: Signature) -> bool:
 def _fill(
     raw: Mapping[str, Any], entry: dict[str, Any], model: Tensor | None, batches: bool
 ) -> dict[str, Any]:
-    """Complete one input or output of the config; one unknown to the model is left as it is."""
+    """Complete one input or output of the config; if the model lacks it, leave it as it is."""
     if model is None:
         return entry
     entry.setdefault("name", model.name)
@@ -119,7 +119,7 @@ def _fill(
                 f"'{model.name}' is 0 and dimensions are not defined"
             )
         dims = list(model.dims[1 if batches else 0 :])
-        if not dims:  # a config's dims may not be empty
+        if not dims:  # the dims in a config must not be empty
             entry["reshape"] = {"shape": []}
         entry["dims"] = dims or [1]
     return entry

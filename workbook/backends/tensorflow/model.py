@@ -2,11 +2,11 @@
 
 `platform: "tensorflow_savedmodel"` serves `model.savedmodel/`, its `serving_default` signature
 (TF_SIGNATURE_DEF, TF_GRAPH_TAG choose others). `platform: "tensorflow_graphdef"` serves
-`model.graphdef`. Both run in a TF1-style session, one call per batch, as in the real backend,
-which containers up to 25.02 contain.
+`model.graphdef`. Both run in a TF1-style session, one call per batch, as in the real backend.
+Containers up to 25.02 have the real backend.
 
-Threads. The real backend leaves TensorFlow's default, every core. Here each instance gets an
-equal share of the cores unless TF_NUM_INTRA_THREADS and TF_NUM_INTER_THREADS say otherwise.
+Threads. The real backend keeps TensorFlow's default, every core. Here each instance gets an equal
+share of the cores unless TF_NUM_INTRA_THREADS and TF_NUM_INTER_THREADS give numbers.
 MAX_SESSION_SHARE_COUNT is checked and has no effect: each instance is a process.
 
 KIND_GPU makes the instance's GPU visible to TensorFlow. Not verified on a GPU.
@@ -154,7 +154,7 @@ def _signature(config: Config, path: Path) -> signature.ServingSignature:
 
 
 def _graph(config: Config, path: Path) -> Any:
-    """A graph whose nodes have the names that the config gives."""
+    """Read the frozen graph, and check that it has nodes with the config's names."""
     try:
         graph = session.read_graph(path)
     except Exception as error:
@@ -167,7 +167,10 @@ def _graph(config: Config, path: Path) -> Any:
 
 
 def _unloadable(config: Config, message: str) -> BadModel:
-    """The error for a SavedModel; the real backend first loads it while completing its config."""
+    """The error for a SavedModel that cannot be loaded.
+
+    The real backend loads it for the first time while it completes the config.
+    """
     return BrokenModel(
         f"unable to auto-complete model configuration for '{config.name}', "
         f"failed to load model: {message}"
@@ -181,8 +184,8 @@ def _refused(config: Config, message: str) -> BadModel:
 def _sentence(error: Exception) -> str:
     """TensorFlow's status as the real backend reports it: `INVALID_ARGUMENT: indices[0] = 99 …`.
 
-    Left out is what TensorFlow's Python layer adds: "Graph execution error:", sometimes where the
-    node was defined, and the nodes that the error passed through.
+    It leaves out the text that TensorFlow's Python layer adds: "Graph execution error:", sometimes
+    the place where the node was defined, and the nodes that the error passed through.
     """
     text = str(getattr(error, "message", None) or error).split("\n\t [[", 1)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]

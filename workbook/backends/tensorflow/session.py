@@ -1,4 +1,4 @@
-"""A loaded model: a session, called as the real backend calls it."""
+"""A loaded model: a TensorFlow session, called in the same way as in the real backend."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Session:
         self.graph = module("python.framework.ops").Graph()
         self._session = module("python.client.session").Session(graph=self.graph, config=options)
         self._wrapper = module("python.client.pywrap_tf_session")
-        self._nodes: dict[str, Any] = {}  # tensors of the graph, as the C interface names them
+        self._nodes: dict[str, Any] = {}  # tensors of the graph, for the C interface, by name
 
     def load_saved_model(self, path: Path, tag: str) -> None:
         """Load the graph, the weights and the tables of a SavedModel, and initialize them.
 
-        A SavedModel without a file of weights loads (tensorflow/cc/saved_model/loader.cc,
-        `RunRestore`). If its graph has variables, each request fails then.
+        A SavedModel without a file of weights also loads (tensorflow/cc/saved_model/loader.cc,
+        `RunRestore`). If its graph has variables, each request then fails.
         """
         loader = module("python.saved_model.loader_impl").SavedModelLoader(str(path))
         saver, _ = loader.load_graph(self.graph, [tag])
@@ -73,7 +73,7 @@ class Session:
 
     def _node(self, name: str) -> Any:
         if name not in self._nodes:
-            self._session._extend_graph()  # with what was loaded since the last call
+            self._session._extend_graph()  # add the nodes that were loaded since the last call
             self._nodes[name] = self.graph.get_tensor_by_name(name)._as_tf_output()
         return self._nodes[name]
 

@@ -120,8 +120,8 @@ def _text_format() -> Any:
 def _choose(config: Config, signatures: Mapping[str, Any]) -> str:
     """The name of the signature to serve: the one that the config names, else `serving_default`.
 
-    Where a SavedModel has no `serving_default`, the real backend takes any other one that is meant
-    for serving, and logs both names. A signature that the config names must be there (since 23.04).
+    If a SavedModel has no `serving_default`, the real backend takes any other signature for
+    serving, and logs both names. A signature that the config names must exist (since 23.04).
     """
     wanted = config.parameters.get("TF_SIGNATURE_DEF") or ""
     name = wanted or "serving_default"

@@ -101,7 +101,7 @@ def saved_model(config: Config, signature: ServingSignature) -> None:
 def _check_allowed(
     kind: str, name: str, allowed: Collection[str], signature: ServingSignature
 ) -> None:
-    """As `check_allowed`; the error also says which other signature has such a tensor."""
+    """As `check_allowed`; the error also names another signature that has such a tensor."""
     try:
         check_allowed(kind, name, allowed)
     except BadModel as error:
@@ -132,7 +132,7 @@ def graph(config: Config, placeholders: Collection[str], others: Collection[str]
 
 
 def accelerators(config: Config, on_gpu: bool) -> frozenset[str]:
-    """The names of the GPU accelerators to use: none on a CPU, where they are ignored.
+    """The names of the GPU accelerators to use; none on a CPU, which ignores them.
 
     Raises:
         BadModel: a CPU accelerator, an unknown one, or an unknown parameter of TensorRT's.
@@ -175,7 +175,7 @@ def _tensorrt(parameters: Mapping[str, str]) -> None:
 
 
 def _listed_inputs(config: Config) -> int:
-    """How many inputs the config lists; one that it lists twice counts twice."""
+    """How many inputs the config lists; an input that is listed twice counts twice."""
     return len(config.raw.get("input", []))
 
 
@@ -223,5 +223,5 @@ def _compare(config: Config, endpoint: Endpoint, dims: Sequence[int], *, exact: 
 
 
 def _provided(data_type: str) -> str:
-    """A model's type as upstream's messages write it: BYTES where a config says STRING."""
+    """A model's type as upstream's messages write it: BYTES for the config's STRING."""
     return "TYPE_BYTES" if data_type == "TYPE_STRING" else data_type

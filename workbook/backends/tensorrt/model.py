@@ -2,9 +2,9 @@
 
 Without a GPU every load fails with upstream's message, and the error says what is needed. With a
 GPU and the `tensorrt` package it deserializes `model.plan` and runs it with torch tensors on the
-instance's device, with the engine's first optimization profile; not verified on a GPU. Names, types
-and shapes are checked as in triton-inference-server/tensorrt_backend (src/instance_state.cc,
-src/tensorrt_utils.cc).
+instance's device, with the engine's first optimization profile. This is not verified on a GPU.
+Names, types and shapes are checked as in triton-inference-server/tensorrt_backend
+(src/instance_state.cc, src/tensorrt_utils.cc).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def complete(cls, auto: Any, raw: Mapping[str, Any], signature: Signature) -> None:
-        """Fill in max_batch_size and batching where the engine has them, then the tensors."""
+        """Complete max_batch_size and batching if the engine has them, then the tensors."""
         if not raw.get("max_batch_size") and isinstance(signature, Described):
             auto.set_max_batch_size(signature.largest)
             if signature.largest > 1 and "sequence_batching" not in raw:

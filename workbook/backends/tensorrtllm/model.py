@@ -1,9 +1,9 @@
 """The stand-in for Triton's TensorRT-LLM backend: every load fails and says what is needed.
 
-It stands in for the C++ backend that serves engines, which TensorRT-LLM has up to 1.2. Parameters
-without which that backend refuses a config are looked at as there (inflight_batcher_llm/src/
+It stands in for the C++ backend that serves engines; TensorRT-LLM has it up to version 1.2. This
+stand-in checks the parameters that the C++ backend requires (inflight_batcher_llm/src/
 model_instance_state.cc in triton-inference-server/tensorrtllm_backend), so that a config can be
-mended before a GPU is there. Since 1.3 there are no engines: NVIDIA's repository of models for
+corrected without a GPU. Since version 1.3 there are no engines: NVIDIA's repository of models for
 TensorRT-LLM then has `backend: "python"`.
 """
 
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from workbook.backends.base import BadModel, Config, Signature, StandIn
 
-#: What gpt_model_type may be; V1, without in-flight batching, is v1 too.
+#: The values of gpt_model_type. "V1" means the same as "v1": no in-flight batching.
 TYPES = ("v1", "inflight_batching", "inflight_fused_batching")
 
 
@@ -25,7 +25,7 @@ class TritonPythonModel(StandIn):
 
     @classmethod
     def describe(cls, config: Config) -> Signature:
-        """Refuse a config that leaves its tensors out, as `load` refuses any other."""
+        """Refuse a config without tensors, as `load` refuses any other config."""
         raise _needed(config)
 
     def load(self) -> None:
@@ -46,9 +46,10 @@ def _needed(config: Config) -> BadModel:
 
 
 def refused_on_a_gpu(config: Config) -> str:
-    """What NVIDIA's backend says of a config that it refuses on a GPU as well; "" if it takes it.
+    """The error of NVIDIA's backend for a config that it refuses even on a GPU; else "".
 
-    Looked at are the parameters that have no default: how it batches, and where the engine is.
+    This function checks the parameters without a default: the kind of batching, and the engine's
+    folder.
     """
     kind = config.parameters.get("gpt_model_type")
     if kind is None:

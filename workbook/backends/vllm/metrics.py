@@ -1,7 +1,7 @@
 """Report vLLM's metrics as custom metrics of Triton, with the names of NVIDIA's backend.
 
-They appear on Triton's metrics port where the config's parameter REPORT_CUSTOM_METRICS is true
-and model.json says `"disable_log_stats": false`.
+They appear on Triton's metrics port if the config's parameter REPORT_CUSTOM_METRICS is true and
+model.json has `"disable_log_stats": false`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Logger(StatLoggerBase):  # type: ignore[misc]
     """Passes the counts of each of vLLM's steps to Triton."""
 
     def __init__(self, vllm_config: Any, engine_index: int = 0, labels: Any = None) -> None:
-        self._families: list[Any] = []  # kept, since a metric ends with its family
+        self._families: list[Any] = []  # kept, since Triton removes a metric with its family
 
         def metric(name: str, text: str, kind: Any, **more: Any) -> Any:
             family = pb_utils.MetricFamily(name=name, description=text, kind=kind)

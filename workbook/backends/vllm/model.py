@@ -3,8 +3,8 @@
 The rules are those of triton-inference-server/vllm_backend: `1/model.json` holds the engine's
 arguments; the config names no inputs and outputs; the model is decoupled, and vLLM itself does the
 batching (continuous batching). The engine runs in a process of its own, so that sending answers
-does not delay its steps; the network's steps are computed in that process, too (one_process.py).
-Requests are coroutines on one event loop, in a thread of this process.
+does not delay its steps. That process also computes the network's steps (one_process.py). Each
+request is a coroutine on one event loop, in a thread of this process.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from workbook.backends.base import BadModel, BadRequest, Config, StandIn
 from workbook.backends.vllm import one_process, sampling_parameters, tensors
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-#: Seconds between two checks of a waiting request whether engine and client are still there.
+#: Seconds between two checks, during a request, that its client waits and the engine still runs.
 LOOK = 0.1
 #: Upstream's message.
 UNHEALTHY = "Model is unavailable due to unhealthy vLLM engine"
-#: Environment variables for vLLM's CPU build; one that the user has set is kept.
+#: Environment variables for vLLM's CPU build. A variable that the user has set is kept.
 #: OMP_WAIT_POLICY passive: waiting threads sleep. Waking them costs time in each step, but if they
 #: spin (OpenMP's default), another program on the same cores makes each step ten times slower.
 #: VLLM_CPU_KVCACHE_SPACE: GiB for keys and values.
-#: VLLM_CPU_OMP_THREADS_BIND nobind: vLLM's own choice reserves one core for the server, which is
-#: half of a machine with two cores.
+#: VLLM_CPU_OMP_THREADS_BIND nobind: vLLM's default reserves one core for the server, which is half
+#: of a machine with two cores.
 #: VLLM_NO_USAGE_STATS: vLLM sends no usage statistics.
 SETTINGS = {
     "OMP_WAIT_POLICY": "passive",
@@ -54,7 +54,7 @@ class TritonPythonModel(StandIn):
     """A language model on vLLM's asynchronous engine."""
 
     backend: ClassVar[str] = "vllm"
-    #: The package that generates, and whose engine it is in messages.
+    #: The package that generates text, and the engine's owner as messages name it.
     package: ClassVar[str] = "vllm"
     whose: ClassVar[str] = "vLLM's"
 
@@ -91,7 +91,7 @@ class TritonPythonModel(StandIn):
                 f"unable to load model '{self.config.name}', there are no weights at "
                 f"'{arguments['model']}': no such folder in {self.config.directory.parent}, {why}"
             )
-        # By default a child process would be started with the stub, which is not an interpreter.
+        # By default Python would start a child process with the stub, which is not an interpreter.
         multiprocessing.set_executable(str(_python()))
         self._healthy = self.config.boolean("ENABLE_VLLM_HEALTH_CHECK", False)
         self._metrics = self.config.boolean("REPORT_CUSTOM_METRICS", False)
@@ -124,10 +124,10 @@ class TritonPythonModel(StandIn):
         self._engine.shutdown()
         del self._engine  # its destructor needs a running interpreter
         self._end()
-        for logger in self._loggers:  # before Triton frees what they belong to
+        for logger in self._loggers:  # before Triton frees the metrics' families
             logger.close()
-        # A task that ended with an exception is in a circle with it and so keeps its request, whose
-        # destructor crashes after Triton has freed the shared memory.
+        # A task that ended with an exception and the exception refer to each other. So the task's
+        # request is kept, and its destructor crashes after Triton has freed the shared memory.
         gc.collect()
 
     # -- the engine -----------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class TritonPythonModel(StandIn):
             await asyncio.wait([answer], timeout=LOOK)
             gone, dead = sender.is_cancelled(), self._engine.errored
             if not answer.done() and (gone or dead):
-                answer.cancel()  # the engine aborts a request whose reader is cancelled
+                answer.cancel()  # the engine then aborts the request
                 await asyncio.wait([answer], timeout=LOOK)  # a dead engine may never react
                 break
         try:
@@ -241,7 +241,7 @@ class TritonPythonModel(StandIn):
 def engine_arguments(config: Config) -> dict[str, Any]:
     """The engine arguments from `1/model.json`.
 
-    A relative path in "model" is looked for in the model repository.
+    A relative path in "model" is relative to the model repository.
 
     Raises:
         BadModel: the file is missing, is not JSON, or names no model.
@@ -266,9 +266,9 @@ def engine_arguments(config: Config) -> dict[str, Any]:
 
 
 def no_weights(name: str) -> str:
-    """Why the engine cannot find a "model" that is no folder; "" where it may find it.
+    """Why the engine cannot find a "model" that is not a folder; "" if it may find it.
 
-    The engine itself says it only after its start, which takes a minute or more.
+    The engine itself reports that only after its start, which takes a minute or more.
 
     no_weights("facebook/opt-125m")  # "" with a network, "and the hub cannot be reached" without
     """
@@ -293,7 +293,7 @@ def no_weights(name: str) -> str:
         return "and HF_HUB_OFFLINE forbids to ask the hub"
     except errors.HfHubHTTPError:
         return ""
-    except Exception as error:  # which one it is depends on the library that the hub's client uses
+    except Exception as error:  # its type depends on the library that the hub's client uses
         return "" if "Timeout" in type(error).__name__ else "and the hub cannot be reached"
     return ""
 
@@ -308,7 +308,7 @@ def _failure(message: str, code: Any) -> Any:
 
 
 def _message(error: BaseException) -> str:
-    """An exception's message, or its type where it has none."""
+    """An exception's message; if it is empty, the exception's type."""
     found = _cause(error)
     return str(found) or type(found).__name__
 

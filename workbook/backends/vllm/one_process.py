@@ -1,4 +1,4 @@
-"""vLLM's engine on a CPU in one process, which is a copy of the stub."""
+"""Run vLLM's engine on a CPU in one process, which is a copy of the stub."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def start(arguments: Any, loggers: Any) -> Any:
-    """Start vLLM's asynchronous engine; where one worker computes on a CPU, in one process.
+    """Start vLLM's asynchronous engine; in one process if one worker computes on a CPU.
 
     vLLM's CPU build starts two new interpreters: one for the engine and one for its worker, because
     it binds the worker's threads to cores before they start. Threads that are not bound (model.py's
@@ -18,8 +18,8 @@ def start(arguments: Any, loggers: Any) -> Any:
     with a copy for the engine it loads in 12 s of processor time in place of 20.
 
     Args:
-        arguments: vLLM's AsyncEngineArgs. What the model's author has chosen is kept.
-        loggers: vLLM's factories of loggers of statistics, or None.
+        arguments: vLLM's AsyncEngineArgs. The choices of the model's author are kept.
+        loggers: vLLM's factories of statistics loggers, or None.
 
     Returns:
         vLLM's AsyncLLM.
@@ -34,7 +34,7 @@ def start(arguments: Any, loggers: Any) -> Any:
     config = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
     if is_enough:
         os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"  # the line above has set spawn
-        # The copy looks for garbage five times, and need not look at what is imported.
+        # The copy's garbage collector runs five times. It need not search the imported modules.
         gc.collect()
         gc.freeze()
     return AsyncLLM.from_vllm_config(

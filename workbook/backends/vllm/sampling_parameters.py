@@ -7,8 +7,8 @@ from typing import Any
 
 from workbook.backends.base import BadRequest
 
-#: Names that a client may send although they are not sampling parameters of vLLM: other inputs of
-#: the model, which the generate endpoint turns into parameters, and NVIDIA's name of an adapter.
+#: Names that are not sampling parameters of vLLM, but that a client may send: other inputs of the
+#: model, which the generate endpoint turns into parameters, and NVIDIA's name of an adapter.
 _OTHERS = frozenset({"triton_final_response", "triton_enable_empty_final_response"})
 
 
@@ -16,10 +16,11 @@ def read(text: str) -> Any:
     """Read sampling parameters; numbers may come as strings, as NVIDIA's own client sends them.
 
     Raises:
-        BadRequest: not a JSON object, a name that vLLM does not know, or a value of another kind.
-        ValueError: a value that vLLM refuses.
+        BadRequest: the text is not a JSON object, or it has a name that vLLM does not know, or a
+            value of another type.
+        ValueError: vLLM refuses a value.
     """
-    # Imported here: this module is imported before it is known whether vLLM is installed.
+    # The import is here, since this module is also imported if vLLM is not installed.
     from msgspec import structs
     from vllm import SamplingParams
 
@@ -45,19 +46,19 @@ def read(text: str) -> Any:
 def _converted(name: str, value: Any, kind: Any) -> Any:
     """Convert a value to its type; a string is read where a number or a boolean is expected.
 
-    The engine's process decodes the parameters by these types. A request that it cannot decode is
-    dropped without an answer, so wrong types are refused here.
+    The engine's process decodes the parameters by these types. It drops a request that it cannot
+    decode, without an answer. So wrong types are refused here.
     """
     import msgspec
 
     if name == "structured_outputs" and isinstance(value, str):
         try:
-            value = json.loads(value)  # as JSON within JSON: upstream takes it so
+            value = json.loads(value)  # upstream, too, takes JSON as a string within JSON
         except ValueError as error:
             raise BadRequest(f"sampling parameter {name} is not JSON: {error}") from None
     try:
         read = msgspec.convert(value, kind, strict=False, str_keys=True)
-        msgspec.msgpack.encode(read)  # as it is sent to the engine
+        msgspec.msgpack.encode(read)  # the form in which it is sent to the engine
     except (msgspec.ValidationError, TypeError, OverflowError) as error:
         raise BadRequest(f"sampling parameter {name} is {value!r}: {error}") from None
     return read

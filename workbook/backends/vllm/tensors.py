@@ -1,4 +1,4 @@
-"""Read the tensors of a request and make those of a response, named as in upstream's backend."""
+"""Read the tensors of a request, and make the tensors of a response; names are upstream's."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class Sent:
 
 
 def response(output: Any, asked: Asked, sent: Sent) -> Any:
-    """A response with what is new in vLLM's `RequestOutput` since the last one."""
+    """A response with the part of vLLM's `RequestOutput` that is new since the last response."""
     before = output.prompt if asked.prepend and sent.first else ""
     sent.first = False
-    # vLLM may hold text back that belongs to tokens already given: count both separately.
+    # vLLM may hold back the text of tokens that it has already given: count both separately.
     texts = [before + one.text[sent.text.get(i, 0) :] for i, one in enumerate(output.outputs)]
     starts = [sent.tokens.get(i, 0) for i in range(len(output.outputs))]
     sent.text = {i: len(one.text) for i, one in enumerate(output.outputs)}
@@ -118,7 +118,7 @@ def response(output: Any, asked: Asked, sent: Sent) -> Any:
 
 
 def _logprobs(one: Any, start: int) -> str:
-    """JSON: a list with one entry per token: token id → logprob, rank, decoded_token."""
+    """The log probabilities as JSON: a list, per token {token id: logprob, rank, decoded_token}."""
     if one.logprobs is None:
         return "null"
     return json.dumps(
@@ -133,7 +133,7 @@ def _logprobs(one: Any, start: int) -> str:
 
 
 def _first(request: Any, name: str) -> Any:
-    """An input's first element; None where it is left out."""
+    """An input's first element; None if the request leaves the input out."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     return None if tensor is None else tensor.as_numpy().ravel()[0]
 

@@ -1,9 +1,9 @@
-"""Transformers in vLLM's place, for the lecture on LLM backends where vLLM is not installed.
+"""Transformers in vLLM's place, for the lecture on LLM backends if vLLM is not installed.
 
-The model folder has `backend: "python"` in its config, so that everybody sees who answers, beside
-the same `1/model.json` as for vLLM. Names, types, streaming and errors' forms are those of the vLLM
-stand-in, whose class this one extends. What it cannot do is vLLM's part: requests take turns, token
-by token, and no two share a step, so eight clients get no more tokens per second than one.
+The model's config has `backend: "python"`, so that everybody sees who answers; `1/model.json` is
+the same as for vLLM. This class extends the class of the vLLM stand-in: names, types, streaming and
+the form of errors are the same. It has no continuous batching, as vLLM has: requests take turns,
+token by token, and no two share a step. So eight clients get no more tokens per second than one.
 
     from workbook.backends.vllm import without_vllm     # 1/model.py; 1/sampling.py is beside it
 
@@ -25,7 +25,7 @@ import triton_python_backend_utils as pb_utils
 from workbook.backends.base import BadRequest
 from workbook.backends.vllm import model, tensors
 
-#: The engine arguments that are obeyed, and those that have no meaning here.
+#: The engine arguments that have an effect here, and the ones that have none.
 OBEYED = ("model", "max_model_len", "max_num_seqs", "disable_log_stats")
 IGNORED = ("dtype", "enforce_eager", "enable_prefix_caching", "gpu_memory_utilization")
 
@@ -52,7 +52,7 @@ class TritonPythonModel(model.TritonPythonModel):
 
 
 class Counts:
-    """Three of vLLM's metrics, with another prefix: they are not vLLM's."""
+    """Three metrics as vLLM has them, with another prefix, since they do not come from vLLM."""
 
     def __init__(self, labels: dict[str, str]) -> None:
         kinds = pb_utils.MetricFamily
@@ -68,7 +68,7 @@ class Counts:
         self._metrics = {name: family.Metric(labels=labels) for name, family in families.items()}
 
     def add(self, name: str, count: int) -> None:
-        """Add to a metric; a negative count is for the gauge alone."""
+        """Add to a metric; only the gauge takes a negative count."""
         self._metrics[name].increment(count)
 
     def close(self) -> None:
@@ -102,9 +102,9 @@ class Engine:
     """A Llama in this process, with the methods of vLLM's `AsyncLLM` that the stand-in calls.
 
     Args:
-        arguments: those of model.json; see OBEYED and IGNORED.
+        arguments: the arguments of model.json; see OBEYED and IGNORED.
         sampling: the module with Sampling, Answer and check_prompt.
-        counts: where tokens and requests are counted; None where nobody asked for it.
+        counts: the metrics that count tokens and requests; None if the config asks for none.
 
     Raises:
         ValueError: an argument that is neither obeyed nor ignored, or a context longer than the
@@ -120,7 +120,7 @@ class Engine:
         for name in arguments:
             if name not in (*OBEYED, *IGNORED):
                 raise ValueError(f"there is no engine argument '{name}'")
-        torch.set_num_threads(1)  # so small a network; more threads would wait for each other
+        torch.set_num_threads(1)  # with such a small network, more threads wait for each other
         self._torch, self._sampling, self._counts = torch, sampling, counts
         place = arguments["model"]
         self._tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
@@ -136,7 +136,7 @@ class Engine:
         self._thread = ThreadPoolExecutor(1)  # one step at a time
 
     async def check_health(self) -> None:
-        """vLLM raises here if its process has died; this engine has none."""
+        """Do nothing: vLLM raises an error here if its process has ended; this engine has none."""
 
     def shutdown(self) -> None:
         """End the thread that computes."""
@@ -145,12 +145,12 @@ class Engine:
     async def generate(
         self, prompt: dict[str, str], asked: Any, name: str
     ) -> AsyncIterator[Output]:
-        """The answer so far, after each token.
+        """Generate an answer; yields the answer so far after each token.
 
         Args:
-            prompt: its text, as `prompt["prompt"]`.
+            prompt: the text, as `prompt["prompt"]`.
             asked: the sampling parameters.
-            name: the request's; not used.
+            name: the request's name; not used.
 
         Raises:
             BadRequest: (of the sampling module) the prompt is empty, or leaves no room.

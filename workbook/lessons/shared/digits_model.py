@@ -1,4 +1,4 @@
-"""The digits: their pictures, the classifier of 01__first_model, and a slow, more careful one."""
+"""The digits: their pictures, the classifier of 01__first_model, and a slow classifier."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def ask(server: Server, model: str, pictures: Any) -> Any:
     """Send pictures in one request over HTTP, and return their scores.
 
     Args:
-        server: where the model is.
+        server: the server that has the model.
         model: its name.
         pictures: an array (n, 1, 8, 8) of values from 0 to 1.
 
@@ -113,7 +113,7 @@ def ask(server: Server, model: str, pictures: Any) -> Any:
 def save_weights(path: Path) -> None:
     """Train a linear classifier of the digits, and save it as one array of 65 rows, 10 columns.
 
-    Row i is how much pixel i counts for each digit; the last row is added to every score.
+    Row i has the weight of pixel i for each digit; the last row is added to every score.
 
     Args:
         path: the file, e.g. `models / "digits/1/weights.npy"`. Folders above it are made.
@@ -151,7 +151,7 @@ def show_pictures(pictures: Any) -> style.Picture:
 
 
 def pictures() -> Array:
-    """All 1,797 pictures of digits, as FP32 between 0 and 1, with the shape (1797, 1, 8, 8).
+    """Return all 1,797 pictures of digits, as FP32 between 0 and 1, shape (1797, 1, 8, 8).
 
     Example:
         batch = digits_model.pictures()[:64]
@@ -161,7 +161,7 @@ def pictures() -> Array:
 
 
 def answers(server: Server, model: str, pictures: Array) -> Array:
-    """The scores of a digits model: one request per picture, all requests at the same time.
+    """Send one request per picture, all at once, and return the scores of a digits model.
 
     Args:
         pictures: an array (n, 1, 8, 8).

@@ -1,4 +1,4 @@
-"""Load a config as a document prints it, and correct it step by step.
+"""Load a config as a source document prints it, then correct it step by step.
 
 (models / "onnx_model/config.pbtxt").write_text(printed)
 documented.mend(lab, "onnx_model", {
@@ -19,16 +19,16 @@ from .. import cards
 from ..cards import FAILS, HOLDS, Card
 from ..mistakes import shown, words
 
-#: A correction: takes the text of a config, returns the changed text.
+#: From the text of a config to the text of the next one.
 Mend = Callable[[str], str]
 #: The name of the first step.
-PRINTED = "as the document prints it"
+PRINTED = "as printed"
 _LIST = re.compile(r"(?m)^(input|output|instance_group) \[\n((?:[ \t]+[^{}\n]+(?:\n|\Z))+)")
 
 
 @dataclass(frozen=True)
 class Mended:
-    """The server's answer to each step.
+    """The server's reply to each step.
 
     Attributes:
         said: step → the refusal; None where the model was loaded.
@@ -42,7 +42,7 @@ class Mended:
         return [step for step, error in self.said.items() if error is not None]
 
     def words(self, step: str) -> str:
-        """The server's message for a step; "" if it loaded the model."""
+        """The server's message about a step; "" where it loaded the model."""
         error = self.said[step]
         return "" if error is None else words(error)
 
@@ -64,15 +64,15 @@ class Mended:
 
 
 def mend(server: Triton, model: str, text: str, steps: Mapping[str, Mend]) -> Mended:
-    """Load a model with a printed config, then with each change added to the changes before it.
+    """Load a model with a printed config, then apply one change after the other and load again.
 
     The last config stays in the model's folder, and the model stays loaded if it was not refused.
 
     Args:
-        server: of `laboratory`, in mode explicit.
-        model: its folder lies in the server's repository.
+        server: from `laboratory`, in mode explicit.
+        model: its folder is in the server's repository.
         text: the config.
-        steps: the name of a step → its change of the config's text.
+        steps: a step's name → the change of the config's text.
 
     Raises:
         WorkbookError: a change does not find its text.
@@ -88,7 +88,7 @@ def mend(server: Triton, model: str, text: str, steps: Mapping[str, Mend]) -> Me
 
 
 def braces(text: str) -> str:
-    """Put each tensor and each instance group of a config into the braces that a printout lost.
+    """Add the braces that a printout lost around each tensor and each instance group.
 
     >>> print(braces('input [\\n  name: "x"\\noutput [\\n  name: "y"'))
     input [ {
@@ -102,10 +102,10 @@ def braces(text: str) -> str:
 
 
 def put(old: str, new: str) -> Mend:
-    """A change: one text in place of another.
+    """Return a change that replaces one text by another.
 
     Raises:
-        WorkbookError: (when it is made) the config does not have the old text.
+        WorkbookError: when the change is applied: the config does not have the old text.
     """
 
     def change(text: str) -> str:
@@ -117,7 +117,7 @@ def put(old: str, new: str) -> Mend:
 
 
 def on_cpu(text: str) -> str:
-    """Put instances on the CPU, and take the list of GPUs out.
+    """Move instances to the CPU, and remove the list of GPUs.
 
     >>> on_cpu("kind: KIND_GPU\\n gpus: [ 0 ]")
     'kind: KIND_CPU'

@@ -1,14 +1,13 @@
-"""A model that sleeps: each execution takes the same time, whatever the machine and the batch.
+"""A model that sleeps: each execution takes the same time, on any machine and for any batch.
 
-With it, a timeline shows the scheduler and nothing else. Lectures use it where a fixed duration is
-the point.
+So a timeline shows the scheduler's decisions alone.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-MS = 20  # how long an execution takes
+MS = 20  # milliseconds of one execution
 
 _MODEL = """\
 import time
@@ -37,8 +36,8 @@ def add(models: Path, name: str, batching: str, *, ms: float = MS, most: int = 8
     Args:
         models: the repository's folder.
         name: the model's name.
-        batching: what its config says of batching, e.g. "dynamic_batching { }".
-        ms: how long an execution sleeps, in milliseconds.
+        batching: the batching section of its config, e.g. "dynamic_batching { }".
+        ms: the sleep of an execution, in milliseconds.
         most: max_batch_size.
 
     Returns:

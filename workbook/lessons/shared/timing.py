@@ -1,4 +1,4 @@
-"""How long calls take: one by one, and several ways in turn."""
+"""Time calls: one function alone, or several functions in turn."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pandas as pd
 
 
 def median_ms(action: Callable[..., object], *given: Any, times: int = 5, **options: Any) -> float:
-    """The median of the milliseconds that a call takes, after one to warm up.
+    """Return the median time of a call in milliseconds, after one call to warm up.
 
     Args:
-        action: what is called.
-        given: its arguments by position.
-        times: how often it is called and timed.
+        action: the function to call.
+        given: its positional arguments.
+        times: the number of timed calls.
         options: its arguments by name.
 
     Example:
@@ -31,14 +31,14 @@ def median_ms(action: Callable[..., object], *given: Any, times: int = 5, **opti
 
 
 def by_turns(ways: Mapping[str, Callable[[], object]], *, times: int) -> pd.DataFrame:
-    """The milliseconds that each of several ways takes, in turn, so that all meet the same load.
+    """Time several functions in turn, so that other programs disturb all of them alike.
 
     Args:
         ways: functions without arguments, by name.
-        times: how often each is called and timed.
+        times: the number of timed calls of each.
 
     Returns:
-        One row per turn, one column per way.
+        Milliseconds: one row per turn, one column per function.
 
     Example:
         timing.by_turns({"HTTP": ask_http, "gRPC": ask_grpc}, times=300).quantile(0.05)

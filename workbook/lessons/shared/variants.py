@@ -1,4 +1,4 @@
-"""Load one model with several settings, and measure the time of the same batch with each.
+"""Copy one model with several settings, and time the same batch with each setting.
 
 names = variants.add(models, "focus_onnx", {"level 2": "optimization { graph { level: 2 } }"})
 table = variants.measure(lab, names, formats.pictures()[:8])
@@ -19,12 +19,12 @@ from ...server import Server, Triton
 from ..formats import memory_mb
 from ..premises import Premise, steady
 
-#: The number of turns of each setting, and of requests in one turn.
+#: The turns of each setting, and the requests per turn.
 ROUNDS, REQUESTS = 4, 6
 
 
 def parameter(key: str, value: object) -> str:
-    """A line of a config that sets one of the backend's parameters; it wins over an earlier one.
+    """Return a config line that sets a parameter of the backend; it overrides an earlier line.
 
     >>> parameter("execution_mode", 1)
     'parameters { key: "execution_mode" value: { string_value: "1" } }'
@@ -33,7 +33,7 @@ def parameter(key: str, value: object) -> str:
 
 
 def each(parameters: Mapping[str, object]) -> dict[str, str]:
-    """One setting per parameter, for `add`.
+    """Make one setting per parameter, for `add`.
 
     >>> each({"execution_mode": 1})
     {'execution_mode: 1': 'parameters { key: "execution_mode" value: { string_value: "1" } }'}
@@ -47,7 +47,7 @@ def add(models: Path, base: str, settings: Mapping[str, str]) -> dict[str, str]:
     Args:
         models: the repository.
         base: the model that is copied, with its files.
-        settings: what the notebook calls a setting → the lines; "" for none.
+        settings: a setting's name in the notebook → its lines; "" for none.
 
     Returns:
         Setting → the name of its model, `BASE_0`, `BASE_1`, …
@@ -64,18 +64,18 @@ def add(models: Path, base: str, settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def measure(server: Triton, names: Mapping[str, str], batch: npt.NDArray[Any]) -> pd.DataFrame:
-    """Measure the milliseconds of one request per setting. The settings take turns.
+    """Time one request per setting. All models are loaded, and the settings take turns.
 
     Args:
-        server: of `laboratory`.
-        names: of `add`.
+        server: from `laboratory`.
+        names: from `add`.
         batch: the rows of one request, for the model's first input.
 
     Returns:
         One row per setting: `ms`, the fastest request of all turns; `first_ms`, the first request;
-        `memory_mb`, the memory of the model's own processes, and what the server's process has more
-        than before; `spread`: the fastest request of the second fastest turn, divided by the
-        fastest request of the fastest turn. The other two turns may have been disturbed.
+        `memory_mb`, the memory of the model's own processes, and the growth of the server's
+        process; `spread`, the fastest request of the second fastest turn, divided by the fastest
+        request of the fastest turn. The other two turns may have been disturbed.
     """
     turns: dict[str, list[float]] = {setting: [] for setting in names}
     first: dict[str, float] = {}
@@ -106,14 +106,14 @@ def repeated(table: pd.DataFrame, factor: float = 1.5) -> Premise:
     """Premise: the two fastest turns of each setting agree.
 
     Args:
-        table: of `measure`.
-        factor: the slower one takes less than this many times the faster one.
+        table: from `measure`.
+        factor: the slower turn must take less than this many times the faster.
     """
     return steady([1.0, table["spread"].max()], factor)
 
 
 def _times(server: Server, model: str, batch: npt.NDArray[Any], count: int) -> list[float]:
-    """Milliseconds of each of `count` requests, one after the other."""
+    """Send `count` requests one after the other, and return the milliseconds of each."""
     from tritonclient import grpc
     from tritonclient.utils import np_to_triton_dtype
 

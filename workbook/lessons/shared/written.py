@@ -1,4 +1,4 @@
-"""`cell`: the text that a lecture's `%%writefile` cell writes, for a task that starts with it."""
+"""`cell`: the file that a lecture's `%%writefile` cell writes, for a task that begins with it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ...common.errors import WorkbookError
 
 
 def cell(lecture: str, file: str) -> str:
-    """The text that a cell of a lecture writes into a file.
+    """Return the text that a cell of a lecture writes into a file.
 
     Args:
         lecture: the lecture's name, e.g. `09__wire`.
-        file: how the file's path ends in the cell's first line, e.g. `client.py`.
+        file: the end of the file's path in the cell's first line, e.g. `client.py`.
 
     Raises:
         WorkbookError: the lecture has no such cell.

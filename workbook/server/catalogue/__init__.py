@@ -1,7 +1,8 @@
-"""The catalogue of failures: what the server says, what is wrong, where, and what to do about it.
+"""The catalogue of failures: the server's message, what is wrong, where, and what to do about it.
 
-Each family of entries is a TOML file of this folder: the words. The Python file beside it has what
-some entries look up in the config or in a file. rules.py says how to add an entry.
+Each family of entries is a TOML file of this folder, which has the texts. Some entries need to look
+something up in the config or in a file: these look-ups are in the Python file of the same name.
+rules.py says how to add an entry.
 """
 
 from .config_syntax import TEXT

@@ -64,7 +64,7 @@ def field_near(message_type: str, name: str) -> str:
 
 
 def is_habit(name: str) -> bool:
-    """Whether people know this name from other tools, and write it in place of a field's name.
+    """Whether this is a name from other tools that people write in place of a field's name.
 
     is_habit("shape")  # True: Triton's name for it is dims
     """
@@ -72,7 +72,7 @@ def is_habit(name: str) -> bool:
 
 
 def field_names(message_type: str) -> list[str]:
-    """The fields of a message type; empty for a type that only a newer server has."""
+    """The names of a message type's fields; empty if only a newer server has this type."""
     message = _message(message_type)
     return list(message.fields_by_name) if message else []
 
@@ -115,7 +115,7 @@ def is_list(path: str) -> bool:
 
 
 def _message(message_type: str) -> Any:
-    """The descriptor of a message; None where this tritonclient has none."""
+    """The descriptor of a message type; None if the installed tritonclient has none."""
     from tritonclient.grpc import model_config_pb2
 
     try:
@@ -125,7 +125,7 @@ def _message(message_type: str) -> Any:
 
 
 def _descriptor(path: str) -> Any:
-    """The descriptor of the field at a path; None where the schema has none."""
+    """The descriptor of the field at a path; None if the schema has no such field."""
     message: Any = _message("ModelConfig")
     field: Any = None
     for step in path.split("."):

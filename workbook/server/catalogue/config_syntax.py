@@ -1,4 +1,4 @@
-"""Look-ups for mistakes in the text of config.pbtxt: config_syntax.toml has the words."""
+"""Look-ups for mistakes in the text of config.pbtxt. config_syntax.toml has the messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .rules import Catalogue, Parts, listed
 
 TEXT: Catalogue[Evidence] = Catalogue("config_syntax", PLACES)
 
-#: Characters that word processors and web pages write → what is meant.
+#: Characters that word processors and web pages write → the plain character that is meant.
 _LOOKALIKES = {
     **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'),
     **dict.fromkeys("\u2018\u2019", "'"),
@@ -21,7 +21,7 @@ _LOOKALIKES = {
     **dict.fromkeys("\u00a0\u3000", "a plain space"),
     "\u200b": "nothing",
 }
-#: Fields that Triton never had, and the parameter of a backend that is meant.
+#: Fields that Triton never had → the parameter of a backend that is meant.
 _PARAMETERS = {
     "signature_def": "TF_SIGNATURE_DEF",
     "tf_signature_def": "TF_SIGNATURE_DEF",
@@ -301,7 +301,7 @@ def _raw(field: Field | None) -> str:
 
 
 def _before(lines: list[str], place: Place) -> str:
-    """How to say where to write what is missing before a place: `before line 8`."""
+    """The place to write something that is missing before a line, as text: `before line 8`."""
     rest = [lines[place.line - 1][place.column - 1 :], *lines[place.line :]]
     if not any(line.strip() for line in rest):
         return "at the end of the file"

@@ -1,4 +1,4 @@
-"""Look-ups for what the server's core refuses in a config: config_values.toml has the words."""
+"""Look-ups for configs that the server's core refuses. config_values.toml has the messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .rules import Advice, Catalogue, Parts, listed, near
 
 CORE: Catalogue[Evidence] = Catalogue("config_values", PLACES)
 
-#: Triton's platforms, each with the backend that it stands for.
+#: Triton's platforms → the backend that a platform stands for.
 PLATFORMS = {
     "ensemble": "",
     "onnxruntime_onnx": "onnxruntime",
@@ -21,7 +21,7 @@ PLATFORMS = {
     "tensorflow_savedmodel": "tensorflow",
     "tensorflow_graphdef": "tensorflow",
 }
-#: Triton's backends, each with the file that it serves; "" where that varies.
+#: Triton's backends → the file that a backend serves; "" if its name varies.
 BACKENDS = {
     "python": "model.py",
     "onnxruntime": "model.onnx",
@@ -65,13 +65,13 @@ _ENDINGS = {
     ".tl": "fil",
 }
 
-#: What later releases of Triton serve AOTInductor's model.pt2 as, with the backend pytorch.
+#: The platform that later releases of Triton have for AOTInductor's model.pt2 (backend pytorch).
 _AOTI = "torch_aoti"
 _AOTI_LATER = (
     f"This server has no {_AOTI}: later releases of Triton have it, for model.pt2. Its own "
     "PyTorch backend reads TorchScript only."
 )
-#: What to do about a file of torch.export or AOTInductor, which this server does not read.
+#: The advice for a file of torch.export or AOTInductor, which this server does not read.
 AS_TORCHSCRIPT = (
     'Save the module as TorchScript, torch.jit.script(module.eval()).save("model.pt"), and write '
     'platform: "pytorch_libtorch"; or export the module as ONNX (torch.onnx.export), or load the '
@@ -80,7 +80,7 @@ AS_TORCHSCRIPT = (
 
 
 def pt2(evidence: Evidence) -> Advice | None:
-    """What to do about a model.pt2; None where the version's folder has none, or others as well."""
+    """The advice for a model.pt2; None if the version's folder has none, or other files as well."""
     files = [f for f in evidence.files() if not f.startswith("__pycache__")]
     if len(files) != 1 or not files[0].endswith(".pt2"):
         return None
@@ -93,7 +93,7 @@ def pt2(evidence: Evidence) -> Advice | None:
 
 
 def backend_near(name: str) -> str:
-    """The backend that was most likely meant; "" where none is similar.
+    """The backend that was most likely meant; "" if none has a similar name.
 
     backend_near("onnx")  # onnxruntime
     """
@@ -103,12 +103,12 @@ def backend_near(name: str) -> str:
 
 
 def backend_of(files: list[str]) -> str:
-    """The backend for the first of these files whose ending is known; "" where none is."""
+    """The backend for the first of these files that has a known ending; "" if none has."""
     return next((b for f in files for end, b in _ENDINGS.items() if f.endswith(end)), "")
 
 
 def _lines(backend: str, platform: str = "") -> str:
-    """The config's line that names a backend, `backend: …`; and `platform: …` if that exists."""
+    """The line of a config that names a backend: `backend: …`, or `platform: …` if that exists."""
     platform = platform or next((p for p, b in PLATFORMS.items() if b == backend), "")
     return (
         f'platform: "{platform}" or backend: "{backend}"' if platform else f'backend: "{backend}"'
@@ -116,7 +116,7 @@ def _lines(backend: str, platform: str = "") -> str:
 
 
 def _write(evidence: Evidence, backend: str, lines: str, place: str = "") -> str:
-    """The instruction to write these lines; for a folder of Python files, those for Python."""
+    """The instruction to write these lines; for a folder of Python files, `backend: "python"`."""
     files = [f for f in evidence.files() if f != "__pycache__/"]
     if backend == "python" or not files or not all(f.endswith(".py") for f in files):
         return f"Write {lines}{place}."

@@ -1,4 +1,4 @@
-"""Look-ups for what the server refuses in an ensemble: ensembles.toml has the words."""
+"""Look-ups for ensembles that the server refuses. ensembles.toml has the messages."""
 
 from __future__ import annotations
 
@@ -173,10 +173,10 @@ def _maps(evidence: Evidence, name: str) -> list[tuple[Field, Scalar]]:
 
 
 def _without_value(evidence: Evidence) -> Advice | None:
-    """What to do about an entry of a map that has no value; None where each has one.
+    """The advice for an entry of a map that has no value; None if each entry has one.
 
-    Triton reads the entry as one for a tensor without a name. What it then refuses is the tensor
-    that the entry was meant for.
+    Triton reads such an entry as the entry of a tensor without a name. It then refuses the tensor
+    that was meant.
     """
     for kind in ("input", "output"):
         for field in _map_fields(evidence, f"{kind}_map"):
@@ -200,7 +200,7 @@ def _without_value(evidence: Evidence) -> Advice | None:
 
 
 def _not_connected(evidence: Evidence, kind: str) -> str:
-    """The one tensor that no step takes (for an input_map) or gives; "" if it is not just one."""
+    """The only tensor that no step takes (for an input_map) or gives; else ""."""
     taken = {value.text for _, value in _maps(evidence, "input_map")}
     given = {value.text for _, value in _maps(evidence, "output_map")}
     sources = {*given, *evidence.tensor_names("input")}

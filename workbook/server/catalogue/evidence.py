@@ -47,7 +47,7 @@ class Evidence:
 
     @cached_property
     def config_bytes(self) -> bytes:
-        """The config's bytes; empty where it cannot be read."""
+        """The config's bytes; empty if it cannot be read."""
         try:
             return (self.folder / CONFIG).read_bytes()
         except OSError:
@@ -121,9 +121,9 @@ class Evidence:
         return self.at(f"{kind}[0]")
 
     def at_named(self, words: str) -> str:
-        """The place of what a message names; "" where it names nothing that is there.
+        """The place of the thing that a message names; "" if the model has no such thing.
 
-        It may name a file of the model's folder, a parameter, a tensor, or a field of the config:
+        That can be a file of the model's folder, a parameter, a tensor, or a field of the config:
 
             evidence.at_named("model_warmup can not be specified for ensemble 'e'")
             # config.pbtxt, line 9, field model_warmup[0]
@@ -151,7 +151,7 @@ class Evidence:
         return show(max(named, key=lambda field: field.path.count("."))) if named else ""
 
     def at_parameter(self, key: str) -> str:
-        """The place of a parameter; else that of the first one, or the file's name."""
+        """The place of a parameter; else the place of the first parameter, or the file's name."""
         for entry, section in self.sections("parameters"):
             if section.text("key") == key:
                 return show(entry)
@@ -163,7 +163,7 @@ class Evidence:
         return next((string_value(s) for s in entries if s.text("key") == key), "")
 
     def parameter_like(self, key: str) -> str:
-        """A parameter's key that is most likely a misspelt `key`; "" where there is none.
+        """The key in the config that is most likely a misspelt `key`; "" if there is none.
 
         Backends ignore keys that they do not know. Their message says only that `key` is missing.
         """
@@ -270,7 +270,8 @@ def _at_named(kind: str) -> Callable[..., str]:
     return at
 
 
-#: For an entry's `where`: `@NAME WORDS` → the place, from the parts of the message and these words.
+#: The helpers for an entry's `where`, `@NAME WORDS`: NAME → a function that returns the place. Its
+#: arguments are the evidence, the parts of the message, and the words.
 PLACES: dict[str, Callable[..., str]] = {
     # the first of these fields that is in the config
     "field": lambda evidence, parts, *paths: evidence.at(*paths),

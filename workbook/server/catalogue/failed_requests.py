@@ -1,4 +1,4 @@
-"""Requests that failed, and look-ups for their messages: failed_requests.toml has the words."""
+"""Requests that failed, and look-ups for their messages. failed_requests.toml has the messages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AskedServer(Protocol):
         """The server's name, version and extensions."""
 
     def log_text(self) -> str:
-        """The server's log; empty where it cannot be read."""
+        """The server's log; empty if it cannot be read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Question:
     def innermost(cls, message: str, model: str, server: AskedServer | None) -> Question:
         """The question about the request that failed first.
 
-        A Python model that asks another model passes its error on, so that the message of the
-        request that a client sent holds that of another request, and perhaps of a third one:
+        A Python model that calls another model passes the other model's error on. So the message
+        for the client's request contains the message for another request, and perhaps a third one:
 
             Failed to process the request(s) for model 'chat_0', message: TritonModelException:
             Model step - Error when running inference: unexpected inference input 'X' for …
@@ -85,7 +85,7 @@ class Question:
         failed = list(_FAILED.finditer(message))
         names = [_model_of(match[1], server) for match in failed]
         if model and names:
-            names[0] = model  # as the request named it
+            names[0] = model  # the name in the request
         called = list(_CALLED.finditer(message))
         if called and (not failed or called[-1].start() > failed[-1].start()):
             caller = names[-1] if names else model
@@ -121,7 +121,7 @@ class Question:
         return f"{self.server.url}, gRPC {self.server.grpc_url}" if self.server else ""
 
     def config(self) -> dict[str, Any]:
-        """The model's configuration; empty where the server does not give it."""
+        """The model's configuration; empty if the server does not give it."""
         if self.server is None or not self.model:
             return {}
         try:
@@ -134,7 +134,7 @@ class Question:
         return [entry["name"] for entry in self.config().get(kind, [])]
 
     def index(self) -> list[dict[str, Any]]:
-        """The server's repository index; empty where the server does not give it."""
+        """The server's repository index; empty if the server does not give it."""
         if self.server is None:
             return []
         try:
@@ -150,24 +150,24 @@ class Question:
         return ""
 
     def how_to_add(self) -> str:
-        """What to do about a model that the server's repository does not have."""
+        """The advice for a model that the server's repository does not have."""
         if self.server is None:
             return "Put its folder into the server's model repository, and load it first."
         return how_to_add(self.server.repository)
 
     def unbuilt(self, model: str) -> Advice | None:
-        """What to do if this is a model of the course whose weights are not built; else None."""
+        """The advice for a model of the course without its weights; None for any other model."""
         return unbuilt(self.server.repository / model) if self.server else None
 
     def evidence(self) -> Evidence | None:
-        """The `Evidence` of the model's folder; None where the server or the model is not known."""
+        """The `Evidence` of the model's folder; None if the server or the model is not known."""
         if self.server is None or not self.model:
             return None
         return Evidence(self.model, self.server.repository / self.model, self.message)
 
 
 def _model_of(instance: str, server: AskedServer | None) -> str:
-    """The model of an instance: `chat` for chat_0, or for chat_0_1 where it has several."""
+    """The model of an instance: `chat` for chat_0; also for chat_0_1, one of several instances."""
     one = re.sub(r"_\d+$", "", instance)
     several = re.sub(r"_\d+$", "", one)
     if (
@@ -179,7 +179,10 @@ def _model_of(instance: str, server: AskedServer | None) -> str:
 
 
 def _calls(evidence: Evidence) -> list[tuple[int, str]]:
-    """The lines of model.py that make requests of another model, and its name where it is there."""
+    """The lines of model.py that make requests for other models.
+
+    Each has the other model's name; "" if the code does not show it.
+    """
     try:
         tree = ast.parse((evidence.folder / evidence.python_file).read_text("utf-8"))
     except (OSError, ValueError, SyntaxError):
@@ -375,9 +378,9 @@ _LOOK = (
 
 
 def _asked_for(evidence: Evidence) -> tuple[str, str]:
-    """Whether the tensor that the traceback's line uses is an input or an output, and its name.
+    """The tensor that the traceback's line uses: `input` or `output`, and its name.
 
-    Each is "" where the code does not show it.
+    Each is "" if the code does not show it.
     """
     frame = evidence.frame()
     if frame is None:
@@ -455,9 +458,9 @@ def model_exception(question: Question, parts: Parts) -> Advice:
     return Advice(f"{who} {raised(error, words)}", where, todo)
 
 
-#: Exceptions that are a mistake in the code, whatever the request.
+#: Exceptions that always mean a mistake in the code, for every request.
 _NEVER = ("NameError", "UnboundLocalError", "AttributeError", "ImportError", "NotImplementedError")
-#: What frameworks say of an input: see the entry framework-refused.
+#: The messages of frameworks about an input that they cannot compute: the entry framework-refused.
 _FRAMEWORK = re.compile(
     r"(?:onnx runtime error|PyTorch execute failure|openvino error in|Runtime error)\b.*"
 )
@@ -471,11 +474,11 @@ _CONSTRUCTORS = {
     "inputs=[pb_utils.Tensor(name, array)]): a list of names and a list of tensors.",
     "TritonError": "Write pb_utils.TritonError(message): a text. Of an exception, give str(error).",
 }
-#: What Python says of a coroutine or a future that is taken for its result.
+#: Python's message if code uses a coroutine or a future as if it were the result.
 NOT_AWAITED = (
     r"(?:'_asyncio\.Future'|'coroutine'|non-iterable (?:_asyncio\.Future|coroutine)) object"
 )
-#: What Python says of a wrong call of another model → what to do.
+#: Python's message for a wrong call of another model → what to do.
 _BLS = (
     (
         NOT_AWAITED,
@@ -511,7 +514,7 @@ _BLS = (
 
 
 def _of_a_part(error: str, words: str, who: str, evidence: Evidence) -> Advice | None:
-    """What to do about a module, a name or a part of the code that is missing; None for others."""
+    """The advice if a module, a name or a part of the code is missing; None for other errors."""
     missing = re.match(r"No module named '([^']+)'", words)
     if missing:
         return missing_file(missing[1], evidence) or Advice(
@@ -524,7 +527,7 @@ def _of_a_part(error: str, words: str, who: str, evidence: Evidence) -> Advice |
 
 
 def _passed_on(question: Question, evidence: Evidence | None, words: str, where: str) -> Advice:
-    """What to do about the error of a framework that a Python model has passed on."""
+    """The advice for the error of a framework that a Python model has passed on."""
     called = {name for _, name in _calls(evidence)} if evidence is not None else set()
     member = called.pop() if len(called) == 1 else ""
     callee = dataclasses.replace(question, model=member, caller=question.subject)
@@ -549,7 +552,7 @@ def calls_itself(question: Question, parts: Parts) -> Parts:
     return {"line": f"{file}, line {lines[0]}: {evidence.code(file, lines[0])}"}
 
 
-#: What the server expects in place of what a request has → what to write.
+#: The type of JSON value that the server expects → what to write.
 _JSON = {
     "double": "Write numbers, without quotes; there is no null.",
     "string": 'Write text, in quotes: "…".',
@@ -580,7 +583,7 @@ def generate_parameter(question: Question, parts: Parts) -> Parts:
     return {"meant": near(parts["name"], names), "names": listed(names) if names else ""}
 
 
-#: Sampling parameters that people write, for those that are misspelt.
+#: The usual sampling parameters, to find the one that a misspelt name means.
 _SAMPLING = (
     "max_tokens", "min_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stop",
     "stop_token_ids", "ignore_eos", "n", "logprobs", "presence_penalty", "frequency_penalty",

@@ -1,12 +1,12 @@
-"""What a model's file is: its format, told from its first bytes, and whether a copy of it is whole.
+"""Find out the format of a model's file from its first bytes, and whether the file is complete.
 
     written_as(Path("1/model.pt"))       # "state dict"
     damage(Path("1/model.onnx"))         # "is a git-LFS pointer, not the file itself"
     how_to_convert("keras", "tensorflow", "model.keras")
 
-Advice about a damaged copy needs a reason in the file itself; `damage` gives that reason. A file
-that is whole and of another format needs a conversion, and no other name; `how_to_convert` says it
-in a line of code.
+An advice about a damaged copy needs a reason in the file itself; `damage` gives that reason. A
+complete file of another format must be converted: another name does not help. `how_to_convert`
+gives the line of code for that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STARTS = (
     (b"tree\n", "lightgbm"),
     (b"\x93NUMPY", "npy"),
 )
-#: The ending of a file whose first bytes do not tell → its format.
+#: The ending of a file → its format, for files that the first bytes do not identify.
 ENDINGS = {
     ".keras": "keras",
     ".h5": "hdf5",
@@ -64,7 +64,7 @@ ENDINGS = {
     ".txt": "lightgbm",
     ".tl": "treelite_checkpoint",
 }
-#: What a format is, as a reader knows it.
+#: The formats → their names as a reader knows them.
 NAMES = {
     "keras": "a file of Keras",
     "hdf5": "an HDF5 file, as Keras writes it",
@@ -92,7 +92,7 @@ NAMES = {
     "treelite_checkpoint": "a checkpoint of Treelite",
     "zip": "a zip archive",
 }
-#: The formats that a backend reads as they are; FIL's are its values of model_type.
+#: The formats that a backend reads as they are. FIL's formats are the values of its model_type.
 READS = {
     "onnxruntime": {"onnx"},
     "pytorch": {"torchscript"},
@@ -164,7 +164,7 @@ _CONVERSIONS = {
 }
 for _backend in ("tensorflow", "onnxruntime", "openvino"):
     _CONVERSIONS["hdf5", _backend] = _CONVERSIONS["keras", _backend]
-#: Formats without a conversion to a backend → what to do in place of one.
+#: Formats that cannot be converted → what to do instead.
 _NO_WAY = {
     "gguf": "No backend of Triton reads it. Take the same model in its original format: with "
     'backend: "vllm" its folder of config.json and *.safetensors.',
@@ -182,12 +182,12 @@ _HOMES = {
     "lightgbm": ("fil", "model.txt"),
     "treelite_checkpoint": ("fil", "checkpoint.tl"),
 }
-#: The bytes of a file that are looked at first.
+#: How many bytes of a file are read first.
 _HEAD = 4096
 
 
 def head(path: Path, size: int = _HEAD) -> bytes:
-    """A file's first bytes; empty where it cannot be read."""
+    """A file's first bytes; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(size)
@@ -196,7 +196,7 @@ def head(path: Path, size: int = _HEAD) -> bytes:
 
 
 def written_as(path: Path) -> str:
-    """A file's or a folder's format: a key of NAMES; "" where neither bytes nor ending tell.
+    """The format of a file or folder, a key of NAMES; "" if bytes and ending do not show it.
 
     written_as(Path("1/model.bin"))  # "state dict"
     """
@@ -209,7 +209,7 @@ def written_as(path: Path) -> str:
 
 
 def by_bytes(path: Path) -> str:
-    """A file's format by its bytes alone; "" where they do not tell.
+    """A file's format by its bytes alone; "" if they do not show it.
 
     by_bytes(Path("1/model.pt"))  # "torchscript"
     """
@@ -256,7 +256,7 @@ def _archive(path: Path) -> str:
 
 
 def how_to_convert(written: str, backend: str, file: str) -> str:
-    """What to do about a file of another format than a backend reads, as instruction.
+    """The instruction for a file that has another format than the backend reads.
 
     how_to_convert("keras", "tensorflow", "model.keras")
     # Convert it: keras.models.load_model("model.keras").export("model.savedmodel").
@@ -276,7 +276,7 @@ def how_to_convert(written: str, backend: str, file: str) -> str:
     )
 
 
-#: What to do about a file that ends too early, or is empty.
+#: The advice for a file that ends too early, or is empty.
 _AGAIN = (
     "Copy it again, and compare its size with the original's. If the original is no longer, "
     "export it again."
@@ -284,14 +284,14 @@ _AGAIN = (
 
 
 def _own_name(written: str, file: str) -> str:
-    """The name that a file needs for its framework: Keras reads `.keras` and `.h5` alone."""
+    """The name that a file needs for its framework: Keras reads only `.keras` and `.h5`."""
     own = {"keras": ".keras", "hdf5": ".h5", "tflite": ".tflite"}.get(written)
     stem = file.rpartition(".")[0] or file
     return file if own is None or ENDINGS.get(Path(file).suffix) == written else f"{stem}{own}"
 
 
 def damage(path: Path) -> tuple[str, str] | None:
-    """What shows that a file is not the one that was meant, and what to do; None for nothing.
+    """Why a file cannot be the model's file (damaged, a web page, …), and what to do; else None.
 
     damage(Path("1/model.onnx"))  # ("is a git-LFS pointer, not the file itself", "Fetch it: …")
     """
@@ -323,7 +323,7 @@ def damage(path: Path) -> tuple[str, str] | None:
 
 
 def _cut_off(path: Path, start: bytes, size: int) -> str:
-    """What shows that a file ends too early; "" where nothing does."""
+    """The reason to think that a file ends too early; "" if there is none."""
     if start.startswith(b"PK\x03\x04"):
         return "" if zipfile.is_zipfile(path) else "is a zip archive that ends too early"
     written, end = by_bytes(path), _tail(path, size).rstrip()
@@ -344,7 +344,7 @@ def _cut_off(path: Path, start: bytes, size: int) -> str:
 
 
 def _openvino(path: Path) -> int:
-    """The bytes of weights that OpenVINO's XML asks for."""
+    """How many bytes of weights OpenVINO's XML file needs."""
     text = head(path, 64 << 20)
     places = re.findall(rb'<data [^>]*\boffset="(\d+)"[^>]*\bsize="(\d+)"', text)
     return max((int(offset) + int(count) for offset, count in places), default=0)
@@ -373,9 +373,9 @@ def _safetensors(path: Path, start: bytes) -> int | None:
 
 
 def _protobuf(path: Path, size: int) -> int | None:
-    """The bytes that a protobuf message needs; None where it is not one.
+    """How many bytes a protobuf message needs; None if the file is not one.
 
-    Only the fields of the outermost message are looked at: their lengths are in the file.
+    This function reads the outermost message's fields only: their lengths are in the file.
     """
     with path.open("rb") as file:
         while (at := file.tell()) < size:
@@ -419,7 +419,7 @@ def _varint_size(value: int) -> int:
 def forward(path: Path) -> str:
     """The arguments of a TorchScript file's forward(), e.g. `(a: Tensor, b: Tensor)`.
 
-    `()` where the file does not show them.
+    `()` if the file does not show them.
     """
     try:
         with zipfile.ZipFile(path) as archive:

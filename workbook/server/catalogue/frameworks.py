@@ -1,4 +1,4 @@
-"""Look-ups for what the framework backends refuse: frameworks.toml has the words."""
+"""Look-ups for models that the framework backends refuse. frameworks.toml has the messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def data_type(evidence: Evidence, parts: Parts) -> Parts:
     config = parts.get("config", "") or _after(evidence, "Data type defined in config: ")
     right = f"TYPE_{model.rstrip(';,.').removeprefix('TYPE_')}".replace("BYTES", "STRING")
     halved = (right, config) == ("TYPE_FP16", "TYPE_FP32") and _is_onnx(evidence)
-    # Inputs are compared first: where they are fp32, the file was converted with keep_io_types.
+    # Inputs are compared first: if they are fp32, the file was converted with keep_io_types.
     inputs = [section.text("data_type") for _, section in evidence.sections("input")]
     kept = kind == "output" and "TYPE_FP32" in inputs
     return {
@@ -162,7 +162,7 @@ def dims(evidence: Evidence, parts: Parts) -> Advice:
 def _one_number_a_row(
     kind: str, name: str, written: list[str], where: str, *, batched: bool
 ) -> Advice:
-    """What to do where a model's tensor is [batch] alone, and the config has more dimensions."""
+    """The advice if a model's tensor has the batch dimension only, and the config has more."""
     whole, gives = ", ".join((["-1"] if batched else []) + written), kind == "output"
     return Advice(
         f'In the model\'s file {kind} "{name}" is [ -1 ]: the batch alone, one value a row. '

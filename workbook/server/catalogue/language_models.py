@@ -1,4 +1,4 @@
-"""Look-ups for what the vLLM backend refuses: language_models.toml has the words."""
+"""Look-ups for models that the vLLM backend refuses. language_models.toml has the messages."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from .rules import Catalogue, Parts, listed, near
 
 ENGINES: Catalogue[Evidence] = Catalogue("language_models", PLACES)
 
-#: The file of engine arguments. One of more bytes is another model's file of this name.
+#: The file of engine arguments, and its largest size in bytes. A larger file of this name belongs
+#: to another kind of model.
 _FILE, _LARGE = "model.json", 100_000
 _STARTED = "engine did not start: "
-#: Engine arguments that people write, for those that are misspelt.
+#: The usual engine arguments, to find the one that a misspelt name means.
 _ARGUMENTS = (
     "model", "tokenizer", "dtype", "quantization", "max_model_len", "max_num_seqs",
     "max_num_batched_tokens", "gpu_memory_utilization", "kv_cache_dtype", "enable_prefix_caching",
     "enforce_eager", "tensor_parallel_size", "pipeline_parallel_size", "enable_lora", "max_loras",
     "trust_remote_code", "seed", "disable_log_stats", "enable_log_requests", "load_format",
 )  # fmt: skip
-#: Names that older versions had, or that other programs have → what to do.
+#: Names of older versions or of other programs → what to do.
 _OTHER = {
     "disable_log_requests": "Take it out: requests are logged if enable_log_requests is true.",
     "max_input_length": 'Write "max_model_len": the prompt and its answer together.',
     "max_output_length": "Take it out: each request says max_tokens in its sampling_parameters.",
     "model_checkpoint": 'Write "model".',
 }
-#: How pydantic says which argument it does not take, and why.
+#: The part of pydantic's message that names the argument that it refuses, and says why.
 _INVALID = re.compile(
     r"validation errors? for \w+\s+(\w+)(?:\.\S+)?\s+([^\n]+?) \[type=\w+, input_value=(.+?), "
 )
-#: A number or a constant of JSON, where it stands in quotes.
+#: The text of a number or a constant of JSON, for a value that was written in quotes.
 _UNQUOTED = re.compile(r"-?\d+(?:\.\d+)?|true|false|null", re.IGNORECASE)
 
 
@@ -104,7 +105,7 @@ def refused(evidence: Evidence, parts: Parts) -> Parts:
 
 
 def _arguments(evidence: Evidence) -> dict[str, Any]:
-    """The engine's arguments; empty where the file cannot be read, or holds something else."""
+    """The engine's arguments; empty if the file cannot be read, or holds something else."""
     path = evidence.folder / evidence.version / _FILE
     try:
         if path.stat().st_size > _LARGE:
@@ -121,7 +122,7 @@ def is_for_vllm(evidence: Evidence) -> bool:
 
 
 def _at_argument(evidence: Evidence, name: str) -> str:
-    """The file of engine arguments, with the line of one of them where it has such a line."""
+    """The place of an engine argument: its file, with the line if the argument begins one."""
     file = f"{evidence.version}/{_FILE}"
     for line in range(1, 200):
         code = evidence.code(file, line)

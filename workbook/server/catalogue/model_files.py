@@ -1,4 +1,4 @@
-"""Look-ups for files that are missing, and parameters: model_files.toml has the words."""
+"""Look-ups for missing files, and for parameters. model_files.toml has the messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .unreadable_files import backend
 FILES: Catalogue[Evidence] = Catalogue("model_files", PLACES)
 
 _WHOLE, _BOOLEAN = 'a whole number in quotes, e.g. "4"', '"true" or "false"'
-#: Words of a backend's message about a parameter → what its value must be.
+#: A part of a backend's message about a parameter → what its value must be.
 _VALUES = (
     ("Incorrect value for ", _BOOLEAN),
     ("Expected 'true' or 'false' for parameter", _BOOLEAN),
@@ -130,9 +130,9 @@ def missing_file(evidence: Evidence, parts: Parts) -> Advice:
 
 
 def _in_its_place(evidence: Evidence, here: Path, name: str, files: list[str]) -> tuple[str, str]:
-    """What the files of a version are in place of the model's, and what to do.
+    """What the version's folder holds in place of the model's file, and what to do.
 
-    A file gets another name only where its format is the one that the backend reads.
+    The advice is to rename a file only if its format is one that the backend reads.
     """
     named = backend(evidence)
     written = {f.rstrip("/"): formats.written_as(here / f) for f in files}
@@ -163,7 +163,7 @@ def _in_its_place(evidence: Evidence, here: Path, name: str, files: list[str]) -
     if not known or not named:
         return "", f"Put the model's file there as {name}, or name it in default_model_filename."
     form = written[known]
-    if form == "torch":  # neither a whole archive nor a pickle: the bytes do not tell
+    if form == "torch":  # neither a complete archive nor a pickle: the bytes do not show what it is
         return "", (
             f"If {known} is TorchScript (torch.jit.save), rename it to {name}. If torch.save wrote "
             f"it: {formats.how_to_convert(form, named, known)}"
@@ -176,12 +176,12 @@ def _in_its_place(evidence: Evidence, here: Path, name: str, files: list[str]) -
 
 
 def _other_backend(evidence: Evidence, files: list[str]) -> Advice | None:
-    """What to do about the one file of another backend than the config's; None where it is not."""
+    """The advice if the only file belongs to another backend than the config names; else None."""
     named = backend(evidence)
     meant = backend_of(files) if len(files) == 1 else ""
     written = formats.by_bytes(evidence.folder / evidence.version / files[0]) if meant else ""
     if written and written not in formats.READS.get(meant, {written}):
-        return None  # the ending is that backend's, the file is not
+        return None  # the file has that backend's ending, but another format
     reads_it = (named, meant) in _ALSO or meant == "python"
     if not named or not meant or named == meant or reads_it:
         return None
@@ -193,7 +193,7 @@ def _other_backend(evidence: Evidence, files: list[str]) -> Advice | None:
     )
 
 
-#: Backends that read another one's files, where default_model_filename names them.
+#: Pairs of backends: the first reads a file of the second if default_model_filename names it.
 _ALSO = {("openvino", "onnxruntime"), ("openvino", "tensorflow")}
 #: The `model_type` of a forest's file → its ending.
 _FIL_TYPES = {
@@ -219,9 +219,10 @@ def _other_model_type(evidence: Evidence, wanted: str, file: str, meant: str) ->
 
 
 def _written_as(evidence: Evidence, wanted: str, file: str) -> Advice | None:
-    """What to do about XGBoost's file with a name of another kind, by its first bytes.
+    """The advice for XGBoost's file if its first bytes show another format than model_type.
 
-    None where they do not tell, or tell the config's model_type: then another name is enough.
+    None if the bytes do not show the format. None, too, if they agree with model_type: then the
+    file only needs another name.
     """
     written = formats.by_bytes(evidence.folder / evidence.version / file)
     if written not in ("xgboost_json", "xgboost_ubj"):

@@ -1,4 +1,4 @@
-"""Look-ups for failures of Python models: python_models.toml has the words."""
+"""Look-ups for failures of Python models. python_models.toml has the messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .rules import Advice, Catalogue, Parts, listed, near
 
 PYTHON: Catalogue[Evidence] = Catalogue("python_models", PLACES)
 
-#: The name in an import → the package that pip installs, where the two differ.
+#: The name in an import → the package that pip installs, if the two differ.
 _PACKAGES = {
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
@@ -28,7 +28,7 @@ _PACKAGES = {
     "dateutil": "python-dateutil",
     "nvidia.dali": "nvidia-dali-cuda120",
 }
-#: What the server says of an exception without a text.
+#: The server's text for an exception without a text.
 EMPTY = "<EMPTY MESSAGE>"
 #: Short names that the course's examples use for modules → the modules.
 _SHORT = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "tf": "tensorflow"}
@@ -90,10 +90,10 @@ def missing_package(evidence: Evidence, parts: Parts) -> Advice:
 
 
 def missing_file(module: str, evidence: Evidence) -> Advice | None:
-    """What to do about `from .NAME import …` without a file NAME.py; None for any other module.
+    """The advice for `from .NAME import …` without a file NAME.py; None for any other module.
 
-    The module of model.py is called after the folder of its version, so that the name of such a
-    file begins with a number: 1.writing.
+    The module name of model.py comes from the version's folder. So the module name of such a file
+    begins with a number: 1.writing.
 
     missing_file("1.writing", evidence)  # writing.py is not in chat_stream/1. …
     """
@@ -116,7 +116,7 @@ def missing_file(module: str, evidence: Evidence) -> Advice | None:
 
 
 def _elsewhere(file: str, evidence: Evidence) -> str:
-    """A file of this name in a version of another model of the repository; "" without one."""
+    """The path of a file with this name in another model of the repository; "" if there is none."""
     repository = evidence.folder.parent
     for model in evidence.neighbours():
         for version in model_folder.versions(repository / model):
@@ -126,10 +126,10 @@ def _elsewhere(file: str, evidence: Evidence) -> str:
 
 
 def missing_module(module: str, evidence: Evidence) -> str:
-    """What to do about a module that the model's Python does not find.
+    """The advice for a module that the model's Python does not find.
 
-    A package is named for installation only where no module that is there has a similar name:
-    a misspelt name can be somebody else's package.
+    The advice is to install a package only if no available module has a similar name: a misspelt
+    name can be the name of somebody else's package.
 
     missing_module("nunpy", evidence)  # Did you mean numpy? Write numpy in place of nunpy.
     """
@@ -153,10 +153,10 @@ def missing_module(module: str, evidence: Evidence) -> str:
 
 
 def _module_near(name: str, evidence: Evidence) -> str:
-    """The module that was most likely meant; "" where none has a similar name.
+    """The module that was most likely meant; "" if none has a similar name.
 
     It may be a file of the model's own, a package that is installed here, or a module of the
-    standard library; of two that are equally near the first of these is taken.
+    standard library. If two names are equally near, the first of these three kinds is taken.
     """
     if name in _SHORT:
         return _SHORT[name]
@@ -183,7 +183,7 @@ def import_name(evidence: Evidence, parts: Parts) -> Advice:
 
 
 def missing_name(name: str, module: str, evidence: Evidence) -> Advice:
-    """What to do about a name that an import does not find in a module.
+    """The advice for a name that an import does not find in a module.
 
     missing_name("Answr", "1.writing", evidence)  # Write Answer in place of Answr.
     """
@@ -216,7 +216,7 @@ def missing_name(name: str, module: str, evidence: Evidence) -> Advice:
 
 
 def _names_of(path: Path) -> list[str]:
-    """What a Python file defines at its top level; empty where it cannot be read."""
+    """The names that a Python file defines at its top level; empty if it cannot be read."""
     try:
         tree = ast.parse(path.read_text("utf-8"))
     except (OSError, ValueError, SyntaxError):
@@ -278,7 +278,7 @@ def python_exception(evidence: Evidence, parts: Parts) -> Parts | Advice | None:
 
 
 def not_written(model: str, error: str, words: str, evidence: Evidence) -> Advice | None:
-    """What to do about a NotImplementedError that a model's own line raises; None for others."""
+    """The advice for a NotImplementedError from a line of the model itself; else None."""
     frame = evidence.frame()
     if error != "NotImplementedError" or frame is None:
         return None
@@ -296,7 +296,7 @@ def not_written(model: str, error: str, words: str, evidence: Evidence) -> Advic
 
 
 def raised(error: str, words: str, when: str = "") -> str:
-    """`raised ValueError in initialize: no weights`; without a text where the exception has none.
+    """`raised ValueError in initialize: no weights`; without the text if the exception has none.
 
     raised("ValueError", "no weights", "in initialize")
     """

@@ -1,4 +1,4 @@
-"""How a model gets into the repository that a server reads."""
+"""The instruction how to put a model into the repository that a server reads."""
 
 from __future__ import annotations
 

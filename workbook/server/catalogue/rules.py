@@ -1,7 +1,7 @@
 """How an entry of the catalogue is written, and how a message is explained.
 
 An entry is data. Each family of entries is a TOML file of this folder. To add an entry, write a
-table into the file of its family, at the place where it shall be tried:
+table into the file of its family. The entries are tried in the order of the file:
 
     [[name-differs]]
     message = "unexpected directory name '{folder}' for model '{model}', directory name must"
@@ -10,26 +10,26 @@ table into the file of its family, at the place where it shall be tried:
     todo = 'Write name: "{folder}", or take the line out: the folder names the model.'
     example = "unexpected directory name 'a' for model 'b', directory name must equal it"
 
-- `message`: what the server says, or a list of several. A part in braces varies:
+- `message`: the server's message, or a list of messages. A part in braces varies:
   `{name}` is any text without quotes and line ends, `{name:int}` a whole number, `{name:id}` an
   identifier, `{name:word}` a name or a path, `{name:dims}` a shape, `{name:rest}` the rest of the
   line, `{name:text}` the same without quotes and full stops at its end.
 - `what`, `where`, `todo`: what is wrong, where, and what to do. Each `{name}` is replaced by that
-  part of the message, or by the attribute of the evidence (`{version}`). Of a list of texts, the
-  first whose parts are all known and not empty is taken, else the last one; `{name?}` must be
-  known, too, and is not shown.
+  part of the message, or by the attribute of the evidence (`{version}`). In a list of texts, the
+  first text is taken that has only known parts (not empty), else the last text. The part
+  `{name?}` must be known, too, but is not shown.
 - `where` may name a helper: `@field PATHS`, `@tensor FIELD`, `@input FIELD`, `@parameter KEY`,
   `@frame`, `@position` (see evidence.py, PLACES).
-- `look_up`: for an entry that has to look at the config or at a file, the name of a function in the
-  family's module. It gets the evidence and the parts of the message, and returns more parts. One
-  message can have several causes: where the cause is another one it returns None, and the next
-  entry is tried. It may also return the whole `Advice`.
+- `look_up`: the name of a function in the family's module, for an entry that has to read the config
+  or a file. The function gets the evidence and the parts of the message, and returns more parts.
+  One message can have several causes. If the cause is another one, the function returns None, and
+  the next entry is tried. It may also return the whole `Advice`.
 - `example`: a message that this entry explains; `config`: the faulty config, for an example that
-  needs one. tests/server/test_explain.py explains each example. Add what must come out as a line of
-  tests/server/explanations.txt; the test shows this line where it is missing.
+  needs one. tests/server/test_explain.py explains each example. Add the expected explanation as a
+  line of tests/server/explanations.txt. If this line is missing, the test shows it.
 
-The first entry whose message occurs in the server's message explains it. Entries with one name are
-tried together, where the first of them stands.
+An entry explains the server's message if the entry's `message` occurs in it; the first such entry
+is taken. Entries with the same name are tried together, at the place of the first of them.
 """
 
 from __future__ import annotations
@@ -103,12 +103,12 @@ class Catalogue(Generic[Evidence]):
         self._forms = [(pattern(m), rule) for rule in self.rules for m in rule.messages]
 
     def look_up(self, function: LookUp[Evidence]) -> LookUp[Evidence]:
-        """Make a function known to the entries that name it as `look_up`."""
+        """Register a function, so that entries can name it as their `look_up`."""
         self._look_ups[function.__name__] = function
         return function
 
     def explain(self, evidence: Evidence, message: str) -> tuple[str, Advice] | None:
-        """The name and the advice of the first entry that explains a message; None without one.
+        """The name and the advice of the first entry that explains a message; else None.
 
         name, advice = CORE.explain(evidence, "unexpected platform type 'onnx' for m")
         """
@@ -160,7 +160,7 @@ def pattern(words: str) -> re.Pattern[str]:
 
 
 def fill(texts: Iterable[str], evidence: object, parts: Mapping[str, str]) -> str:
-    """The first text whose parts are all known, else the last one; filled. Other braces are kept.
+    """Fill in the first text that has only known parts, else the last one. Other braces are kept.
 
     fill(["There is no {name}: write { } or {name}s."], None, {"name": "input"})
     """
@@ -177,7 +177,7 @@ def fill(texts: Iterable[str], evidence: object, parts: Mapping[str, str]) -> st
 
 
 def near(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The candidate that was most likely meant; "" where none is similar. Upper case is ignored.
+    """The candidate that was most likely meant; "" if none is similar. Upper case is ignored.
 
     near("nunpy", ["json", "numpy"])  # numpy
     """

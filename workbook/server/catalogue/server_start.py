@@ -1,4 +1,4 @@
-"""Look-ups for the log of a server that does not start: server_start.toml has the words."""
+"""Look-ups for the log of a server that does not start. server_start.toml has the messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ STARTS: Catalogue[str] = Catalogue("server_start")
 
 _GPU_AND_BYTES = "GPU:BYTES, e.g. 0:67108864"
 _RESTRICTED = "PROTOCOLS:HEADER=VALUE, e.g. model-repository,shared-memory:admin-key=a-secret"
-#: What the options of tritonserver 24.10 may have that are neither bools nor numbers.
+#: The values of those options of tritonserver 24.10 that take neither a bool nor a number.
 _FORMS = {
     "backend-config": "NAME,SETTING=VALUE, e.g. python,shm-default-byte-size=1048576",
     "cache-config": "NAME,SETTING=VALUE, e.g. local,size=67108864",

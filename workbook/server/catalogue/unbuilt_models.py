@@ -1,4 +1,4 @@
-"""The course's own models whose weights are not built, or are being built."""
+"""The advice for the course's own models that have no weights yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WEIGHTS: Catalogue[Evidence] = Catalogue("unbuilt_models")
 
 
 def unbuilt(folder: Path) -> Advice | None:
-    """What to do about a model of the shared repository that is incomplete; None for any other.
+    """The advice for an incomplete model of the shared repository; None for any other model.
 
     advice = unbuilt(paths.repository() / "digits_onnx")
     advice.todo  # "Run `workbook models digits_onnx`, then `workbook serve --detach`."

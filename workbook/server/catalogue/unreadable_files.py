@@ -1,4 +1,4 @@
-"""Look-ups for a model's file that the backend cannot read: unreadable_files.toml has the words."""
+"""Look-ups for files that the backend cannot read. unreadable_files.toml has the messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .evidence import PLACES, Evidence
 from .rules import Advice, Catalogue, Parts, listed
 
 UNREADABLE: Catalogue[Evidence] = Catalogue("unreadable_files", PLACES)
-#: What is left, tried after all other families.
+#: The entries for all other messages, tried after all other families.
 OTHERS: Catalogue[Evidence] = Catalogue("others", PLACES)
 
-#: The formats that FIL's values of model_type stand for.
+#: FIL's values of model_type; each is a format.
 _FIL = ("xgboost", "xgboost_json", "xgboost_ubj", "lightgbm", "treelite_checkpoint")
-#: How to open a file of a format with its framework alone.
+#: The code that opens a file of a format with its framework alone.
 _OPEN = {
     "onnxruntime": 'onnxruntime.InferenceSession("{file}")',
     "pytorch": 'torch.jit.load("{file}")',
@@ -31,7 +31,7 @@ _OPEN_FIL = {
     "lightgbm": 'treelite.frontend.load_lightgbm_model("{file}")',
     "treelite_checkpoint": 'treelite.Model.deserialize("{file}")',
 }
-#: What the names of the formats begin with, for a file that begins otherwise.
+#: A format's name and how its files begin, for the message about a file that begins otherwise.
 _BEGINS = {
     "pytorch": ("TorchScript", "a zip archive, as torch.jit.save writes it"),
     "onnxruntime": ("an ONNX model", "a protobuf message"),
@@ -42,13 +42,13 @@ _BEGINS = {
 
 
 def backend(evidence: Evidence) -> str:
-    """The backend that the config names, directly or by its platform; "" for none."""
+    """The backend that the config names, directly or by its platform; "" if it names none."""
     platform = evidence.value("platform")
     return evidence.value("backend") or PLATFORMS.get(platform, "")
 
 
 def model_files(evidence: Evidence) -> list[Path]:
-    """The files of the version, the one that the config or the message names first."""
+    """The files of the version. The file that the config or the message names comes first."""
     folder = evidence.folder / evidence.version
     named = evidence.value("default_model_filename")
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc"))
@@ -61,7 +61,7 @@ def model_files(evidence: Evidence) -> list[Path]:
 
 
 def the_file(evidence: Evidence) -> Path | None:
-    """The model's file; None where there is none, or the version is a folder of several."""
+    """The model's file: the first of `model_files` that is not OpenVINO's weights; else None."""
     files = [
         f
         for f in model_files(evidence)
@@ -110,7 +110,10 @@ def not_a_forest(evidence: Evidence, parts: Parts) -> Parts | None:
 
 
 def _booster(path: Path) -> str:
-    """XGBoost's booster, or the function that wrote what is no model; "" where the file is one."""
+    """Why an XGBoost file is not a tree model: a linear booster, or the function that wrote it.
+
+    "" if nothing shows that.
+    """
     content = formats.head(path, 64 << 20)
     if re.search(rb"name.{0,12}gblinear", content):
         return "gblinear"
@@ -241,13 +244,13 @@ def backend_refused(evidence: Evidence, parts: Parts) -> Parts:
 
 
 def _file(evidence: Evidence) -> str:
-    """The model's file, or the version's folder where it has none or several."""
+    """The model's file as text; if there is none, the version's folder."""
     path = the_file(evidence)
     return _inside(evidence, path) if path else f"{evidence.version}/"
 
 
 def _sentence(evidence: Evidence, parts: Parts) -> str:
-    """The backend's words in one line: without paths of this machine, and places in its code."""
+    """The backend's message in one line, without this machine's paths and places in its code."""
     words = parts.get("words", "").strip("\"';:. ")
     if not words or words.startswith("Exception from"):
         after = (
@@ -264,5 +267,5 @@ def _sentence(evidence: Evidence, parts: Parts) -> str:
 
 
 def _type(evidence: Evidence) -> str:
-    """FIL's model_type in the config; its default where the config has none."""
+    """FIL's model_type in the config, else its default."""
     return evidence.parameter("model_type") or "xgboost"

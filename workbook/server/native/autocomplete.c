@@ -1,10 +1,10 @@
 /* Ends the auto-completion of a Python model's configuration without its second of waiting.
 
-   Triton 24.10's Python backend starts a process (a stub) for `auto_complete_config` alone. When it
-   has the stub's answer it clears a flag in shared memory, calls sleep(1), looks whether the stub
+   Triton 24.10's Python backend starts a process (a stub) only for `auto_complete_config`. When it
+   has the stub's answer it clears a flag in shared memory, calls sleep(1), checks whether the stub
    has set the flag again, and ends the stub: by a message if the flag is set, by SIGKILL if not.
-   Every load of a Python-based model waits for that second. It does not matter in which of the two
-   ways this stub ends: it has made no instance of the model, so no `finalize` is skipped.
+   Every load of a Python-based model waits for that second. This stub may end in either way: it has
+   made no instance of the model, so no `finalize` is skipped.
 
    This library is preloaded into tritonserver (LD_PRELOAD) and replaces sleep(). It ends that one
    sleep as soon as every thread of the stub sleeps. By then the stub has written its answer and
@@ -13,11 +13,11 @@
    and throws.) While the stub works, the sleep lasts its full second, as without this library.
 
    How the sleep is recognised: the calling thread has a child process that is a stub for
-   auto-completion. On that stub's command line stands the model's name, where a stub that serves
-   requests has its instance's name. (If the stub is a copy of the fork server, the child is
+   auto-completion. That stub's command line has the model's name; a stub that serves requests has
+   its instance's name in that place. (If the stub is a copy of the fork server, the child is
    start_stub, with the same command line after its own name; its name has the copy's process id.)
-   Every other sleep is passed on to libc. So is this one if the kernel does not list the children of
-   a thread. See proc(5). */
+   Every other sleep is passed on to libc. This one is passed on, too, if the kernel does not list
+   the children of a thread. See proc(5). */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -29,7 +29,7 @@
 
 #define LOOK_NS 2000000 /* between two looks at a stub; three in a row must find it asleep */
 
-/* Takes this library out of LD_PRELOAD, so that the stubs and what models start do not load it. */
+/* Takes this library out of LD_PRELOAD, so that stubs, and programs of models, do not load it. */
 __attribute__((constructor)) static void leave_the_environment(void) {
     Dl_info self;
     const char *list = getenv("LD_PRELOAD");
@@ -45,7 +45,7 @@ __attribute__((constructor)) static void leave_the_environment(void) {
     }
 }
 
-/* Whether a command line is that of a stub for auto-completion. Its arguments are
+/* Whether a command line is the command line of a stub for auto-completion. Its arguments are
    .../MODEL/VERSION/FILE  …  NAME  LAST, where NAME is the same as MODEL. start_stub has the stub's
    path as its first argument. */
 static int completes(const char *line, size_t size) {
@@ -126,11 +126,11 @@ static int all_sleep(int pid) {
         if (task->d_name[0] == '.') continue;
         snprintf(name, sizeof name, "/proc/%d/task/%.16s/stat", pid, task->d_name);
         FILE *stat = fopen(name, "re");
-        if (stat == NULL) continue; /* it has ended meanwhile */
+        if (stat == NULL) continue; /* the thread has ended */
         size_t size = fread(line, 1, sizeof line - 1, stat);
         fclose(stat);
         line[size] = '\0';
-        const char *state = strrchr(line, ')'); /* the name before it may hold anything */
+        const char *state = strrchr(line, ')'); /* the name before it may have any character */
         sleep_all = state != NULL && (state[2] == 'S' || state[2] == 'Z');
     }
     closedir(tasks);

@@ -1,6 +1,6 @@
 """Compiles the helpers of the laptop server.
 
-They make the server faster, and keep it alive where a model fails. If there is no compiler, or the
+They make the server faster, and keep it running when a model fails. If there is no compiler, or the
 compiler fails, the server runs without them and gives the same answers. README.md in this folder
 describes them.
 """
@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent
 _FASTPATH = _FOLDER / "fastpath.cc"
 _PROGRAMS = (_FOLDER / "forkserver.py", _FOLDER / "jail.py")  # what the fork server runs
 _START_STUB = _FOLDER / "start_stub.c"
-#: The sources of the library that the server preloads: those in C, then those in C++.
+#: The sources of the library that the server preloads: first the C files, then the C++ files.
 _PRELOADED = tuple(
     _FOLDER / name
     for name in (
@@ -27,17 +27,18 @@ _PRELOADED = tuple(
         "no_shell.c",
         "failed_models.cc",
         "revive.cc",
+        "shared_metrics.cc",
     )
 )
-_HEADER = _FOLDER / "next.h"  # included by those in C++
-#: Triton's own library libtriton_python.so is renamed to this. Ours gets the name that it had.
+_HEADER = _FOLDER / "next.h"  # the C++ files include it
+#: The new name of Triton's own library libtriton_python.so. Ours gets its old name.
 _THEIRS = "libtriton_python_backend.so"
 
 
 def fingerprint() -> str:
     """A text that changes whenever the libraries must be compiled again.
 
-    It holds their sources, the compiler's path and the path of ONNX Runtime's library.
+    It contains their sources, the compiler's path and the path of ONNX Runtime's library.
     """
     sources = (*_PRELOADED, _HEADER, _FASTPATH, *_PROGRAMS, _START_STUB)
     made_by = [f"{_compiler(source)} {source.read_text('utf-8')}" for source in sources]
@@ -56,7 +57,7 @@ def preload(backends: Path) -> None:
     if _compile([_START_STUB], python / "bin" / "start_stub", shared=False):
         for program in _PROGRAMS:
             shutil.copyfile(program, python / program.name)
-        # Without a C++ compiler, what is in C helps alone.
+        # Without a C++ compiler, compile the C files alone.
         for sources in (_PRELOADED, [s for s in _PRELOADED if s.suffix == ".c"]):
             if _compile(sources, backends / "preload.so", "-Wl,-z,lazy"):
                 break
@@ -72,15 +73,15 @@ def fastpath(python_backend: Path, tritonserver: Path) -> None:
     Args:
         python_backend: the folder that holds libtriton_python.so.
         tritonserver: `libtritonserver`, which has the functions that a backend calls. Our library
-            is linked to it. So the functions are found in every program, also in one that has
-            opened `libtritonserver` with `dlopen` (server/capi.py).
+            is linked to it. So every program finds the functions, also a program that has opened
+            `libtritonserver` with `dlopen` (server/capi.py).
     """
     onnxruntime, theirs = _onnxruntime(), python_backend / "libtriton_python.so"
     ours = python_backend / "fastpath.so"
     if onnxruntime is None:
         return
     names = (f'-DONNXRUNTIME="{onnxruntime}"', f'-DPYTHON_BACKEND="{_THEIRS}"')
-    # The server comes with a C++ library that may be older than the compiler's: link that one.
+    # The server's own C++ library may be older than the compiler's: link the server's library.
     alone = ("-static-libstdc++", "-static-libgcc")
     if _compile(
         [_FASTPATH], ours, "-std=c++17", "-fvisibility=hidden", *names, *alone, tritonserver
@@ -95,7 +96,7 @@ def _compiler(source: Path) -> str | None:
 
 
 def _onnxruntime() -> Path | None:
-    """The library with ONNX Runtime's C interface that comes in the Python package."""
+    """The library with ONNX Runtime's C interface, from its Python package; None without it."""
     spec = importlib.util.find_spec("onnxruntime")
     if spec is None or spec.origin is None:
         return None
@@ -105,14 +106,14 @@ def _onnxruntime() -> Path | None:
 def _compile(
     sources: Sequence[Path], target: Path, *words: str | Path, shared: bool = True
 ) -> bool:
-    """Compile a library or a program; False where there is no compiler, or where it fails."""
+    """Compile a library or a program; False if there is no compiler, or if it fails."""
     compilers = [_compiler(source) for source in sources]
     if None in compilers:
         return False
     kind = ("-shared", "-fPIC") if shared else ()
     languages = {".c": "c", ".cc": "c++"}
     named = [word for s in sources for word in ("-x", languages[s.suffix], s)]
-    # The last source is in C++ if any is; that compiler takes C, too.
+    # If any source is in C++, the last one is. The C++ compiler also compiles C.
     command = [compilers[-1], "-O2", *kind, "-o", target, *named, "-x", "none", *words, "-ldl"]
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=120)

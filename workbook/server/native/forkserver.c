@@ -1,4 +1,4 @@
-/* Starts stubs as copies of a running process (fork), so that they share what they import.
+/* Starts stubs as copies of a running process (fork), so that they share the imported modules.
 
    Triton's Python backend starts a program, the stub, for every model instance and once more for
    auto-completion. Each stub starts Python and imports numpy; many import torch and transformers,
@@ -14,7 +14,7 @@
      forkserver.py, which waits for requests and forks. In each copy the stub's real main() then
      runs, with the arguments of the request. Its call that starts Python finds Python started.
 
-   README.md in this folder says what could go wrong. */
+   README.md in this folder lists what could go wrong. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -35,9 +35,9 @@
 #define NAME "triton_python_backend_forkserver"
 #define ROOM 4095 /* for the command line that `ps` shows for a copy */
 
-/* -- what is used of Python's C interface: machines without its headers have the library ------ */
+/* -- the part of Python's C interface that is used: some machines have no headers for it ------- */
 
-#define PYTHON __attribute__((weak)) /* tritonserver loads this library, too, and has no Python */
+#define PYTHON __attribute__((weak)) /* weak: tritonserver, which loads it, too, has no Python */
 
 typedef struct PyObject PyObject;
 typedef struct {
@@ -79,7 +79,7 @@ static void become_the_fork_server(const char *library, const char *folder, int 
     snprintf(script, sizeof script, "%s/python/forkserver.py", folder);
     memset(room, ' ', ROOM);
     room[ROOM] = '\0';
-    /* Nothing of the server's but its log is open in the stubs: no connection of a client. */
+    /* Of the server's open files the stubs get only its log, and no connection of a client. */
     if (dup2(end, 3) < 0) _exit(1);
     syscall(SYS_close_range, 4u, ~0u, 0u);
     fcntl(3, F_SETFD, 0);
@@ -157,8 +157,8 @@ static PyObject *serve(char *script, int requests) {
     return words;
 }
 
-/* Shows the copy's command line in the place of the fork server's, as setproctitle does: the words
-   with spaces between them. The last byte tells the kernel to show the first string only. */
+/* Shows the copy's command line in place of the fork server's, as setproctitle does: the words with
+   spaces between them. The last byte makes the kernel show the first string only. */
 static void show(char **argv, int argc, char **words, int count) {
     char *at = argv[0], *end = argv[argc - 1] + strlen(argv[argc - 1]);
     memset(at, 0, (size_t)(end - at));
@@ -168,7 +168,7 @@ static void show(char **argv, int argc, char **words, int count) {
         at += snprintf(at, left, "%s%s", i ? " " : "", words[i]);
     }
     *end = 'x';
-    prctl(PR_SET_NAME, "triton_python_b"); /* what the kernel cuts the stub's own name to */
+    prctl(PR_SET_NAME, "triton_python_b"); /* the stub's own name, cut off as the kernel does it */
 }
 
 static int in_place_of_main(int argc, char **argv, char **environment) {
@@ -188,8 +188,8 @@ static int in_place_of_main(int argc, char **argv, char **environment) {
     show(argv, argc, arguments, count);
     python_is_started = 1;
     int status = stub_main(count, arguments, environment);
-    /* Not exit(): destructors of torch and others would run, and change, and so copy, memory that is
-       shared with the fork server. Python has ended already, with its own exit functions. */
+    /* Not exit(): destructors of torch and others would run and change memory that is shared with
+       the fork server, and so copy it. Python has already run its own exit functions. */
     fflush(NULL);
     _exit(status);
 }
@@ -202,7 +202,7 @@ int Py_IsInitialized(void) {
 
 PyStatus Py_InitializeFromConfig(const PyConfig *config) {
     if (python_is_started) {
-        python_is_started = 0; /* from here on Py_IsInitialized tells the truth */
+        python_is_started = 0; /* from here on Py_IsInitialized gives its real answer */
         return PyStatus_Ok();
     }
     PyStatus (*real)(const PyConfig *);

@@ -1,12 +1,12 @@
-"""The fork server's loop: for each request, fork a process in which a stub goes on.
+"""The fork server's loop: for each request, fork a process that becomes a stub.
 
 forkserver.c runs this file in the fork server and calls `serve`. In the fork server `serve` never
 returns. In each copy it returns the command line of the stub that the copy becomes. start_stub.c
 sends the requests.
 
-The first fork server imports what every stub imports. A stub that needs torch, transformers or the
-modules of stand-ins is a copy of another fork server, which has imported that, too. It is forked
-from the first one when the first such stub starts.
+The first fork server imports the packages that every stub imports. Stubs that need torch,
+transformers or the modules of stand-ins are copies of other fork servers, which have imported these
+packages, too. Such a fork server is forked from the first one when the first such stub starts.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from pathlib import Path
 
 Jail = Callable[[list[bytes]], list[bytes]]
 
-#: The server's variable for a sandbox per stub: the path of the filter for system calls.
+#: The server sets this variable if each stub gets a sandbox: the path of the system-call filter.
 JAIL_VARIABLE = "WORKBOOK_JAIL"
-#: The server's variable for the fork servers after "stub" that will be needed, the first one first:
-#: they import their packages at once.
+#: The server sets this variable to names of fork servers after "stub" that will be needed, in their
+#: order. They are started at once, and import their packages.
 AHEAD_VARIABLE = "WORKBOOK_FORKSERVER_AHEAD"
-#: What each fork server imports, besides what the one has that it was forked from.
+#: The packages that each fork server imports. It was forked from another one, and so also has the
+#: packages of that one.
 IMPORTS = {
-    # Without triton_python_backend_utils: it checks the model that imports it (answer_checks.py).
+    # Not triton_python_backend_utils: it checks the model that imports it (answer_checks.py).
     "stub": ("numpy", "numpy.random", "ast", "asyncio", "inspect", "json", "pathlib"),
     "stand_in": ("triton_python_backend_utils", "workbook.backends.rules"),
     "fil": ("treelite",),
@@ -48,20 +49,23 @@ IMPORTS = {
         "transformers.models.auto.image_processing_auto",
     ),
 }
-#: For an import statement in a model's file, and for a stand-in: the fork servers after "stub".
+#: The fork servers after "stub": PACKAGES by a module that a model's file imports, STAND_INS by the
+#: stand-in's name.
 PACKAGES = {"torch": ("torch",), "transformers": ("torch", "transformers")}
 STAND_INS = {"pytorch": ("torch",), "fil": ("stand_in", "fil")}
-#: These stand-ins set variables before they import anything, and start programs.
+#: Stand-ins that import everything anew: they set variables before they import anything, and start
+#: programs.
 PLAIN = ("vllm", "tensorrtllm")
-#: A fork server that imports packages which import these where they are installed: a second and
-#: 100 MB that few models need. A model that needs them imports them itself.
+#: Packages that a fork server must not import. Its own packages would import them if they are
+#: installed, which costs a second and 100 MB, and few models need them. A model that needs them
+#: imports them itself.
 LEFT_OUT = {"transformers": ("sklearn", "scipy")}
 
 _IMPORT = re.compile(rb"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
-#: A model that sets variables may set them for the packages that it imports afterwards.
+#: Signs that a model sets environment variables, perhaps for packages that it imports afterwards.
 _SETS_VARIABLES = re.compile(rb"\b(?:environ|putenv)\b")
-#: What the shell that starts start_stub sets or leaves out. (A virtual environment's `activate`
-#: exports PS1, the prompt, and a shell without a terminal drops it.)
+#: Variables that the shell sets or drops when it starts start_stub. (A virtual environment's
+#: `activate` exports PS1, the prompt; a shell without a terminal drops it.)
 _OF_THE_SHELL = (b"_", b"SHLVL", b"PWD", b"OLDPWD", b"PS1", b"PS2", b"SHELLOPTS", b"BASHOPTS")
 _PR_SET_PDEATHSIG = 1
 _NO_SANDBOX = 125  # start_stub.c knows this exit status
@@ -73,7 +77,7 @@ def serve(folder: str, requests: int) -> list[bytes]:
 
     Args:
         folder: the Python backend's, with triton_python_backend_utils.py.
-        requests: the descriptor of the socket from which requests come.
+        requests: the descriptor of the socket that receives the requests.
     """
     ahead = os.environ.pop(AHEAD_VARIABLE, "").split()
     server = _ForkServer("stub", folder, socket.socket(fileno=requests), _jail(folder))
@@ -81,7 +85,7 @@ def serve(folder: str, requests: int) -> list[bytes]:
 
 
 def _jail(folder: str) -> Jail | None:
-    """What takes a copy into a sandbox of its own (jail.py), if the server asks for that."""
+    """The function that puts a copy into its own sandbox (jail.py); None if none is asked for."""
     file = os.environ.pop(JAIL_VARIABLE, None)
     if file is None:
         return None
@@ -95,7 +99,7 @@ def _jail(folder: str) -> Jail | None:
 
 
 def way(words: list[bytes]) -> tuple[str, ...]:
-    """The fork servers that lead to a stub, the first one first; empty for a process of its own.
+    """The fork servers that lead to a stub, in order; empty if the stub is a new process.
 
     Args:
         words: the stub's command line. The second word is the model's file; the last is the
@@ -124,7 +128,7 @@ class _ForkServer:
         name: its key in IMPORTS.
         folder: the Python backend's.
         requests: from start_stub, or from the fork server that this one was forked from.
-        jail: takes a copy into a sandbox of its own; None without one.
+        jail: puts a copy into a sandbox of its own; None without sandboxes.
     """
 
     def __init__(self, name: str, folder: str, requests: socket.socket, jail: Jail | None) -> None:
@@ -140,10 +144,10 @@ class _ForkServer:
         self._poll.register(requests, select.POLLIN)
 
     def run(self, ahead: Sequence[str] = ()) -> list[bytes]:
-        """Answer requests; return in each copy, with its command line.
+        """Answer requests; return only in the copies, each with its command line.
 
         Args:
-            ahead: fork servers to make at once.
+            ahead: the fork servers to start at once.
         """
         if ahead:
             words = self._open(ahead[0], ahead=ahead[1:])
@@ -161,10 +165,10 @@ class _ForkServer:
                         return words
 
     def _take(self) -> list[bytes] | None:
-        """Take one request; in the copy that it asked for, return the copy's command line."""
+        """Take one request; in the copy that this makes, return the copy's command line."""
         message, descriptors, _, _ = socket.recv_fds(self._requests, _LONGEST, 4)
         if not message:
-            os._exit(0)  # everybody who could ask has ended
+            os._exit(0)  # no process that could send requests is left
         count, *rest = message.split(b"\0")[:-1]
         words, folder, variables = rest[: int(count)], rest[int(count)], rest[int(count) + 1 :]
         answer, *extra = descriptors
@@ -173,7 +177,7 @@ class _ForkServer:
         after = stations[stations.index(self._name) + 1 :] if self._name in stations else ()
         words_of_copy = None
         if self._jail is not None and not ours:
-            os.close(answer)  # start_stub refuses to go on
+            os.close(answer)  # start_stub then refuses to go on
         elif not stations and self._jail is None:
             with contextlib.suppress(OSError):  # start_stub was killed
                 os.write(answer, b"p")
@@ -189,9 +193,9 @@ class _ForkServer:
         return words_of_copy
 
     def _pass_on(self, name: str, message: bytes, descriptors: list[int]) -> list[bytes] | None:
-        """Send a request to another fork server, which is forked here if it is not there yet.
+        """Send a request to another fork server; fork that fork server if it does not exist yet.
 
-        Where that fails, nobody answers the request, and start_stub goes on by itself.
+        If that fails, nobody answers the request, and start_stub starts the stub without a copy.
         """
         if name not in self._next:
             words = self._open(name, held=descriptors)
@@ -212,8 +216,8 @@ class _ForkServer:
 
         Args:
             name: its key in IMPORTS.
-            ahead: those that it makes at once.
-            held: descriptors of the request at hand, which are not for it.
+            ahead: the fork servers that it starts at once.
+            held: descriptors of the current request; the new fork server closes them.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = self._fork()
@@ -237,7 +241,7 @@ class _ForkServer:
         """Fork a stub; return its command line in the copy, None in the fork server.
 
         Args:
-            plain: the copy becomes the stub's program anew, with nothing imported.
+            plain: the copy executes the stub's program anew, with nothing imported.
         """
         pid = self._fork()
         if pid is None:
@@ -245,13 +249,13 @@ class _ForkServer:
             return None
         if pid == 0:
             reply.close()
-            os.setpgid(0, 0)  # revive.cc ends what the stub leaves by its group
+            os.setpgid(0, 0)  # revive.cc ends by this group what the stub has started
             os.chdir(folder)
             if self._jail is not None:
                 words = self._enter_jail(words)
             if plain:
                 os.execv(words[0], words)
-            # Python's own random numbers differ after a fork; numpy's would be the same everywhere.
+            # Python's own random numbers differ after a fork; numpy's would be equal in all copies.
             if "numpy" in sys.modules:
                 sys.modules["numpy"].random.seed()
             return words
@@ -268,7 +272,7 @@ class _ForkServer:
         assert self._jail is not None
         try:
             return self._jail(words)
-        except BaseException as error:  # nothing of the model may run outside
+        except BaseException as error:  # no code of the model may run outside of the sandbox
             where = traceback.extract_tb(error.__traceback__)[-1]
             message = f"{error} ({Path(where.filename).name}, line {where.lineno})"
             print(
@@ -277,7 +281,7 @@ class _ForkServer:
             os._exit(_NO_SANDBOX)
 
     def _tell_end(self, end: int) -> None:
-        """A copy has ended: tell start_stub how."""
+        """Tell start_stub how its copy has ended."""
         pid, reply = self._ends.pop(end)
         _, status = os.waitpid(pid, 0)
         self._poll.unregister(end)
@@ -289,7 +293,7 @@ class _ForkServer:
         reply.close()
 
     def _kill(self, answer: int) -> None:
-        """start_stub was killed, as Triton does with a stub: kill its copy."""
+        """Kill a copy, since its start_stub was killed (Triton kills a stub in this way)."""
         self._poll.unregister(answer)
         os.kill(self._answers.pop(answer), signal.SIGKILL)
 
@@ -297,7 +301,7 @@ class _ForkServer:
         """Fork. The copy has none of this fork server's descriptors, and ends with it.
 
         Returns:
-            As `os.fork`; None where the system refuses: too many processes, or too little memory.
+            As `os.fork`; None if the system refuses: too many processes, or too little memory.
         """
         self._prepare()
         sys.stdout.flush()
@@ -323,7 +327,7 @@ class _ForkServer:
         return pid
 
     def _prepare(self) -> None:
-        """Import this fork server's packages, once. One that fails fails in the model, too."""
+        """Import this fork server's packages, once. A failed import fails in the model again."""
         if self._prepared:
             return
         self._prepared = True
@@ -338,11 +342,11 @@ class _ForkServer:
             del sys.modules[name]
         sys.path.remove(self._folder)
         gc.collect()
-        gc.freeze()  # copies share the memory of what is not looked at
+        gc.freeze()  # the garbage collector leaves these objects alone: copies share their memory
 
 
 def _are_ours(variables: list[bytes]) -> bool:
-    """Whether a stub's environment is the fork server's."""
+    """Whether a stub's environment is the same as the fork server's."""
     theirs = dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
     ours = dict(os.environb)
     for name in (*_OF_THE_SHELL, JAIL_VARIABLE.encode(), AHEAD_VARIABLE.encode()):

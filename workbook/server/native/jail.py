@@ -1,11 +1,11 @@
 """A sandbox for one stub, within the sandbox of the grader's server.
 
 The code of a submitted model runs in a stub. `enter` takes the process that becomes the stub into
-namespaces of its own, before anything of the submission is read. From there the model's code sees
+namespaces of its own, before any file of the submission is read. Inside, the model's code sees
 
-- of processes, its own only: no signal reaches the server, and no memory can be read
-- of the model repository, its own model's folder, read-only
-- of shared memory, the region that it shares with the server
+- only its own processes: it cannot send signals to the server, or read the server's memory
+- only its own model's folder of the model repository, read-only
+- only the region of shared memory that it shares with the server
 - no network, not even the server's ports
 - the programs and packages, read-only, and an empty /tmp of its own
 
@@ -35,18 +35,18 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 15, 22, 38
 _SECCOMP_MODE_FILTER = 2
 
-_USER = 1000  # the user's number inside
-_SCRATCH = {"tmp": "64m", "dev/shm": "16m"}  # what the stub may write to, and how much
+_USER = 1000  # the user id inside
+_SCRATCH = {"tmp": "64m", "dev/shm": "16m"}  # folders that the stub may write to, with sizes
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_PARENT = 5  # which word of a stub's command line is the number of the server's process
-_NOT_BOUND = ("/", "/proc", "/dev", "/tmp", "/run")  # these are made anew, or left out
+_PARENT = 5  # the index of the server's process id in a stub's command line
+_NOT_BOUND = ("/", "/proc", "/dev", "/tmp", "/run")  # folders that are made anew, or left out
 
 
 def enter(words: Sequence[bytes], filter_program: bytes) -> list[bytes]:
-    """Go into a sandbox; returns the stub's command line, as it has to be inside.
+    """Enter a sandbox; returns the stub's command line for the inside.
 
-    It returns in a new process, the first one of its namespace. The process that called waits for
-    it and ends in the same way.
+    The function returns in a new process, the first one of its namespace. The calling process waits
+    for it and ends in the same way.
 
     Args:
         words: the stub's command line: program, model file, region, …
@@ -69,7 +69,7 @@ def enter(words: Sequence[bytes], filter_program: bytes) -> list[bytes]:
     if os.getppid() != 0:  # 0: the parent is outside of this namespace, as it must be
         raise OSError("the process is not in a namespace of its own")
     _number_threads_apart()
-    os.setsid()  # kill(0, …) reaches the process group, also those of it outside of the namespace
+    os.setsid()  # otherwise kill(0, …) would reach processes of the group outside of the namespace
     model = Path(os.fsdecode(words[1])).parents[1]
     _make_root(libc, model, Path("/dev/shm", os.fsdecode(words[2])))
     _drop_rights(libc, filter_program)
@@ -77,10 +77,10 @@ def enter(words: Sequence[bytes], filter_program: bytes) -> list[bytes]:
 
 
 def _number_threads_apart() -> None:
-    """Give the threads of this namespace numbers that the server's threads do not have.
+    """Give the threads of this namespace thread ids that the server's threads do not have.
 
-    The stub and the server lock mutexes in their shared memory. Such a mutex holds the number of
-    the thread that has locked it. If a thread of the stub had the number of one of the server's,
+    The stub and the server lock mutexes in their shared memory. A locked mutex holds the id of the
+    thread that has locked it. If a thread of the stub and a thread of the server had the same id,
     each could take the other's lock for its own.
     """
     largest = int(Path("/proc/sys/kernel/pid_max").read_text())
@@ -120,7 +120,8 @@ class _Mounts:
         if stat.S_ISDIR(found.st_mode):
             target.mkdir(parents=True, exist_ok=True)
         elif stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-            # bubblewrap's own texts, such as /etc/passwd, have no name. Those cannot be bound.
+            # Files that bubblewrap makes itself, such as /etc/passwd, have no name. They cannot be
+            # bound, so they are copied.
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(Path(f"/proc/self/fd/{source}").read_bytes())
             return
@@ -134,7 +135,7 @@ class _Mounts:
 
 
 def _make_root(libc: ctypes.CDLL, model: Path, region: Path) -> None:
-    """Make a new root folder with what the stub may see, and go there."""
+    """Make a new root folder with the files that the stub may see, and enter it."""
     mounts, root = _Mounts(libc), Path("/tmp")
     bound = {path: os.open(path, os.O_PATH) for path in _programs(model)}
     own = os.open(model, os.O_PATH)
@@ -154,7 +155,7 @@ def _make_root(libc: ctypes.CDLL, model: Path, region: Path) -> None:
         mounts.mount("tmpfs", str(root / name), "tmpfs", _NOSUID | _NODEV, f"size={size}")
     for path, source in sorted(bound.items()):  # some are below /tmp
         mounts.bind(source, root / path.relative_to("/"))
-    repository = root / model.parent.relative_to("/")  # what was bound above it may show all of it
+    repository = root / model.parent.relative_to("/")  # a folder bound above may show all of it
     repository.mkdir(parents=True, exist_ok=True)
     mounts.mount("tmpfs", str(repository), "tmpfs", _NOSUID | _NODEV, "size=1m")
     mounts.bind(own, repository / model.name)
@@ -177,7 +178,7 @@ def _make_root(libc: ctypes.CDLL, model: Path, region: Path) -> None:
 
 
 def _programs(model: Path) -> list[Path]:
-    """What is mounted read-only: the programs and packages; not the other models."""
+    """The folders to mount read-only: the programs and packages, but not the other models."""
     found: list[Path] = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         words = line.split()

@@ -1,13 +1,15 @@
-/* What happens at the calls that load and unload models.
+/* Records or refuses calls that load models, unload models, or load libraries.
 
-   - A server that its guard starts again (guard.py) has to know its models. WORKBOOK_LOADED names a
-     file for it: each load adds a line "+NAME", each unload a line "-NAME".
-   - In a server whose models run in sandboxes (WORKBOOK_JAIL is set, see jail.py) a model cannot load
-     or unload models: Triton's Python backend does that for `pb_utils.load_model` and `unload_model`
-     by the calls below. The server's own endpoints make the same calls and are not refused.
-   - Nor does a library run in that server that comes with a model: Triton looks for a backend
-     (libtriton_python.so) and for batchstrategy.so in the folder of a model's version first, and
-     the parameter TRITON_BATCH_STRATEGY_PATH names any file. */
+   - If its guard starts a server again (guard.py), the server's models must be known.
+     WORKBOOK_LOADED names a file for that: each load adds a line "+NAME", each unload a line
+     "-NAME".
+   - If models run in sandboxes (WORKBOOK_JAIL is set, see jail.py), a model cannot load or unload
+     models. For `pb_utils.load_model` and `unload_model`, Triton's Python backend makes the calls
+     below, and they are refused. The server's own endpoints make the same calls and are not
+     refused.
+   - Such a server does not run a library that comes with a model, either. Triton looks for a
+     backend (libtriton_python.so) and for batchstrategy.so in the folder of a model's version
+     first, and the parameter TRITON_BATCH_STRATEGY_PATH can name any file. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,10 +42,10 @@ static Error *refusal(void) {
     return make(UNSUPPORTED, "a model cannot load or unload models here");
 }
 
-/* revive.cc: is told of an unload. It is not there where there is no C++ compiler. */
+/* In revive.cc; called for each unload. Without a C++ compiler it is missing. */
 __attribute__((weak)) void workbook_unloaded(const char *model);
 
-/* Notes a load (+) or an unload (-) that has succeeded. */
+/* Records a load (+) or an unload (-) that has succeeded. */
 static void note(char sign, const char *model) {
     const char *name = getenv(LOADED_VARIABLE);
     char line[1024];
@@ -84,8 +86,8 @@ static int below(const char *folder, const char *file) {
     return strncmp(file, real, size) == 0 && file[size] == '/';
 }
 
-/* Whether a library comes with the server: beside this one are the backends, and the program lies in
-   the folder bin beside its other files. */
+/* Whether a library comes with the server: it lies below the backends' folder, where this library
+   is, or below the folder above the program's folder bin. */
 static int is_of_the_server(const char *file) {
     Dl_info self;
     char real[PATH_MAX], folder[PATH_MAX];

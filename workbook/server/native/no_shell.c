@@ -1,21 +1,22 @@
-/* Starts stubs without a shell, so that no name in a model's folder or config is read by one.
+/* Starts stubs without a shell, so that no shell reads a name in a model's folder or config.
 
    Triton 24.10's Python backend starts a stub by `bash -c`, and writes the paths and names of the
-   stub's command line into bash's text without quotes. A file named `x$(touch owned).py` as
-   default_model_filename runs `touch`, in the server's place and with its rights. Before that it
-   tries the stub by `system`, where the path of a stub in the model's own folder is unquoted, too.
+   stub's command line into bash's text without quotes. If default_model_filename is
+   `x$(touch owned).py`, this runs `touch`, as a command of the server and with its rights. Before
+   that, the backend tries the stub by `system`. There the path of a stub in the model's folder is
+   unquoted, too.
 
-   This library is preloaded into tritonserver and replaces both calls. The text is split at its
-   spaces. If that gives the words of a stub's command line, and each has harmless characters only,
-   the program is executed with these words as its arguments. Anything else is refused: a model of
-   ours is started instead (server/assemble.py), which raises an error that says why. (If no stub is
-   started, Triton 24.10 waits for it for ever.)
+   This library is preloaded into tritonserver and replaces both calls. It splits the text at its
+   spaces. If that gives the words of a stub's command line, and each word has harmless characters
+   only, it executes the program with these words as its arguments. Anything else is refused: a
+   model of ours is started instead (server/assemble.py), which raises an error that says why. (If
+   no stub is started, Triton 24.10 waits for it for ever.)
 
-   With the parameter EXECUTION_ENV_PATH the text first reads the environment's `activate`. Only bash
-   can do that, and gets the text if all of its words are harmless. Where models run in sandboxes
-   (WORKBOOK_JAIL is set, see jail.py) a model has no environment of its own, and no stub of its own:
-   both would run outside of its sandbox. The backend asks for the environment's real path before it
-   unpacks it, and gets none. */
+   With the parameter EXECUTION_ENV_PATH the text first reads the environment's `activate`. Only
+   bash can do that, so bash gets the text if all of its words are harmless. If models run in
+   sandboxes (WORKBOOK_JAIL is set, see jail.py), a model can have no environment and no stub of its
+   own: both would run outside of its sandbox. The backend asks for the environment's real path
+   before it unpacks the environment, and gets none. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -42,7 +43,7 @@ static int (*real_execvp)(const char *, char *const *);
 static int (*real_system)(const char *);
 static char *(*real_realpath)(const char *, char *, size_t);
 
-/* What is looked up is looked up here: the calls come in a process just forked, without its locks. */
+/* All look-ups are here: the calls come in a process just forked, where locks cannot be used. */
 __attribute__((constructor)) static void prepare(void) {
     Dl_info self;
     *(void **)&real_execvp = dlsym(RTLD_NEXT, "execvp");
@@ -60,14 +61,14 @@ __attribute__((constructor)) static void prepare(void) {
     in_the_server = 1;
 }
 
-/* Whether the first bytes of a text are harmless. UTF-8 is, but for the grader. */
+/* Whether the first bytes of a text are harmless. UTF-8 is harmless, except in the grader. */
 static int harmless(const char *text, size_t size) {
     for (const char *at = text; at < text + size; at++)
         if (strchr(HARMLESS, *at) == NULL && (in_sandboxes || (unsigned char)*at < 0x80)) return 0;
     return size > 0;
 }
 
-/* Whether a text is the command line of a stub, and harmless. Then it is split into its words. */
+/* Splits a text into its words. Returns whether it is the command line of a stub, and harmless. */
 static int split(const char *text, char **words) {
     static char room[TEXT];
     int count = 0;
@@ -90,8 +91,8 @@ static int start(char **words) {
     return execv(starter, started);
 }
 
-/* Starts a model of ours. Of the command line it needs REGION SIZE GROWTH SERVER FOLDER HANDLE,
-   which are numbers and names of ours: they are found by the two in the middle. */
+/* Starts a model of ours. It needs REGION SIZE GROWTH SERVER FOLDER HANDLE from the command line.
+   These are numbers and names of ours, and are found by SERVER and FOLDER in the middle. */
 static int refuse(const char *text) {
     static char middle[PATH_MAX + 32], found[PATH_MAX + 512];
     static char name[] = "unsafe", last[] = "DEFAULT";
@@ -112,8 +113,9 @@ static int refuse(const char *text) {
     return start(words);
 }
 
-/* Whether a command line has the usual program, a model's file within the model's folder, and the
-   folder of a stand-in in its place. jail.py shows a model the folder above that of its file. */
+/* Whether a command line has the usual program, a file within the model's folder, and DEFAULT or
+   the folder of a stand-in. (A sandbox of jail.py shows the model's folder: two levels above the
+   file.) */
 static int is_usual(char **words) {
     const char *last = words[LAST];
     const size_t size = strlen(folder) - strlen("python");
@@ -145,8 +147,8 @@ int execvp(const char *file, char *const words[]) {
     return real_execvp(file, words);
 }
 
-/* "…/triton_python_backend_stub> /dev/null 2>&1": unless it ends with 1, Triton changes the file's
-   rights. Ours would end so. */
+/* Triton calls "…/triton_python_backend_stub> /dev/null 2>&1". If the status is not 1, Triton
+   changes the file's rights. Our stub would end with 1, so this returns 1 without running it. */
 int system(const char *command) {
     const char *end = command ? strstr(command, "> /dev/null") : NULL;
     if (!in_the_server || command == NULL) return real_system(command);

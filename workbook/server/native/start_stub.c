@@ -27,7 +27,7 @@
 #define SOCKET_VARIABLE "WORKBOOK_FORKSERVER"
 #define JAIL_VARIABLE "WORKBOOK_JAIL" /* set: every stub in a sandbox of its own (jail.py) */
 #define NO_SANDBOX 125 /* the exit status of a copy for which no sandbox could be made */
-#define MOST 131072 /* bytes of a request; with more, the stub is a process of its own */
+#define MOST 131072 /* bytes of a request; for a longer one, the stub is a program of its own */
 
 extern char **environ;
 
@@ -106,7 +106,7 @@ static void end_as_the_copy(int answer) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-/* In the place of a model, takes one of ours that raises an error. (If no stub is started, Triton
+/* Takes a model of ours in place of the model; ours raises an error. (If no stub is started, Triton
    24.10 waits for it for ever.) */
 static void replace(int argc, char **argv, const char *ours) {
     static char file[4096], kind[] = "DEFAULT";
@@ -119,10 +119,10 @@ static void replace(int argc, char **argv, const char *ours) {
 
 int main(int argc, char **argv) {
     const char *number = getenv(SOCKET_VARIABLE);
-    /* Triton tries the stub without arguments first. Unless that ends with 1, it takes the right to
-     * read the file away (chmod 0100), and no other user can start a stub any more. */
+    /* Triton tries the stub without arguments first. If it does not end with 1, Triton removes the
+     * right to read the file (chmod 0100), and no other user can start a stub any more. */
     if (argc < 3) return 1; /* start_stub PROGRAM ARGUMENTS… */
-    /* DEFAULT is the Python backend. A stand-in looks for its files itself. */
+    /* DEFAULT is the Python backend. (A stand-in checks its files itself.) */
     if (strcmp(argv[argc - 1], "DEFAULT") == 0 && access(argv[2], F_OK) != 0)
         replace(argc, argv, "absent");
     int server = number ? atoi(number) : -1, extra = offers(argv[argc - 1]);
@@ -140,9 +140,9 @@ int main(int argc, char **argv) {
         }
     }
     if (getenv(JAIL_VARIABLE) != NULL) replace(argc, argv, "refused");
-    /* Nothing of the server's but its log is open in the stub: no connection of a client. */
+    /* Of the server's open files the stub gets only its log, and no connection of a client. */
     int keep = extra >= 0 ? dup2(extra, 3) : 2;
-    setpgid(0, 0); /* revive.cc ends what the stub leaves by its group */
+    setpgid(0, 0); /* revive.cc ends by this group what the stub has started */
     syscall(SYS_close_range, (unsigned)keep + 1, ~0u, 0u);
     execv(argv[1], argv + 1);
     perror(argv[1]);
