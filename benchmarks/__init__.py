@@ -8,8 +8,8 @@
     python -m benchmarks grading    grading a class, beside nbgrader's own command
     python -m benchmarks costs      processor time per submission of each assignment
 
-Each result is printed, and replaces its section of BENCHMARKS.md; grading and costs: of
-grader/BENCHMARKS.md.
+Each result is printed, and replaces its section of BENCHMARKS.md. The sections of grading and costs
+are in grader/BENCHMARKS.md.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ BENCHMARKS: dict[str, Callable[[Settings], tables.Section]] = {
     "llm": llm.measure,
     "endurance": endurance.measure,
 }
-#: What runs where nothing is named: the peers build three environments from the network, the
-#: language models need vLLM, and endurance takes over an hour.
+#: The benchmarks that run if none is named. The others are left out: the peers build three
+#: environments from the network, the language models need vLLM, and endurance takes over an hour.
 USUAL = ("start", "lab", "memory", "cnn", "batching", "fastapi")
 
 

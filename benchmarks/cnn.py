@@ -1,4 +1,4 @@
-"""What serving costs a real model: a CNN through the server against the same file in-process."""
+"""Measure what serving costs: a CNN through the server, and the same file in-process."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .tables import Goal, Section
 
 BATCH = 8
 MODEL = "cnn"
-#: Two requests an instance: one in work, one waiting, so that no instance ever waits for a client.
+#: Two requests per instance, one computed and one waiting: so no instance waits for a client.
 UNDER_WAY = 2 * CORES
-#: The client works on the cores that the model needs. A batch is 400 kB: in shared memory, and
-#: named over HTTP, it costs the client and the server half as much as in gRPC messages.
+#: The client uses cores that the model needs. A batch of 400 kB in shared memory, named in a
+#: request over HTTP, costs the client and the server half as much as in gRPC messages.
 _LIGHT = ("--shared-memory", "system")
 
 
 def measure(settings: Settings) -> Section:
-    """Rounds of in-process (both ways to use the cores) and served, one after the other."""
+    """Measure in rounds: in-process (both ways to use the cores), then served."""
     ways = {
         f"in-process, {CORES} sessions of 1 thread": (CORES, 1),
         f"in-process, 1 session of {CORES} threads": (1, CORES),
@@ -38,8 +38,8 @@ def measure(settings: Settings) -> Section:
     served = f"served, {CORES} instances of 1 thread"
     found: dict[str, list[float]] = {name: [] for name in (*ways, served)}
     latency = []
-    # The numbers that are inferred in-process, too. perf_analyzer's own are random bits, and one
-    # of 230 is then so small that a processor computes with it slowly.
+    # The same numbers as in-process. perf_analyzer's own are random bits: one of 230 numbers is
+    # then so small that a processor computes with it slowly.
     images = [{"x": image} for image in models.rows(models.IMAGE, BATCH)]
     with tempfile.TemporaryDirectory(prefix="bench-cnn-") as scratch:
         onnx = models.cnn(Path(scratch))
@@ -97,7 +97,7 @@ def measure(settings: Settings) -> Section:
 
 
 def _check(server: Triton, onnx: Path) -> None:
-    """The served answers are those of the file itself, to the last bits of float32."""
+    """Check that the served answers equal those of the file, except for rounding in float32."""
     x = models.rows(models.IMAGE, BATCH)
     (expected,) = models.session(onnx, 1).run(None, {"x": x})
     client = server.grpc_client()

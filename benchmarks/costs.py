@@ -1,11 +1,13 @@
 """`workbook bench costs`: the processor time that one submission of each assignment costs.
 
-For each assignment two classes are graded with one worker: a small one, and one with `COPIES`
-submissions more. All are copies of the solution, each with a text of its own. The difference is
-what the further submissions cost, without what a run costs once. The checks' times are from their
-results: public checks are the same code that a student's notebook calls.
+One worker grades two classes of each assignment: a small one, and one with `COPIES` more
+submissions. All submissions are copies of the solution, each with a different text. The difference
+of the two times is the cost of the additional submissions; the start of a run is not in it. The
+checks' times come from their results: public checks are the same code that a student's notebook
+calls.
 
-Processor time is that of the whole machine, as in `grading`: it must have nothing else to do.
+The processor time of the whole machine is counted, as in `grading`. So the machine must have
+nothing else to do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Half an hour of mixed load, then 1,000 loads, then 200 redeploys: what grows, what fails."""
+"""Measure what grows and what fails in half an hour of load, 1,000 loads and 200 redeploys."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ SMALL = (
     "jpeg_dali",
     "language",
 )
-#: Of each part: samples, at least (where it is long enough), and seconds between two, at most.
+#: For each part: the least number of samples (if it is long enough), and the most seconds between
+#: two samples.
 _SAMPLES, _SECONDS = 200, 10.0
-#: MiB that memory may grow in a unit beyond its noise.
+#: How many MiB memory may grow per unit (see `_UNITS`), beyond the noise.
 _MOST_MIB = 0.1
 _TITLES = {"load": "load", "loads": "loads", "deploys": "redeploys"}
-#: The unit of a part's growth: so many of what `Sample.at` counts, and its name.
+#: The unit of a part's growth: its length in what `Sample.at` counts, and its name.
 _UNITS = {"load": (1, "a minute"), "loads": (10, "in 10 loads"), "deploys": (10, "in 10 redeploys")}
 
 
 class Sample(NamedTuple):
-    """What was held at one moment.
+    """What the server and its processes held at one moment.
 
     Attributes:
-        at: when: in minutes of load, or loads, or redeploys.
-        done: answers had, loads or redeploys.
+        at: when it was taken: in minutes of load, or loads, or redeploys.
+        done: the number of answers, loads or redeploys so far.
     """
 
     at: float
@@ -62,8 +63,8 @@ class Part:
 
     Attributes:
         key: `load`, `loads` or `deploys`.
-        samples: from its begin to its end.
-        load: what was sent meanwhile; None for the loads, during which nothing is.
+        samples: from the part's begin to its end.
+        load: what was sent meanwhile; None for `loads`, during which nothing is sent.
     """
 
     key: str
@@ -72,7 +73,7 @@ class Part:
 
 
 def measure(settings: Settings) -> Section:
-    """The three parts, one after the other, with one server.
+    """Measure the three parts, one after the other, with one server.
 
     Raises:
         WorkbookError: a loaded model does not give its first answer.
@@ -94,7 +95,7 @@ def measure(settings: Settings) -> Section:
             if errors:
                 raise next(iter(errors.values()))
             requests = asks(server)
-            caches = set(temporary.iterdir())  # of packages: one each, however many processes
+            caches = set(temporary.iterdir())  # one per package, for any number of processes
             parts = [
                 _load(settings, server, watched, requests),
                 _loads(settings, server, watched, requests),
@@ -159,7 +160,7 @@ def _deploys(
 
 
 def _sampled(watched: held.Watched, done: int, of: int) -> Iterator[Sample]:
-    """A sample where one is due."""
+    """Yield a sample if one is due."""
     if done % max(1, of // _SAMPLES) == 0 or done == of:
         yield Sample(done, done, watched.now())
 
@@ -205,7 +206,7 @@ def _none(what: str, count: int) -> Goal:
 
 
 def _rows(part: Part) -> Iterator[tuple[str, ...]]:
-    """The part's begin, each whole minute of a load, its end, and the growth of each column."""
+    """Yield rows: the part's begin, each whole minute of load, its end, the growth per column."""
     title, shown = _TITLES[part.key], [part.samples[0]]
     if part.key == "load":
         for sample in part.samples[1:-1]:
@@ -232,7 +233,7 @@ def _growth(part: Part, column: str) -> Growth | None:
 
 
 def _growth_goals(part: Part) -> Iterator[Goal]:
-    """No column of memory grows by more than `_MOST_MIB`, and no count at all, beyond noise."""
+    """Yield the goals: memory grows by at most `_MOST_MIB` and no count grows, beyond the noise."""
     per, unit = _UNITS[part.key]
     found = {name: _growth(part, name) for name in held.COLUMNS}
     title = _TITLES[part.key]

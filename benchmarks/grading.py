@@ -1,21 +1,21 @@
-"""`workbook bench grading`: how long a class takes, beside nbgrader's own command.
+"""`workbook bench grading`: how long the grading of a class takes, beside nbgrader's own command.
 
-Copies of the solution are graded, each with a cell of its own so that no two are the same:
+Copies of the solution are graded. A different cell is added to each, so that no two are equal:
 
-1. with one worker, with two, with one again, and once more unchanged; a class of two before, which
-   shows what the start of a run costs: once per run, and not per submission;
+1. with one worker, with two, with one again, and once more unchanged; before that a class of two,
+   which shows what the start of a run costs (once per run, not per submission);
 2. without a sandbox;
 3. by plain `nbgrader autograde` in one process, with a laptop server beside it for the models that
    the notebooks deploy.
 
-A class of 200 is simulated: its results are copies of one, so that only what surrounds grading
+A class of 200 is simulated: its results are copies of one, so that only the work around grading
 takes time. It shows whether time per result and memory grow with the class.
 
 All of it is one run. The speed of a machine may change by a third meanwhile. So the time of two
 workers is compared with the mean of one worker's times before and after it, and the sandbox with
-what is measured directly after it. Processor time is that of the whole machine while one worker
-grades: the kernel counts processes that a sandbox's end has killed in no other way. So the machine
-must have nothing else to do.
+what is measured directly after it. Processor time is counted for the whole machine while one worker
+grades: only so does the kernel count processes that were killed when a sandbox ended. So the
+machine must have nothing else to do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from workbook.server import Triton
 from . import machine, tables
 from .tables import Goal
 
-#: Submissions of a small class. What it costs more than its submissions is the start of a run.
+#: Submissions of a small class: from its time follows what the start of a run costs.
 FEW = 2
 #: Students of the simulated class.
 SIMULATED = 200
@@ -133,7 +133,7 @@ def inbox_of(assignment: Assignment, folder: Path, submissions: int) -> Path:
 
 
 def _copy(assignment: Assignment, to: Path, number: int) -> None:
-    """The solution as a student would hand it in, with a text of its own."""
+    """Copy the solution as a student would hand it in, with a text of its own."""
     solution(assignment, to)
     notebook = json.loads((to / assignment.release.name).read_text("utf-8"))
     text = {"cell_type": "markdown", "id": "own", "metadata": {}, "source": f"Copy {number}"}
@@ -178,7 +178,7 @@ class _Simulated:
 
 
 def copied(work: Path, assignment: str, settings: Settings) -> Graded:
-    """Stands for `grade` in the simulated class: a copy of one result."""
+    """Replaces `grade` in the simulated class: returns a copy of one result."""
     result = Graded.model_validate_json(Path(os.environ[_RESULT]).read_bytes())
     return result.model_copy(update={"key": key(work, assignment, settings)})
 
@@ -210,7 +210,7 @@ def _simulated(assignment: Assignment, home: Path, result: Graded) -> _Simulated
 
 
 def _goals(simulated: _Simulated, graded_s: float) -> list[Goal]:
-    """What the simulated class shows.
+    """The goals of the simulated class.
 
     Args:
         simulated: what was measured.
@@ -234,7 +234,7 @@ def processor_seconds() -> float:
 
 
 def _again(assignment: Assignment, home: Path, inbox: Path) -> float:
-    """The command as an instructor gives it, from its start to its end."""
+    """Time the command as an instructor gives it, from its start to its end, in seconds."""
     command = [
         sys.executable,
         "-m",
@@ -251,10 +251,10 @@ def _again(assignment: Assignment, home: Path, inbox: Path) -> float:
 
 
 def _plain(assignment: Assignment, home: Path, submitted: Path) -> float:
-    """Seconds of `nbgrader autograde` as it comes, for all submissions in one process.
+    """Time `nbgrader autograde` without changes, for all submissions in one process, in seconds.
 
-    A submission's files lie beside its notebook, and a server is there: what costs time in ours
-    that plain nbgrader does not have is the judge, which is not part of this comparison.
+    A submission's files lie beside its notebook, and a server runs. Plain nbgrader has no judge, so
+    the judge's time is not part of this comparison.
     """
     shutil.copytree(submitted, home / "submitted")
     source = home / "source" / assignment.name

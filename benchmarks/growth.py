@@ -1,4 +1,4 @@
-"""Whether a figure grows: its slope in the last third of a measurement, with its noise."""
+"""Decide whether a figure grows: its slope in the last third of a measurement, with its noise."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 BLOCKS = 10
-#: Of Student's distribution with `BLOCKS - 2` degrees of freedom: 95 of 100 slopes of a figure that
-#: does not grow lie within so many standard errors of zero.
+#: A quantile of Student's distribution with `BLOCKS - 2` degrees of freedom: if a figure does not
+#: grow, 95 of 100 slopes lie within this many standard errors of zero.
 _STUDENT = 2.306
 
 
 class Growth(NamedTuple):
-    """How much a figure grows per unit, and how far from that the true growth may lie (95%)."""
+    """How much a figure grows per unit, and how far the true growth may lie from this (95 %)."""
 
     slope: float
     noise: float
@@ -28,13 +28,13 @@ class Growth(NamedTuple):
 def growth(at: Sequence[float], values: Sequence[float]) -> Growth | None:
     """The growth in the last third of the samples.
 
-    The third is cut into ten blocks. A line is laid through their means by least squares; how far
-    the means lie from it gives the noise. A block's mean in place of its samples, because samples
-    that follow each other closely are alike, and would count as more than they say.
+    The third is cut into ten blocks. A line is fitted to their means by least squares; the
+    distances of the means from this line give the noise. Means of blocks are used and not samples,
+    because neighbouring samples are alike: the noise would come out too small.
 
     Args:
         at: when each sample was taken (minutes, or loads), rising.
-        values: the figure then.
+        values: the figure at each of these moments.
 
     Returns:
         The growth per unit of `at`; None where the third has fewer than ten samples.
@@ -45,7 +45,7 @@ def growth(at: Sequence[float], values: Sequence[float]) -> Growth | None:
         return None
     means = [np.mean(block, axis=0) for block in np.array_split(np.array(third), BLOCKS)]
     x, y = np.array(means).T
-    if np.ptp(y) == 0:  # else rounding would make a slope of it
+    if np.ptp(y) == 0:  # otherwise rounding would make a slope of it
         return Growth(0.0, 0.0)
     x = x - x.mean()
     slope = float(x @ y / (x @ x))

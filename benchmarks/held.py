@@ -1,4 +1,4 @@
-"""What a server and its processes hold: memory, descriptors, threads, shared memory, files."""
+"""Count what a server's processes hold: memory, descriptors, threads, shared memory, files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Watched:
         self._folders = (self.run, *folders)
 
     def processes(self) -> list[psutil.Process]:
-        """What the server has started and what has not ended."""
+        """The processes that the server has started and that still run."""
         return list(self._server.children(recursive=True))
 
     def now(self) -> Held:
@@ -118,7 +118,7 @@ class Watched:
 
 def _held(process: psutil.Process) -> tuple[float, float, int, int]:
     """Anonymous and mapped memory, descriptors and threads of a process."""
-    # The whole sum by the kernel: psutil reads and adds up hundreds of mappings.
+    # The kernel computes this sum itself; psutil would read and add up hundreds of mappings.
     text = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8")
     pages = {name: int(size) / 1024 for name, size in _PAGES.findall(text)}
     mapped = pages.get("Pss", 0.0) - pages.get("Pss_Anon", 0.0)

@@ -1,4 +1,4 @@
-"""Small requests over HTTP and JSON: the server against other services, batching against none."""
+"""Compare the server with other services, and batching with none, for small requests in JSON."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PEER_GOALS = (
 SERVED = "Triton, dynamic batching"
 BOUND = "Triton's health endpoint, no inference"
 
-#: What gave most on two cores, in runs beside each other. One instance: batches answer faster than
-#: two processes that take turns on the cores. A delay of 50 us: enough for requests that are
+#: The fastest settings on two cores, in runs beside each other. One instance is faster with batches
+#: than two processes that take turns on the cores. A delay of 50 us is enough for requests that are
 #: already on their way to join the batch; with 300 us, requests wait for others that do not come.
 _BATCHING = "dynamic_batching { max_queue_delay_microseconds: 50 }\n"
-#: A thread of the HTTP endpoint for each core, as FastAPI has a worker for each. The default of 8
-#: is for servers with more cores, and for loads, each of which occupies a thread.
+#: The HTTP endpoint has one thread per core, as FastAPI has one worker per core. The default of 8
+#: is for servers with more cores, and for the loading of models: each load occupies a thread.
 _OPTIONS = (f"--http-thread-count={CORES}",)
 
 
@@ -55,7 +55,7 @@ class Target:
 
 
 def batching(settings: Settings) -> Section:
-    """The same models with and without dynamic batching, in one server."""
+    """Measure the same models with and without dynamic batching, in one server."""
     rows: list[tuple[str, ...]] = []
     goals = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -93,7 +93,7 @@ def batching(settings: Settings) -> Section:
 
 
 def fastapi(settings: Settings) -> Section:
-    """Against FastAPI with ONNX Runtime, each with the endpoints that it can have."""
+    """Compare the server with FastAPI and ONNX Runtime, each with the endpoints it can have."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as scratch,
         _triton(Path(scratch)) as served,
@@ -127,15 +127,15 @@ def fastapi(settings: Settings) -> Section:
 
 
 def others(settings: Settings) -> Section:
-    """Against MLServer, BentoML and LitServe, one after the other, their own batching on."""
+    """Compare the server with MLServer, BentoML and LitServe in turn; their own batching is on."""
     rows: list[tuple[str, ...]] = []
     goals = []
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch, _triton(Path(scratch)) as served:
         for peer, wanted in PEER_GOALS:
             with _peer(peer, Path(scratch), settings) as targets:
                 found = _rounds([served, *targets], settings)
-            # Each peer is set beside the server's rounds that lay between its own, and judged
-            # at every load: the lower ratio is as true as the higher one.
+            # Each peer is compared with the server's rounds between its own rounds, and at every
+            # load: the lower ratio is as true as the higher one.
             for connections in CONNECTIONS:
                 ratio = _ratio(found, SERVED, targets[0].name, connections)
                 goals.append(Goal(f"against {peer.name}, {connections} connections", ratio, wanted))
@@ -164,7 +164,7 @@ def _how(settings: Settings) -> str:
 
 @contextlib.contextmanager
 def _triton(scratch: Path) -> Iterator[Target]:
-    """A server with the model of one layer, batched."""
+    """Start a server with the model of one layer, batched."""
     onnx = models.one_layer(scratch)
     _place(scratch / "models", "one_layer", onnx, batched=True)
     with Triton(scratch / "models", cache=0, options=_OPTIONS) as server:
@@ -181,14 +181,14 @@ def _place(repository: Path, name: str, file: Path, *, batched: bool) -> None:
         (models.FEATURES,),
         batch=max(CONNECTIONS),
         classes=models.CLASSES,
-        # Without batching one request is one execution, so there an instance a core is better.
+        # Without batching one request is one execution, so one instance per core is better.
         instances=1 if batched else CORES,
         more=_BATCHING if batched else "",
     )
 
 
 def _target(server: Triton, name: str, shown: str, file: Path) -> Target:
-    """Load a model, and say how it is asked."""
+    """Load a model, and return how requests are sent to it."""
     server.load(name)
     x = models.rows((models.FEATURES,), 1)
     entry = {
@@ -203,7 +203,7 @@ def _target(server: Triton, name: str, shown: str, file: Path) -> Target:
 
 @contextlib.contextmanager
 def _peer(peer: peers.Peer, scratch: Path, settings: Settings) -> Iterator[list[Target]]:
-    """A peer in an environment of its own, started and answering."""
+    """Start a peer in an environment of its own, and wait until it answers."""
     wrk.check()
     settings.say(f"building an environment for {peer.name}")
     onnx = scratch / "one_layer.onnx"
@@ -231,7 +231,7 @@ def _peer(peer: peers.Peer, scratch: Path, settings: Settings) -> Iterator[list[
 
 
 def _check(targets: Sequence[Target], onnx: Path) -> None:
-    """Each endpoint gives the scores that the file gives in this process."""
+    """Check that each endpoint gives the scores that the file gives in this process."""
     x = models.rows((models.FEATURES,), 1)
     (expected,) = models.session(onnx, 1).run(None, {"x": x})
     for target in targets:
@@ -242,8 +242,8 @@ def _check(targets: Sequence[Target], onnx: Path) -> None:
 
 
 def _rounds(targets: Sequence[Target], settings: Settings) -> dict[str, dict[int, list[float]]]:
-    """Requests a second by target and connections, one figure a round."""
-    for target in targets:  # warm every worker up
+    """Measure requests per second by target and connections, one figure per round."""
+    for target in targets:  # warm up every worker
         wrk.requests_per_second(target.url, target.body, connections=CONNECTIONS[-1], seconds=2)
     found: dict[str, dict[int, list[float]]] = {
         t.name: {c: [] for c in CONNECTIONS} for t in targets
@@ -267,7 +267,7 @@ def _ratio(
 
 
 def _table(found: dict[str, dict[int, list[float]]], reference: str) -> list[tuple[str, ...]]:
-    """One row a target: its rate, and how many times the reference has that rate."""
+    """Make one row per target: its rate, and the reference's rate divided by it."""
     rows = []
     for name, rates in found.items():
         cells = []

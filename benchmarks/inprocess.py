@@ -1,9 +1,9 @@
-"""How many images a second ONNX Runtime infers in a process of its own, without any server.
+"""Measure how many images per second ONNX Runtime infers in one process, without any server.
 
     python -m benchmarks.inprocess FILE BATCH SESSIONS THREADS SECONDS
 
-prints one number. It is a program of its own so that it runs in a session of its own, as the
-server does (see services.running).
+prints one number. This is a separate program, so that it runs in its own session, as the server
+does (see services.running).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import models
 def images_per_second(
     onnx: Path, batch: int, *, sessions: int, threads: int, seconds: float
 ) -> float:
-    """Run so many sessions side by side, each of so many threads, on batches of one size."""
+    """Run `sessions` sessions side by side, each with `threads` threads, on batches of one size."""
     made = [models.session(onnx, threads) for _ in range(sessions)]
     x = models.rows(models.IMAGE, batch)
     for session in made:  # the first runs allocate

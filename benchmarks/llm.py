@@ -1,4 +1,4 @@
-"""One language model served in every way of the course, side by side, in one run."""
+"""Compare every way of the course to serve one language model, in one run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .tables import Goal, Section
 #: The zoo's Llama of 40 million random weights, in float32.
 WEIGHTS = "llama_large"
 CLIENTS = 8
-#: Tokens of each answer where all are as long: document 004 measured such batches.
+#: Tokens of each answer where all answers have the same length: document 004 measured such batches.
 EQUAL = 32
 PROMPTS = ('The "with" statement is used', "A class definition", "def f(x):", "An empty list")
-#: So many that the end, when fewer than eight are left, weighs little.
+#: The lengths of 48 answers: enough that the end, when fewer than eight are left, weighs little.
 MIXED = generation.mixed_lengths(48)
 #: Where the timeline goes; BENCHMARKS.md shows it.
 PICTURE = Path("lectures/images/llm_timeline.svg")
@@ -39,10 +39,10 @@ class Way(NamedTuple):
     """A way of serving.
 
     Attributes:
-        title: as the table shows it. model: the folder of the repository that it is made from.
-        config: what takes the place of its config's instances and batching; "" to keep them.
-        clients: how many ask at a time; mixed lengths are for many. streams: whether tokens come
-            one by one.
+        title: its name in the table. model: the folder of the repository that it is made from.
+        config: replaces the instances and the batching of the model's config; "" keeps them.
+        clients: how many clients ask at the same time; only many clients get mixed lengths.
+            streams: whether tokens come one by one.
         published: what document 004 measured, with Llama 2 7B on an A10G.
         static: whether the clients wait for each other, so that even vLLM has static batches.
     """
@@ -74,7 +74,7 @@ WAYS = {
 
 
 class Found(NamedTuple):
-    """What was seen of one way: answers of one length, of mixed lengths, and streamed."""
+    """The measurements of one way: answers of one length, of mixed lengths, and streamed."""
 
     equal: pd.DataFrame
     mixed: pd.DataFrame | None
@@ -82,12 +82,12 @@ class Found(NamedTuple):
 
     @property
     def tables(self) -> list[pd.DataFrame]:
-        """Those that every way was asked for."""
+        """The tables of answers of one length and, where they were measured, of mixed lengths."""
         return [self.equal] if self.mixed is None else [self.equal, self.mixed]
 
 
 def measure(settings: Settings) -> Section:
-    """Tokens a second, time to the first token and between tokens, of every way.
+    """Measure tokens per second, time to the first token and time between tokens, of every way.
 
     Raises:
         WorkbookError: two ways do not give the same tokens, or vLLM is missing.
@@ -102,7 +102,7 @@ def measure(settings: Settings) -> Section:
                 settings.say(f"llm: {way.title}")
                 found[key] = _measured(server, way)
     for key, some in found.items():
-        # A way that was asked for less is compared in that.
+        # A way that was measured with fewer tables is compared in these.
         for table, alone in zip(some.tables, found["one"].tables, strict=False):
             if _texts(table) != _texts(alone):
                 raise WorkbookError(f"{WAYS[key].title}: not the answers of Hugging Face alone.")
@@ -153,7 +153,7 @@ def measure(settings: Settings) -> Section:
 
 
 def _reason(found: dict[str, Found]) -> str:
-    """What bounds the figures: what a step costs, and how many of its rows are of use."""
+    """Explain the figures: what a step costs, and how many of its rows make a useful token."""
 
     def step(key: str, rows: int) -> str:
         return f"{1000 * rows / generation.tokens_per_second(found[key].equal):.1f} ms"
@@ -189,7 +189,7 @@ def _measured(server: Triton, way: Way) -> Found:
 
 
 def _texts(table: pd.DataFrame) -> list[str]:
-    """The answers; the first bytes of a letter that was cut off are no difference."""
+    """The answers, without the first bytes of a character that was cut off."""
     return [text.rstrip("\ufffd") for text in table["text"]]
 
 
@@ -207,7 +207,7 @@ def _row(way: Way, found: Found) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _served(way: Way) -> Iterator[Triton]:
-    """A server with the models of one way, their weights the large ones."""
+    """Start a server with the models of one way, with the large weights."""
     source = paths.root() / "model_repository"
     needed = [way.model, *(["llama_onnx"] if way.model == "chat_bls" else [])]
     with tempfile.TemporaryDirectory() as home:
@@ -233,7 +233,7 @@ def _served(way: Way) -> Iterator[Triton]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Put a file or folder in its place; git keeps no empty folder, so a clone may lack that."""
+    """Copy a file or folder to its place. Its parent is made first: git keeps no empty folders."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(source, target, dirs_exist_ok=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-#: So many cores carry a benchmark, servers and clients alike, on every machine: figures of a
-#: laptop with sixteen cores can then be set beside those of a small cloud machine.
+#: The number of cores that servers and clients of a benchmark use together, on every machine. So
+#: the figures of a laptop with sixteen cores can be compared with those of a small cloud machine.
 CORES = 2
-#: Where other programs took more of the cores than this, no figure is called reached or missed:
+#: If other programs took more than this share of the cores, no figure is called reached or missed:
 #: Linux then gives a server of several processes another share than a single process.
 CROWDED = 0.05
 
@@ -34,9 +34,9 @@ def pinned() -> Iterator[None]:
 class Crowd:
     """How much of the cores in use other programs took since this was made.
 
-    A benchmark on a crowded machine says little, so its table tells. What the kernel does in
-    interrupts is nobody's: Linux counts it for no process, and under load over HTTP it is the
-    benchmark's own packets, 5 to 7 % of the cores.
+    A benchmark on a crowded machine says little, so its table shows this share. The kernel's time
+    in interrupts is left out: Linux counts it for no process, and under load over HTTP the
+    benchmark's own packets cause it (5 to 7 % of the cores).
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Crowd:
         self._own = _own_seconds()
 
     def share(self) -> float:
-        """Their part, 0 to 1. Processes that this one started count when they have ended."""
+        """Their share, 0 to 1. Call it when the processes that this one started have ended."""
         passed = (time.monotonic() - self._began) * len(self._cores)
         others = self._busy_seconds() - self._busy - (_own_seconds() - self._own)
         return min(1.0, max(0.0, others / passed))
@@ -82,9 +82,9 @@ def describe() -> str:
 
 
 def memory_mib(process: psutil.Process) -> tuple[float, float | None]:
-    """Resident memory, and where the system tells it the proportional share (PSS), in MiB.
+    """Resident memory and proportional share (PSS) in MiB; None for PSS if the system lacks it.
 
-    Pages that several processes share count whole in the first and in parts in the second.
+    A page that several processes share counts fully in the first number, and in part in the second.
     """
     rss = process.memory_info().rss / 2**20
     try:

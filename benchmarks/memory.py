@@ -1,4 +1,4 @@
-"""What the server and each instance hold in memory."""
+"""Measure the memory of the server and of each instance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tables import Section
 
 
 def measure(settings: Settings) -> Section:
-    """A server with one Python model, the one-layer model and the CNN, each after some requests."""
+    """Measure a server with a Python model, the one-layer model and the CNN after some requests."""
     settings.say("memory of the server and of each instance")
     with tempfile.TemporaryDirectory(prefix="bench-memory-") as scratch:
         folder = Path(scratch)
@@ -74,7 +74,7 @@ def _row(name: str, process: psutil.Process) -> tuple[str, str, str]:
 
 
 def _use(server: Triton, model: str, shape: tuple[int, ...]) -> None:
-    """Some requests, so that every instance has answered and allocated what it needs."""
+    """Send some requests, so that every instance has answered and allocated what it needs."""
     from tritonclient import grpc
 
     client = server.grpc_client()

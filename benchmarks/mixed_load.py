@@ -1,7 +1,8 @@
-"""Requests of every kind to all demonstration models at once, each answer compared with the first.
+"""Send requests of every kind to all demonstration models at once, and compare the answers.
 
-HTTP and gRPC, binary tensors and JSON, one row and eight, an ensemble, a model that calls others,
-sequences, and streams of many answers to one request.
+The requests use HTTP and gRPC, binary tensors and JSON, one row and eight rows. They go to an
+ensemble, to a model that calls others, to sequences, and to a model that streams many answers. Each
+answer is compared with the first answer to the same request.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 #: Threads that send; each waits for an answer before it sends again.
 CLIENTS = 4
-#: Seconds that a request may take: on a crowded machine, and while a model is loaded, some do.
+#: Seconds that a request may take. On a crowded machine, and while a model is loaded, some requests
+#: take long.
 PATIENCE_S = 120.0
-#: The greatest difference between an answer and the first: a batch of another size is computed in
-#: another order. Text is to be equal.
+#: The greatest allowed difference between an answer and the first one: a batch of another size is
+#: computed in another order. Texts must be equal.
 TOLERANCE = 1e-3
 _KINDS = ("grpc", "http", "json")
 
@@ -44,9 +46,9 @@ class Ask(NamedTuple):
 
 
 def asks(server: Server) -> list[Ask]:
-    """Requests of one row and of eight to every model that answers once and keeps no state.
+    """Make requests of one row and of eight to every model that answers once and keeps no state.
 
-    Each is asked once here, alone, for the answer that the later ones are compared with.
+    Each request is sent once here, alone: later answers are compared with this answer.
 
     Args:
         server: it serves the models of `zoo.repository.MODELS`.
@@ -95,9 +97,9 @@ class MixedLoad:
         print(load.answered, load.failed, load.wrong)
 
     Attributes:
-        answered: requests that had an answer, right or wrong.
-        failed: model and error of each request that had none.
-        wrong: the model of each answer that was not the first one.
+        answered: the number of requests with an answer, right or wrong.
+        failed: model and error of each request without an answer.
+        wrong: the model of each answer that differs from the first one.
     """
 
     def __init__(self, server: Server, requests: list[Ask]) -> None:
@@ -141,7 +143,7 @@ class MixedLoad:
                     self._count(ask.model, 1, clients.compare, ask, kind)
 
     def _count(self, model: str, requests: int, send: Any, *words: Any) -> None:
-        """Send, and count what comes. A failure of any kind is what is counted here."""
+        """Send, and count the result. An exception of any kind counts as a failure."""
         try:
             right = send(*words)
         except Exception as error:
@@ -176,13 +178,13 @@ class Clients:
         self._grpc.close()
 
     def answer(self, ask: Ask, kind: str, **options: Any) -> Tensors:
-        """One request, by gRPC, by HTTP or by HTTP with JSON; the outputs of `ask.expected`."""
+        """Send a request by gRPC, HTTP, or HTTP with JSON; return the outputs in `ask.expected`."""
         of: Any = grpc_client if kind == "grpc" else http_client
         form = {} if kind == "grpc" else {"binary_data": kind == "http"}
         tensors = []
         for name, array in ask.inputs.items():
             tensor = of.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-            # JSON carries no bytes of a file.
+            # JSON cannot carry the bytes of a file.
             sent = {"binary_data": True} if form and array.dtype == object else form
             tensors.append(tensor.set_data_from_numpy(array, **sent))
         wanted = [of.InferRequestedOutput(name, **form) for name in ask.expected]
@@ -195,7 +197,7 @@ class Clients:
         return {name: result.as_numpy(name) for name in ask.expected}
 
     def compare(self, ask: Ask, kind: str) -> bool:
-        """Whether a request has the answer that it had at first."""
+        """Whether a request gets the same answer as at first."""
         answer = self.answer(ask, kind)
         return all(_same(answer[name], first) for name, first in ask.expected.items())
 
@@ -211,7 +213,7 @@ class Clients:
         return right
 
     def stream(self, start: int) -> bool:
-        """Whether one request to the decoupled model has its answers, in order."""
+        """Whether one request to the decoupled model gets its answers, in order."""
         answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
         tensor = grpc_client.InferInput("start", [1], "INT32")
         tensor.set_data_from_numpy(np.array([start], np.int32))
@@ -238,7 +240,7 @@ def _same(answer: npt.NDArray[Any], first: npt.NDArray[Any]) -> bool:
 
 
 def _texts(array: npt.NDArray[Any]) -> list[bytes]:
-    """JSON gives str, binary tensors give bytes."""
+    """The texts as bytes: JSON gives str, binary tensors give bytes."""
     return [x.encode() if isinstance(x, str) else bytes(x) for x in array.ravel()]
 
 

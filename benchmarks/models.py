@@ -1,4 +1,4 @@
-"""The models under test, and the repository that serves them."""
+"""Make the models under test, and the repository that serves them."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def three_layers(folder: Path) -> Path:
 def cnn(folder: Path) -> Path:
     """Write a convolutional network, (n, 3, 64, 64) → (n, 2) float32, seeded; return the file.
 
-    It is as wide as makes a batch of eight take some 9 ms on one core of this machine, so that
-    what serving costs is set beside the same work everywhere. Its weights are random: they do not
-    change the time, which grows with the square of the width.
+    Its width is chosen so that a batch of eight takes about 9 ms on one core of this machine: the
+    cost of serving is then compared with the same work everywhere. The time grows with the square
+    of the width. The weights are random, because they do not change the time.
     """
     width, file = 1.0, folder / "cnn.onnx"
     for _ in range(2):
@@ -135,7 +135,7 @@ def _cnn(file: Path, width: float) -> Path:
 
 
 def input_name(file: Path) -> str:
-    """What a model file's input is called in its config."""
+    """The name of a model file's input in its config."""
     return _SERVED_AS[file.suffix][1]
 
 
@@ -175,7 +175,7 @@ def place(
 
 
 def session(onnx: Path, threads: int) -> Any:
-    """The same file in this process, on so many threads."""
+    """Open the same file in this process, with `threads` threads."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

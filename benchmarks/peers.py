@@ -1,7 +1,7 @@
 """The services that the server is measured against: what they need and how they are started.
 
-The programs are in apps/. Each is set up as its own documentation recommends for throughput. Where
-it depends on the machine which of two ways is faster, both are measured, and the faster counts.
+The programs are in apps/. Each is set up as its own documentation recommends for throughput. If the
+faster of two ways depends on the machine, both are measured, and the faster one counts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _start_fastapi(python: Path, apps: Path, onnx: Path, port: int, workers: int
 
 
 def _mlserver(parallel: bool) -> Callable[[Path, Path, Path, int, int], list[str]]:
-    """MLServer with its pool of worker processes, or inferring in its main process."""
+    """Return the function that starts MLServer, with worker processes or with one process."""
 
     def start(python: Path, apps: Path, onnx: Path, port: int, workers: int) -> list[str]:
         settings = {
@@ -131,7 +131,7 @@ MLSERVER = Peer(
     read=read_kserve,
     env={"PYTHONPATH": "."},  # where it finds mlserver_app
 )
-#: For a model this small the way to a worker process and back can cost more than it brings.
+#: For a small model, the way to a worker process and back can cost more time than it saves.
 MLSERVER_ALONE = dataclasses.replace(
     MLSERVER, name="MLServer, main process", start=_mlserver(parallel=False)
 )

@@ -1,4 +1,4 @@
-"""Start a service in an environment of its own, wait until it answers, end all of it."""
+"""Start a service in an environment of its own, wait until it answers, end all its processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workbook.common.errors import WorkbookError
 
 @contextlib.contextmanager
 def environment(name: str, pins: Sequence[str], closure: Path) -> Iterator[Path]:
-    """A virtual environment with these packages, thrown away at the end; yields its Python.
+    """Make a virtual environment with these packages, yield its Python, and delete it at the end.
 
     Args:
         closure: pip's constraints: the version of everything that the packages need in turn.
@@ -63,13 +63,14 @@ def running(
     cwd: Path,
     timeout: float = 60.0,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A service from the moment it listens on `port` until the end of the block.
+    """Start a service, wait until it listens on `port`, and end it at the end of the block.
 
     It runs in a session of its own, as the laptop server does: Linux shares the cores out among
     sessions first, so all servers stand to the client in the same way.
 
     Raises:
-        WorkbookError: it ended, or did not listen in time; its last words are in the error.
+        WorkbookError: it ended, or did not listen in time; the last lines it printed are in the
+            error.
     """
     log = cwd / f"{name}.log"
     with log.open("wb") as output:
@@ -96,7 +97,7 @@ def running(
 
 
 def wait_for_answer(url: str, body: str, timeout: float = 60.0) -> httpx.Response:
-    """POST until the service answers with a success; some listen before they can answer.
+    """POST until the service answers with a success: some services listen before they can answer.
 
     Raises:
         WorkbookError: it did not within `timeout` seconds.
@@ -141,7 +142,7 @@ def _listens(port: int) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a service and all that it started: ask, wait, then kill what is left."""
+    """End a service and all that it started: terminate, wait, then kill what is left."""
     family: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         # BentoML's workers are in sessions of their own.

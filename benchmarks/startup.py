@@ -1,4 +1,4 @@
-"""How long a reader waits for a server without models, and for a changed model."""
+"""Measure how long a reader waits for a server without models, and for a changed model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tables import Goal, Section
 
 
 def measure(settings: Settings) -> Section:
-    """A server without models, and a deployed Python model that changes."""
+    """Measure a start without models, and deploys of a Python model that was changed."""
     starts, deploys = [], []
     with tempfile.TemporaryDirectory(prefix="bench-start-") as scratch:
         repository, folder = Path(scratch) / "models", Path(scratch) / "folder" / "scale"
@@ -26,7 +26,7 @@ def measure(settings: Settings) -> Section:
             began = time.perf_counter()
             with Triton(repository) as server:
                 starts.append(time.perf_counter() - began)
-                for change in range(2):  # the first deploy is not one of a changed model
+                for change in range(2):  # before the first deploy the model was not changed
                     models.scale(folder, factor=number + 2 + change)
                     began = time.perf_counter()
                     deploy(folder, server=server)

@@ -39,11 +39,11 @@ class Goal:
 
     @property
     def reached(self) -> bool:
-        """Whether it is."""
+        """Whether the figure reaches its target."""
         return self.value <= self.target if self.at_most else self.value >= self.target
 
     def cells(self) -> tuple[str, str, str, str]:
-        """What, measured, target, yes or no."""
+        """The cells of its row: what, measured, target, yes or no."""
         bound = "at most" if self.at_most else "at least"
         if self.unit == TIMES:
             measured, target = f"{TIMES}{self.value:.2f}", f"{TIMES}{self.target:g}"
@@ -97,7 +97,7 @@ def show(section: Section, console: Console) -> None:
 
 
 def write(section: Section, file: Path, machine: str) -> None:
-    """Put a section into the Markdown file in place of its former self, or at the end.
+    """Write a section into the Markdown file: it replaces the older one, or goes to the end.
 
     Raises:
         WorkbookError: the file cannot be written.

@@ -19,7 +19,7 @@ wrk.body = os.getenv("WRK_BODY")
 
 
 def check() -> None:
-    """Raise a WorkbookError that says how to get wrk where it is missing."""
+    """Raise a WorkbookError that says how to get wrk, if it is missing."""
     if shutil.which("wrk") is None:
         raise WorkbookError(
             "The HTTP benchmarks need the load generator wrk, which is not installed.",
@@ -29,14 +29,14 @@ def check() -> None:
 
 
 def requests_per_second(url: str, body: str, *, connections: int, seconds: float) -> float:
-    """POST `body` to `url` over so many connections, each waiting for its answer.
+    """POST `body` to `url` over several connections; each waits for its answer.
 
     Args:
         body: what to send; "" makes it a GET.
         seconds: how long; wrk takes whole seconds, so it is rounded up.
 
     Returns:
-        Answered requests a second.
+        Answered requests per second.
 
     Raises:
         WorkbookError: wrk is missing, or any answer was not a success.

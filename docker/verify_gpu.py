@@ -1,7 +1,7 @@
 """Check on a machine with an NVIDIA GPU what a laptop cannot show; docker/verify_gpu.sh starts it.
 
-Each row of the table runs in a process of its own, so that one that fails, hangs or crashes does
-not end the others. Without a GPU each row that needs one says so. `--trial` runs the same code on
+Each row of the table runs in a process of its own, so that a row that fails, hangs or crashes does
+not end the others. Without a GPU, each row that needs one says so. `--trial` runs the same code on
 the CPU, as far as it can run there; it writes no table.
 """
 
@@ -82,7 +82,7 @@ def on_gpu() -> bool:
 def serving(
     *models: str, more: str = "", count: int = 1, change: Callable[[Path], None] | None = None
 ) -> Iterator[Any]:
-    """The laptop server with copies of demonstration models, each with instances of `kind()`.
+    """Start the laptop server with copies of demonstration models, with instances of `kind()`.
 
     Args:
         more: lines to add to each config.
@@ -112,7 +112,7 @@ def serving(
 
 
 def ask(server: Any, model: str, inputs: dict[str, Any], output: str, version: str = "") -> Any:
-    """One request over HTTP: arrays by name in, the array of one output back."""
+    """Send one request over HTTP, arrays by input name; return the array of one output."""
     from tritonclient import http
     from tritonclient.utils import np_to_triton_dtype
 
@@ -146,7 +146,7 @@ def reference() -> Any:
 
 
 def agree(found: Any, wanted: Any, precision: str = "fp32") -> str:
-    """How far two answers are apart; an error where that is too far for this precision."""
+    """Say how far two answers are apart; raise an error if this is too far for the precision."""
     import numpy as np
 
     if found.shape != wanted.shape:
@@ -158,7 +158,7 @@ def agree(found: Any, wanted: Any, precision: str = "fp32") -> str:
 
 
 def log_has(server: Any, text: str) -> None:
-    """Check that the server's log holds a text; only where instances are on the GPU."""
+    """Check that the server's log holds a text, if instances are on the GPU."""
     if on_gpu() and text not in server.log_text():
         raise AssertionError(f"the server's log does not show {text}")
 
@@ -232,7 +232,7 @@ STAYING = 'parameters { key: "FORCE_CPU_ONLY_INPUT_TENSORS" value: { string_valu
 
 
 def cuda_shared_memory(source: str, more: str = "", log: str = "") -> Callable[[], str]:
-    """A client and a Python model pass tensors through the GPU's memory.
+    """Make a row in which a client and a Python model pass tensors through the GPU's memory.
 
     Args:
         source: the model's file.
@@ -258,7 +258,7 @@ def cuda_shared_memory(source: str, more: str = "", log: str = "") -> Callable[[
 
 
 def _through_the_gpu(server: Any, x: Any) -> Any:
-    """Ask `square` for x's squares, with regions of the GPU's memory for both."""
+    """Ask `square` for x's squares, with input and output in regions of the GPU's memory."""
     from tritonclient import http
     from tritonclient.utils import cuda_shared_memory as cuda
 
@@ -328,7 +328,7 @@ def onnx(version: str, precision: str) -> Callable[[], str]:
 
 
 def throughput(server: Any, model: str, tensor: str, batch: int, version: str = "") -> float:
-    """Images per second of four clients, each with `batch` images in a request."""
+    """Measure images per second of four clients, each with `batch` images in a request."""
     from workbook import measure
 
     table = measure.perf(
@@ -343,7 +343,7 @@ def throughput(server: Any, model: str, tensor: str, batch: int, version: str = 
 
 
 def torch_throughput() -> str:
-    """How much faster the digit classifier answers on the GPU than on the CPU."""
+    """Measure how much faster the digit classifier answers on the GPU than on the CPU."""
     batches = (1, 64)
     rates = []
     for where in dict.fromkeys((kind(), "KIND_CPU")):
@@ -357,7 +357,7 @@ def torch_throughput() -> str:
 
 
 def onnx_throughput() -> str:
-    """How much faster fp16 is than fp32, with the same digit classifier."""
+    """Measure how much faster fp16 is than fp32, with the same digit classifier."""
     with serving("digits_onnx") as server:
         log_has(server, "CUDAExecutionProvider")
         seen = []
@@ -368,7 +368,7 @@ def onnx_throughput() -> str:
 
 
 def changing_batches() -> str:
-    """What a new batch size costs on CUDA, by cuDNN's ways to choose an algorithm."""
+    """Measure what a new batch size costs on CUDA, for cuDNN's ways to choose an algorithm."""
     import statistics
     import time
 
@@ -455,7 +455,7 @@ def _same_texts(model: str) -> str:
             texts.append(list(table["text"]))
             rate = generation.tokens_per_second(table)
     same = sum(a == b for a, b in zip(texts[0], texts[-1], strict=True))
-    if same < len(lengths) / 2:  # rounding may turn a close decision
+    if same < len(lengths) / 2:  # rounding may change a close decision
         raise AssertionError(f"{same} of {len(lengths)} answers are those of the CPU")
     return f"{same} of {len(lengths)} answers are those of the CPU; {rate:.0f} tokens/s in the last"
 
@@ -487,10 +487,10 @@ def serving_vllm() -> Iterator[Any]:
 
 
 def published_ratios() -> str:
-    """Document 004's three ratios, with the course's own Llama in place of Llama 2 7B.
+    """Measure document 004's three ratios, with the course's own Llama in place of Llama 2 7B.
 
-    There: one instance 10.6 tokens/s, two 15.5; one request at a time 10.6, eight in a batch 66.5;
-    vLLM with eight 363.
+    The document has: one instance 10.6 tokens/s, two 15.5; one request at a time 10.6, eight in a
+    batch 66.5; vLLM with eight 363.
     """
     from workbook.measure import generation
 
@@ -526,7 +526,7 @@ def published_ratios() -> str:
 
 
 def lecture(source: Path) -> Callable[[], str]:
-    """Run every cell of a lecture, also after one that failed."""
+    """Make a row that runs every cell of a lecture, even after a cell that failed."""
 
     def check() -> str:
         from workbook.common.errors import WorkbookError
@@ -561,7 +561,7 @@ def lecture(source: Path) -> Callable[[], str]:
 
 
 def _error(cell: Any) -> str:
-    """What a cell's error says; "" without one."""
+    """The message of a cell's error; "" without an error."""
     for output in cell.get("outputs", []):
         if output.output_type == "error":
             return f"{output.ename}: {' '.join(output.evalue.split())[:200]}"
@@ -569,7 +569,7 @@ def _error(cell: Any) -> str:
 
 
 def _keep(source: Path, node: Any) -> None:
-    """Keep what is executed of a lecture, where `--keep` says so."""
+    """Save an executed lecture in the folder that `--keep` names."""
     from workbook.notebooks import text
 
     home = os.environ.get(KEEP)
@@ -827,7 +827,7 @@ def main(
         print(f"{verdict:8} {entry.name}: {seen}", file=sys.stderr, flush=True)
         return entry, verdict, seen
 
-    with ThreadPoolExecutor(jobs) as pool:  # a table in a file has all rows
+    with ThreadPoolExecutor(jobs) as pool:  # a table that is written to a file has all rows
         results = list(pool.map(result, asked if target is None else known))
     shown = table(results, gpu, address)
     print(shown)

@@ -1,7 +1,7 @@
-"""Run the notebook of an assignment in this process, and judge what it hands over.
+"""Run the notebook of an assignment in this process, and judge the values that it hands over.
 
-No kernel and no sandbox has to start, and a model folder that is as in the run before is not
-deployed again. So dozens of wrong answers can be tried in a minute or two.
+No kernel and no sandbox is started, and an unchanged model folder is not deployed again. So dozens
+of wrong answers can be tried in a minute or two.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ from workbook.assignments import Assignment
 from workbook.common.errors import ServerError, WorkbookError
 from workbook.server import Deployment, Triton, deploy, undeploy
 
-#: So many seconds a model may take to unload. One whose loop has no end takes for ever.
+#: Seconds that a model may take to unload. A model with an endless loop never unloads.
 _UNLOADED = 30.0
 
 
 class Models:
-    """The models on a test's server. After a run they are those that this run has deployed.
+    """The models on a test's server. After a run, the server has the models of this run.
 
-    They have their folders' names, as a student's have: an ensemble names its steps, and a model
-    may ask another one.
+    They have the names of their folders, as a student's models: an ensemble names its steps, and a
+    model may call another one.
 
     Args:
-        server: its repository holds nothing else. A wrong model may never unload; then the server
-            is started anew.
+        server: its repository holds nothing else. If a wrong model never unloads, the server is
+            started anew.
     """
 
     def __init__(self, server: Triton) -> None:
         self.server = server
-        #: The run that they are of.
+        #: The run that deployed the models.
         self.run: Run | None = None
         self._digests: dict[str, str] = {}
         self._deployments: dict[str, Deployment] = {}
 
     def deploy(self, folder: Path, *, again: bool) -> Deployment:
-        """Deploy a folder, unless the model is just this already.
+        """Deploy a folder, unless the same model is deployed already.
 
         Args:
             folder: the model's folder.
-            again: this run has deployed it before. Otherwise a folder which the server refuses
-                leaves no model, not even that of a former run.
+            again: whether this run has deployed it before. If not, and the server refuses the
+                folder, no model of this name stays, not even one of an earlier run.
 
         Raises:
             WorkbookError: the server refuses it.
@@ -81,7 +81,7 @@ class Models:
         return self._deployments[name]
 
     def keep(self, run: Run) -> None:
-        """Take away what a run has not deployed. The models are now this run's."""
+        """Remove the models that a run has not deployed. The models now belong to this run."""
         names = {folder.name for folder in run.folders}
         for path in sorted(self.server.repository.iterdir()):
             if path.name not in names and not path.name.startswith("."):
@@ -89,7 +89,7 @@ class Models:
         self.run = run
 
     def clear(self) -> None:
-        """Take away all models, also those that a notebook in a kernel has deployed."""
+        """Remove all models, even those that a notebook in a kernel has deployed."""
         self.revive()
         for path in sorted(self.server.repository.iterdir()):
             if not path.name.startswith("."):
@@ -97,12 +97,12 @@ class Models:
         self.run = None
 
     def revive(self) -> None:
-        """Start the server again where it has ended."""
+        """Start the server again if it has ended."""
         if not self.server.live():
             self._start_anew("It had ended.")
 
     def _remove(self, name: str) -> None:
-        """Take away a model, and before it the ensembles that have it as a step."""
+        """Remove a model, after the ensembles that have it as a step."""
         self._remove_ensembles(name)
         if (self.server.repository / name).is_dir():
             try:
@@ -112,14 +112,14 @@ class Models:
         self._digests.pop(name, None)
 
     def _remove_ensembles(self, name: str) -> None:
-        """Take away the ensembles that have a model as a step."""
+        """Remove the ensembles that have a model as a step."""
         for config in sorted(self.server.repository.glob("*/config.pbtxt")):
             text = config.read_text("utf-8")
             if "ensemble_scheduling" in text and f'"{name}"' in text and config.parent.name != name:
                 self._remove(config.parent.name)
 
     def _start_anew(self, why: object) -> None:
-        """Start the server again without a model, on the same ports, and say so."""
+        """Start the server again without models, on the same ports, and print the reason."""
         warnings.warn(f"The test's server was started anew. {why}", stacklevel=2)
         self.server.stop()
         for path in self.server.repository.iterdir():
@@ -141,7 +141,7 @@ def solution_files(assignment: Assignment, handout: Path) -> Path:
 
 @contextlib.contextmanager
 def as_the_students(server: Triton) -> Iterator[None]:
-    """Notebooks find the test's server within the block."""
+    """Let notebooks find the test's server within the block."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -158,14 +158,14 @@ class Run:
 
     Args:
         assignment: its notebook is run in the current folder.
-        models: those of the test's server.
+        models: the models on the test's server.
         mutant: a change of the notebook.
-        me: the student's id, in place of the one that the notebook comes with.
+        me: the student's id; it replaces the id in the notebook.
         until: the run ends with the cell of this id; with "" at the notebook's end.
 
     Attributes:
         handed: what each check was given, by its id.
-        stops: what the cells that raised said.
+        stops: the messages of the cells that raised an error.
         folders: the model folders that it has deployed.
     """
 
@@ -210,7 +210,7 @@ class Run:
         models.keep(self)
 
     def restore(self, models: Models) -> None:
-        """Deploy this run's models again, where another run has taken their place."""
+        """Deploy this run's models again, if another run has replaced them."""
         models.revive()
         if models.run is not self:
             for folder in self.folders:
@@ -219,11 +219,11 @@ class Run:
 
 
 class Judge:
-    """All checks on what was handed over, as the judge runs them, but on the student's server.
+    """Runs all checks on the handed-over values, as the judge does, but on the student's server.
 
-    Most wrong answers change one model or one value. A check that has passed is not run again where
-    nothing has changed that it looked at: the values handed over to it, the files of the models
-    that it asked, and those of the models that these name.
+    Most wrong answers change one model or one value. A check that has passed is run again only if
+    something that it looked at has changed: the values handed over to it, the files of the models
+    that it asked, or the files of the models that these name.
 
     Args:
         server: the test's server, with the student's models in its repository.
@@ -245,9 +245,9 @@ class Judge:
         """The result of each check, by its id.
 
         Args:
-            assignment: whose checks, with their hidden variants.
+            assignment: its checks are run, with their hidden variants.
             handed: what each check was given, by its id.
-            number: begins the secret random numbers.
+            number: the seed of the secret random numbers.
             only: judge these checks, and those that they need; by default all.
         """
         checks = load(assignment.short, variants=True)
@@ -290,10 +290,10 @@ def _reached(names: Collection[str], leads_to: Callable[[str], Collection[str]])
 
 
 def _bytes(values: object) -> bytes:
-    """The same for equal values; for those that cannot be written down, never the same."""
+    """The same bytes for equal values; for values that cannot be serialized, always others."""
     try:
         return pickle.dumps(values)
-    except Exception:  # what a mutant hands over can be anything
+    except Exception:  # a mutant can hand over any value
         return os.urandom(16)
 
 
@@ -333,13 +333,13 @@ class _Models:
 
 
 def _text(folder: Path) -> str:
-    """What a model's config and programs say."""
+    """The texts of a model's config and programs."""
     paths = [path for path in folder.rglob("*") if path.suffix in (".pbtxt", ".py", ".json")]
     return "\n".join(path.read_text("utf-8", "replace") for path in paths if path.is_file())
 
 
 def _digest(folder: Path) -> str:
-    """The same for folders that the server would serve alike."""
+    """A digest that is equal for folders that the server would serve in the same way."""
     total = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.parent.name != "__pycache__":
@@ -352,17 +352,17 @@ _MANGLED = re.compile(rb"[./]?___torch_mangle_\d+")
 
 
 def _content(path: Path) -> bytes:
-    """A file's bytes; of a TorchScript file, what is the same whenever it is written anew."""
+    """A file's bytes; for a TorchScript file, only what stays the same when it is written again."""
     if path.suffix != ".pt" or not zipfile.is_zipfile(path):
         return path.read_bytes()
     total = hashlib.sha256()
     with zipfile.ZipFile(path) as archive:
         names = {_MANGLED.sub(b"", name.encode()): name for name in archive.namelist()}
         for name in sorted(names):
-            if name.endswith((b".debug_pkl", b"serialization_id")):  # lines of the source; a digest
+            if name.endswith((b".debug_pkl", b"serialization_id")):  # source lines; a digest
                 continue
             content = archive.read(names[name])
-            if name.endswith(b".pkl"):  # before each text stands its length
+            if name.endswith(b".pkl"):  # each text comes after its length
                 said = [(code.name, arg) for code, arg, _ in pickletools.genops(content)]
                 content = repr(said).encode()
             total.update(name + b"\0" + _MANGLED.sub(b"", content))

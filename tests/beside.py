@@ -1,4 +1,4 @@
-"""Two tests that measure may run beside each other; what that spoils is tried again by itself.
+"""Two measuring tests may run at the same time; a test that this disturbs is repeated alone.
 
 The tests with the marker `alone` run after all others, on two workers.
 """
@@ -20,7 +20,7 @@ def turn(*, by_itself: bool) -> Iterator[None]:
         measure()
 
     Args:
-        by_itself: with nothing beside it; otherwise beside another test that bears it.
+        by_itself: run without any other test that takes turns; otherwise beside another one.
     """
     with (paths.state() / "turns.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if by_itself else fcntl.LOCK_SH)

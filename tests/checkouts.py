@@ -22,11 +22,11 @@ from workbook.common import paths
 def checkout() -> Iterator[Path]:
     """Yield a copy of the working tree, on the same disk, with a copy of the environment.
 
-    The environment's files are hard links, which takes seconds and no room. Only what says where
-    the course's packages are is written anew.
+    The environment's files are hard links, which takes seconds and no space. Only the file that
+    says where the course's packages are is written anew.
     """
     root = paths.root()
-    for left in paths.state("checkouts").iterdir():  # by a run of tests that was killed
+    for left in paths.state("checkouts").iterdir():  # left by a test run that was killed
         if time.time() - left.stat().st_mtime > 6 * 3600:
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=paths.state("checkouts")) as folder:

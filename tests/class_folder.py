@@ -1,7 +1,7 @@
 """A class's folder for tests, in `grader/work` of the checkout, where an instructor's class lies.
 
-What walks through the packages of the course meets the submissions there, and may not look at
-them. A folder elsewhere would not show that.
+Code that walks through the course's packages meets the submissions there, and must not read them. A
+folder elsewhere would not test this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PREFIX = "test-"
 def class_folder() -> Iterator[Path]:
     """Yield a new, empty folder inside `grader/work`; remove it afterwards."""
     WORK.mkdir(exist_ok=True)
-    for left in WORK.glob(f"{_PREFIX}*"):  # by a run of tests that was killed
+    for left in WORK.glob(f"{_PREFIX}*"):  # left by a test run that was killed
         if time.time() - left.stat().st_mtime > 6 * 3600:
             shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=WORK))

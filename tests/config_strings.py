@@ -1,7 +1,7 @@
 """Every string that a model's config can have, and texts that mean more in a shell or a path.
 
-The strings are found in protobuf's own description of the config, so that one of a later release
-is among them, too.
+The strings are found in protobuf's own description of the config, so that strings of later releases
+are included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ODD = (
     "*.json",
     "xé.json",
 )
-#: The fields on the way to a string, the last one being the string's own; for an entry of a map,
+#: The path of fields to a string; the last one is the string's own field. For an entry of a map,
 #: `key` or `value` comes after the map's name.
 Place = tuple[str, ...]
 
@@ -42,7 +42,7 @@ def config() -> Any:
 
 
 def places(descriptor: Any = model_config_pb2.ModelConfig.DESCRIPTOR) -> Iterator[Place]:
-    """Where a config can have a string."""
+    """Yield all places where a config can have a string."""
     for field in descriptor.fields:
         if field.message_type is not None:
             yield from ((field.name, *rest) for rest in places(field.message_type))

@@ -1,5 +1,6 @@
-"""What all tests share: a real server on free ports with a repository of its own, and the rule that
-only tests with the marker `server` start processes."""
+"""Shared by all tests: a real server on free ports with its own repository, and the rule that only
+tests with the marker `server` start processes.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +19,19 @@ from tests.class_folder import class_folder
 from tests.scheduling import Scheduling, in_order
 from workbook.server import Triton
 
-# A test that takes long on a busy machine is not wrong.
+# A test may take long on a busy machine.
 settings.register_profile("course", deadline=None)
 settings.load_profile("course")
 
 
-#: The test that runs now, where it has no marker `server`.
+#: The running test, if it has no marker `server`.
 _without: list[str] = []
-#: What only a test with the marker may start; tools such as ruff or git need none.
+#: The programs that only a test with the marker may start; tools such as ruff or git need none.
 _PROGRAMS = ("python", "tritonserver", "bwrap")
 
 
 def _no_process(event: str, arguments: tuple[object, ...]) -> None:
-    """Python calls it at each of its events. It ends a test that starts what it may not start."""
+    """Python calls it at each audit event. It fails a test that starts a forbidden program."""
     starts = event in {"subprocess.Popen", "os.posix_spawn"}
     if starts and _without and Path(str(arguments[0])).name.startswith(_PROGRAMS):
         pytest.fail(
@@ -61,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C end processes. A shell that starts the tests in the background switches it off.
 
-    The processes that tests start would inherit that, and those that test Ctrl-C would hang.
+    The processes that tests start would inherit this, and tests of Ctrl-C would hang.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     mode = config.getoption("record")
@@ -69,21 +70,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(durations.Recorder(mode))
 
 
-@pytest.hookimpl(optionalhook=True)  # only xdist knows it
+@pytest.hookimpl(optionalhook=True)  # only xdist has this hook
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling | None:
     """Each assignment's tests are a worker's own, where files are shared among workers."""
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Print what fails when it fails: a run that is stopped never comes to pytest's summary."""
+    """Print a failure at once: a run that is stopped never reaches pytest's summary."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         last = report.longreprtext.splitlines()[-25:]
         print(f"\n{report.when} of {report.nodeid}, {report.duration:.0f} s:", *last, sep="\n")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Begin with the tests that take longest."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         seconds = {test: row[0] for test, row in durations.read().items()}
         places = in_order([item.nodeid for item in items], seconds)

@@ -1,9 +1,9 @@
-"""How long tests take, and which failed once and passed by themselves: tests/durations.csv.
+"""Record how long tests take, and which failed once and then passed alone: tests/durations.csv.
 
-`make test ALL=yes` writes the table: commit it. A row is what one worker runs (scheduling.py),
-with its seconds beside other workers. A row of a single test has also the days on which it failed
-beside others and then passed alone. At the third such day tests/test_durations.py fails: mend the
-test or rewrite it, and take the days out of the table.
+`make test ALL=yes` writes the table: commit it. A row is a group of tests that one worker runs
+(scheduling.py), with its seconds while other workers run too. A row of a single test also has the
+days on which the test failed beside others and then passed alone. On the third such day
+tests/test_durations.py fails: fix or rewrite the test, and remove the days from the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.scheduling import group
 
 TABLE = Path(__file__).with_name("durations.csv")
 COLUMNS = ("test", "seconds", "failed once, passed alone")
-#: What a run does with the table: write it anew, add to it, or note what has passed now.
+#: What a run does with the table: write it anew, add to it, or record what has passed now.
 MODES = ("first", "more", "again")
 
 

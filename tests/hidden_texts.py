@@ -1,4 +1,4 @@
-"""The texts that a student may read of a hidden variant: those that stand in the checks' source."""
+"""The texts of a hidden variant that a student may read: texts in the checks' source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grader.vocabulary import define
 from grader.vocabulary.results import CheckResult
 from workbook import assignments
 
-#: What the judge says where a check's time is over, or its server has ended: no word of a model's.
+#: The judge's own messages if a check's time is over, or its server has ended.
 _OF_THE_JUDGE = (
     f"It took longer than {judge.CHECK_S:.0f} s.",
     "The server ended while this check was asking your model.",
@@ -20,7 +20,7 @@ _OF_THE_JUDGE = (
 
 
 def sources() -> list[Path]:
-    """The modules of all checks and of the words that they use."""
+    """The modules of all checks and of the vocabulary that they use."""
     found = list(Path(define.__file__).parent.glob("*.py"))
     for one in assignments.find():
         other = (one.short, "mutants", "attacks")
@@ -43,7 +43,7 @@ def safe_texts() -> frozenset[str]:
                     continue
                 value, where = keyword.value, f"{path.name}, line {keyword.value.lineno}"
                 if isinstance(value, ast.Attribute) and value.attr == "safe":
-                    continue  # that of another Failure is passed on
+                    continue  # the text of another Failure is passed on
                 assert isinstance(value, ast.Constant), f"{where}: not a text in quotation marks"
                 assert isinstance(value.value, str), where
                 assert value.value, where

@@ -1,9 +1,9 @@
-"""How tests are shared among pytest's workers: by file, in two files by assignment and by lecture.
+"""Distribute tests among pytest's workers: by file, and in two files by assignment or lecture.
 
-The tests of a file share a server, so one worker runs them all. Those of test_assignments.py are
-the same for each assignment, and take minutes: there each assignment goes to a worker of its own.
-Each lecture runs by itself.
-What takes longest is begun first, so that no worker is busy long after the others have ended.
+The tests of a file share a server, so one worker runs them all. The tests in test_assignments.py
+are the same for each assignment, and take minutes: there each assignment is a group of its own.
+Each lecture is a group too. The longest groups begin first, so that no worker is busy long after
+the others have ended.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from xdist.scheduler import LoadFileScheduling
 
 #: The file whose tests are shared by assignment. They have its name in their parameters.
 PER_ASSIGNMENT = "tests/grader/test_assignments.py"
-#: The file of which each test is a group of its own.
+#: The file in which each test is a group of its own.
 PER_LECTURE = "tests/lectures/test_lectures_run.py"
 _NAME = re.compile(r"\ba\d+__[a-z0-9_]+")
 
 
 def group(nodeid: str) -> str:
-    """What is the same for all tests that one worker runs.
+    """The group of a test: one worker runs all tests of a group.
 
     Example::
 
@@ -31,7 +31,7 @@ def group(nodeid: str) -> str:
         group("tests/lectures/test_lectures_run.py::test_runs[08__fil]")          # and the test
 
     Args:
-        nodeid: a test's.
+        nodeid: the test's node id.
 
     Returns:
         The test's file; for a test of one assignment, also its name; a lecture's test itself.
@@ -44,10 +44,10 @@ def group(nodeid: str) -> str:
 
 
 def in_order(nodeids: Sequence[str], seconds: Mapping[str, float]) -> dict[str, int]:
-    """Each test's place in the run: groups that take long, then others.
+    """Each test's place in the run: the longest groups come first.
 
     Args:
-        nodeids: of all tests, in the order of their files.
+        nodeids: the node ids of all tests, in the order of their files.
         seconds: how long groups took, from tests/durations.csv. A test of another group is taken
             to last a second.
     """

@@ -1,4 +1,4 @@
-"""The table of durations is written as it should be, and lists no test three times."""
+"""The table of durations is written correctly, and no test has failed on three days."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_no_test_failed_on_three_days_and_passed_alone() -> None:
 
 
 def run(mode: str, table: Path, outcome: str, seconds: float) -> dict[str, object]:
-    """The table after a run of TEST."""
+    """Run TEST, and return the table afterwards."""
     recorder = Recorder(mode, table)
     for when in ("setup", "call", "teardown"):
         recorder.pytest_runtest_logreport(

@@ -1,4 +1,4 @@
-"""The packages' structure: who may import whom, no circles, no module loose at a package's top."""
+"""The packages' structure: allowed imports, no import cycles, no loose modules at the top."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("workbook", "grader", "benchmarks")
-#: What each package may import of the others.
+#: The packages that each package may import.
 ALLOWED = {
     "workbook": {"workbook"},
     "grader": {"grader", "workbook"},
     "benchmarks": {"benchmarks", "grader", "workbook"},
 }
-#: What may lie at a package's top.
+#: The modules that may lie at a package's top.
 LOOSE = {
     "workbook": {"__init__.py", "cli.py", "start.py"},
     "grader": {"__init__.py", "cli.py", "start.py", "nbgrader_config.py"},
@@ -39,10 +39,10 @@ FILES = modules()
 
 
 def imported(name: str) -> set[str]:
-    """The modules of ours that a module imports, wherever in it the statement stands.
+    """The course's modules that a module imports, wherever the statement is.
 
-    `from package import name` is an import of `package.name` where that is a module. Where it is
-    not, it is one of the package's own `__init__`.
+    `from package import name` imports `package.name` if that is a module; otherwise it imports the
+    package's `__init__`.
     """
     file = FILES[name]
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
@@ -60,7 +60,7 @@ def imported(name: str) -> set[str]:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
-    """The modules of one circle of imports, in order; empty where there is none."""
+    """The modules of one import cycle, in order; empty if there is none."""
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
@@ -69,7 +69,7 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_imports_form_no_circle() -> None:
-    """Imports inside functions and for types only count too."""
+    """Imports inside functions, and imports for types only, count too."""
     found = circle({name: imported(name) for name in FILES})
     assert not found, " imports ".join(reversed(found))
 

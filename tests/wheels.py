@@ -13,13 +13,13 @@ import pytest
 def unpack(
     requirement: str, hashes: tuple[str, ...], folder: Path, target: Path | None = None
 ) -> Path:
-    """Download one wheel, compare its SHA-256, and unpack it; skip the test where it cannot be had.
+    """Download one wheel, compare its SHA-256, and unpack it; skip the test if this is impossible.
 
         unpack("check-jsonschema==0.39.0", ("3c23…",), tmp_path)
 
     Args:
-        hashes: of the wheels that are this version, e.g. one for each version of Python.
-        folder: it is there, and holds no wheel yet.
+        hashes: of the wheels of this version, e.g. one for each version of Python.
+        folder: exists already, and holds no wheel yet.
         target: where the wheel's files go; by default into `folder`.
     """
     wanted = folder / "wanted.txt"

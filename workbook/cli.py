@@ -46,9 +46,9 @@ app = typer.Typer(
 )
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
-#: The exit status where the server answers, and some of its models are still loading.
+#: The exit status if the server answers, but some of its models are still loading.
 STILL_LOADING = 4
-#: What Ctrl-C leaves of a command's work.
+#: The message after Ctrl-C, by command: what of the command's work is kept.
 _KEPT = {
     "serve": "The server has ended.",
     "models": "The models that were built are kept; the same command goes on from there.",
@@ -452,7 +452,7 @@ def _say_warning(warning: ModelWarning) -> None:
 
 
 def _say_line(sentence: str) -> None:
-    """Say something from a thread, beside what JupyterLab prints."""
+    """Print a sentence from a thread, between the lines that JupyterLab prints."""
     out.print(f"[green]✓[/] {escape(sentence)}", soft_wrap=True)
 
 
@@ -461,7 +461,7 @@ def _complain_line(error: WorkbookError) -> None:
 
 
 def _bar(title: str, *, transient: bool = False) -> Progress:
-    """A bar, how many are done, the time, and which one was the last."""
+    """A progress bar with the number that are done, the time, and the last one's name."""
     count, last = (BarColumn(), MofNCompleteColumn()), TextColumn("{task.description}")
     columns = (TextColumn(title), *count, TimeElapsedColumn(), last)
     return Progress(*columns, console=err, transient=transient)

@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime
 
 
-# Neither metrics nor an access log: they take a tenth to a third of a request's processor time.
+# Metrics and the access log are off: they take a tenth to a third of a request's processor time.
 @bentoml.service(
     workers=int(os.environ["WORKERS"]),
     metrics={"enabled": False},
@@ -30,7 +30,7 @@ class OneLayer:
             os.environ["MODEL"], options, providers=["CPUExecutionProvider"]
         )
 
-    # It answers 503 to what it expects to take longer, and a refused request is not served.
+    # It answers 503 to requests that it expects to take longer, so this limit is high.
     @bentoml.api(batchable=True, max_batch_size=64, max_latency_ms=10_000)
     def infer(self, x: np.ndarray) -> np.ndarray:
         """Answer one batch."""

@@ -1,8 +1,8 @@
 """The FastAPI peer: the service that a good engineer writes around one ONNX model.
 
-Three endpoints, the fastest of which counts: the usual one with a pydantic model, the same one
-asynchronous, and one that reads and writes JSON with orjson and skips pydantic. One session of one
-thread in each worker process, so that the workers share the cores without spinning on each other.
+It has three endpoints, and the fastest one counts: the usual one with a pydantic model, the same
+one asynchronous, and one that reads and writes JSON with orjson and skips pydantic. Each worker
+process has one session of one thread, so that the workers share the cores without busy waiting.
 
 Started by peers.py, with `MODEL` the path of the ONNX file.
 """

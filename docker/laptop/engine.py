@@ -1,17 +1,18 @@
-"""Docker or Podman: build images, run containers, with what this machine needs for it.
+"""Docker or Podman: build images and run containers, with the settings that this machine needs.
 
     engine = Engine(available(), folder)
     engine.build(context, "student", "localhost/triton-workbook")
     with engine.container("localhost/triton-workbook") as name:
         print(engine.inside(name, "id", "-u"))
 
-What differs from a reader's `docker build` and `docker run`:
+This is what differs from a reader's `docker build` and `docker run`:
 
 - pip's settings of this machine (a mirror, a folder of wheels, a certificate) are given to the
   build as a secret. Podman also mounts the folders that they name.
-- Where the base image cannot be pulled, Podman gets one that debootstrap makes: Debian 12 as well.
+- If the base image cannot be pulled, Podman gets one that debootstrap makes, which is Debian 12
+  too.
 - Podman's own rules allow namespaces, Docker's do not. So Podman gets a copy of its rules without
-  them, except where the test is about other rules.
+  namespaces, except in tests of other rules.
 - Where this machine has no cgroups, Podman gets an empty hierarchy of them and sets no limits.
 """
 
@@ -152,7 +153,7 @@ class Settings:
 
 
 def base_image(engine: Engine) -> str:
-    """A base image made here, where the Dockerfile's cannot be pulled; "" where it can."""
+    """Make a base image if the Dockerfile's cannot be pulled; "" if it can."""
     wanted = re.search(r"^ARG BASE=(\S+)", (ROOT / DOCKERFILE).read_text("utf-8"), re.MULTILINE)
     assert wanted is not None
     if engine("images", "--quiet", BASE).strip():
@@ -198,7 +199,7 @@ def _pip_settings(folder: Path) -> Settings:
     for line in listed.splitlines():  # later sections win: a variable before a file
         key, _, value = line.partition("=")
         values[key.rpartition(".")[2]] = str(ast.literal_eval(value))
-    # A variable comes first in the list, and wins all the same.
+    # A variable comes first in the list, but it wins.
     for line in listed.splitlines():
         key, _, value = line.partition("=")
         if key.startswith(":env:"):
@@ -223,7 +224,7 @@ def _pip_settings(folder: Path) -> Settings:
 
 
 def _dockers_rules(folder: Path) -> Path:
-    """Podman's rules for system calls without those that Docker forbids, as a file."""
+    """Write Podman's rules for system calls, without the calls that Docker forbids, to a file."""
     rules = json.loads(Path("/usr/share/containers/seccomp.json").read_text("utf-8"))
     for rule in rules["syscalls"]:
         rule["names"] = [name for name in rule["names"] if name not in FORBIDDEN]

@@ -18,7 +18,7 @@ _SECONDS = 4.0  # for each answer; Docker allows 10 s for both
 
 
 def faults(jupyter: str, triton: str) -> list[str]:
-    """Sentences about what does not answer; empty where all is well.
+    """Check both addresses; return one sentence for each that does not answer.
 
     Args:
         jupyter: an address of JupyterLab that needs no token.

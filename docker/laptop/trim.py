@@ -65,11 +65,11 @@ REMOVED = (
     "**/tests",
     "onnx/backend/test",
     "**/*.a",
-    # What only a browser's debugger reads.
+    # Files that only a browser's debugger reads.
     "**/*.js.map",
     "../../../share/**/*.js.map",
 )
-#: Tests that other programs import, and so stay.
+#: Tests that stay, because other programs import them.
 KEPT = ("numpy/testing/tests", "torch/testing")
 #: Smaller libraries are left as they are.
 STRIPPED_FROM = 200_000
@@ -131,10 +131,10 @@ def without_gpu_code(library: bytes) -> bytes | None:
     """A shared library with zeros in place of its code for NVIDIA GPUs; None if it has none.
 
     nvcc puts this code into the section .nv_fatbin. CUDA reads it when a program has found a GPU
-    and calls a kernel; nothing else does. The section lies within a segment: that one is split, so
-    that its first half ends where the code begins and reaches in memory to where the second half
-    begins. The loader fills that memory with zeros, and every address stays what it was. The place
-    in the table of segments comes from the note with the build's number.
+    and calls a kernel; nothing else does. The section lies within a segment. This segment is split:
+    in the file its first half ends where the code begins, and in memory it reaches to the start of
+    the second half. The loader fills the memory between them with zeros, and no address changes.
+    The new segment takes the place of the note with the build's number in the table of segments.
     """
     head = list(_HEADER.unpack_from(library))
     segments = [
@@ -194,7 +194,7 @@ def _removed(packages: Path) -> list[Path]:
         if not path.relative_to(packages).as_posix().startswith(KEPT)
     }
     found |= {path for path in packages.glob("nvidia/**/*.cpython-*.so") if this not in path.name}
-    # A folder that lies in one that goes too is not listed twice.
+    # A folder inside another folder that is removed is not listed.
     return sorted(path for path in found if not found & set(path.parents))
 
 

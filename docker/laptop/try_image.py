@@ -1,13 +1,13 @@
-"""Build the laptop image and try it, as a reader and as an instructor would; write down the run.
+"""Build the laptop image, try it as a reader and as an instructor would, and write a report.
 
     make image-test        # or: python docker/laptop/try_image.py
 
-It builds the committed files with Docker, or where no Docker engine runs with Podman (Debian:
-`apt install podman`; as root), starts containers, and tries them: JupyterLab in a real browser, a
+It builds the committed files with Docker, or with Podman if no Docker engine runs (Debian:
+`apt install podman`; as root). It starts containers and tries them: JupyterLab in a real browser, a
 model over gRPC, a lecture, a restart on the same volume, an assignment that is graded. The table of
-what it found goes to docker/laptop/LAST_RUN.md. The exit status is 0 if everything was as expected.
+results goes to docker/laptop/LAST_RUN.md. The exit status is 0 if everything was as expected.
 
-engine.py says how that differs from a reader's `docker build` and `docker run`.
+engine.py says how this differs from a reader's `docker build` and `docker run`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.lab import browser  # the folder of tests is no installed package
 FILE = Path(__file__).with_name("LAST_RUN.md")
 STUDENT, INSTRUCTOR = "localhost/triton-workbook", "localhost/triton-workbook-instructor"
 LARGEST = 3_000_000_000  # bytes of the student's image, without compression
-#: What an instructor lets a container do that grades, as the grader's own error says.
+#: The options that a container for grading needs, as the grader's own error says.
 GRADING = (
     *("--security-opt", "seccomp=docker/laptop/seccomp.json"),
     *("--security-opt", "systempaths=unconfined"),

@@ -4,13 +4,13 @@
 
 Docker's own profile forbids every container without CAP_SYS_ADMIN to make namespaces and mounts,
 which bubblewrap needs. This profile allows them, and the system calls of ordinary programs that the
-grader's sandbox allows (`grader/sandbox/system_calls.py`). Everything else is refused, also what
-Docker's own profile allows beyond that. A new namespace gives no rights outside of it. But it lets
-a program reach more code of the kernel, and a bug there may let it out; so use this profile for
+grader's sandbox allows (`grader/sandbox/system_calls.py`). Everything else is refused, even calls
+that Docker's own profile allows. A new namespace gives no rights outside of it. But it lets a
+program reach more code of the kernel, and a bug there may let it out; so use this profile for
 containers that grade, and not for others.
 
-What students hand in does not run under this profile alone: the sandbox has a filter of its own,
-without namespaces.
+Students' code does not run under this profile alone: the sandbox has its own filter, which forbids
+namespaces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grader.sandbox import system_calls
 
 PROFILE = Path(__file__).with_name("seccomp.json")
 
-#: What programs around a sandbox call beside that: JupyterLab and pytest watch files, the C library
+#: The further calls of programs around a sandbox: JupyterLab and pytest watch files, the C library
 #: asks for a personality, shells lock files, Docker's runtime changes the root folder, a debugger
 #: looks at its own children.
 AROUND = (

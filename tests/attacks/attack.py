@@ -14,7 +14,7 @@ from typing import Literal
 from tests.attacks import submissions as s
 from workbook.assignments import Assignment
 
-#: What an attack prints. Another place in the notebook does not print it.
+#: The text that an attack prints. Nothing else in the notebook prints it.
 RAN = "the attack ran"
 
 Base = Literal["solution", "release"]
@@ -56,7 +56,7 @@ class Attacks(list[Attack]):
         says: str = "",
         told: str = "",
     ) -> Callable[[Change], Change]:
-        """By default a release loses all checks, and a solution none."""
+        """Add an attack. By default a release loses all checks, and a solution none."""
 
         def put(change: Change) -> Change:
             default: Literal["all", "none"] = "all" if base == "release" else "none"

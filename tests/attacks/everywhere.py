@@ -1,4 +1,4 @@
-"""Attacks on any assignment: they need to know no more of it than its notebook says."""
+"""Attacks on any assignment: they need only what its notebook says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTACKS = Attacks()
 
 
 def handed_over(folder: Path) -> dict[str, str]:
-    """The variables that check cells hand over, each with the parameter that it is handed to."""
+    """The variables that check cells hand over, each with its parameter."""
     notebook = nbformat.read(s.notebook_of(folder), as_version=4)
     found = {}
     for number in s.checks(notebook):
@@ -42,7 +42,7 @@ def with_values(folder: Path, code: str, model: str = "") -> str:
 
 
 def before_checks(folder: Path, code: str) -> None:
-    """Run code before every check cell: the stubs' `...` would undo what a first cell did."""
+    """Insert code before every check cell: the stubs' `...` would undo code in a first cell."""
 
     def change(notebook: nbformat.NotebookNode) -> None:
         for number in reversed(s.checks(notebook)):

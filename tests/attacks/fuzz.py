@@ -1,8 +1,8 @@
-"""What the fuzz tests share: many runs with seeded chances, and inputs that mean something.
+"""Shared by the fuzz tests: many seeded random runs, and inputs that parsers know.
 
-Inputs begin as real files, names and times, so that changes reach deep into the parsers. They are
-made with `random`, seeded by Hypothesis, which is five times as fast as drawing each byte. A test
-that fails prints its seed.
+Inputs are changed copies of real files, names and times, so that changes reach deep into the
+parsers. `random`, seeded by Hypothesis, makes them: this is five times as fast as drawing each byte
+with Hypothesis. A test that fails prints its seed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ chances = st.randoms(use_true_random=True)
 
 @contextlib.contextmanager
 def in_memory() -> Iterator[Path]:
-    """A folder in memory where there is one: most of these tests write small files."""
+    """A folder in memory if the system has one: most of these tests write small files."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         yield Path(folder)
@@ -36,7 +36,7 @@ def in_memory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def fresh(place: Path) -> Iterator[Path]:
-    """An empty folder within another one, in which nothing else may appear."""
+    """An empty folder inside another folder; nothing else may appear in the outer one."""
     outer = Path(tempfile.mkdtemp(dir=place))
     inner = outer / "inner"
     inner.mkdir()
@@ -46,7 +46,7 @@ def fresh(place: Path) -> Iterator[Path]:
 
 
 def plain(folder: Path) -> list[Path]:
-    """What is below a folder; each must be a folder or a regular file."""
+    """All paths below a folder; each must be a folder or a regular file."""
     found = list(folder.rglob("*"))
     for path in found:
         mode = path.lstat().st_mode
@@ -54,7 +54,7 @@ def plain(folder: Path) -> list[Path]:
     return found
 
 
-#: Bytes that mean something to a parser: signs, and the largest and smallest numbers.
+#: Bytes with a meaning for parsers: signs, and the largest and smallest numbers.
 BYTES = [
     b"\0",
     b"\xff",
@@ -81,7 +81,7 @@ def changed(chance: random.Random, data: bytes, at: Sequence[int] | None = None)
     return mutable
 
 
-#: Characters that mean something to a file system, a spreadsheet, a terminal or Unicode.
+#: Characters with a meaning for file systems, spreadsheets, terminals or Unicode.
 CHARACTERS = (
     "aAbzZ019 ._-@/\\:'\"=+|!()<>&\0\t\n\r\x1b\x7f\x9b\u0301\u0308\u093e\u200d\u200c\u202e\u2066"
     "\u2028éß\u017f\u0130\u0131Σς\ufb01\uff21\uff1d\uff0b\uff0d\uff20\u1100\u1161\uac00\ufffd\U0001f600\U0010ffff"
@@ -89,7 +89,7 @@ CHARACTERS = (
 
 
 def text(chance: random.Random, most: int = 12) -> str:
-    """A text of up to so many characters, of all kinds but halves of surrogate pairs."""
+    """A text of up to `most` characters of all kinds, except halves of surrogate pairs."""
     found = []
     for _ in range(chance.randrange(most + 1)):
         point = chance.randrange(0x110000)

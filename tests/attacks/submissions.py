@@ -12,17 +12,17 @@ from grader.authoring import submissions
 from workbook import assignments
 from workbook.assignments import Assignment
 
-#: The assignment that is meant where none is named.
+#: The default assignment.
 ASSIGNMENT, SHORT = "a2__forest", "a2"
 
 
 def solution(to: Path, assignment: Assignment | None = None) -> Path:
-    """What a perfect student hands in."""
+    """Write the submission of a perfect student."""
     return submissions.solution(assignment or assignments.named(ASSIGNMENT), to)
 
 
 def release(to: Path, assignment: Assignment | None = None) -> Path:
-    """What a student hands in who has done nothing."""
+    """Write the submission of a student who has done nothing."""
     return submissions.release(assignment or assignments.named(ASSIGNMENT), to)
 
 
@@ -53,7 +53,7 @@ def last(folder: Path, code: str) -> None:
 
 
 def place(notebook: nbformat.NotebookNode, id: str) -> int:
-    """Where the cell with this id stands."""
+    """The position of the cell with this id."""
     wanted = id.replace(".", "-")
     for number, cell in enumerate(notebook.cells):
         if cell.metadata.get("nbgrader", {}).get("grade_id") == wanted:
@@ -62,7 +62,7 @@ def place(notebook: nbformat.NotebookNode, id: str) -> int:
 
 
 def checks(notebook: nbformat.NotebookNode) -> list[int]:
-    """Where the check cells stand."""
+    """The positions of the check cells."""
     return [
         number
         for number, cell in enumerate(notebook.cells)

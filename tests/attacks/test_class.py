@@ -1,8 +1,7 @@
 """A class of honest, mistaken and hostile students, graded by the command that instructors use.
 
-The run is killed with -9 in the middle, continued, and run twice more. The tests look at what it
-left: stored results, nbgrader's gradebook, and the hashes of everything that no submission may
-change.
+The run is killed with -9 in the middle, continued, and run twice more. The tests check the results:
+stored results, nbgrader's gradebook, and the hashes of everything that no submission may change.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ HONEST = ("anna", "bela")
 IDLE = "zoe"
 #: Some mutants; all of them are tried, faster, in tests/grader/test_assignments.py.
 WRONG = {f"mutant_{number}": mutant for number, mutant in enumerate(MUTANTS) if number % 10 == 0}
-#: The whole notebook, and one cell of it.
+#: The limits of the whole notebook, and of one cell.
 LIMITS = ["--notebook-seconds", "240", "--cell-seconds", "60"]
-TOTAL = 80  # points that a machine gives; 20 more are a person's
+TOTAL = 80  # points that the machine gives; a person gives 20 more
 
 
 def zips(inbox: Path) -> None:
-    """Entries that are hostile before anything of them runs."""
+    """Write entries that are hostile before any of their code runs."""
     with zipfile.ZipFile(inbox / "zip_climbs.zip", "w") as file:
         file.writestr("a2.ipynb", "{}")
         file.writestr("../../climbed.txt", "out")
@@ -71,7 +70,7 @@ def zips(inbox: Path) -> None:
     (linked / "models" / "etc").symlink_to("/etc")
 
 
-#: Each of these entries, and words of the reason for which it is refused.
+#: Each of these entries, and a part of the reason for its refusal.
 ZIPS = {
     "zip_climbs": "leads out of",
     "zip_explodes": "grows over",
@@ -82,7 +81,7 @@ ZIPS = {
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """The hash of every regular file below a folder, by path; of a link, where it leads."""
+    """The hash of every regular file below a folder, and the target of every link, by path."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -108,9 +107,9 @@ def course_files() -> dict[str, str]:
 
 
 def environment_files() -> dict[str, tuple[int, int]]:
-    """Size and time of change of every file of the Python environment, but for compiled ones.
+    """Size and modification time of every file in the Python environment, except compiled files.
 
-    It has some gigabytes, so that hashes would take minutes.
+    The environment has some gigabytes, so hashes would take minutes.
     """
     found = {}
     for base, folders, files in os.walk(sys.prefix):
@@ -131,7 +130,7 @@ def machine_files() -> dict[str, str]:
 
 
 class GradedClass:
-    """A classroom after its class was graded, and what was seen before and meanwhile.
+    """A classroom after grading, and what was recorded before and during it.
 
     Attributes:
         classroom: the instructor's files.
@@ -140,7 +139,7 @@ class GradedClass:
         before: the hashes of what must not change, by what they belong to.
         killed_with: how many results were stored when the first run was killed.
         graded_later: how many were stored by the second run.
-        again: what the last run printed.
+        again: the output of the last run.
     """
 
     def __init__(self, home: Path) -> None:
@@ -159,7 +158,7 @@ class GradedClass:
         }
 
     def state(self) -> dict[str, object]:
-        """Everything that no submission may change."""
+        """The hashes of everything that no submission may change."""
         return {
             "the course": course_files(),
             "Python's environment": environment_files(),
@@ -187,7 +186,7 @@ class GradedClass:
         zips(self.inbox)
 
     def start(self) -> subprocess.Popen[str]:
-        """`grader autograde`, as an instructor calls it."""
+        """Start `grader autograde`, as an instructor does."""
         return subprocess.Popen(
             [
                 *(sys.executable, "-m", "grader.cli", "autograde", s.ASSIGNMENT),
@@ -214,7 +213,7 @@ class GradedClass:
         return self.classroom.results(s.ASSIGNMENT)[student]
 
     def points(self, student: str) -> float:
-        """What nbgrader's gradebook says: the points that the machine gave."""
+        """The points that the machine gave, from nbgrader's gradebook."""
         from nbgrader.api import Gradebook
 
         with Gradebook(f"sqlite:///{self.classroom.gradebook}") as book:
@@ -244,7 +243,7 @@ def graded_class(class_home_of_module: Path) -> GradedClass:
         after = graded.stored()
         assert settled(before).items() <= after.items(), "graded twice"
         graded.graded_later = len(after) - len(before)
-        running = graded.start()  # grades again what may have been the machine's fault
+        running = graded.start()  # grades again after faults of the machine
         said, _ = running.communicate(timeout=600)
         assert running.returncode in (0, 3), said
         final = graded.stored()
@@ -267,7 +266,7 @@ def settled(stored: dict[str, bytes]) -> dict[str, bytes]:
 
 @contextlib.contextmanager
 def listening(calls: list[str]) -> Iterator[int]:
-    """A server on this machine that should hear from nobody; yields its port."""
+    """A server on this machine that nothing should connect to; yields its port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         over = threading.Event()
@@ -294,7 +293,7 @@ pytestmark = [
 
 
 def lost(graded: Graded) -> set[str]:
-    """The checks that earned nothing or not everything."""
+    """The checks that earned less than full credit."""
     return {check.id for check in graded.verdict.checks if check.credit < 1}
 
 
@@ -322,7 +321,7 @@ def test_the_solution_gets_everything(graded_class: GradedClass, student: str) -
 
 
 def test_the_release_gets_nothing(graded_class: GradedClass) -> None:
-    """Exactly 0, and nothing of it is called wrong."""
+    """It gets exactly 0 points, and no check calls it wrong."""
     graded = graded_class.of(IDLE)
     assert {check.status for check in graded.verdict.checks} == {"not attempted"}
     assert graded_class.points(IDLE) == 0
@@ -359,7 +358,7 @@ def test_a_hostile_entry_earns_nothing_and_says_why(
     assert graded_class.points(student) == 0
     taken = graded_class.classroom.submission(student, s.ASSIGNMENT)
     assert not taken.is_symlink()
-    (notebook,) = taken.rglob("*")  # the one that stands in for what could not be taken
+    (notebook,) = taken.rglob("*")  # replaces what could not be taken
     assert flag.detail in notebook.read_text()
     assert not notebook.is_symlink()
 
@@ -388,7 +387,7 @@ def test_nothing_was_left_behind(graded_class: GradedClass) -> None:
 
 
 def test_nothing_was_changed(graded_class: GradedClass) -> None:
-    """The course, the Python environment, the machine and the submissions are as they were."""
+    """The course, the Python environment, the machine and the submissions are unchanged."""
     for what, after in graded_class.state().items():
         before = graded_class.before[what]
         if isinstance(before, dict) and isinstance(after, dict):
@@ -398,7 +397,7 @@ def test_nothing_was_changed(graded_class: GradedClass) -> None:
 
 
 def test_every_submission_was_taken_as_it_was(graded_class: GradedClass) -> None:
-    """What was graded is what was handed in; no submission changed its files or another's."""
+    """The graded files are the handed-in files; no submission changed its own or other files."""
     readable = {attack.name for attack in ATTACKS if attack.flags != {"unreadable"}}
     taken = graded_class.classroom.submissions(s.ASSIGNMENT)
     for name in (*HONEST, IDLE, *WRONG, *readable):
@@ -406,7 +405,7 @@ def test_every_submission_was_taken_as_it_was(graded_class: GradedClass) -> None
 
 
 def test_the_instructor_sees_no_script(graded_class: GradedClass) -> None:
-    """What formgrader shows of a hostile notebook holds nothing that a browser would run."""
+    """A hostile notebook in formgrader contains nothing that a browser would run."""
     from nbconvert import HTMLExporter
 
     path = (
@@ -421,7 +420,7 @@ def test_the_instructor_sees_no_script(graded_class: GradedClass) -> None:
 
 
 def test_no_result_names_a_hidden_check(graded_class: GradedClass) -> None:
-    """Nothing that a student gets to read tells of the hidden checks' code or of the secret."""
+    """No text for students contains the hidden checks' code or the secret."""
     variants = [v for check in load(s.SHORT, variants=True).values() for v in check.variants]
     kept_secret = {graded_class.classroom.secret(), *(variant.__name__ for variant in variants)}
     assert len(kept_secret) > len(load(s.SHORT))

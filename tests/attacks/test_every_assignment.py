@@ -1,11 +1,11 @@
-"""Attacks on every assignment gain nothing, graded as a class is.
+"""Attacks on every assignment gain nothing when they are graded as in a class.
 
-Those of everywhere.py need no knowledge of an assignment. They are dealt out: each is tried on one
-assignment, and each assignment gets several. The attacks of an assignment's own file
-attacks.py are all tried on it. Those of a2 are tried by test_class.py, in a class that is
-also killed and continued.
+The attacks in everywhere.py need no knowledge of an assignment. Each of them is tried on one
+assignment, and each assignment gets several. The attacks in an assignment's own file attacks.py are
+all tried on it. test_class.py tries the attacks on a2, in a class whose grading is also killed and
+continued.
 
-`make test` tries those of everywhere.py on the assignments that need no vLLM.
+`make test` tries the attacks in everywhere.py on the assignments that need no vLLM.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SLOW = {"a6__llm": Settings(secret="x", wall_s=480, cell_s=150)}
 
 
 def attacks(assignment: Assignment) -> list[Attack]:
-    """The attacks on an assignment: its share of those of everywhere.py, and its own."""
+    """The attacks on an assignment: its share of the attacks in everywhere.py, and its own."""
     names = [one.name for one in assignments.find()]
     dealt = list(everywhere.ATTACKS[names.index(assignment.name) :: len(names)])
     if assignment.name == s.ASSIGNMENT or not (assignment.folder / "attacks.py").is_file():
@@ -95,7 +95,7 @@ def test_an_attack_gains_nothing(
 
 
 def assert_gains_nothing(attack: Attack, graded: Graded) -> None:
-    """Fail unless an attack has the result that it must get."""
+    """Fail unless an attack got the expected result."""
     checks = graded.verdict.checks
     known = load(graded.assignment.partition("__")[0], variants=True)
     for check in checks:

@@ -1,6 +1,6 @@
 """Zips, folders and tars, as students and their sandboxes send them: 5,000 of each.
 
-Whatever comes, it is taken or refused, and nothing is written but regular files, in their place.
+Any input is taken or refused, and only regular files are written, in their place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from grader.classroom import intake, unpack_entry, unpack_submission
 from grader.sandbox.unpack import FILES, FOLDERS, unpack
 from tests.attacks.fuzz import chances, changed, fresh, in_memory, many, plain, text
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # zipfile's and nbformat's, of what is wrong
+pytestmark = pytest.mark.filterwarnings("ignore")  # zipfile and nbformat warn of mistakes
 
 
 @pytest.fixture(scope="module")

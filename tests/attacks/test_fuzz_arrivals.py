@@ -1,6 +1,6 @@
-"""Downloads of a whole class and what lies beside them: 5,000 of each.
+"""Downloads of a whole class, and files beside them: 5,000 of each.
 
-Whatever comes, each part is a student's or is refused, and nothing is written outside its place.
+Each part of any input belongs to a student or is refused, and nothing is written elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.attacks.fuzz import chances, changed, fresh, in_memory, many, plain, 
 from tests.grader.a_class import answered, course, pack
 from workbook.assignments import Assignment
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # zipfile's and nbformat's, of what is wrong
+pytestmark = pytest.mark.filterwarnings("ignore")  # zipfile and nbformat warn of mistakes
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_worksheet_is_read_or_passed_over(place: Path, chance: random.Random) 
 
 
 def notebook(chance: random.Random, both: list[Assignment]) -> bytes:
-    """A notebook of one of the assignments, more or less."""
+    """A notebook of one of the assignments, sometimes damaged."""
     assignment = chance.choice(both)
     content = chance.choice(
         [answered(assignment, "number = 1"), assignment.release.read_bytes(), b"{}", b"["]

@@ -1,6 +1,6 @@
 """JSON, notebooks, times and names, as students send them: 5,000 of each.
 
-Whatever comes, it is taken or refused, and what was taken is within the limits.
+Any input is taken or refused, and a taken input is within the limits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from workbook.assignments import Assignment, cells
 from workbook.common import bounded_json
 from workbook.common.errors import WorkbookError
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # zipfile's and nbformat's, of what is wrong
+pytestmark = pytest.mark.filterwarnings("ignore")  # zipfile and nbformat warn of mistakes
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def place() -> Iterator[Path]:
 
 
 def content(chance: random.Random, levels: int = 6) -> Any:
-    """A value that JSON has."""
+    """A random JSON value."""
     kind = chance.randrange(8 if levels else 5)
     if kind < 5:
         simple = (None, True, chance.getrandbits(70), chance.random() * 1e300, text(chance))

@@ -1,6 +1,7 @@
 """Entries of the inbox that cost much, have hostile names, or state false times.
 
-Each is taken, or refused with a plain reason. The class goes on, and what is shown is harmless.
+Each is taken, or refused with a plain reason. The rest of the class is graded, and what is shown is
+harmless.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.grader.a_class import answered, fake_grade, pack
 from workbook.assignments import Assignment
 from workbook.common import bounded_json
 
-# What hangs is stopped soon.
+# A test that hangs is stopped soon.
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -78,7 +79,7 @@ def empty_blocks(size: int) -> bytes:
 
 
 def in_notebook(toy: Assignment, value: bytes) -> bytes:
-    """The release with one more value in its metadata, and enough that cannot be packed."""
+    """The release with one more value in its metadata, and enough incompressible data."""
     notebook = json.loads(answered(toy, "number = 1"))
     noise = random.Random(1).randbytes(len(value) // 250)
     notebook["metadata"]["noise"] = base64.b64encode(noise).decode()
@@ -86,11 +87,11 @@ def in_notebook(toy: Assignment, value: bytes) -> bytes:
     return json.dumps(notebook).encode().replace(b'"HERE"', value)
 
 
-# Size, number and depth, before anything is parsed or hashed
+# Limits of size, number and depth, which are checked before anything is parsed or hashed
 
 
 def test_a_notebook_of_empty_lists_is_not_parsed(where: Classroom, toy: Assignment) -> None:
-    """Its zip has 0.1 MB. Parsed, it would take 1.2 GB."""
+    """Its zip has 0.1 MB; the parsed notebook would take 1.2 GB."""
     many = b"[" + b"[]," * (18_000_000 // 3) + b"0]"
     pack(where.inbox / "eve.zip", {"a9.ipynb": in_notebook(toy, many)})
     hand_in(where, toy, "zoe.zip")
@@ -124,7 +125,7 @@ def test_a_notebook_beyond_a_limit_is_refused(
 def test_a_notebook_that_leads_a_parser_astray_ends_with_its_process(
     where: Classroom, toy: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1 MB of outputs that are none: nbformat's error for them takes a minute and 2 GB."""
+    """1 MB of invalid outputs: nbformat's error for them takes a minute and 2 GB."""
     monkeypatch.setattr(unpack_entry, "CPU_S", 1)
     notebook = json.loads(answered(toy, "number = 1"))
     (cell,) = (c for c in notebook["cells"] if "number = 1" in c["source"])
@@ -178,7 +179,7 @@ def test_a_folder_is_not_listed_to_its_end(where: Classroom, toy: Assignment) ->
 def test_sparse_files_are_refused_by_their_size(
     where: Classroom, toy: Assignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file of 3 GB without content took 15 s: it was hashed before its size was looked at."""
+    """A sparse file of 3 GB took 15 s when it was hashed before its size was checked."""
     (where.inbox / "folder").mkdir()
     for name in ("eve.zip", "folder/a9.ipynb"):
         with (where.inbox / name).open("wb") as file:
@@ -192,7 +193,7 @@ def test_sparse_files_are_refused_by_their_size(
 
 
 def test_a_reason_that_quotes_the_student_is_short(where: Classroom, toy: Assignment) -> None:
-    """A reason of 130,000 characters ended the class: no flag takes so many."""
+    """A reason of 130,000 characters ended the grading: it is too long for a flag."""
     packed = bytearray(pack(where.inbox / "eve.zip", {"n" * 60_000: "x"}).read_bytes())
     packed[packed.index(b"nnn") + 10] = ord("m")
     (where.inbox / "eve.zip").write_bytes(packed)
@@ -331,7 +332,7 @@ def test_another_systems_time_comes_before_the_students(where: Classroom, toy: A
 
 
 def test_a_student_cannot_state_when_they_handed_in(where: Classroom, toy: Assignment) -> None:
-    """By a file in the zip, by the zip's own times, by a table beside it, or by their own name."""
+    """Not by a file in the zip, the zip's own times, a table beside it, or their own name."""
     early = "2001-01-01 10:00:00 UTC"
     table = 'Identifier,Last modified (submission)\nParticipant 12,"1 January 2001, 10:00 AM"\n'
     work = {"a9.ipynb": answered(toy, "number = 1"), "timestamp.txt": early}
@@ -344,7 +345,7 @@ def test_a_student_cannot_state_when_they_handed_in(where: Classroom, toy: Assig
     pack(where.inbox / "Bo Li_12_assignsubmission_file_a9.zip", work)
     (where.inbox / "Bo Li_12_assignsubmission_file_Grades.csv").write_text(table)
     (where.inbox / "okafor_12_90210_Grades.csv").write_text(table)  # Canvas's
-    # In a download, somebody's own name in Moodle is as nbgrader's exchange names a folder.
+    # In a download, a student's name in Moodle has the form of a folder of nbgrader's exchange.
     own = f"anna+x+{early}+_77_assignsubmission_file_"
     pack(where.inbox / "Course-Triton-5.zip", {f"{own}/{k}": v for k, v in work.items()})
     folder = where.inbox / "Course-Triton-6" / own.replace("_77_", "_78_")
@@ -363,7 +364,7 @@ def test_a_student_cannot_state_when_they_handed_in(where: Classroom, toy: Assig
 
 
 def test_of_two_worksheets_the_later_time_counts(where: Classroom, toy: Assignment) -> None:
-    """An older worksheet, whatever it is called, does not make late work come early."""
+    """An older worksheet, whatever its name, does not make late work early."""
     pack(
         where.inbox / "Bo Li_12_assignsubmission_file_a9.zip", {"a9.ipynb": answered(toy, "x = 1")}
     )
@@ -394,7 +395,7 @@ def test_the_last_by_the_exchanges_time_counts(where: Classroom, toy: Assignment
 
 
 def test_an_entry_whose_name_is_not_utf8_is_reported(where: Classroom, toy: Assignment) -> None:
-    """Such names come from zips that were made on other systems. One stopped the class."""
+    """Such names come from zips made on other systems. One stopped the grading of the class."""
     for name in (b"M\xfcller.zip", b"\xff", b"M\xfcller_12_assignsubmission_file_a9.zip"):
         pack(where.inbox / os.fsdecode(name), {"a9.ipynb": answered(toy, "number = 1")})
     pack(where.inbox / "M\\xfcller.zip", {"a9.ipynb": answered(toy, "number = 1")})
@@ -466,7 +467,7 @@ def test_an_id_is_the_same_whoever_comes_later(
 
 
 def test_an_id_cannot_be_taken_over(where: Classroom, toy: Assignment) -> None:
-    """The hash of an id is no secret: a name may be chosen that is another's id."""
+    """The hash of an id is no secret: a student may choose a name that is another student's id."""
     hand_in(where, toy, "Anna.zip")
     hand_in(where, toy, "anna.zip")
     theirs = take(where, toy)["anna.zip"].student
@@ -534,7 +535,7 @@ def test_names_of_people_survive(where: Classroom, toy: Assignment, form: str) -
         ]
 
 
-# What is shown
+# What the instructor sees
 
 
 @pytest.mark.server

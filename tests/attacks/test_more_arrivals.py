@@ -1,4 +1,4 @@
-"""Entries of the inbox that want another student's place, or that two programs read differently."""
+"""Inbox entries that claim another student's place, or that two programs read differently."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def work(toy: Assignment, number: str = "1") -> dict[str, bytes | str]:
 
 
 def taken(where: Classroom, toy: Assignment) -> dict[str, str]:
-    """By student: what their notebook says, or why nothing was taken."""
+    """By student: the text of the notebook, or the reason why nothing was taken."""
     found = {}
     for record in intake.take(where, [toy], where.inbox).records[toy.name]:
         notebook = where.submission(record.student, toy.name) / toy.release.name
@@ -48,9 +48,9 @@ def taken(where: Classroom, toy: Assignment) -> dict[str, str]:
 
 
 def test_a_name_that_another_student_has(where: Classroom, toy: Assignment) -> None:
-    """Moodle shows the name that a user has chosen. The later of two would be the one that counts.
+    """Moodle shows the name that a user has chosen. The later of two submissions would count.
 
-    Nobody but the instructor knows who is who. What was taken before stays.
+    Only the instructor knows who is who. What was taken before stays.
     """
     listed(where)
     download = where.inbox / "course-forest-71"
@@ -121,7 +121,7 @@ def test_a_student_s_name_like_a_system_s(where: Classroom, toy: Assignment, nam
     """Where a name could be two things, the list has the last word; a wrong id is never a guess."""
     roster.path(where).write_text(LIST.replace(",4712,Participant 12", ",4799,Participant 99"))
     pack(where.inbox / name, work(toy))
-    assert {*taken(where, toy)} <= {"bo"}  # the name in front, which is theirs by the system's form
+    assert {*taken(where, toy)} <= {"bo"}  # the first name, which the system writes
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_reserved_word_is_a_name_like_others(
 
 
 def test_one_zip_for_two_students(where: Classroom, toy: Assignment) -> None:
-    """A student hands in for themselves only: two notebooks are not dealt out."""
+    """Students hand in only for themselves: two notebooks are not given to two students."""
     files = {f"{who}/{name}": c for who in ("anna", "eve") for name, c in work(toy).items()}
     files["eve/a9.ipynb"] = answered(toy, "number = 2")
     pack(where.inbox / "eve.zip", files)
@@ -164,7 +164,7 @@ def zipped(files: dict[str, bytes | str]) -> bytes:
 
 
 def renamed(packed: bytes, old: bytes, new: bytes, *, first: bool) -> bytes:
-    """The zip with another name in its first header, or in its list of files."""
+    """The zip with another name in its first header or in its list of files."""
     place = packed.index(old) if first else packed.rindex(old)
     return packed[:place] + new + packed[place + len(old) :]
 
@@ -191,7 +191,7 @@ def dated(packed: bytes, date: int, time: int) -> bytes:
 
 
 def test_zips_that_programs_read_differently(where: Classroom, toy: Assignment) -> None:
-    """Each is taken as Python's own reader shows it, or refused in words. None stops the others."""
+    """Each is taken as Python's reader shows it, or refused with a reason. None stops others."""
     honest, other = work(toy, "1"), work(toy, "2")
     plain = zipped(honest)
     twice = io.BytesIO()
@@ -253,7 +253,7 @@ def test_zips_that_programs_read_differently(where: Classroom, toy: Assignment) 
 
 
 def test_rights_and_times_of_files_are_not_kept(where: Classroom, toy: Assignment) -> None:
-    """Neither the right to run as another user, nor a time that no calendar has."""
+    """This includes the right to run as another user, and times that no calendar has."""
     with zipfile.ZipFile(where.inbox / "eve.zip", "w") as archive:
         archive.writestr("a9.ipynb", work(toy)["a9.ipynb"])
         for name, mode in (("all", 0o107777), ("none", 0o100000)):

@@ -1,6 +1,6 @@
-"""Python models that want to end the judge's server, or to disturb the models beside them.
+"""Python models that try to end the judge's server, or to disturb other models.
 
-Each is served as the judge serves it. What it may lose are its own checks: afterwards another model
+Each is served as the judge serves it. It may only lose its own checks: afterwards another model
 answers, on this server or on a new one.
 """
 
@@ -32,7 +32,7 @@ def told(what):
 
 class TritonPythonModel:
 """
-#: What `execute` does in each model. Those of FATAL may end the server.
+#: What `execute` does in each model. The models in FATAL may end the server.
 MODELS = {
     "shouts": """
     def execute(self, requests):
@@ -142,7 +142,7 @@ def test_an_error_of_eight_megabytes_is_an_error(answers: dict[str, Any]) -> Non
 
 
 def test_metrics_with_names_that_are_none(answers: dict[str, Any]) -> None:
-    """The model's own process may end on it, or Triton refuses them: the server goes on."""
+    """The model's own process may end, or Triton refuses the metrics: the server keeps running."""
     assert "metrics" in answers["ready"], answers["log"][-2_000:]
 
 
@@ -160,7 +160,7 @@ def test_a_response_with_thousands_of_outputs(answers: dict[str, Any]) -> None:
 
 
 def test_responses_after_the_last_one(answers: dict[str, Any]) -> None:
-    assert answers["late"] in ("first", "again")  # one of them, and no second one
+    assert answers["late"] in ("first", "again")  # one of the two answers, and not a second one
 
 
 @pytest.mark.parametrize("name", FATAL)

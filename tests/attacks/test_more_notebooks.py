@@ -1,4 +1,4 @@
-"""Notebooks that want to decide what comes out of their sandbox, or that nothing comes out."""
+"""Notebooks that try to forge the result of their sandbox, or to prevent any result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 
 
 def run(home: Path, *cells: str) -> Execution:
-    """Execute cells as a submission's."""
+    """Execute cells as the cells of a submission."""
     made = [nbformat.v4.new_code_cell(dedent(code).strip()) for code in cells]
     notebook: dict[str, Any] = json.loads(nbformat.writes(nbformat.v4.new_notebook(cells=made)))
     for name in ("work", "out"):
@@ -34,7 +34,7 @@ def said(execution: Execution) -> list[str]:
 
 
 def test_files_that_change_while_they_are_taken(tmp_path: Path) -> None:
-    """A process that stays behind makes, exchanges and removes what is about to be packed."""
+    """A background process makes, exchanges and removes files while they are packed."""
     execution = run(
         tmp_path,
         """
@@ -75,7 +75,7 @@ def test_files_that_change_while_they_are_taken(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_is_there_twice(tmp_path: Path) -> None:
-    """A copy of the kernel on the same sockets, and a first process that waits behind it."""
+    """The kernel is forked: the copy uses the same sockets, and the first process waits."""
     execution = run(
         tmp_path,
         "import os\nforked = os.fork()\nprint('one', flush=True)",
@@ -87,9 +87,9 @@ def test_a_kernel_that_is_there_twice(tmp_path: Path) -> None:
 
 
 def test_cells_that_swallow_those_after_them(tmp_path: Path) -> None:
-    """The notebook shows the sources that were to run, whatever has become of them in the kernel.
+    """The notebook shows the sources of its cells, whatever the kernel ran instead.
 
-    A check that was swallowed has reported nothing.
+    A check that did not run has reported nothing.
     """
     execution = run(
         tmp_path,
@@ -105,7 +105,7 @@ def test_cells_that_swallow_those_after_them(tmp_path: Path) -> None:
 
 
 def test_what_replaces_the_builtins_ends_in_its_own_kernel(tmp_path: Path) -> None:
-    """And what runs when the kernel ends cannot write any more, or changes its own values only."""
+    """Code that runs when the kernel ends cannot write results, or changes only its own values."""
     execution = run(
         tmp_path,
         """
@@ -126,7 +126,7 @@ def test_what_replaces_the_builtins_ends_in_its_own_kernel(tmp_path: Path) -> No
 
 
 def test_messages_that_no_kernel_sends(tmp_path: Path) -> None:
-    """Outputs and answers of kinds and sizes that the protocol does not have."""
+    """Outputs and replies of types and sizes that the protocol does not have."""
     execution = run(
         tmp_path,
         """

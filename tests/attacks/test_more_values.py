@@ -1,4 +1,4 @@
-"""Values that a notebook reports to its checks: none ends the judge, none is more than it says."""
+"""Values that a notebook reports to its checks: none ends the judge, and none is misread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def array(dtype: str, *shape: object) -> dict[str, object]:
     return {"$array": {"dtype": dtype, "shape": list(shape)}}
 
 
-#: Arrays that are none. numpy would make some of them.
+#: Invalid arrays. numpy would accept some of them.
 REFUSED = {
     "objects": (array("object", 1), bytes(8)),
     "another order of bytes": (array(">f8", 1), bytes(8)),
@@ -56,7 +56,7 @@ def test_an_array_is_what_it_says(tmp_path: Path, what: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"check": "a9.second", "values": {}}',  # another check's
+        '{"check": "a9.second", "values": {}}',  # the file of another check
         '{"check": "a9.first", "values": [], "version": 2}',
         '{"check": "a9.first", "values": {}, "version": 3}',
         '{"check": "a9.first", "values": {}, "credit": 1}',
@@ -87,7 +87,7 @@ def test_a_link_is_not_followed(tmp_path: Path, name: str) -> None:
 
 
 def test_a_forged_result_is_no_mark(tmp_path: Path) -> None:
-    """A credit beyond what there is, or of a kind that compares as everything, is not read."""
+    """A credit outside of 0 to 1, or a credit that is no number, is not read."""
     for credit in (1e9, -1, math.inf, math.nan, "1", True):
         result = {"id": "a9.first", "sentence": "", "status": "passed", "credit": credit}
         home = written(tmp_path, 1, result=result)

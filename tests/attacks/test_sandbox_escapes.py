@@ -1,5 +1,5 @@
-"""What a submission may try against its sandbox: memory that nobody counts, devices, process 1,
-sockets to the hypervisor, signals to other submissions.
+"""Attacks on the sandbox: uncounted memory, devices, process 1, sockets to the hypervisor, signals
+to other submissions.
 
 Each attack runs in a real sandbox: as root starts it (if the tests run as root) and as an ordinary
 user starts it; as a command of bubblewrap's and as a copy of a fork server; and with and without a
@@ -156,7 +156,7 @@ for folder in range(2000):
         os.close(os.open(f"/dev/shm/{folder}/{file}", os.O_CREAT))
 print("done")
 """
-#: Shared pages that no process maps any more, and that exist nevertheless.
+#: Shared pages that no process maps any more, but that still exist.
 DROPPED = """
 import mmap
 pages = mmap.mmap(-1, 1 << 30)
@@ -168,7 +168,7 @@ print("done")
 
 
 def has_memory_cgroup(caller: str) -> bool:
-    """Whether sandboxes of this caller are limited by the kernel. Other users than ours may not."""
+    """Whether the kernel limits this caller's sandboxes. Only our own user may make cgroups."""
     return sandbox.protection().memory_cgroup and (not IS_ROOT or caller == "root")
 
 
@@ -206,7 +206,7 @@ def test_shared_pages_that_nobody_maps_count_where_the_kernel_counts(
 
 
 def test_standard_input_keeps_no_data(attempt: Attempt) -> None:
-    """It is a file in memory; written to, it would be memory that no process maps."""
+    """It is a file in memory. Data in it would be memory that no process maps."""
     code = """
 import os
 for flags in (os.O_WRONLY, os.O_RDWR):
@@ -221,7 +221,7 @@ for flags in (os.O_WRONLY, os.O_RDWR):
 
 # -- system calls ----------------------------------------------------------------------------------
 
-#: x86_64, aarch64. With all arguments zero, none of them does any harm where it is allowed.
+#: System calls on x86_64 and aarch64. With all arguments zero, they are harmless if allowed.
 REFUSED = {
     "semget": (64, 190),
     "semtimedop": (220, 192),
@@ -332,14 +332,14 @@ print("x", file=open("/dev/stdout", "w"))
 
 
 def test_device_nodes_cannot_be_changed(attempt: Attempt) -> None:
-    """They are the machine's own. Only values are written that they already have."""
+    """The device nodes are the machine's own, so the test writes only the values that they have."""
     before = {name: Path("/dev", name).stat().st_ctime_ns for name in NODES}
     assert lines(attempt(TOUCH)) == ["x"]
     assert {name: Path("/dev", name).stat().st_ctime_ns for name in NODES} == before
 
 
 def test_the_command_is_not_root_on_the_machine(attempt: Attempt) -> None:
-    """Files that only root may read stay closed, and files of the machine are not its own."""
+    """It cannot read files that only root may read, and does not own the machine's files."""
     code = """
 import os
 print(os.getuid(), os.stat("/usr").st_uid == os.getuid())
@@ -377,7 +377,7 @@ def test_what_only_root_may_read_is_an_error_that_says_what_to_do(tmp_path: Path
         sandbox.run(["/bin/true"], read_only={"/given": private})
     assert caught.value.where == str(private)
     assert f"chmod -R go+rX {private}" in caught.value.todo
-    private.chmod(0o750)  # the machine's group root may
+    private.chmod(0o750)  # the machine's group root may read it
     assert sandbox.run(["/bin/ls", "/given"], read_only={"/given": private}).code == 0
 
 
@@ -423,7 +423,7 @@ print(call({attach}, 16, 1, 0, 0), call({attach}, 0x4206, 1, 0, 0))
 
 
 def test_the_outer_sandbox_has_a_filter_too(attempt: Attempt) -> None:
-    """It reads what students have sent. It may make namespaces, and nothing else of the above."""
+    """It reads what students have sent. It may make namespaces, but none of the calls above."""
     needed = {"memfd_create", "unshare", "setns", "mount", "clone3"}
     refused = {name: pair for name, pair in REFUSED.items() if name not in needed}
     code = f"""{CALL}
@@ -466,7 +466,7 @@ for place in [mount[4] for mount in mounts if mount[3] == "/"]:  # a whole one
 
 # -- two submissions at once -----------------------------------------------------------------------
 
-#: Everything by which one process can tell another that both can read the same file.
+#: All ways to signal another process through a file that both can read.
 SIGNALS = f"""{CALL}
 import fcntl, struct, sys, time
 file = open("/shared/file")
@@ -501,7 +501,7 @@ def test_two_sandboxes_cannot_signal_each_other_by_locks(tmp_path: Path) -> None
     shared.mkdir()
     (shared / "file").write_text("of the machine")
     expected = [
-        "read lock allowed",  # nobody can see it
+        "read lock allowed",  # no other process can see it
         "write lock EBADF",
         "question ENOSYS",
         "other question ENOSYS",
@@ -518,7 +518,7 @@ def test_two_sandboxes_cannot_signal_each_other_by_locks(tmp_path: Path) -> None
         second = sandbox.run([*command, "0"], read_only={"/shared": shared})
         assert second.stdout.decode().splitlines() == expected, second.stderr
         with (shared / "file").open() as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no program here has to wait
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no program here waits for it
 
 
 # -- a notebook ------------------------------------------------------------------------------------
@@ -598,7 +598,7 @@ def test_its_program_its_memory_and_its_files_lead_nowhere(attempt: Attempt) -> 
 
 
 def test_nobody_in_the_sandbox_can_write_in_place_of_the_program(attempt: Attempt) -> None:
-    """Only the process that runs the command has its output: others could forge a result."""
+    """Only the process that runs the command has its output; any other could forge a result."""
     code = """
 import os
 own = os.fstat(1).st_ino

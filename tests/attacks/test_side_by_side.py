@@ -1,4 +1,4 @@
-"""Two submissions that are graded at the same time, or that look the same to the results."""
+"""Two submissions that are graded at the same time, or that could get the same result key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.server
 
 PYTHON = [sys.executable, "-I", "-c"]
 
-#: Takes the processor's time in many sessions: without a group, Linux shares it among these.
+#: Uses the processor in many sessions: without a cgroup, Linux gives each session a share.
 BUSY = """
 import os, time
 for _ in range(150):
@@ -39,7 +39,7 @@ for number in range(5_000_000):
     total += number
 print(time.monotonic() - began)
 """
-#: Takes every name that two programs of one machine could both want.
+#: Takes every name that two programs on one machine could both need.
 TAKES = """
 import fcntl, os, socket, sys, time
 held = []
@@ -86,7 +86,7 @@ def test_many_processes_get_no_more_time_than_one() -> None:
         beside = seconds()
         assert busy.alive()
     alone = min(seconds() for _ in range(3))
-    # With a fair share it is about the double on one core; without, about 75 times on two.
+    # With a fair share it takes about twice as long on one core; without, 75 times on two cores.
     assert beside < 12 * alone, (beside, alone)
 
 
@@ -102,7 +102,7 @@ def test_no_name_is_taken_for_others() -> None:
 # -- the key of a result ---------------------------------------------------------------------------
 
 Change = Callable[[Path], object]
-#: What a submission may be changed by while no file's content changes.
+#: Changes of a submission that change no file's content.
 CHANGES: dict[str, Change] = {
     "an empty folder": lambda folder: (folder / "models/forest/7").mkdir(),
     "an empty folder beside the notebook": lambda folder: (folder / "signal").mkdir(),

@@ -1,6 +1,6 @@
 """Deploy many small models at once, for the tests of stand-ins.
 
-A test module loads everything it needs side by side, once, and its tests look at the outcome.
+A test module loads everything it needs once, side by side, and its tests check the results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Case:
 
 
 def deployed(server: Triton, cases: Mapping[str, Case]) -> dict[str, str]:
-    """Write the cases into the repository and load them; each one's refusal ("" if it loaded)."""
+    """Write the cases into the repository and load them; returns each refusal ("" if it loaded)."""
     for name, case in cases.items():
         for path, content in {**case.files, "config.pbtxt": case.config}.items():
             target = server.repository / name / path
@@ -50,7 +50,7 @@ def deployed(server: Triton, cases: Mapping[str, Case]) -> dict[str, str]:
 def infer(
     server: Triton, model: str, inputs: Mapping[str, np.ndarray], **options: Any
 ) -> dict[str, np.ndarray]:
-    """Ask a model over HTTP; its outputs by name."""
+    """Send a request over HTTP; returns the outputs by name."""
     tensors = []
     for name, array in inputs.items():
         tensor = http.InferInput(name, list(array.shape), _TYPES[str(array.dtype)])
@@ -64,7 +64,7 @@ def infer(
 def together(
     server: Triton, model: str, requests: list[Mapping[str, np.ndarray]]
 ) -> list[dict[str, np.ndarray] | str]:
-    """Send requests at the same time; each one's outputs, or its error's text."""
+    """Send requests at the same time; returns each request's outputs, or its error's text."""
 
     def one(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | str:
         try:

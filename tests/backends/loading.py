@@ -16,7 +16,7 @@ from workbook.server import Triton, all_models
 
 
 def load_all(server: Triton, names: Collection[str]) -> dict[str, str]:
-    """Load models side by side; the server's words for each, by name ("" where it loaded)."""
+    """Load models side by side; returns the server's message for each by name ("" if it loaded)."""
     said = dict.fromkeys(names, "")
     for name, error in all_models.load_all(server, names).items():
         if not isinstance(error, LoadError):  # the server is gone
@@ -26,7 +26,7 @@ def load_all(server: Triton, names: Collection[str]) -> dict[str, str]:
 
 
 def counted(server: Triton, model: str, rows: int) -> dict[str, Any]:
-    """A model's statistics, once they count so many rows: the server counts after it answers."""
+    """A model's statistics, once they count `rows` rows: the server counts after it answers."""
     for _ in range(200):
         statistics = server.statistics(model)[0]
         if statistics["inference_count"] >= rows:
@@ -46,7 +46,7 @@ def tensors(arrays: Mapping[str, Any]) -> list[grpcclient.InferInput]:
 
 
 def infer(server: Triton, model: str, arrays: Mapping[str, Any], **options: Any) -> Any:
-    """Send one request; the client's result."""
+    """Send one request; returns the client's result."""
     with server.grpc_client() as client:
         return client.infer(model, tensors(arrays), **options)
 
@@ -54,7 +54,7 @@ def infer(server: Triton, model: str, arrays: Mapping[str, Any], **options: Any)
 def infer_together(
     server: Triton, model: str, requests: Sequence[Mapping[str, Any]], **options: Any
 ) -> list[Any]:
-    """Send requests at once; for each, in order, the client's result or its error."""
+    """Send requests at once; returns the client's result or error for each, in order."""
     answers: queue.Queue[tuple[int, Any]] = queue.Queue()
     with server.grpc_client() as client:
         client.is_server_live()  # connect before, so that the requests follow each other closely
@@ -81,7 +81,7 @@ class Counts:
         self._before = self._settled()
 
     def since(self, inferences: int) -> tuple[int, int]:
-        """Both counts, once so many inferences are counted."""
+        """Both counts, once this number of inferences is counted."""
         deadline = time.monotonic() + 5
         while self._read()[0] - self._before[0] < inferences and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -136,7 +136,7 @@ RAGGED = (
 """.replace("KINDS", repr(RAGGED_KINDS))
 )
 
-# The same model twice: `plain` goes the short way where it can, `careful` always the long one.
+# The same model twice: `plain` takes the short way if it can, `careful` always the long one.
 PLAIN_CONFIG = f"{ECHO} dynamic_batching {{ max_queue_delay_microseconds: 3000 }} " + (
     'input [{ name: "x" data_type: TYPE_FP32 dims: [-1] }] '
     'output [{ name: "y" data_type: TYPE_FP32 dims: [-1] }]'

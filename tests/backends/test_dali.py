@@ -272,7 +272,7 @@ def test_a_request_with_several_rows(served: Triton) -> None:
 
 
 def test_inputs_by_name_and_outputs_in_order(served: Triton) -> None:
-    """The pipeline's outputs have names that nobody chose; the config's go by the order."""
+    """The pipeline's output names are generated; the config's outputs are matched by order."""
     a = np.arange(6, dtype=np.float32).reshape(2, 3)
     b = np.arange(20, dtype=np.int32).reshape(2, 5, 2)
     with served.http_client() as client:
@@ -361,7 +361,7 @@ def test_wrong_configs_and_files_do_not_load(refusals: dict[str, str], case: str
 
 
 def test_strings_load_but_no_request_succeeds(served: Triton) -> None:
-    """As upstream, which reads as many bytes as there are strings; here it says what to write."""
+    """As upstream, which reads one byte per string; here a message says what to write."""
     encoded = np.array([[jpeg(20, 20).tobytes()]], dtype=np.object_)
     with pytest.raises(InferenceServerException, match="write data_type: TYPE_UINT8"):
         ask(served, "strings", "PIXELS", DALI_INPUT_0=encoded)

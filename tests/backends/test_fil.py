@@ -393,13 +393,13 @@ def ask(server: Triton, model: str, rows: Array, output: str = "output__0") -> A
 
 
 def _raw_probability(forest: Forest) -> Array:
-    """Treelite's own answer, bit by bit what a served model of one score computes."""
+    """Treelite's own answer; a served model with one score computes the same bits."""
     result: Array = treelite.gtil.predict(forest.tree, forest.rows)[:, 0, 0]
     return result
 
 
 def library_says(forest: Forest) -> Array:
-    """What the library that trained the model predicts, as scores or probabilities."""
+    """The predictions of the library that trained the model, as scores or probabilities."""
     library = forest.library
     if isinstance(library, xgb.Booster):
         data = xgb.DMatrix(

@@ -1,7 +1,7 @@
 """The ONNX Runtime stand-in on the real server: right, wrong, missing configs; settings.
 
-Everything is asked of two servers: one runs plain models itself, the other has no fast path, as
-where there is no C++ compiler.
+All requests go to two servers: one runs plain models itself, the other has no fast path, as on a
+machine without a C++ compiler.
 """
 
 from __future__ import annotations
@@ -482,7 +482,7 @@ def server(place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tri
         yield triton
 
 
-#: Models of which some requests need another look, so that their own process answers.
+#: Models with requests that the fast path does not handle, so that the model's process answers.
 APART = {
     *("scaled", "scalar_batch", "scalar_text"),
     *("strings", "optional", "scalar", "lonely", "ragged", "stateful"),
@@ -636,8 +636,8 @@ def test_one_bad_request_does_not_harm_the_others_of_its_batch(served: Triton, p
     count = Counts(served, "lookup")
     indices = [0, 1, 99, 2, 3, 4, 0, 1]
     answers = infer_together(served, "lookup", [{"i": np.array([[i]])} for i in indices])
-    # The core counts a request as failed where the backend says so; Triton's Python backend does
-    # not, since it has answered.
+    # The core counts a request as failed if the backend reports this; Triton's Python backend does
+    # not report it, since it has answered.
     counted = 7 if place == "inside" else 8
     assert count.since(counted) == (counted, 1)
     assert "onnx runtime error 2: " in str(answers[2])
@@ -705,7 +705,7 @@ def test_a_scalar_of_a_batch_is_its_first_element(served: Triton) -> None:
     count = Counts(served, "scaled")
     answers = [a.as_numpy("y").tolist() for a in infer_together(served, "scaled", requests)]
     assert count.since(2) == (2, 1)
-    assert answers[0] == answers[1]  # of one execution, whose first element is 3 or 5
+    assert answers[0] == answers[1]  # both from one execution; its first element is 3 or 5
     assert infer(served, "scalar_batch", {"x": t[:1]}).as_numpy("y").tolist() == [6]
     with pytest.raises(InferenceServerException, match="batch size of at least 2 in model output"):
         infer(served, "scalar_batch", {"x": t})
@@ -877,7 +877,7 @@ def test_the_graph_level_reaches_the_session(served: Triton, model: str, level: 
 
 
 def test_an_accelerator_that_is_not_there_is_mentioned(served: Triton) -> None:
-    # True of the pinned onnxruntime; with another build the stand-in uses the accelerator.
+    # True for the pinned onnxruntime; with another build the stand-in uses the accelerator.
     assert "OpenVINOExecutionProvider" not in ort.get_available_providers()
     lines = [x for x in served.log_text().splitlines() if "stand-in: 'openvino'" in x]
     assert "has no OpenVINO accelerator; running without it" in lines[0]

@@ -99,7 +99,7 @@ class PickRows(torch.nn.Module):
 
 
 class Modes(torch.nn.Module):
-    """Tells whether torch was in inference mode: such tensors do not count their versions."""
+    """Shows whether torch was in inference mode: such tensors do not count their versions."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(x) + float(torch.ones(1).is_inference())
@@ -149,7 +149,7 @@ START = "control [{ kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 1] }]"
 SERVED: dict[str, tuple[type[torch.nn.Module], str]] = {
     "by_argument": (SumAndProduct, BATCH + io("b FP32 2; a FP32 2", SP)),
     "by_index": (SumAndProduct, BATCH + io("y__1 FP32 2; x__0 FP32 2", "p__1 FP32 2; s__0 FP32 2")),
-    # One name is no argument and has no index: all of them go by order.
+    # One name is no argument and has no index, so all inputs go by order.
     "mixed": (SumAndProduct, BATCH + io("b FP32 2; second FP32 2", SP)),
     "dict": (
         FromDict,

@@ -360,7 +360,7 @@ def test_answers_are_those_of_tensorflow(
         want = functions["serving_default"](normal(rows, 4))
         assert got
         for name, array in got.items():
-            # A value a row is [1] for a config, which cannot say "no dimension".
+            # One value per row is [1] in a config, which cannot say "no dimension".
             expected = want[name].numpy().reshape(array.shape)
             np.testing.assert_allclose(array, expected, rtol=1e-6)
 

@@ -1,4 +1,4 @@
-"""The benchmarks run and write their tables; what they found is not judged here."""
+"""The benchmarks run and write their tables; their results are not judged here."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_benchmarks_write_their_sections(tmp_path: Path) -> None:
 
 def test_our_own_work_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     spin = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
-    clock = iter([100.0, 100.0 + 0.4 + 1.0])  # so many seconds of all processes on the cores
+    clock = iter([100.0, 100.0 + 0.4 + 1.0])  # the seconds of all processes on the cores
     monkeypatch.setattr(machine.Crowd, "_busy_seconds", lambda _: next(clock))
     crowd = machine.Crowd()
     began = time.monotonic()
@@ -159,7 +159,7 @@ def test_a_service_that_ends_says_its_last_words(tmp_path: Path) -> None:
 def test_make_lab_is_timed_from_the_command_to_the_last_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Makefile of ours stands in for the course's: it serves one model at once, one later."""
+    """A test's Makefile replaces the course's: it serves one model at once, one later."""
     monkeypatch.setattr(lab, "MODELS", ("square", "late"))
     (tmp_path / "serve.py").write_text(
         "import sys, time\n"

@@ -1,4 +1,4 @@
-"""The endurance benchmark: its judgement of growth, and the whole of it in small."""
+"""The endurance benchmark: its judgement of growth, and a short run of all of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_rising_line_is_growth_and_a_flat_one_is_none() -> None:
 
 
 def test_noise_alone_is_seldom_growth() -> None:
-    """Half of the 5% that lie outside of the range lie above it."""
+    """5 % of the slopes lie outside of the range, and half of these lie above it."""
     random = np.random.default_rng(0)
     found = [growth(MINUTES, random.normal(100, 3, len(MINUTES))) for _ in range(1000)]
     assert 10 <= sum(g is not None and g.beyond_noise > 0 for g in found) <= 45
@@ -54,7 +54,7 @@ def test_too_few_samples_say_nothing() -> None:
 
 
 def test_the_load_counts_wrong_answers_and_failures(tmp_path: Path) -> None:
-    """A model that is not there fails; an answer unlike the first one is wrong."""
+    """A request to a missing model fails; an answer that differs from the first one is wrong."""
     (tmp_path / "square").symlink_to(paths.repository() / "square")
     x = np.full((1, 2), 3.0, np.float32)
     right, wrong = (Ask("square", "", {"INPUT": x}, {"OUTPUT": y}) for y in (x * x, x))

@@ -1,7 +1,7 @@
-"""The command line as people and scripts use it: real processes, real servers, its own home.
+"""The command line as users and scripts call it: real processes and servers, in its own home.
 
-Port 8000 may be taken on this machine, by a server that has nothing to do with these tests. So
-other ports take the place of the default ones, in the tests' own process and in every command.
+Another server on this machine may use port 8000. So other ports replace the default ones, in the
+tests' own process and in every command.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ input [ { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 """
-#: What the config of a sloppy model says, and a warm-up, which its load answers.
+#: The output in a sloppy model's config, and a warm-up, which runs when it is loaded.
 SLOPPY = '"y" data_type: TYPE_FP64'
 WARMUP = """
 model_warmup [ { name: "once" batch_size: 1
@@ -276,7 +276,7 @@ def test_the_server_of_another_checkout_is_neither_used_nor_changed(
     assert f"which serves {other / 'model_repository'}" in taken.stderr.replace("\n", "")
     assert untouched()
 
-    by_name = {"TRITON_URL": state["url"]}  # a person names that server
+    by_name = {"TRITON_URL": state["url"]}  # the user names that server
     assert json.loads(run("status", "--json", **by_name).stdout)["repository"] == str(
         other / "model_repository"
     )
@@ -528,7 +528,7 @@ def test_bad_words_get_a_sentence(run: Run, words: list[str], expected: str) -> 
 
 
 def page(address: str) -> str:
-    """What a browser would get; nothing while nobody listens yet."""
+    """The page that a browser would get; "" while nothing listens yet."""
     try:
         with urllib.request.urlopen(address, timeout=30) as answer:
             return str(answer.read().decode())

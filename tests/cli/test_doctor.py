@@ -1,4 +1,4 @@
-"""The doctor finds what is missing, and answers where nothing is installed."""
+"""The doctor finds what is missing, and works even if nothing is installed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_taken_port_is_noted() -> None:
         try:
             holder.bind(("127.0.0.1", 8888))
         except OSError:
-            pass  # taken by somebody else: as good
+            pass  # another program has taken it, which is as good for this test
         else:
             holder.listen()
         found = [f for f in doctor.examine() if f.subject == "port 8888"]

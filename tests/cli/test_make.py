@@ -29,7 +29,7 @@ ENVIRONMENT = {
 
 
 def status() -> dict[str, object]:
-    """What `workbook status` says of this checkout's server, whatever else runs here."""
+    """The status of this checkout's server from `workbook status`, whatever else runs here."""
     words = [sys.executable, "-m", "workbook.cli", "status", "--json"]
     answer = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     return dict(json.loads(answer.stdout))
@@ -60,7 +60,7 @@ def test_make_lab_ends_with_every_model_ready_and_jupyterlab() -> None:
         models = {m["name"]: m["state"] for m in state["models"]}  # type: ignore[attr-defined]
         ready = {name for name, is_ in models.items() if is_ == "READY"}
         folders = {p.parent for p in (ROOT / "model_repository").glob("*/config.pbtxt")}
-        # Language models are built on request; those that are not are left alone.
+        # Language models are built on request; a language model that is not built is skipped.
         assert ready == {p.name for p in folders if not lacking(p)}, "".join(printed)
         family = psutil.Process(lab.pid).children(recursive=True)
         assert any("jupyterlab" in " ".join(p.cmdline()) for p in family)

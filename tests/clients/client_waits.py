@@ -1,4 +1,4 @@
-"""Waiting for what a server does in its own time, such as unloading or counting."""
+"""Wait for what a server does later, such as unloading or counting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 40.0) -> None:
-    """Return when `condition()` is true; fail when it is not so within that time."""
+    """Return when `condition()` is true; fail if it is not true within this time."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not so within {seconds:.0f} s"

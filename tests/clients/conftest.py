@@ -6,8 +6,8 @@ The models are real folders below `models/`. A test module names those it needs:
     def _models(serve: Serve) -> None:
         serve("add_sub", "square")
 
-Starting a server and loading a model take most of the time here. So the server is one for the
-session, and tests leave its models as they found them; those that cannot start one of their own.
+Starting a server and loading a model take most of the time here. So there is one server for the
+session, and tests leave its models as they found them; other tests start a server of their own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Protocol(NamedTuple):
         return tensor.set_data_from_numpy(array, **options)
 
     def json(self, answer: Any) -> Any:
-        """An answer as JSON: over HTTP it is that already, over gRPC it is a message."""
+        """An answer as JSON: over HTTP it is JSON already, over gRPC a message is converted."""
         from google.protobuf.json_format import MessageToDict
 
         if isinstance(answer, (dict, list)) or answer is None:
@@ -56,11 +56,11 @@ class Protocol(NamedTuple):
 
 
 def copy_models(repository: Path, *names: str) -> None:
-    """Put models of this room into a repository; the ONNX model's graph is y = 2x + 1."""
+    """Put models of this folder into a repository; the ONNX model's graph is y = 2x + 1."""
     for name in names:
         version = repository / name / "1"
         shutil.copytree(MODELS / name, repository / name)
-        version.mkdir(exist_ok=True)  # git keeps no empty folder, and Triton wants one
+        version.mkdir(exist_ok=True)  # git keeps no empty folder, and Triton needs one
         if name.startswith("total_"):
             shutil.copy(MODELS / "total.py", version / "model.py")
         if name == "line":

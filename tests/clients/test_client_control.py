@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, copy: Any) -> Iterator[Trit
 def index(protocol: Any) -> dict[str, dict[str, Any]]:
     answer = protocol.json(protocol.client.get_model_repository_index())
     models = answer if protocol.name == "http" else answer["models"]
-    # A version that is gone stays in the index, with its state: the last word is the ready one's.
+    # A removed version stays in the index with its state, so the ready version is sorted last.
     models.sort(key=lambda m: m.get("state") == "READY")
     return {m["name"]: m for m in models}
 
@@ -99,7 +99,7 @@ def test_load_with_another_config(http: Any, server: Triton) -> None:
 
 
 def test_load_from_files_that_the_client_sends(protocol: Any) -> None:
-    """They take the place of the repository's own, version numbers included."""
+    """They replace the repository's files, including version numbers."""
     files = {"file:7/model.py": TEN_TIMES.encode()}
     protocol.client.load_model("square", config=json.dumps(CONFIG), files=files)
     assert square(protocol) == 30
@@ -149,7 +149,7 @@ def test_an_unknown_model(protocol: Any) -> None:
 
 
 def test_an_ensemble_and_its_parts(protocol: Any) -> None:
-    """`add_sub` came with the ensemble and leaves with it; `square`, loaded by name, stays."""
+    """`add_sub` is loaded and unloaded with the ensemble; `square`, loaded by name, stays."""
     inputs = [protocol.tensor("left", ONE), protocol.tensor("right", ONE)]
     assert protocol.client.is_model_ready("add_sub")
     unload(protocol, "pipeline", unload_dependents=True)

@@ -1,7 +1,7 @@
-"""What goes wrong at a client, in Triton's words; time limits, priorities and cancelling.
+"""Errors at a client with Triton's messages; time limits, priorities and cancelling.
 
-No test asks for classes (`class_count`) of a string output: release 24.10 of the server ends at
-once when a client does so, over either protocol.
+No test requests classes (`class_count`) of a string output: over both protocols, this ends the
+server of release 24.10 at once.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def test_cancelling_a_request_that_runs(grpc: Any) -> None:
 
 
 def test_cancelling_a_request_that_waits(grpc: Any, server: Triton) -> None:
-    """It never reaches the model, and those behind it are served."""
+    """It never reaches the model, and the requests behind it are served."""
     before = cancelled(grpc)
     done: Answers = queue.Queue()
 
@@ -278,7 +278,7 @@ def test_cancelling_a_request_that_waits(grpc: Any, server: Triton) -> None:
 
 
 def test_a_request_that_waits_too_long(protocol: Any, grpc: Any, server: Triton) -> None:
-    """`timeout` is in microseconds and counts the time in the queue."""
+    """`timeout` is in microseconds, and limits the time in the queue."""
     done: Answers = queue.Queue()
     grpc.client.async_infer(
         "worker", work(grpc, 1.0), lambda result, error: done.put((result, error))

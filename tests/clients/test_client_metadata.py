@@ -1,4 +1,4 @@
-"""What a server says of itself and its models, and what it counts: exactly, for known traffic."""
+"""A server's metadata, its models' metadata, and its exact counts for known requests."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ class Counts:
         return counts
 
     def since(self) -> dict[Any, int]:
-        """The counts that went up, batch sizes among them as numbers."""
+        """The increased counts; counts by batch size have the size as their key."""
         now = self.read()
         up = {key: now[key] - self.before.get(key, 0) for key in now}
         return {key: n for key, n in up.items() if n}
 
     def become(self, expected: dict[Any, int]) -> None:
-        """Check these counts: they are made right after the answer, so they may lag behind it."""
+        """Wait for these counts: the server counts right after it answers."""
 
         def those() -> dict[Any, int]:
             return {key: n for key, n in self.since().items() if key in expected}

@@ -1,11 +1,11 @@
 """Sequences: state that stays with a correlation id, under both schedulers and both protocols.
 
-Correlation ids are numbers or strings. A model that has them as a control input (`total_direct`,
-TYPE_UINT64) takes numbers only; one that asks `request.correlation_id()` (`total_oldest`) takes
-both. Limits of the server's release 24.10, which no client can get around:
+Correlation ids are numbers or strings. A model that has the id as a control input (`total_direct`,
+TYPE_UINT64) takes numbers only; a model that calls `request.correlation_id()` (`total_oldest`)
+takes both. Limits of the server's release 24.10, which no client can get around:
 
-- A string id sent to a model whose CORRID control is a number is written over that number's
-  eight bytes and beyond: a long one ends the whole server. No test sends one.
+- If the CORRID control is a number, a string id is written over the number's eight bytes and
+  beyond: a long id ends the whole server. No test sends one.
 - A CORRID control of TYPE_STRING is handed over in a block of 128 characters, which the Python
   backend refuses unless the id fills it (`test_a_control_of_strings_wants_128_characters`).
 """
@@ -26,7 +26,7 @@ from workbook.server import Triton
 pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 MODELS = ["total_direct", "total_oldest"]
-#: ids of the kind that the model takes, as many as a test wants
+#: Functions that make ids of the kind that the model takes.
 IDS = {"total_direct": lambda i: 1000 + i, "total_oldest": lambda i: f"sequence-{i}"}
 VALUES = [11, 7, 5, 3, 2, 0, 1]
 

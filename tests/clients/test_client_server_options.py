@@ -191,7 +191,7 @@ def test_asyncio_over_tls(secured: tuple[Triton, bool], papers: Path) -> None:
 
 
 def overlaps(server: Triton, *models: str) -> int:
-    """How many executions of two models overlap, of four requests to each at once."""
+    """How many executions of two models overlap, if each gets four requests at once."""
 
     def work(number: int) -> Any:
         with grpcclient.InferenceServerClient(server.grpc_url) as client:
@@ -206,7 +206,7 @@ def overlaps(server: Triton, *models: str) -> int:
 
 
 def test_the_rate_limiter_keeps_two_models_from_running_at_once(tmp_path: Path, copy: Any) -> None:
-    """Two models need the one `tool` that there is; two others need none."""
+    """Two models need the only `tool`; two others need none."""
     limited, free = ["worker", "worker_too"], ["free", "free_too"]
     copy(tmp_path, "worker")
     for name in ("worker_too", *free):
@@ -311,7 +311,7 @@ def test_one_client_program_with_several_servers(server: Triton, serve: Any, mod
 
 
 class Key(grpcclient.InferenceServerClientPlugin):
-    """Adds the header that the restricted endpoints want."""
+    """Adds the header that the restricted endpoints require."""
 
     def __call__(self, request: Any) -> None:
         request.headers["triton-grpc-protocol-admin-key"] = "open-sesame"

@@ -145,7 +145,7 @@ def test_wrong_trace_settings(client: Any, setting: str, value: str) -> None:
 
 
 def test_an_unknown_level_or_setting_changes_nothing(client: Any) -> None:
-    """The server's release 24.10 passes over them in silence."""
+    """The server's release 24.10 silently ignores them."""
     before = shown(client.get_trace_settings())
     client.update_trace_settings(settings={"trace_level": ["EVERYTHING"]})
     client.update_trace_settings(settings={"trace_colour": "red"})

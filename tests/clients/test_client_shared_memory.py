@@ -1,4 +1,4 @@
-"""System shared memory: tensors that go in and come out without crossing the wire."""
+"""System shared memory: input and output tensors that are not sent over the connection."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def region(protocol: Any) -> Iterator[Region]:
 
 
 def unregister(protocol: Any, name: str = "") -> None:
-    """Take back one region, or all. The server keeps a region until it has released its requests,
-    which it may do a moment after the client has the answer, and refuses until then."""
+    """Unregister one region, or all. The server refuses until it has released the region's
+    requests, which may be a moment after the client has the answer.
+    """
 
     def unregistered() -> bool:
         try:
@@ -138,8 +139,8 @@ def test_register_status_unregister(protocol: Any, region: Region) -> None:
 def test_the_offset_of_a_region_counts_twice(protocol: Any) -> None:
     """A limit of the server's release 24.10: leave a region's own offset 0, as all others do here.
 
-    It maps the file from that offset on and then adds it again to where a request points: with
-    an offset of one page, the region's first tensor is read from the third page.
+    The server maps the file from this offset on, and then adds the offset again to a request's
+    offset: with an offset of one page, the region's first tensor is read from the third page.
     """
     page = mmap.PAGESIZE
     name = f"clients-{uuid.uuid4().hex[:8]}"
@@ -189,7 +190,7 @@ def test_reading_past_the_end_of_a_region(protocol: Any, region: Region) -> None
 
 
 def test_a_name_or_a_key_registered_twice(protocol: Any, region: Region) -> None:
-    """A key has one name at a time: the server's release 24.10 looks for it in a closed file."""
+    """A key has one name at a time: the server's release 24.10 looks it up in a closed file."""
     name, _ = region(16)
     with pytest.raises(InferenceServerException, match="already in manager"):
         protocol.client.register_system_shared_memory(name, f"/{name}", 16)

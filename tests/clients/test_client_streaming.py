@@ -57,7 +57,7 @@ def start(client: Any, answers: Answers, **options: Any) -> None:
 
 
 def take(answers: Answers, number: int) -> list[int]:
-    """The numbers of the next answers, all of them good."""
+    """The numbers in the next answers, none of which is an error."""
     got = []
     for _ in range(number):
         result, error = answers.get(timeout=30)
@@ -186,12 +186,12 @@ def test_a_stream_cancelled_in_the_middle(client: Any, server: Triton, answers: 
     while not answers.empty():
         _, error = answers.get()
     assert "Locally cancelled by application" in str(error)
-    # The model is told, stops counting, and answers others.
+    # The model sees the cancellation, stops counting, and answers other requests.
     wait_for_a_cancellation(server, before)
 
 
 def cancellations(server: Triton) -> int:
-    """How many of its streams the model has seen cancelled, by a stream of one answer."""
+    """How many cancelled streams the model has seen; a stream with one answer tells it."""
     answers: Answers = queue.Queue()
     with grpcclient.InferenceServerClient(server.grpc_url) as client:
         start(client, answers)

@@ -1,4 +1,4 @@
-"""Locks on files: one at a time, shared ones together, free when the last holder has ended."""
+"""Locks on files: exclusive, shared, and released when the last holder has ended."""
 
 from __future__ import annotations
 

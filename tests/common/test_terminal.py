@@ -1,4 +1,4 @@
-"""A command that the system refuses a file ends with a sentence, without a traceback."""
+"""If the system refuses a file, a command ends with a message, without a traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def failing(error: Exception) -> typer.Typer:
 
 
 def ended(error: Exception, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
-    """The exit status and the words of a command that raises an error."""
+    """The exit status and the message of a command that raises an error."""
     stream = io.StringIO()
     monkeypatch.setattr("sys.argv", ["fail"])
     with pytest.raises(SystemExit) as exit:

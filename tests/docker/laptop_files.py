@@ -1,4 +1,4 @@
-"""What the laptop image's Dockerfile says, read for tests: its stages, and what each one copies."""
+"""Read the laptop image's Dockerfile for tests: its stages, and what each one copies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def copied(target: str) -> dict[str, str]:
     """The files of the checkout that a target gets: its path in the image → that in the checkout.
 
     Args:
-        target: a stage's name. Stages that it is made `FROM` count, those it copies from do not.
+        target: a stage's name. Stages that it is built `FROM` count; stages that it copies from do
+            not.
     """
     stages: dict[str, tuple[str, list[str]]] = {}
     name = ""
@@ -60,7 +61,7 @@ def copied(target: str) -> dict[str, str]:
 
 
 def _matched(words: str) -> dict[str, str]:
-    """What one COPY takes, as `copied` says it."""
+    """The files of one COPY, in the form of `copied`."""
     *sources, to = [word for word in words.split() if not word.startswith("--")]
     files: dict[str, str] = {}
     for source in sources:
@@ -81,7 +82,7 @@ def _is_in(name: str, source: str) -> bool:
 
 
 def context() -> list[str]:
-    """The files that git tracks, or that are new, and that .dockerignore lets into a build."""
+    """The tracked and new files that .dockerignore lets into a build."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=paths.root(),

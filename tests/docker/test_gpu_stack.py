@@ -1,12 +1,12 @@
 """The GPU stack (docker/gpu): what can be tested without Docker and without a GPU.
 
-The compose file is held against the Compose specification's own schema and read by podman-compose
-with each profile; every path, port, image and variable in it is compared with the other files. Its
-tritonserver command is given to the laptop server, redis' command to a real redis, Prometheus'
-config to promtool. A real Prometheus scrapes the laptop server under load with that config, and
+The compose file is checked against the Compose specification's own schema, and podman-compose reads
+it with each profile. Every path, port, image and variable in it is compared with the other files.
+The laptop server gets its tritonserver command, a real redis gets redis' command, and promtool gets
+Prometheus' config. A real Prometheus scrapes the laptop server under load with this config, and
 every query of the dashboard must give data.
 
-Prometheus and redis are Debian's: sudo apt install prometheus redis-server. Without them these
+Prometheus and redis are Debian's: sudo apt install prometheus redis-server. Without them their
 tests are skipped. `make gpu-stack` runs all and writes docker/gpu/CHECKED.md.
 """
 
@@ -51,9 +51,9 @@ PROMETHEUS: dict[str, Any] = yaml.safe_load((STACK / "prometheus.yml").read_text
 DASHBOARD: dict[str, Any] = json.loads(
     (STACK / "grafana" / "dashboards" / "triton.json").read_text("utf-8")
 )
-#: A laptop has no such metrics: Triton reads them from NVIDIA's DCGM.
+#: Metrics that a laptop does not have: Triton reads them from NVIDIA's DCGM.
 GPU_METRICS = "nv_gpu_"
-#: podman-compose, and what it imports beside PyYAML: requirement, hashes.
+#: podman-compose, and what it imports apart from PyYAML: requirement, hashes.
 COMPOSE_READER = {
     "podman-compose": (
         "podman-compose==1.6.0",
@@ -75,7 +75,7 @@ QUERIES = {
 
 
 def program(name: str, package: str) -> str:
-    """Where a program of Debian's lies; the test is skipped where it is missing."""
+    """The path of a program of Debian's; the test is skipped if it is missing."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"needs {name} (Debian, Ubuntu: sudo apt install {package})")
@@ -90,7 +90,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that is ended with the test."""
+    """Start a program, and end it with the test."""
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
         try:
@@ -158,7 +158,7 @@ def test_profiles_and_variables_choose_one_server(
     reader: Path, variables: dict[str, str], server: str, release: str
 ) -> None:
     done = subprocess.run(
-        # Asked for its version, podman itself would answer; it is not needed to read a file.
+        # podman-compose asks podman for its version, but does not need podman to read a file.
         [sys.executable, "-m", "podman_compose", "--podman-path", "/bin/echo", "config"],
         cwd=STACK,
         env={**os.environ, **variables, "PYTHONPATH": str(reader)},
@@ -248,7 +248,7 @@ def test_the_dockerfile_copies_what_is_there() -> None:
 
 
 def test_the_servers_have_what_the_python_models_import() -> None:
-    """Beside numpy, which NVIDIA's images have."""
+    """Apart from numpy, which NVIDIA's images have."""
     files = (paths.root() / "model_repository").glob("*/1/*.py")
     code = "\n".join(file.read_text("utf-8") for file in files)
     imported = set(re.findall(r"^\s*(?:from|import) (\w+)", code, re.MULTILINE))
@@ -356,7 +356,7 @@ def test_the_command_is_understood_by_the_real_server(tmp_path: Path) -> None:
     wrong = subprocess.run(
         [*command, "--no-such-option=1"], capture_output=True, text=True, check=False, timeout=WAIT
     )
-    assert wrong.returncode  # it does look at each option
+    assert wrong.returncode  # it really checks each option
     assert "unrecognized option '--no-such-option=1'" in wrong.stderr
 
 
@@ -582,7 +582,7 @@ def prometheus(loaded: Triton, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def send(server: Triton, over: threading.Event, number: int) -> None:
-    """Ask all three models again and again; `narrow` refuses what has waited for a millisecond."""
+    """Send requests to all three models; `narrow` refuses those that wait for a millisecond."""
     with httpx.Client(base_url=server.url, timeout=WAIT) as client:
         for turn in itertools.count():
             if over.is_set():
@@ -612,7 +612,7 @@ def test_each_query_gives_data(prometheus: str, panel: tuple[str, str]) -> None:
         return False
 
     if GPU_METRICS in query:
-        # What does not run here is at least a query that Prometheus understands.
+        # Prometheus must at least understand queries for which there is no data here.
         until(lambda: alive(prometheus), "Prometheus answers")
         assert run(prometheus, query) == []
         return

@@ -37,7 +37,7 @@ pytestmark = [
     pytest.mark.usefixtures("by_itself"),
 ]
 
-#: What a student runs: deploys a model with the own name, and looks for the others.
+#: The student's cell: it deploys a model with the student's name, and looks for the others.
 PROBE = f"""\
 import json, os, socket, time
 from pathlib import Path
@@ -74,7 +74,7 @@ class Hub:
     Attributes:
         base: its address.
         students: the folder with the students' folders.
-        cull: while this file exists, the culler runs; `culled` appears when it has ended.
+        cull: the culler runs while this file exists; the file `culled` appears when it has ended.
         process: JupyterHub.
         ports: of the hub's API and of the proxy's.
     """
@@ -187,15 +187,15 @@ def open_notebook(window: Browser, hub: Hub, student: str, name: str) -> None:
 
 
 def log_out(window: Browser, hub: Hub) -> None:
-    window.open(f"{hub.base}/hub/logout")  # where JupyterLab's menu leads, too
+    window.open(f"{hub.base}/hub/logout")  # JupyterLab's menu leads there too
     window.until("return location.pathname === '/hub/login'")
 
 
 def run_and_save(window: Browser, notebook: Path) -> dict[str, Any]:
-    """Run all cells of the open notebook, save it; returns what its probe has printed anew."""
+    """Run all cells of the open notebook, and save it; returns the new output of its probe."""
     shown = "((document.body.innerText.match(/PROBE[{].*[}]/) || [''])[0])"
     before = window.run(f"return {shown}")
-    # A page that has just been opened can lose the first click: a person would click again.
+    # A page that has just been opened can lose the first click: a user would click again.
     begun = "!!document.querySelector('.jp-Notebook .jp-CodeCell .jp-OutputArea-output')"
     for _ in range(3):
         choose(window, "Run", "Run All Cells")
@@ -240,7 +240,7 @@ def test_two_students_each_with_a_server_culled_and_back(hub: Hub, tmp_path: Pat
             window.until("return document.body.innerText.includes('signup was successful')")
             log_in(window, hub, student)
 
-            # A notebook of the student's own, in the copy of the course.
+            # The student's own notebook, in the copy of the course.
             own = hub.work(student) / "mine.ipynb"
             source = f"PORTS = {[8000, 8001, 8002, *hub.ports]}\n{PROBE}"
             book = v4.new_notebook(cells=[v4.new_code_cell(source)])  # type: ignore[no-untyped-call]
@@ -251,7 +251,7 @@ def test_two_students_each_with_a_server_culled_and_back(hub: Hub, tmp_path: Pat
             found[student] = run_and_save(window, own)
             log_out(window, hub)
 
-    # Both servers run, on the same ports, and neither student sees anything of the other.
+    # Both servers run on the same ports, and neither student sees anything of the other.
     assert hub.servers() == ["anna", "ben"]
     api, _ = hub.ports
     for student, seen in found.items():

@@ -1,8 +1,8 @@
-"""The files for Kubernetes in docker/hub/kubernetes, held against the schemas that are published.
+"""Check the files in docker/hub/kubernetes against the published schemas.
 
 - Kubernetes' own kinds: the schemas in the package kubernetes-validate, in strict mode.
 - Zero to JupyterHub's values: `zero_to_jupyterhub.json`, the part of the chart's schema that
-  values.yaml uses. The chart cannot be had from a package index; the file says where it is from.
+  values.yaml uses. No package index has the chart; the file says where its schema comes from.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 def check(document: dict[str, Any], version: str) -> None:
-    """Hold a document against Kubernetes' schema; a field that it does not have is an error."""
+    """Check a document against Kubernetes' schema; an unknown field is an error."""
     import kubernetes_validate
 
     kubernetes_validate.validate(document, version, strict=True)
@@ -146,7 +146,7 @@ def test_the_hub_s_values() -> None:
 
 
 def test_the_hub_s_settings_exist_in_jupyterhub() -> None:
-    """hub.config goes to the classes as it is: each key must be one of the class's settings."""
+    """hub.config is passed to the classes unchanged: each key must be a setting of its class."""
     from jupyterhub.app import JupyterHub
     from jupyterhub.auth import Authenticator
     from ltiauthenticator.lti13.auth import LTI13Authenticator

@@ -1,8 +1,9 @@
 """The laptop image, as far as it can be tested without a container engine.
 
-`make image-test` builds and tries it with one (docker/README.md has what was found). Here:
-the Dockerfile, what it copies, what it starts (in a plain folder with just these files), its health
-check, and the grader under the rules of a container, by seccomp filters and mounts of the kernel.
+`make image-test` builds and tries the image with an engine (docker/README.md has the results). The
+tests here check the Dockerfile, what it copies, what it starts (in a plain folder with only these
+files), its health check, and the grader under the rules of a container, which seccomp filters and
+mounts of the kernel imitate.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def test_what_a_machine_holds_stays_out_of_every_image() -> None:
         "assignments/a2__forest/a2__forest.zip",
     ):
         assert hidden.match_file(name), name
-    # What git tracks and an image copies is not hidden from it.
+    # .dockerignore hides no file that git tracks.
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=paths.root(), capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -200,7 +201,7 @@ def test_the_command_starts_the_course_and_ends_on_sigterm(started: Started) -> 
         time.sleep(0.5)
     assert check.stdout == "JupyterLab and the server answer.\n"
 
-    # Every address of the container's network reaches it, and it asks for the token.
+    # It can be reached from every address of the container's network, and requires the token.
     with httpx.Client(base_url=started.jupyter, timeout=60) as client:
         assert client.get("/api/contents").status_code == 403
         answer = client.get("/api/contents", params={"token": started.token})
@@ -255,7 +256,7 @@ def _children(started: Started) -> list[psutil.Process]:
 
 # -- the grader under the rules of a container -----------------------------------------------------
 
-#: What Docker's own rules allow only to containers with CAP_SYS_ADMIN, of what a sandbox needs.
+#: Calls that a sandbox needs, and that Docker allows only to containers with CAP_SYS_ADMIN.
 DOCKER_FORBIDS = {"mount", "umount2", "pivot_root", "unshare", "setns", "sethostname", "clone3"}
 REFUSED = ("no sandbox",)
 PROBE = """
@@ -278,11 +279,11 @@ class Comparison(ctypes.Structure):
 
 
 def kernel_filter(profile: dict[str, Any], forbidden: set[str], to: Path) -> None:
-    """Compile a profile as a container engine does, by libseccomp, to a file for bubblewrap.
+    """Compile a profile with libseccomp, as a container engine does, to a file for bubblewrap.
 
     Args:
         profile: as in docker/laptop/seccomp.json.
-        forbidden: calls to leave out; and clone is then allowed without new namespaces only.
+        forbidden: calls to leave out; clone is then allowed only without new namespaces.
         to: the file.
     """
     try:

@@ -1,6 +1,6 @@
 """Models that came with a container's image, on the file system that Docker uses: overlayfs.
 
-A folder of a lower layer cannot be renamed there (EXDEV), nor swapped with another.
+There, a folder of a lower layer cannot be renamed (EXDEV) or exchanged with another one.
 """
 
 from __future__ import annotations

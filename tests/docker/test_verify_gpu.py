@@ -1,4 +1,4 @@
-"""docker/verify_gpu.sh: where it cannot run it says so, and its rows' code runs on the CPU."""
+"""docker/verify_gpu.sh says why it cannot run, and its rows' code runs on the CPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def verify(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 def cells(table: str) -> dict[str, tuple[str, str]]:
-    """Row → what it says of it: verified or not, and what was seen."""
+    """Row → its cells: verified or not, and what was seen."""
     found = re.findall(r"^\| (.+?) \| (\S.*?) \| (.*) \|$", table, re.MULTILINE)
     return {name: (verdict, seen) for name, verdict, seen in found if name != "what"}
 
@@ -116,7 +116,7 @@ def test_a_failing_row_says_why_and_the_rest_goes_on() -> None:
     done = verify("--container", nobody, "--only", "container: digits", "--jobs", "3")
     assert done.returncode == 1
     digits = [f"container: {m}" for m in (*MODELS, *ENGINES) if "digits" in m]
-    assert list(cells(done.stdout)) == digits  # in the table's order, whichever ended first
+    assert list(cells(done.stdout)) == digits  # in the table's order, in whatever order they ended
 
 
 @pytest.mark.server

@@ -93,7 +93,7 @@ def fake_key(work: Path, assignment: str, settings: Settings) -> str:
 
 
 def fake_grade(work: Path, assignment: str, settings: Settings) -> Graded:
-    """Marks from what the solution cell says: `number = 0.5` earns half of each check.
+    """Marks by the text of the solution cell: `number = 0.5` earns half of each check.
 
     Other code in it makes this fake grader misbehave; see the tests.
     """

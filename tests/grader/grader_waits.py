@@ -1,4 +1,4 @@
-"""Waiting for what processes do."""
+"""Wait for the effects of other processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def until(true: Callable[[], bool], seconds: float = 30) -> bool:
-    """Wait until something is true; returns False if it is not within so many seconds."""
+    """Wait until something is true; returns False if it is not true within this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if true():

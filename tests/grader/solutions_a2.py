@@ -1,11 +1,11 @@
-"""Five solutions of a2__forest, each written for itself; and ways to disguise one."""
+"""Five independent solutions of a2__forest, and ways to disguise a solution."""
 
 from __future__ import annotations
 
 import ast
 import random
 
-#: By who wrote it and the cell's id.
+#: The cells' texts by author and by the cell's id.
 ALONE: dict[str, dict[str, str]] = {
     "plain": {
         "a2.train": """
@@ -296,7 +296,7 @@ class _Rename(ast.NodeTransformer):
 
 
 def disguised(cells: dict[str, str], seed: int) -> dict[str, str]:
-    """A copy: names of its own, another layout, comments, prints, and other quotation marks."""
+    """A disguised copy: other names and layout, comments, prints, and other quotation marks."""
     chance = random.Random(seed)
     stored = {
         node.id

@@ -1,4 +1,4 @@
-"""What is particular to a1__classifier. What holds for every assignment: test_assignments.py."""
+"""Tests for a1__classifier only. test_assignments.py has the tests for every assignment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_mutants_are_many() -> None:
 
 
 def test_each_student_has_languages_and_texts_of_their_own() -> None:
-    """The same for the same id, in whatever case; others for another; the unknown ones are rest."""
+    """An id in any case gives the same languages, another id others; the rest are foreign."""
     anna, berta = a1_facts.own_languages("anna"), a1_facts.own_languages("berta")
     assert anna == a1_facts.own_languages(" Anna ") != berta
     for me in ("anna", "berta", own.DEFAULT):
@@ -243,7 +243,7 @@ def test_labels_in_the_code(code: str, found: bool) -> None:
 
 
 def test_where_an_exception_arose() -> None:
-    """The student's line, and no code of libraries."""
+    """The message shows the student's line, and no code of libraries."""
     message = (
         "Failed to process the request(s) for model 'classifier_0_0', message: RuntimeError: no\n"
         "\nAt:\n  /lib/torch/nn.py(12): forward\n  /models/classifier/1/model.py(67): predict\n"

@@ -1,4 +1,4 @@
-"""What is particular to a2__forest. What holds for every assignment: test_assignments.py."""
+"""Tests for a2__forest only. test_assignments.py has the tests for every assignment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_mutants_are_many() -> None:
 
 
 def test_leaves() -> None:
-    """No leaf reaches what the tolerances are derived from, whoever the rows are drawn for."""
+    """For every student's rows, no leaf is larger than the bound that the tolerances come from."""
     for me in (own.DEFAULT, "anna", "berta", "çetin"):
         for trees in (20, 60, 100):
             table = secret.xgboost_model(me, trees).get_booster().trees_to_dataframe()
@@ -49,7 +49,7 @@ def test_leaves() -> None:
 
 
 def test_each_student_has_rows_of_their_own() -> None:
-    """The same for the same id, in whatever case; another split for another; none is lost."""
+    """An id in any case gives the same split; another id gives another split; no row is lost."""
     anna, berta = a2_facts.own_rows("anna"), a2_facts.own_rows("berta")
     np.testing.assert_array_equal(anna.x_test, a2_facts.own_rows(" Anna ").x_test)
     assert not np.array_equal(anna.x_test, berta.x_test)
@@ -110,7 +110,7 @@ def test_plots_of_part_answers(value: Any) -> None:
 
 
 def test_a_deploy_names_the_file_that_is_there(tmp_path: Path) -> None:
-    """Not every format of XGBoost has the file name that the student has chosen."""
+    """The file in the folder need not have the name that the student's format requires."""
     folder = solution_files(ASSIGNMENT, tmp_path / "work") / "models" / "forest"
     config = folder / "config.pbtxt"
     config.write_text(config.read_text("utf-8").replace('"xgboost_json"', '"xgboost"'), "utf-8")

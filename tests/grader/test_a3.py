@@ -1,4 +1,4 @@
-"""What is particular to a3__torchscript. What holds for every assignment: test_assignments.py."""
+"""Tests for a3__torchscript only. test_assignments.py has the tests for every assignment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_mutants_are_many() -> None:
 
 
 def test_each_student_has_texts_of_their_own() -> None:
-    """The same for the same id, in whatever case; others for another, with another network."""
+    """An id in any case gives the same texts; another id gives others, and another network."""
     anna, berta = facts.own_texts("anna"), facts.own_texts("berta")
     assert facts.own_texts(" Anna ") is anna
     assert anna.test != berta.test
@@ -100,7 +100,7 @@ def test_tolerance(size: str) -> None:
 
 
 def test_the_memory_forgets() -> None:
-    """What the tolerance is derived from: weights per state, and their sum."""
+    """The tolerance is derived from this: weights per state, and their sum."""
     for me in STUDENTS:
         memory = facts.network(me).memory
         assert ((memory != 0).sum(axis=0) == 4).all()
@@ -130,7 +130,7 @@ def test_cells_that_show(value: Any) -> None:
 
 
 class _Answer:
-    """What the network answers in the cell that shows a difference."""
+    """The network's answer in the cell that shows a difference."""
 
     def numpy(self) -> Any:
         return np.zeros((120, 5))

@@ -1,4 +1,4 @@
-"""What is particular to a4__production. What holds for every assignment: test_assignments.py."""
+"""Tests for a4__production only. test_assignments.py has the tests for every assignment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def notebooks_find_the_server(server: Triton) -> Iterator[None]:
 
 
 def file(value: Any, **how: Any) -> np.ndarray[Any, Any]:
-    """What `torch.save` writes, as a check takes it."""
+    """The bytes that `torch.save` writes, in the form that a check takes."""
     target = io.BytesIO()
     torch.save(value, target, **how)
     return np.frombuffer(target.getvalue(), np.uint8)
@@ -61,7 +61,7 @@ def test_mutants_are_many() -> None:
 
 
 def test_each_student_has_a_camera_of_their_own() -> None:
-    """The same for the same id, in whatever case; another one for another."""
+    """An id in any case gives the same camera; another id gives another one."""
     anna, berta = facts.own_camera("anna"), facts.own_camera("berta")
     assert facts.own_camera(" Anna ") is anna
     assert (anna.black, anna.gain) != (berta.black, berta.gain)
@@ -73,7 +73,7 @@ def test_each_student_has_a_camera_of_their_own() -> None:
 
 
 def right_thresholds(camera: facts.Camera, scores: np.ndarray[Any, Any]) -> list[float]:
-    """Every threshold with the precision that finds the most eights, one for each interval."""
+    """The thresholds that find the most eights with enough precision, one per interval."""
     order = np.argsort(-scores)
     hits = np.cumsum(camera.is_eight[order])
     enough = hits / np.arange(1, len(order) + 1) >= facts.PRECISION
@@ -145,7 +145,7 @@ def test_nothing_in_a_pth_file_runs(tmp_path: Path) -> None:
 
 
 def test_files_that_are_too_much() -> None:
-    """Compressed, huge by its strides, in the former format, cut off, none at all."""
+    """Files that are compressed, huge by their strides, in the old format, cut off, or no file."""
     weights = nets.EightsCNN().state_dict()
     good = file(weights)
     packed = io.BytesIO()
@@ -171,7 +171,7 @@ def test_files_that_are_too_much() -> None:
 
 
 def test_the_fewest_differing_verdicts() -> None:
-    """As many as by trying every threshold, also where scores are equal."""
+    """The same number as by trying every threshold, even if scores are equal."""
     random = np.random.default_rng(3)
     for _ in range(50):
         scores = random.integers(0, 9, size=30).astype(float)
@@ -181,7 +181,7 @@ def test_the_fewest_differing_verdicts() -> None:
 
 
 def test_a_threshold_for_probabilities() -> None:
-    """Of the logistic function or softmax; a right one for logits is none."""
+    """It is recognized for the logistic function and softmax; a right one for logits is not."""
     camera, network = folded("anna")
     logits = nets.predict(network, camera.pictures).astype(float)
     scores = logits[:, facts.EIGHT]
@@ -194,7 +194,7 @@ def test_a_threshold_for_probabilities() -> None:
 
 
 def test_fp16_without_a_gpu() -> None:
-    """Operators are computed in the file's types; what is not needed is not computed at all."""
+    """Operators are computed in the file's types; unneeded operators are not computed."""
     from onnx import TensorProto, helper
 
     pictures = np.full((2, 1, 8, 8), 13_001.0, np.float32)
@@ -276,7 +276,7 @@ def test_a_threshold_rounded_to_fp16(
     found = [onnx_file.Numbers(type, np.array([types[type](n)], float)) for type, n in held]
     monkeypatch.setattr(onnx_file, "numbers", lambda *_: found)
     probe: Any = None
-    files.compares_with(probe, "m", 0.5)  # fp16 holds this number as it is
+    files.compares_with(probe, "m", 0.5)  # fp16 represents this number exactly
     files.compares_with(probe, "m", 1e39)
     if not fails:
         files.compares_with(probe, "m", 0.3)
@@ -286,7 +286,7 @@ def test_a_threshold_rounded_to_fp16(
 
 
 def test_layers_in_half() -> None:
-    """Weights of fp16 change the logits; results of fp16 change them again."""
+    """Weights in fp16 change the logits; intermediate results in fp16 change them again."""
     camera, network = folded("anna")
     exact = Network({name: t.numpy() for name, t in network.state_dict().items()})
     some = camera.pictures[:50]
@@ -296,7 +296,7 @@ def test_layers_in_half() -> None:
 
 
 def test_without_a_gpu_there_is_no_engine(server: Triton) -> None:
-    """TensorRT is not attempted then, and never passed."""
+    """Then TensorRT counts as not attempted, and never as passed."""
     probe = Probe(server)
     for value in (facts.NOT_ATTEMPTED, facts.ENGINE):
         with collect.noted() as notes:
@@ -352,7 +352,7 @@ def test_plots_of_part_answers(value: Any) -> None:
 
 
 def test_all_thresholds() -> None:
-    """Also of a tensor with a gradient, and of a list; equal scores have no threshold between."""
+    """For tensors with a gradient and lists too; between equal scores there is no threshold."""
     (cell,) = (c for c in sources.read(ASSIGNMENT.source).cells if c.id == "a4.try")
     space: dict[str, Any] = {"np": np, "torch": torch, "logits_fp16": ...}
     space["logits_fp32"] = [3.0, 1.0, 2.0, 1.0]
@@ -361,4 +361,4 @@ def test_all_thresholds() -> None:
     for scores in (space["logits_pth"], space["logits_fp32"]):
         tried = space["try_all"](scores, np.array([True, True, False, False]))
         assert [one.tolist() for one in tried] == [[1.5, 2.5], [2, 1], [1, 1]]
-    assert space["logits_fp16"] is ...  # not asked yet
+    assert space["logits_fp16"] is ...  # no request was sent yet

@@ -1,4 +1,4 @@
-"""What is particular to a6__llm. What holds for every assignment: test_assignments.py."""
+"""Tests for a6__llm only. test_assignments.py has the tests for every assignment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RightModel:
 
     Args:
         me: the student's id.
-        number: what the hidden checks draw is begun with it.
+        number: the seed for what the hidden checks draw.
         edits: replacements in the solution's writing.py.
     """
 
@@ -95,12 +95,12 @@ class RightModel:
 
 
 def padded(rows: list[list[Any]], most: int, filling: int, kind: Any) -> Array:
-    """A table of rows with different lengths."""
+    """A table of rows with different lengths, padded."""
     return np.array([[*row, *[filling] * (most - len(row))] for row in rows], kind)
 
 
-#: Ids for which a right model once failed a6.sampling, and ids of other forms. `make test` tries
-#: two of them, `make mutants` the others: each takes ten seconds.
+#: Ids for which a right model once failed a6.sampling, and ids of other forms. Each takes ten
+#: seconds: `make test` tries two of them, `make mutants` the others.
 MANY = ("anna", "学生7")
 MORE = ("maria", "ben", "s2026148", "s2026111", "i.petrov")
 
@@ -136,7 +136,7 @@ def test_the_file_holds_a_llama() -> None:
 
 
 def test_each_student_has_a_network_of_their_own() -> None:
-    """The same for the same id, in whatever case; another one, and other prompts, for another."""
+    """An id in any case gives the same network; another id gives another one, and other prompts."""
     anna, berta = network.weights("anna"), network.weights("berta")
     assert network.weights(" Anna ") is anna
     assert facts.own_prompts("anna") != facts.own_prompts("berta")
@@ -170,7 +170,7 @@ def test_the_tasks_hold_for_everybody(me: str) -> None:
 
 
 def test_the_step_is_the_network(tmp_path: Path) -> None:
-    """In ONNX Runtime, with filling and a cache; and the tolerance is neither narrow nor wide."""
+    """In ONNX Runtime, with padding and a cache; the tolerance is neither narrow nor wide."""
     me, allowed = "anna", network.tolerance().allowed
     a6_step.write(me, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
@@ -202,7 +202,7 @@ def test_the_step_is_the_network(tmp_path: Path) -> None:
 
 
 def test_half_precision_is_seen() -> None:
-    """Weights of 16 bits change scores by more than what is allowed."""
+    """Weights of 16 bits change scores by more than the tolerance."""
     me, tokens = "anna", facts.tokenizer().encode(facts.question("Comparisons")).ids
     exact = network.logits(me, tokens)
     w = network._exact(me)
@@ -217,7 +217,7 @@ def test_half_precision_is_seen() -> None:
 
 
 def test_frequencies_know_a_right_model_from_a_wrong_one() -> None:
-    """No false alarm in 800 right samples of four shapes; other probabilities are found."""
+    """800 right samples of four shapes give no false alarm; other probabilities are found."""
     random = np.random.default_rng(0)
     shapes = (
         np.array([0.5, 0.3, 0.2]),
@@ -276,7 +276,7 @@ def test_each_wrong_way_to_draw_is_found(me: str) -> None:
 
 def test_another_model_than_the_one_meant() -> None:
     loop.require_named(facts.CHAT, facts.CHAT)
-    loop.require_named(7, facts.CHAT)  # require.backend says what is wrong with it
+    loop.require_named(7, facts.CHAT)  # require.backend reports the mistake
     with pytest.raises(Failure, match="about the model chat; chat_stream was handed over"):
         loop.require_named(facts.STREAM, facts.CHAT)
 
@@ -306,7 +306,7 @@ def test_stop_texts_that_tell(me: str) -> None:
 
 
 class Counting:
-    """A probe that counts steps: so many more at each look."""
+    """A probe that counts steps; each reading adds the next number of steps."""
 
     def __init__(self, *more: int) -> None:
         self.more, self.count = [*more], 0
@@ -317,7 +317,7 @@ class Counting:
 
 
 def test_steps_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that still ends is waited for; a loop that does not end is told."""
+    """The check waits for an answer that will end; a loop that does not end gets a message."""
     monkeypatch.setattr(loop, "_IDLE", 0.35)
     loop.require_idle(Counting())  # type: ignore[arg-type]
     loop.require_idle(Counting(5, 5))  # type: ignore[arg-type]
@@ -327,7 +327,7 @@ def test_steps_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stream_that_goes_on() -> None:
-    """With more responses than tokens, the loop is at fault, and not the flag at the end."""
+    """If there are more responses than tokens, the message blames the loop, not the final flag."""
     part = {
         "text_output": np.array([b"x"], object),
         "token_ids": np.array([5], np.int32),
@@ -393,7 +393,7 @@ def test_draws_of_another_temperature() -> None:
 
 
 def test_cut() -> None:
-    """Stop texts are found wherever tokens end; the first place wins."""
+    """Stop texts are found wherever tokens end; the first position counts."""
     ids = facts.tokenizer().encode("The list is a list. The class").ids
     whole = Answer("The list is a list. The class", ids, [0.0] * len(ids), "length")
     for stops, text in (
@@ -410,7 +410,7 @@ def test_cut() -> None:
 
 
 def test_what_is_missing_is_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without vLLM the task is not attempted, and a sentence says how to get it."""
+    """Without vLLM the task counts as not attempted, and a message says how to install it."""
     monkeypatch.setattr(facts.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NotAttempted, match="make vllm"):
         engine.require_installed(facts.NOT_ATTEMPTED)
@@ -477,14 +477,14 @@ def test_arguments_of_the_engine(tmp_path: Path, change: dict[str, Any], words: 
 
 
 class Late:
-    """A probe to which no model answers in time."""
+    """A probe that gets no answer in time."""
 
     def infer(self, model: str, inputs: dict[str, Array], **_: Any) -> dict[str, Array]:
         raise Failure(f"{model} did not answer within 20 s.")
 
 
 def test_no_answer_in_time() -> None:
-    """A late answer says nothing about NaN: the machine may be busy, or the loop never ends."""
+    """A late answer does not mean NaN: the machine may be busy, or the loop may be endless."""
     server: Any = Late()
     with pytest.raises(Failure, match=r"At temperature 0\.01: chat did not answer") as told:
         drawing.require_cold(server, "anna", facts.CHAT, facts.own_prompts("anna")[:2])
@@ -493,7 +493,7 @@ def test_no_answer_in_time() -> None:
 
 
 def test_the_two_copies_of_writing(tmp_path: Path) -> None:
-    """A note beside a check that passes says that one of two models is not deployed anew."""
+    """A passed check has a note if one of the two models was not deployed again."""
     server: Any = SimpleNamespace(server=SimpleNamespace(repository=tmp_path))
     for number, model in enumerate((facts.CHAT, facts.STREAM)):
         file = tmp_path / model / "1/writing.py"
@@ -532,7 +532,7 @@ def test_a_sandbox_shows_the_processors() -> None:
 
 
 def test_what_is_fetched(tmp_path: Path) -> None:
-    """Everything that the models need, and nothing in the folders that a student writes in."""
+    """All that the models need is fetched, but nothing into folders that a student writes in."""
     facts.fetch_network("anna", tmp_path)
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
     assert found == {
@@ -556,7 +556,7 @@ def test_what_is_fetched(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_was_edited_is_kept(tmp_path: Path) -> None:
-    """An edit of `chat` is copied; one of the copy is not lost, and the message says what to do."""
+    """An edit of `chat` is copied; an edit of the copy is kept, and the message says what to do."""
     source, copy = (tmp_path / model / "1/writing.py" for model in (facts.CHAT, facts.STREAM))
     source.parent.mkdir(parents=True)
     copy.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Everything that comes into one inbox: whose it is, of which assignment, and why not."""
+"""All that comes into one inbox: the student and the assignment, or why it is refused."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def packed(files: dict[str, bytes | str]) -> bytes:
 
 
 def taken(where: Classroom, both: list[Assignment]) -> dict[str, list[str]]:
-    """The students of each assignment, and what is reported; `!` where it could not be read."""
+    """The students of each assignment, with `!` if the submission could not be read."""
     found = intake.take(where, both, where.inbox)
     return {
         name: sorted(record.student + "!" * bool(record.problem) for record in records)
@@ -113,7 +113,7 @@ def test_what_a_name_says_of_something_else(name: str, words: str) -> None:
     assert words in arrivals.arrived(Path("/nowhere") / name).problem
 
 
-# Whose it is
+# The student of a submission
 
 
 def test_each_entry_finds_its_student(where: Classroom, both: list[Assignment]) -> None:
@@ -290,7 +290,7 @@ def test_a_students_zip_is_no_download(
 def test_a_download_is_bounded(
     where: Classroom, both: list[Assignment], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is too much in one submission of a download concerns that student only."""
+    """If one submission of a download is too large, only that student is affected."""
     _, toy = both
     pack(
         where.inbox / "submissions.zip",
@@ -317,7 +317,7 @@ def test_a_download_is_bounded(
     assert list(arrivals.parts_of(where.inbox / "submissions.zip")) == []
 
 
-# Which assignment
+# The assignment of a submission
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_both_assignments_in_one_zip(where: Classroom, both: list[Assignment]) -
 
 
 def test_the_whole_course_zipped(where: Classroom, both: list[Assignment]) -> None:
-    """The copy that was worked on counts, not the one as it was given out."""
+    """The copy that the student worked on counts, not the released one."""
     _, toy = both
     files: dict[str, bytes | str] = {
         "triton/lectures/01__x.ipynb": json.dumps({"cells": [], "metadata": {}, "nbformat": 4}),
@@ -416,7 +416,7 @@ def test_bombs_of_zips_share_one_budget(
 
 
 def test_of_no_assignment(where: Classroom, both: list[Assignment]) -> None:
-    """It is reported, unless something says of which assignment it is."""
+    """It is reported, unless something tells its assignment."""
     _, toy = both
     pack(where.inbox / "anna.zip", {"essay.txt": "x"})
     pack(where.inbox / "bo_a8.zip", {"essay.txt": "x"})
@@ -434,7 +434,7 @@ def test_of_no_assignment(where: Classroom, both: list[Assignment]) -> None:
     )
 
 
-# Which of several
+# One of several submissions
 
 
 def test_the_last_that_can_be_read_counts(where: Classroom, both: list[Assignment]) -> None:
@@ -479,7 +479,7 @@ def test_canvas_later_download_counts(where: Classroom, both: list[Assignment]) 
 
 
 def test_the_instructor_says_when_it_came(where: Classroom, both: list[Assignment]) -> None:
-    """Canvas's download does not."""
+    """Canvas's download does not say it."""
     _, toy = both
     pack(where.inbox / "okaforanna_LATE_4711_5_a9.zip", work(toy))
     due = where.home / "deadlines.toml"

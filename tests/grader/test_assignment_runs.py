@@ -1,4 +1,4 @@
-"""What the tests of assignments rely on: a wrong answer does not take their server away."""
+"""The tests of assignments rely on this: a wrong answer does not end their server for others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbook.server import Triton
 
 pytestmark = pytest.mark.server
 
-#: Answers each request once, and never says that this was all.
+#: Answers each request once, but never sends the final flag.
 ENDLESS = """
 import triton_python_backend_utils as pb_utils
 
@@ -46,7 +46,7 @@ def endless(folder: Path) -> Path:
 def test_a_model_that_never_unloads(
     server: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server is started anew without it, at the same ports, and that is said."""
+    """The server is started again without the model, on the same ports, and a message says so."""
     monkeypatch.setattr(assignment_runs, "_UNLOADED", 1.0)
     folder = endless(tmp_path / "endless")
     models, pid = Models(server), server.pid
@@ -70,7 +70,7 @@ def test_a_model_that_never_unloads(
 
 
 def test_a_server_that_has_ended(server: Triton, tmp_path: Path) -> None:
-    """It is started anew, and models that were deployed are deployed again."""
+    """It is started again, and the deployed models are deployed again."""
     folder = endless(tmp_path / "ended")
     models = Models(server)
     models.deploy(folder, again=False)

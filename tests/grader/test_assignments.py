@@ -1,12 +1,12 @@
 """Every assignment: the solution earns all points, the untouched release none, and each mutant
 fails the checks that it should, with the messages that it should.
 
-An assignment contributes its mutants.py. The tests of one assignment alone: `-k a2__forest`.
-There are hundreds of mutants. Each is judged by the checks that it must fail, and by those that
-these need. That a mutant passes all others is tried with those that are right and with the first
-that fails each check; `make mutants` tries it with all. `make test` tries the solution, the release
-and two mutants of each assignment, and all that only reads the sources.
-With several workers, each assignment's tests run on one of them (tests/scheduling.py).
+An assignment contributes its mutants.py. `-k a2__forest` runs the tests of one assignment only.
+There are hundreds of mutants. Each is judged by the checks that it must fail, and by the checks
+that these need. Right answers, and the first mutant for each check, are judged by all checks;
+`make mutants` does this with every mutant. `make test` tries the solution, the release and two
+mutants of each assignment, and all tests that only read the sources. With several workers, each
+assignment's tests run on one of them (tests/scheduling.py).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ ALL = assignments.find()
 PASSED = ("passed", 1.0)
 
 
-#: a6's solution starts vLLM, which `make test` does not install. In its place `make test` runs the
-#: first wrong answer to a6: all checks but those of its first task and of vLLM pass.
+#: a6's solution starts vLLM, which `make test` does not install. Instead, `make test` runs the
+#: first wrong answer to a6: all checks pass except those of its first task and of vLLM.
 WITHOUT_VLLM = [one for one in ALL if one.short != "a6"]
 
 
@@ -152,7 +152,7 @@ def test_solution(
 
 
 def assert_passes(results: dict[str, CheckResult]) -> None:
-    """Fail with what the first check says that has not passed: the others may wait for it."""
+    """Fail with the message of the first check that has not passed: the others may wait for it."""
     wrong = [f"{id} {told(r)}" for id, r in results.items() if (r.status, r.credit) != PASSED]
     assert not wrong, wrong[0]
 
@@ -166,7 +166,7 @@ def test_solution_with_other_secret_inputs(
 
 
 def students() -> list[Any]:
-    """Ids of students; `make test ALL=yes` tries the first of them, `make mutants` the others."""
+    """Ids of students; `make test ALL=yes` tries the first one, `make mutants` the others."""
     first, *others = "anna", "maria", "s2026148", "s2026111", "ben", "i.petrov", "学生7"
     return [first, *(pytest.param(student, marks=pytest.mark.long) for student in others)]
 
@@ -180,7 +180,7 @@ def write_threshold(run: Run) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
-#: What a student writes by hand into a file after a first run, where it depends on the id.
+#: Functions that write what a student adds by hand after a first run, if it depends on the id.
 BY_HAND = {"a2": write_threshold}
 
 
@@ -240,7 +240,7 @@ def test_mutant(
         checks = load(assignment.short)
         needs = {id: with_needs([id], checks) - {id} for id in fails}
         fails = {id: fails[id] for id in fails if not needs[id] & {*mutant.fails}}  # others wait
-        if not mutant.stops:  # else the cell that raises may come later
+        if not mutant.stops:  # otherwise the cell that raises may come later
             cells = [cell.id for cell in sources.read(assignment.source).cells]
             ends = (*fails, *(edit.where for edit in mutant.edits if not edit.of_file))
             last = max(ends, key=cells.index)
@@ -259,7 +259,7 @@ def test_mutant(
 
 
 def run_notebook(path: Path, handout: Path) -> list[str]:
-    """Execute a notebook in a kernel of its own, past cells that raise; returns what they said."""
+    """Execute a notebook in a new kernel, past cells that raise; returns their messages."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(handout)}}
     nbclient.NotebookClient(notebook, timeout=120, allow_errors=True, resources=resources).execute()
@@ -343,16 +343,16 @@ def test_odd_values(
 
 
 def _says_the_same(odd: Any, right: Any) -> bool:
-    """Whether an odd value may well be right: a number in a list of one is that number.
+    """Whether an odd value may be right: a list of one number counts as this number.
 
-    A count depends on the machine (all requests may have been answered by one execution), so any
-    whole number is taken for the right one where a whole number is wanted.
+    A count depends on the machine (one execution may have answered all requests). So if a whole
+    number is expected, any whole number counts as right.
     """
     return odd == [[1]] and isinstance(right, int) and not isinstance(right, bool)
 
 
 def odd(shapes: list[tuple[int, ...]]) -> st.SearchStrategy[Any]:
-    """What the reader of reported values can give: JSON, and arrays of numbers."""
+    """Values that the reader of reported values can return: JSON, and arrays of numbers."""
     return st.recursive(
         st.text(max_size=5) | st.floats() | st.integers() | st.booleans() | st.just(10**4000),
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),

@@ -1,4 +1,4 @@
-"""`grader new` and `grader try`, and what they say to an author whose assignment is not right."""
+"""`grader new` and `grader try`, and their messages for a wrong assignment."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_tests_of_all_assignments_take_it_up(course: Path) -> None:
     for words in (["check"], ["format", "--check"]):
         ruff = [course / ".venv/bin/ruff", *words, *files]
         assert subprocess.run(ruff, cwd=course, check=False).returncode == 0, words
-    with contextlib.suppress(FileNotFoundError):  # what mypy knows of the others: it saves a minute
+    with contextlib.suppress(FileNotFoundError):  # mypy's cache of the other files saves a minute
         shutil.copytree(paths.root() / ".mypy_cache", course / ".mypy_cache")
     mypy = subprocess.run([python, "-m", "mypy"], cwd=course, capture_output=True, check=False)
     assert b"a8__draft" not in mypy.stdout
@@ -510,7 +510,7 @@ def test_every_word_has_a_sentence_and_an_example() -> None:
 
 
 def test_authoring_names_files_that_there_are() -> None:
-    """Every path, id and command of the page, with a8__streams as the skeleton makes it."""
+    """Check every path, id and command of the page, with a8__streams as the skeleton makes it."""
     text = word_table.FILE.read_text("utf-8")
     made = {
         template.format(name="a8__streams", short="a8") for template in skeleton._FILES.values()

@@ -1,4 +1,4 @@
-"""A class on a real dask cluster: what is graded, what is kept, and what failures leave."""
+"""A class on a real dask cluster: what is graded and kept, and what remains after failures."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ number = 1"""
     assert [flag.kind for flag in result.verdict.flags] == [autograde.NOT_GRADED]
     assert [check.status for check in result.verdict.checks] == ["error", "error"]
 
-    # What has no verdict is tried again; what has one is not.
+    # A submission without a verdict is tried again; one with a verdict is not.
     died.unlink()
     for student in ("kills", "hangs", "breaks"):
         pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, "number = 1")})
@@ -144,7 +144,7 @@ number = 1"""
 def test_what_fails_twice_costs_no_more_time(
     tmp_path: Path, class_home: Path, toy: Assignment
 ) -> None:
-    """It is graded once more in the next run, since it may have been the machine's fault."""
+    """The next run grades it once more, since the failure may have been the machine's fault."""
     tried = tmp_path / "tried"
     counts = f"open({str(tried)!r}, 'a').write('x')\n"
     where = hand_in(
@@ -170,7 +170,7 @@ def test_what_fails_twice_costs_no_more_time(
 
     assert third.graded == ()
     assert tried.read_text() == "xxxx"
-    assert list(third.failed) == ["breaks"]  # an instructor hears of it in every run
+    assert list(third.failed) == ["breaks"]  # every run reports it to the instructor
     assert "the grader has a bug" in third.failed["breaks"]
     assert "--force" in third.failed["breaks"]
 
@@ -192,9 +192,9 @@ def test_two_graders_never_work_in_one_classroom(class_home: Path) -> None:
 
 
 def start(where: Classroom, toy: Assignment) -> subprocess.Popen[str]:
-    """The same run in a process of its own, as the command line has it."""
+    """Start the same run in a separate process, as the command line does."""
     code = (
-        "import signal\n"  # whoever runs the tests in the background has Ctrl-C ignored
+        "import signal\n"  # in tests that run in the background, Ctrl-C is ignored
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from a_class import *\n"
         "from pathlib import Path\n"
@@ -257,7 +257,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
     assert 3 <= len(kept) < 8
     if how is signal.SIGINT:
         assert said.strip().splitlines()[-1] == "KeyboardInterrupt"
-        assert said.count("Traceback") == 1  # not amid a write, where nbgrader adds its own
+        assert said.count("Traceback") == 1  # not during a write, where nbgrader adds one
 
     trace.write_text("")
     outcome = run(where, toy)
@@ -272,7 +272,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(
 def test_the_same_code_runs_on_a_scheduler_given_by_address(
     tmp_path: Path, class_home: Path, toy: Assignment
 ) -> None:
-    """The worker lies elsewhere and sees nothing of the classroom but what it is sent."""
+    """The worker has another folder, and sees of the classroom only what it is sent."""
     where = hand_in(class_home, toy, {"anna": "number = 1", "bob": "number = str(work)"})
     environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "PYTHONPATH": str(HERE)}
     told = tmp_path / "scheduler.json"

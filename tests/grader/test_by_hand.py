@@ -1,4 +1,4 @@
-"""Points and comments of a person, when the student hands in again."""
+"""Points and comments that a person gave, after the student hands in again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hand_in(where: Classroom, toy: Assignment, code: str, text: str) -> None:
 def grade(
     where: Classroom, toy: Assignment, cell: str, points: float | None, comment: str = ""
 ) -> None:
-    """What formgrader writes when a person grades a cell."""
+    """Write what formgrader writes when a person grades a cell."""
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{where.gradebook}") as book:
@@ -110,7 +110,7 @@ def test_points_in_place_of_a_checks(tmp_path: Path, toy: Assignment) -> None:
 
 
 def test_a_refused_one_makes_stale_what_was_given(tmp_path: Path, toy: Assignment) -> None:
-    """Should an instructor drop the good one's files, nothing given by hand is lost silently."""
+    """If an instructor drops the good submission's files, no points by hand vanish silently."""
     where = classroom(tmp_path)
     hand_in(where, toy, "number = 1", "Because.")
     grade(where, toy, "a9-why", 4)

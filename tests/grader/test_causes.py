@@ -27,9 +27,9 @@ from workbook.common import paths
 ASSIGNMENT = assignments.named("a2")
 #: The checks that look at the first model.
 OF_FOREST = ("forest", "probabilities", "labels", "batching", "shap", "delays")
-#: What a deploy without the model's file says.
+#: The message of a deploy without the model's file.
 REFUSED = "The folder 1 is empty: no model was saved there."
-#: The student's cells show where the course lies, in every way in which a notebook shows something.
+#: The student's cells show the course's folder, in every way in which a notebook shows output.
 CRASH = """
 import sys, warnings
 import workbook
@@ -136,7 +136,7 @@ def test_a_page_shows_the_answer_and_the_rubric(a_class: Classroom) -> None:
     assert "I would take 0.6, *because* &lt;b&gt;" in text
     assert "own counts of task 4" in text
     assert "to be read: 10 points at most" in text
-    assert "At 0.5 LightGBM misses 3" not in text  # the model answer
+    assert "At 0.5 LightGBM misses 3" not in text  # from the model answer
     text = (a_class.feedback / "idle" / "a2__forest.html").read_text()
     assert "no answer: 0 of 10 points" in text
 

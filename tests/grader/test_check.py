@@ -1,4 +1,4 @@
-"""Checks, the probe that they ask, the values that notebooks report, panels with results."""
+"""Checks, the probe that they use, the values that notebooks report, and result panels."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def breaks(server: Probe, value: Any) -> None:
 
 
 class PanicException(BaseException):
-    """Of this name are panics of Rust's, in libraries made with pyo3."""
+    """Has the name of a Rust panic in libraries that are made with pyo3."""
 
 
 def panics(server: Probe, value: Any) -> None:
@@ -86,7 +86,7 @@ def panics(server: Probe, value: Any) -> None:
 
 
 class OutOfTime(BaseException):
-    """As the judge raises it; it must reach the judge."""
+    """Raised as the judge raises it; it must reach the judge."""
 
 
 def test_what_ends_a_check_from_outside_passes_through() -> None:
@@ -284,7 +284,7 @@ def test_check_without_a_server(nobody: Path) -> None:
 def test_no_server_is_said_before_a_missing_value(
     nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The checkout's own server is found by its files: also where it does not answer."""
+    """The checkout's own server is found by its files, even if it does not answer."""
     assert notebook.check("a2.forest", model=...).result.status == "no server"
     monkeypatch.setattr(notebook, "connect", lambda: Server("http://localhost:9"))
     panel = notebook.check("a2.forest", model=...)
@@ -370,7 +370,7 @@ def test_a_file_that_is_deployed_and_gone_is_noted(
     assert gone in note
     (tmp_path / "aside").rename(folder / gone)
     time.sleep(0.02)
-    (deployed / "1" / "counts.txt").write_text("7")  # by the model itself
+    (deployed / "1" / "counts.txt").write_text("7")  # written by the model itself
     (folder / ".gitkeep").touch()
     assert notebook._edited("forest", deployed.parent) == ""
 
@@ -397,7 +397,7 @@ def test_nothing_passes_while_the_folder_is_another_one(
 
 
 def test_a_model_that_is_not_handed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of the course passes every check here, and would be missing where marks are given."""
+    """A model of the course would pass every check here, but the judge does not have it."""
     monkeypatch.chdir(tmp_path)
     assert (
         notebook._not_in_models("forest_xgboost") is None
@@ -439,7 +439,7 @@ def test_a_deploy_error_names_the_rule_and_not_the_answer(
 
 
 def _refused_path(path: str) -> str:
-    """What the server says where Hugging Face's library gets a path that is not there."""
+    """The server's message if Hugging Face's library gets a path that does not exist."""
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
     try:
@@ -711,7 +711,7 @@ def _values(make: Callable[[Any], Any]) -> dict[str, Any]:
 def test_tensors_are_arrays_in_the_notebook_as_for_the_judge(
     nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also those with a gradient, and in lists: both get the same. The rest stays as it is."""
+    """With a gradient and in lists too: notebook and judge get the same. The rest is unchanged."""
     import torch
 
     given: dict[str, Any] = {}
@@ -741,7 +741,7 @@ def _lists(value: Any) -> Any:
 
 
 def test_values_that_only_look_like_tensors(nobody: Path, tmp_path: Path) -> None:
-    """A tensor without an array, a file that is open, and a list that holds itself: in words."""
+    """A tensor without an array, an open file, and a list that contains itself get a message."""
     import torch
 
     for odd, words in (
@@ -755,7 +755,7 @@ def test_values_that_only_look_like_tensors(nobody: Path, tmp_path: Path) -> Non
 
 
 def test_reported_values_keep_what_is_not_finite(tmp_path: Path) -> None:
-    """NaN is a wrong answer. It does not become None, which counts as no answer."""
+    """NaN is a wrong answer. It must not become None, which counts as no answer."""
     reported.write("a9.thing", {"x": float("nan"), "y": [float("-inf")]}, DONE, tmp_path)
     found = reported.read("a9.thing", tmp_path)
     assert found is not None
@@ -870,7 +870,7 @@ def test_reported_values_that_are_none_are_refused(
         reported.read("a9.thing", tmp_path)
 
 
-#: Parts of a JSON file that means something to the reader, in any combination.
+#: Parts of JSON files that the reader of reported values knows, for any combination.
 PIECES = st.sampled_from(
     [*'[]{}:,"\\', "$array", "dtype", "shape", "values", "check", "result", "a9.thing", "null"]
 ) | st.sampled_from(["true", "bool", "NaN", "1e999", "-1", "9" * 40, r"\ud800", r"\u0000"])

@@ -1,7 +1,7 @@
-"""A class as it really arrives: 40 students, two assignments, two systems, and all that goes wrong.
+"""A realistic class: 40 students, two assignments, two systems, and all that can go wrong.
 
-The first assignment was handed in on Canvas, the second on Moodle. Grading itself is faked: a
-submission's code says which part of the points it earns.
+The first assignment was handed in on Canvas, the second on Moodle. Grading itself is replaced by a
+fake: a submission's code says which part of the points it earns.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def notebook(assignment: Assignment, credit: float, who: str) -> bytes:
 
 
 def whole(assignment: Assignment, credit: float, who: str) -> bytes:
-    """What `workbook submit` writes."""
+    """A zip as `workbook submit` writes it."""
     return packed({assignment.release.name: notebook(assignment, credit, who), "models/m/": ""})
 
 
@@ -177,7 +177,7 @@ def on_moodle(where: Classroom, a8: Assignment, a9: Assignment) -> None:
 
 
 def by_mail(where: Classroom, a9: Assignment) -> None:
-    """What an instructor puts beside the downloads, and what machines leave."""
+    """Files that an instructor puts beside the downloads, and files that systems leave there."""
     (where.inbox / "s33.zip").write_bytes(whole(a9, 0.5, "s33"))
     (where.inbox / "s33 (1).zip").write_bytes(whole(a9, 1, "s33 again"))
     os.utime(where.inbox / "s33.zip", (1_000, 1_000))
@@ -195,7 +195,7 @@ def by_mail(where: Classroom, a9: Assignment) -> None:
     (where.inbox / "notes.txt").write_text("call s37")
 
 
-#: Whose name, without number, is two students'.
+#: The report for a name without a number that two students have.
 TWINS = "It could be of 2 students: s11, s12"
 REPORTED = {
     "triton-26-other_submissions.zip: testergradebook_4799_130_a8.zip": "Nobody in the class list",
@@ -206,7 +206,7 @@ REPORTED = {
     "homework.zip": "It holds 1 submission, as Moodle names them",
     "notes.txt": "It is a .txt file",
 }
-#: Points of the checks on Canvas, before any penalty; those who are not named have 15 of 15.
+#: Points of the checks on Canvas, before any penalty; all other students have 15 of 15.
 CANVAS = {
     **{f"s{n:02}": 15.0 for n in range(30)},
     **{"s00": 7.5, "s25": 7.5, "s27": 0.0, "s28": 0.0, "s30": 15.0},
@@ -282,7 +282,7 @@ def test_a_class_of_40(where: Classroom, both: tuple[Assignment, Assignment]) ->
     assert standing is not None
     assert (standing.days, standing.extension.days, standing.penalty) == (0, 3, 0)
 
-    # Nobody has handed in for another, and everybody stands in the tables.
+    # Nobody has handed in for another student, and all students are in the tables.
     assert b"s06" in (where.submission("s06", a9.name) / "a9.ipynb").read_bytes()
     listed = roster.read(where)
     assert listed is not None

@@ -1,8 +1,8 @@
 """`make grade` on a class of 40 submissions over all assignments, graded twice, in the sandbox.
 
-Eight students hand in every assignment: two the same solution, one the untouched release, three a
-wrong answer, one a right answer in another form, and one an attack. It takes a quarter of an hour,
-so `make mutants` runs it, and `make test` does not.
+Eight students hand in every assignment. Two hand in the same solution, one the untouched release,
+three a wrong answer, one a right answer in another form, and one an attack. It takes a quarter of
+an hour, so `make mutants` runs it, and `make test` does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clusters: encrypted on this machine and to others; who lacks the certificate stays outside."""
+"""Clusters are encrypted, on one machine and on several; nobody joins without the certificate."""
 
 from __future__ import annotations
 

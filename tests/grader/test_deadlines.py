@@ -1,4 +1,4 @@
-"""Due dates: what the file may say, what a late day costs, and that all ways give one mark."""
+"""Due dates: what the file may contain, what a late day costs, and that all ways give one mark."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_without_a_file_nothing_is_due(tmp_path: Path) -> None:
 
 
 def test_due_dates_and_extensions(tmp_path: Path) -> None:
-    """The clocks change on 25 October: an extension of days keeps the time of the day."""
+    """The clocks change on 25 October: an extension by days keeps the time of day."""
     deadline = deadlines.of(say(classroom(tmp_path), FILE), "a9__toy")
     assert deadline is not None
 
@@ -211,7 +211,7 @@ def test_nbgrader_and_the_grader_give_the_same_penalty(tmp_path: Path, toy: Assi
     nbgrader(where, toy, "autograde", toy.name, "--force")
     assert penalties(where) == ours
 
-    # A person gives points to who had none: then there is something to lose.
+    # A person gives points to a student who had none: then a penalty has an effect.
     with Gradebook(f"sqlite:///{where.gradebook}") as book:
         grade = book.find_grade("a9-why", "a9", toy.name, "nil")
         grade.manual_score = 5
@@ -219,7 +219,7 @@ def test_nbgrader_and_the_grader_give_the_same_penalty(tmp_path: Path, toy: Assi
     late_penalties.refresh(where, toy)
     assert penalties(where) == {**ours, "nil": 5}
 
-    # Another due date needs no grading.
+    # Another due date needs no new grading.
     say(where, FILE.replace("10-24", "10-26"))
     late_penalties.refresh(where, toy)
     assert penalties(where) == {**ours, "anna": 0, "eve": 4, "nil": 4}

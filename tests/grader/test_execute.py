@@ -1,6 +1,6 @@
 """Notebooks executed in a real sandbox, beside a real Triton: good ones, broken ones, hostile ones.
 
-A notebook costs seconds here, so one notebook tries several things that do not disturb each other.
+Each notebook takes seconds, so one notebook tries several things that do not disturb each other.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_a_model_is_deployed_and_answers_and_everything_comes_out(run: Run, tmp_
     assert (execution.reported / "a2.probabilities.json").read_text() == '{"version": 1}'
     assert "successfully loaded 'forest'" in execution.server_log
     assert execution.outcome.isolated
-    assert [p.name for p in models.iterdir()] == ["config.pbtxt"]  # the submission is as it was
+    assert [p.name for p in models.iterdir()] == ["config.pbtxt"]  # the submission is unchanged
 
 
 @pytest.mark.quick

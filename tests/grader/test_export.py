@@ -1,6 +1,6 @@
-"""Exports, on files as Moodle and Canvas write them, read as their importers read them.
+"""Exports into files as Moodle and Canvas write them, read as their importers read them.
 
-The readers below are after moodle/moodle, mod/assign/feedback/offline/importgradeslib.php and
+The readers below follow moodle/moodle, mod/assign/feedback/offline/importgradeslib.php and
 mod/assign/feedback/file/importziplib.php, and instructure/canvas-lms, lib/gradebook_importer.rb.
 """
 
@@ -100,7 +100,7 @@ def a_class(tmp_path_factory: pytest.TempPathFactory, toy: Assignment) -> Classr
 
 
 def moodle_rows(maximum: str = "20.00", prefix: str = "Participant ") -> list[list[str]]:
-    """The rows of a worksheet. One has a teacher's words, one is of a student who left."""
+    """The rows of a worksheet. One has a teacher's comment, one belongs to a student who left."""
     rows = [
         [
             *(f"{prefix}{number}", name, f"s{number}", f"{id}@x.org", "Submitted", "", maximum),
@@ -122,7 +122,7 @@ def sheet(path: Path, header: tuple[str, ...], rows: list[list[str]], **how: str
 
 
 def moodle_reads(text: str, header: tuple[str, ...] = MOODLE) -> dict[str, tuple[str, str]]:
-    """What importgradeslib.php takes: grade and feedback by the participant's number."""
+    """What importgradeslib.php reads: grade and feedback by the participant's number."""
     rows = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
     columns = rows[0]
     at = {columns[n]: n for n in range(len(columns))}
@@ -201,7 +201,7 @@ def test_what_moodle_would_not_take_is_refused(
 
 
 def zip_reads(path: Path, participants: set[int]) -> dict[int, str]:
-    """What importziplib.php takes: the file by the participant's number."""
+    """What importziplib.php reads: the file by the participant's number."""
     found = {}
     for name in zipfile.ZipFile(path).namelist():
         parts = f"/import/{name}".split("/")
@@ -257,7 +257,7 @@ def canvas_rows(points: str = "20.00") -> list[list[str]]:
 
 
 def canvas_reads(text: str) -> tuple[list[str], str, dict[str, str]]:
-    """What gradebook_importer.rb takes: assignments, points possible, scores by id."""
+    """What gradebook_importer.rb reads: assignments, possible points, scores by id."""
     text = text.removeprefix("\ufeff")
     head = text.splitlines()[:3]
     counts = {c: [len(next(csv.reader([line], delimiter=c))) for line in head] for c in ";,"}
@@ -488,7 +488,7 @@ def test_a_file_that_is_none_is_refused(
         export.table(a_class, toy, format)
 
 
-#: What a spreadsheet takes for the beginning of a formula, also in its wide and small forms.
+#: Characters that begin a formula in a spreadsheet, with their wide and small forms.
 SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b"
 BEFORE = st.sampled_from(["", " ", "\t", "\r", "\n", "  ", "\u00a0", "\u2003", "\ufeff", '"'])
 
@@ -534,7 +534,7 @@ def test_an_id_is_no_formula_in_any_table(
         for line in list(csv.reader(io.StringIO(text)))[1:]:
             for place, cell in enumerate(line):
                 if format == "moodle" and (place in kept or cell == "-"):
-                    continue  # Moodle's own words: it reads them again
+                    continue  # Moodle's own text, which it reads again
                 assert not re.match(r"\s*[=+\-@]", cell), (format, place, line)
 
 

@@ -1,4 +1,4 @@
-"""Fork servers: what their copies are, and what happens when one cannot be had or ends."""
+"""Fork servers: their copies, and what happens if a fork server cannot start or ends."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_where_nothing_can_be_copied_the_command_is_started(
 def test_a_copy_that_may_not_enter_leaves_nothing_behind(
     forks: sandbox.ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a machine that forbids setns: the sandbox that was made is ended, and made anew."""
+    """As on a machine that forbids setns: the sandbox is ended, and another one is made."""
     monkeypatch.setattr("grader.sandbox.forked.differing", lambda pid: 1 << 40)
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     outcome = run(WHICH, forks)

@@ -29,7 +29,7 @@ from workbook.assignments import Assignment
 pytestmark = pytest.mark.server
 
 RUN = "window.owned=(window.owned||0)+1"
-#: Texts of which a browser makes scripts, where somebody hands them on as HTML or as an address.
+#: Texts that a browser runs as scripts if they are used as HTML or as an address.
 HOSTILE = (
     f"<script>{RUN}</script>",
     f"<img src=x onerror='{RUN}'>",
@@ -67,7 +67,7 @@ LIMIT = 90
 
 
 def hand_in(where: Classroom, toy: Assignment) -> None:
-    """One student whose every text is hostile, and one who is honest."""
+    """Hand in for a student with hostile texts everywhere, and for an honest one."""
     code = f"number = 0.5\noutputs = {OUTPUTS!r}\nlog = {TEXT!r}\n# {' '.join(HOSTILE)}"
     notebook = json.loads(answered(toy, code, TEXT))
     notebook["metadata"] |= {"title": HOSTILE[0], "widgets": {"x": {"state": {"y": HOSTILE[0]}}}}

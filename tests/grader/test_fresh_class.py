@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 SETTINGS = Settings(secret="x", wall_s=240, cell_s=60)
 ASSIGNMENT = assignments.named(s.ASSIGNMENT)
-#: So much a grading process may take at most, outside of sandboxes. An idle one takes 0.25 GB.
+#: The most memory of a grading process outside of sandboxes. An idle one takes 0.25 GB.
 MOST_BYTES = 900 << 20
 #: Five megabytes of Python. `compile` takes 2 GB for the first.
 HOSTILE = {
@@ -40,8 +40,9 @@ def helper(folder: Path, text: str, *, models: bool = False) -> None:
 
     Args:
         folder: the submission's.
-        text: what stands in the file.
-        models: also in the folders of models. No assignment's server takes a model with it.
+        text: the content of the file.
+        models: write it into the folders of models too. No assignment's server accepts such a
+            model.
     """
     places = [folder, folder / "models", *(folder.glob("models/*/1") if models else ())]
     for place in places:
@@ -49,7 +50,7 @@ def helper(folder: Path, text: str, *, models: bool = False) -> None:
 
 
 class Watch:
-    """Watches the memory of this process's own children that are no sandbox, while it lasts."""
+    """Watches the memory of this process's children outside of sandboxes, until it is stopped."""
 
     def __init__(self) -> None:
         self.most = 0
@@ -141,7 +142,7 @@ def test_compiled_files_and_clutter_change_no_key_and_are_not_packed(tmp_path: P
             (place / clutter).write_bytes(os.urandom(8))
     keys = {grade_submission.key(work, s.ASSIGNMENT, SETTINGS) for work in (one, other)}
     assert len(keys) == 1
-    for path in one.rglob("*"):  # a tar has times
+    for path in one.rglob("*"):  # a tar contains the times
         twin = other / path.relative_to(one)
         shutil.copystat(path, twin)
     assert autograde._packed(one) == autograde._packed(other)

@@ -1,4 +1,4 @@
-"""One submission, graded: what goes into the key, what comes out, with and without a sandbox."""
+"""Grade one submission, with and without a sandbox: what its key depends on, and the result."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_links_do_not_count(tmp_path: Path) -> None:
 def test_without_a_sandbox_nothing_of_a_students_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the error names the option that would change that."""
+    """The error names the option that would change this."""
     work = s.release(tmp_path / "work")
     ran = tmp_path / "ran"
     s.first(work, f"open({str(ran)!r}, 'w')")
@@ -73,7 +73,7 @@ def test_without_a_sandbox_nothing_of_a_students_runs(
 def test_a_port_that_was_taken_meanwhile_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a sandbox, other programs of this machine take ports too."""
+    """Without a sandbox, other programs on this machine may take the ports."""
     free = judge._free_ports
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]

@@ -1,4 +1,4 @@
-"""nbgrader's own tools on what the grader wrote: gradebook, autograde, export, feedback."""
+"""nbgrader's own tools read what the grader wrote: gradebook, autograde, export, feedback."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ PIXEL = (
 def write(
     home: Path, toy: Assignment, student: str, code: str, text: str = "", who: str = ""
 ) -> Classroom:
-    """Hand in, store the fake grader's result under the real key, and write it down.
+    """Hand in, store the fake grader's result under the real key, and write it to the gradebook.
 
-    `who` is the student's id where the entry is not called by it.
+    `who` is the student's id if it differs from the entry's name.
     """
     where = classroom(home)
     pack(where.inbox / f"{student}.zip", {"a9.ipynb": answered(toy, code, text), "extra.txt": "x"})
@@ -54,7 +54,7 @@ def write(
 def nbgrader(
     where: Classroom, toy: Assignment, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """nbgrader's command line in the folder with its configuration."""
+    """Run nbgrader's command line in the folder with its configuration."""
     environment = {**os.environ, "WORKBOOK_HOME": str(toy.home), "GRADER_WORK": str(where.home)}
     with programs_on_path():
         environment["PATH"] = os.environ["PATH"]
@@ -88,7 +88,7 @@ def test_points_are_credit_times_points(tmp_path: Path, toy: Assignment) -> None
 
     assert {who: mark.score for who, mark in marks.items()} == {"half": 7.5, "none": 0, "full": 15}
     assert marks["half"].parts == {"a9.first": (5, 10), "a9.second": (2.5, 5), "a9.why": (0, 5)}
-    # A written answer waits for a person; one that was left as released does not.
+    # A written answer waits for a person; an unchanged one does not.
     assert {who: mark.by_hand for who, mark in marks.items()} == {"half": 1, "none": 0, "full": 0}
     assert marks["half"].most == 20
     assert gradebook.written(where, toy.name) == where.results_index(toy.name)
@@ -292,7 +292,7 @@ OUTPUTS: list[dict[str, Any]] = [
     {"output_type": "execute_result", "data": {"text/plain": "100"}, "execution_count": ATTACK},
     {"output_type": "stream", "name": "stdout", "text": "z" * 100_000},
 ]
-#: What a terminal obeys, and a mark that turns the direction of writing.
+#: Control characters of terminals, and a mark that reverses the direction of writing.
 OBEYED = "\x1b[31mred\x1b[0m \x07\x9b2J \u202eback"
 
 
@@ -361,7 +361,7 @@ def test_a_gradebook_in_use_is_said_and_written_later(tmp_path: Path, toy: Assig
     where = write(tmp_path, toy, "anna", "number = 0.5")
     held = sqlite3.connect(where.gradebook, isolation_level=None)
     held.execute("BEGIN EXCLUSIVE")
-    # Whichever comes first: the assignment is made known to the gradebook before a student is.
+    # The message names what fails first: the assignment is written before the students.
     with pytest.raises(WorkbookError, match=f"could not write (anna|{toy.name})") as raised:
         gradebook.Writer(where, toy).write("anna", where.results_index(toy.name)["anna"])
     assert "Close what else has it open" in raised.value.todo

@@ -1,4 +1,4 @@
-"""`grader autograde`, `grader drop` and `make grade`'s steps, as an instructor gives them."""
+"""`grader autograde`, `grader drop` and the steps of `make grade`, as an instructor uses them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def where(
 
 
 def grader(*arguments: str) -> Result:
-    """The command line. rich's console of stderr is joined to what the test sees of stdout."""
+    """Run the command line. The result's output also has what rich prints on stderr."""
     return CliRunner().invoke(app, list(arguments))
 
 
@@ -89,7 +89,7 @@ def test_on_a_fresh_clone_the_inbox_is_made(where: Classroom) -> None:
     text = (where.inbox / "README.txt").read_text()
     assert "submissions.zip" in text
     assert "students.csv" in text
-    assert grader("autograde").exit_code == 4  # and its README is no submission
+    assert grader("autograde").exit_code == 4  # the inbox's README is no submission
     assert grader("feedback").exit_code == 1
     assert "Nothing has been graded yet" in str(grader("report").exception)
 
@@ -116,7 +116,7 @@ def test_all_assignments_are_graded(where: Classroom, both: list[Assignment]) ->
     assert "a8__other" in grader("feedback", "a8").output
     hand_in(where, other, "bob", "number = 1")
     run("a9")
-    assert "bob" not in scores(where, other)  # taken, and not graded yet
+    assert "bob" not in scores(where, other)  # taken, but not graded yet
     run()
     assert scores(where, other)["bob"] == 15
 
@@ -206,7 +206,7 @@ def test_drop(where: Classroom, both: list[Assignment]) -> None:
     assert not (where.feedback / "anna" / f"{toy.name}.html").exists()
     assert where.submission("anna", other.name).exists()
     assert "anna" not in where.results_index(toy.name)
-    assert where.has(toy.name, key)  # it is twin's result, too
+    assert where.has(toy.name, key)  # it is also twin's result
 
     assert grader("drop", "anna", "--yes").exit_code == 0
     assert scores(where, other) == {"twin": 15}
@@ -224,7 +224,7 @@ def test_drop(where: Classroom, both: list[Assignment]) -> None:
 
 
 def test_a_gradebook_in_use_is_said(where: Classroom, both: list[Assignment]) -> None:
-    """By each command that opens it; none ends in a traceback, and a run later writes it."""
+    """Each command that opens it says so without a traceback, and a later run writes it."""
     _, toy = both
     where.make_inbox()
     hand_in(where, toy, "anna", "number = 1")
@@ -255,7 +255,7 @@ def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_folders_of_a_killed_run_are_removed() -> None:
-    """Not those of a run that goes on, nor what others have put there."""
+    """Folders of a run that goes on stay, and so do other programs' files."""
     code = (
         "import os, sys\n"
         "from grader.judge import scratch\n"

@@ -1,7 +1,7 @@
-"""Models that repeat what they are asked, in every form that an answer has.
+"""Models that repeat their inputs, in every form of an answer.
 
-Each hidden variant of an assignment with models on Python asks them, on a real server. Instructors
-read what such a model said; students read a sentence of the check, and a mark.
+Each hidden variant of an assignment with Python models asks them, on a real server. Instructors
+read what such a model answered; students read a text of the check, and a mark.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ WITHOUT_VLLM = Mutant(
         Edit("a6.measure", "", "rates = ..."),
     ),
 )
-#: How the models repeat what they are asked: every way where a check takes a moment.
+#: How the models repeat their inputs: every way, if a check takes only a moment.
 WAYS = {
     "a1": ("error", "exception", "shape", "value", "dtype", "time"),
     "a3": ("error", "value"),
     "a6": ("error", "number"),
 }
-#: What every repeated text begins with.
+#: The beginning of every repeated text.
 MARK = "told-to-the-student"
 
-#: Answers by the config alone, whatever the assignment is.
+#: A model for any assignment: it builds its answers from the config only.
 HOSTILE = """
 import json
 import time

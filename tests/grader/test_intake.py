@@ -1,4 +1,4 @@
-"""The inbox: what comes in is sorted, what cannot be taken is said, and nothing gets out."""
+"""The inbox: submissions are sorted, refused ones are reported, and no file leaves its folder."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_newest_of_several_entries_of_a_student_counts(tmp_path: Path, toy: 
     inbox = tmp_path / "work" / "inbox"
     old = pack(inbox / "okafor_4711_1_a9.zip", {"a9.ipynb": answered(toy, "number = 0.5")})
     new = pack(inbox / "okafor_4711_2_a9-1.zip", {"a9.ipynb": answered(toy, "number = 1")})
-    os.utime(old, (2_000, 2_000))  # Canvas's number of the file says more
+    os.utime(old, (2_000, 2_000))  # Canvas's number of the file is more reliable
     os.utime(new, (1_000, 1_000))
     other = pack(inbox / "anna.zip", {"a9.ipynb": answered(toy, "number = 0.5")})
     again = pack(inbox / "anna (1).zip", {"a9.ipynb": answered(toy, "number = 1")})

@@ -1,4 +1,4 @@
-"""What the code of a submitted model sees and reaches from the sandbox of its own process."""
+"""What the code of a submitted model can see and reach from its process's own sandbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ backend: "python"
 input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
 output { name: "told" data_type: TYPE_STRING dims: [ 1 ] }
 """
-#: Tells what each expression gives, or the exception that it raises.
+#: Returns the value of each expression, or the exception that it raises.
 SPY = """\
 import ctypes
 import json
@@ -209,8 +209,9 @@ class TritonPythonModel:
 
 
 def test_a_model_cannot_load_or_unload_models(tmp_path: Path) -> None:
-    """Triton 24.10 may crash on the refusal; then the judge counts the server as lost. Or the
-    model's own process ends on it."""
+    """The refusal may crash Triton 24.10; then the judge counts the server as lost. Or it may end
+    the model's own process.
+    """
     answers = serve(tmp_path, {"good": GOOD, "secret": GOOD, "unloads": UNLOADS}, "good", "unloads")
     if answers["ready"]:
         assert answers["ready"] == ["good", "unloads"]

@@ -1,6 +1,6 @@
-"""The judge on models of every kind: it gives a verdict whatever they do, and none deceives it.
+"""The judge gives a verdict whatever models do, and no model deceives it.
 
-The assignment `zz` of these tests lets its models run Python, so that they can try.
+The assignment `zz` of these tests lets its models run Python, so that they can attack.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class TritonPythonModel:
         return answers
 """
 
-#: Stops whoever watches the server, ends the server, and says yes to everything in its place.
+#: Stops the process that watches the server, ends the server, and answers in its place.
 IMPOSTOR = """
 import os, signal, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -135,7 +135,7 @@ class Class:
         self.reported.mkdir()
 
     def model(self, line: str = "pass", *, name: str = "double") -> None:
-        """Write a Python model that doubles its input, and does one thing more."""
+        """Write a Python model that doubles its input, and also runs one line of code."""
         folder = self.repository / name
         (folder / "1").mkdir(parents=True)
         (folder / "config.pbtxt").write_text(CONFIG)
@@ -219,7 +219,7 @@ def test_a_hidden_variant_decides(zz: Class) -> None:
     assert results["zz.first"].status == "passed"
     second = results["zz.second"]
     assert (second.status, second.credit, second.hidden) == ("partial", 0.25, True)
-    assert flags == []  # what is hidden, a notebook cannot have claimed
+    assert flags == []  # a notebook cannot have claimed the result of a hidden variant
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_model_that_does_not_load_is_explained(zz: Class) -> None:
 
 
 def test_the_same_secret_gives_the_same_inputs(zz: Class) -> None:
-    """Hidden inputs depend on the secret and on nothing else."""
+    """Hidden inputs depend only on the secret."""
     (zz.own / "hidden.py").write_text(
         HIDDEN.replace(
             'raise Failure("Other numbers are not doubled.", credit=0.25)',
@@ -305,7 +305,7 @@ def test_the_same_secret_gives_the_same_inputs(zz: Class) -> None:
 def test_a_model_that_keeps_hidden_inputs_tells_no_student(zz: Class) -> None:
     """It repeats them in the next answer that a public message would quote, and in an error.
 
-    Were the hidden variants run between the public functions, zz.third would quote one.
+    If hidden variants ran between the public functions, zz.third would quote a hidden input.
     """
     (zz.own / "checks.py").write_text(
         CHECKS
@@ -393,7 +393,7 @@ def test_values_of_another_check_are_refused(zz: Class) -> None:
 
 
 def test_a_check_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it takes every exception for one of its own."""
+    """Even if it catches every exception."""
 
     def stubborn(server: Any, value: int) -> None:
         while True:

@@ -59,7 +59,7 @@ def test_what_it_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_is_left_of_it() -> None:
-    """In a Python process of its own: a tester's has descriptors and children of other tests."""
+    """Runs in a new Python process: a test process has descriptors and children of other tests."""
     code = """
 import os
 import psutil
@@ -82,7 +82,7 @@ assert left() == before, (before, left())
 
 
 class Circle:
-    """Only the garbage collector takes it away."""
+    """An object that only the garbage collector removes."""
 
     collected = False
 
@@ -94,7 +94,7 @@ class Circle:
 
 
 def test_what_the_caller_left_to_the_garbage_collector_is_not_collected_there() -> None:
-    """A gRPC client with a stream waits for its thread then, which only the caller has."""
+    """There a gRPC client with a stream would wait for its thread, which only the caller has."""
     gc.disable()
     try:
         Circle()
@@ -106,7 +106,7 @@ def test_what_the_caller_left_to_the_garbage_collector_is_not_collected_there() 
 
 
 def test_arrays_come_back() -> None:
-    """As numbers, of their type and shape; not as objects."""
+    """They return as numbers with their type and shape, not as objects."""
     sent = {
         "half": np.arange(6, dtype=np.float16).reshape(2, 3),
         "none": np.zeros((0, 4)),
@@ -123,7 +123,7 @@ def test_arrays_come_back() -> None:
 
 
 class PanicException(BaseException):
-    """Of this name are panics of Rust's, in libraries made with pyo3."""
+    """Has the name of a Rust panic in libraries that are made with pyo3."""
 
 
 def panic() -> dict[str, object]:
@@ -136,7 +136,7 @@ def test_a_panic_is_no_end_of_the_caller() -> None:
 
 
 def forge(data: bytes, *, then: float = 0) -> dict[str, object]:
-    """What code in a file could do: write an answer of its own, and stay."""
+    """Does what code in a file could do: writes an answer of its own, and keeps running."""
     os.write(3, data)
     if then:
         os.close(3)
@@ -176,7 +176,7 @@ def test_a_process_that_stays_after_its_answer_is_ended() -> None:
 
 
 def test_it_has_none_of_its_caller_s_files(tmp_path: Path) -> None:
-    """Such as the pipe into which the judge writes its results."""
+    """For example the pipe into which the judge writes its results."""
     with (tmp_path / "open").open("wb") as file:
         descriptor = file.fileno()
         places = [Path(f"/proc/self/fd/{number}") for number in range(3)]

@@ -1,4 +1,4 @@
-"""A check cell that names something that is not there is answered with a sentence."""
+"""A check cell that uses a missing name gets a message."""
 
 from __future__ import annotations
 

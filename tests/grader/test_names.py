@@ -1,4 +1,4 @@
-"""Names of students: ids that are safe everywhere, texts that can be shown."""
+"""Names of students become ids that are safe everywhere, and texts that can be shown."""
 
 from __future__ import annotations
 

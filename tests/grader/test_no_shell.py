@@ -1,7 +1,8 @@
-"""Whatever a submission's names and config say, the judge's server starts stubs and nothing else.
+"""The judge's server starts only stubs, whatever a submission's names and config say.
 
 Admission (tests/vocabulary/test_admission.py) refuses almost all of these models. Here they are
-served without it, as the judge's server is started: in a sandbox, with one per model instance.
+served without admission, on a server like the judge's: in a sandbox, with one more sandbox per
+model instance.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ COURSE = {
     "pytorch": "digits_torch",
     "tensorrt": "digits_tensorrt",
 }
-#: Where a text reaches a stub's command line.
+#: The fields whose text reaches a stub's command line.
 ON_THE_LINE = (("default_model_filename",), ("instance_group", "name"))
-#: All processes of the server's sandbox. (A copy of the fork server has its number in the name, a
-#: program that has not begun yet that of who has started it.)
+#: All processes of the server's sandbox. (The name of a fork server's copy has its number. A
+#: program that has not begun yet has the name of its parent.)
 KNOWN = {"bwrap", "python", "python3", "tritonserver", "forkserver", "start_stub", "stub", "jail"}
 KNOWN |= {"triton_python_b", "lscpu"}  # a package that a stand-in imports asks for the processor
 LIBRARY = """\
@@ -66,7 +67,7 @@ LIBRARY = """\
 __attribute__((constructor)) static void planted(void) { fclose(fopen("planted", "w")); }
 """
 
-#: Loads all models of a repository, and tells what it saw.
+#: Loads all models of a repository, and reports what it saw.
 PROGRAM = """\
 import json
 import os
@@ -150,7 +151,7 @@ class Repository:
 
     Attributes:
         home: its folder.
-        models: what each model is about, by its name.
+        models: what each model tries, by its name.
     """
 
     def __init__(self, home: Path) -> None:
@@ -198,8 +199,10 @@ def base(backend: str, home: Path) -> tuple[str, dict[str, Path | str]]:
 
 
 def fill(repository: Repository, home: Path) -> None:
-    """Put each text into the strings of the config, for each backend: all of them where they reach
-    a stub's command line, and for Python models; else one of them, each time another."""
+    """Put texts into each string of the config, for each backend. A string that reaches a stub's
+    command line gets all texts for Python models, and every fourth text for other backends. Any
+    other string gets one text, in turn.
+    """
     backends = {name for assignment in find() for name in define.backends(assignment.short)}
     for number, backend in enumerate(sorted(backends)):
         config, files = base(backend, home)
@@ -310,7 +313,7 @@ def test_the_models_were_asked_for_and_the_server_still_serves(served: dict[str,
 
 
 def test_where_a_text_would_reach_the_line_it_is_refused(served: dict[str, Any]) -> None:
-    """The rule of native/no_shell.c itself was met, not only one before it."""
+    """The rule in native/no_shell.c itself refuses it, not only an earlier rule."""
     refused = [
         served["about"][name]
         for name, answer in served["loaded"].items()

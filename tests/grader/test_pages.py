@@ -1,4 +1,4 @@
-"""What people read: pages that show what they should, hide what they must, and run nothing."""
+"""The pages show what they should, hide what they must, and run no code."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_student_reads_no_log_where_all_is_well_and_never_the_judges(a_class: 
     assert "CudaDriverHelper" not in page(a_class, "cmd")
     everything = "".join(path.read_text() for path in a_class.feedback.rglob("*.html"))
     assert "SECRET INPUTS" not in everything
-    assert "read /proc" not in everything  # that is for the instructor
+    assert "read /proc" not in everything  # only the instructor sees this
 
 
 def test_an_unreadable_submission_gets_its_reason(a_class: Classroom) -> None:
@@ -216,7 +216,7 @@ def test_one_cause_has_one_box() -> None:
     told = {
         "a.one": ("failed", 0, "Row 3 differs."),
         "a.two": ("waits", 0, wait.format("a.one")),
-        "a.three": ("waits", 0, wait.format("a.two")),  # and so for a.one
+        "a.three": ("waits", 0, wait.format("a.two")),  # and a.two waits for a.one
         "a.four": ("failed", 0, lost),
         "a.five": ("failed", 0, lost),
         "a.six": ("partial", 0.5, "Row 3 differs."),

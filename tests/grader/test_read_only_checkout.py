@@ -1,6 +1,6 @@
 """An instructor grades with a checkout that another user owns: nothing in it can be written.
 
-The whole of it is bound read-only, as a checkout of root's is for an ordinary user.
+The whole checkout is mounted read-only, as root's checkout is for an ordinary user.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Which files decide an assignment's marks: a change of one of them grades again, of others not.
+"""If a file that decides an assignment's marks changes, submissions are graded again.
 
-The tests work on a copy of the course's packages, with a2 and a toy beside it.
+Changes of other files have no effect. The tests work on a copy of the course's packages, with a2
+and a toy assignment.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def test_a_changed_file_grades_again_what_it_decides(
 
 
 def test_no_other_file_grades_again(copy: Path, before: dict[str, str]) -> None:
-    """Pages, plots, lectures' helpers, the command line, words and backends that nobody uses."""
+    """Pages, plots, lectures' helpers, the command line, unused vocabulary and unused backends."""
     kept = {copy / name: (copy / name).read_bytes() for name in OTHERS}
     for path, content in kept.items():
         path.write_bytes(content + b"\n")
@@ -190,9 +191,9 @@ def test_without_a_notebook_of_solutions_the_release_counts(copy: Path, tmp_path
 
 
 def test_what_grading_really_imports_is_found() -> None:
-    """The modules that the judge has loaded, once a2's checks are there, are in the key.
+    """The key includes all modules that the judge has loaded after it loaded a2's checks.
 
-    `__init__` modules load more than is used; the names that are used count.
+    `__init__` modules load more than is used; only the used names count.
     """
     code = (
         "import sys, grader.judge.judge\n"
@@ -205,7 +206,7 @@ def test_what_grading_really_imports_is_found() -> None:
     loaded = {Path(line) for line in done.stdout.splitlines()}
     counted = set(key.course_files(assignments.named("a2")))
     root = paths.root()
-    # Loaded by `__init__` modules that pass on names which nobody uses here.
+    # `__init__` modules load these for names that are not used here.
     folders = ("workbook/assignments", "workbook/server", "workbook/zoo")
     words = ("require_*.py", "compare.py", "figures.py")
     passed_on = {

@@ -1,4 +1,4 @@
-"""The class list: what is read, what is refused with line and column, whose an entry is."""
+"""The class list: what is read, what is refused (with line and column), and who an entry is."""
 
 from __future__ import annotations
 

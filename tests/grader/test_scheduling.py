@@ -1,4 +1,4 @@
-"""Each assignment's tests are a worker's own (tests/scheduling.py)."""
+"""One worker runs all tests of an assignment (tests/scheduling.py)."""
 
 from __future__ import annotations
 

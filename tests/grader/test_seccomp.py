@@ -1,6 +1,6 @@
-"""The filter for system calls: its numbers are the kernel's, and it decides as the lists say.
+"""The filter for system calls has the kernel's numbers, and decides as the lists say.
 
-A small interpreter runs the filter here, also for the processor that this machine does not have.
+A small interpreter runs the filter here, even for a processor that this machine does not have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grader.sandbox.system_calls import ALWAYS, BY_ARGUMENTS, IGNORED, MACHINES,
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOWED = 0x7FFF0000
-#: Where the kernel's headers for programs are, in Debian's and others' folders.
+#: The kernel's headers for programs, in the folders of Debian and of other systems.
 HEADERS = {
     "x86_64": ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"),
     "aarch64": ("/usr/include/asm-generic/unistd.h",),

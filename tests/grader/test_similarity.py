@@ -1,4 +1,4 @@
-"""Similar solutions: copies are found, whatever their names; solutions of one's own are not."""
+"""Similar solutions: copies are found even with other names; independent solutions are not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERYBODY = {"instructor": SOLUTION, **ALONE}
 
 
 def graded(who: str, cells: dict[str, str]) -> Graded:
-    """A result of a student who wrote this into the solution cells."""
+    """The result of a student with this text in the solution cells."""
     notebook = json.loads(RELEASE)
     for cell in notebook["cells"]:
         id = cell["metadata"].get("nbgrader", {}).get("grade_id", "").replace("-", ".")
@@ -63,7 +63,7 @@ def test_a_disguised_copy_is_found_and_nothing_else(seed: int) -> None:
 
 
 def test_wrong_solutions_made_from_one_are_found() -> None:
-    """The mutants change a line or two. All who made them from one solution are pairs."""
+    """Mutants change one or two lines. All mutants of one solution are reported as pairs."""
     made: dict[str, dict[str, str]] = {}
     for mutant in MUTANTS:
         cells = {id: mutant.edit_cell(id, text) for id, text in SOLUTION.items()}

@@ -1,4 +1,4 @@
-"""Unpacking what a hostile sandbox delivered: only plain files are written, in their place."""
+"""Unpack what a hostile sandbox delivered: only plain files are written, in their folder."""
 
 from __future__ import annotations
 

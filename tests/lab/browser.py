@@ -31,7 +31,7 @@ _ARGUMENTS = (
 
 
 def _driver() -> tuple[subprocess.Popen[str], str]:
-    """A chromedriver and its port. It ends where its port is taken in IPv6: then another one."""
+    """Start a chromedriver; returns it and its port. If its port is taken in IPv6, try another."""
     said = ""
     for _ in range(5):
         driver = subprocess.Popen(
@@ -86,7 +86,7 @@ class Browser:
         self._ask("POST", f"{self._session}/url", {"url": address})
 
     def run(self, script: str, *arguments: Any) -> Any:
-        """What a script returns in the page, e.g. `return document.title`."""
+        """Run a script in the page; returns what it returns, e.g. `return document.title`."""
         body = {"script": script, "args": list(arguments)}
         return self._ask("POST", f"{self._session}/execute/sync", body)
 
@@ -106,7 +106,7 @@ class Browser:
         return found
 
     def click(self, xpath: str, *, seconds: float = 90) -> None:
-        """Click an element as a person would, once one is there and nothing covers it."""
+        """Click an element as a user would, as soon as it is there and nothing covers it."""
         deadline, where = time.monotonic() + seconds, {"using": "xpath", "value": xpath}
         said = "no such element"
         while True:
@@ -114,7 +114,7 @@ class Browser:
                 try:
                     self._ask("POST", f"{self._session}/element/{found[_ELEMENT]}/click", {})
                     return
-                except AssertionError as error:  # it is hidden, or being drawn anew
+                except AssertionError as error:  # it is hidden, or being redrawn
                     said = str(error)
             assert time.monotonic() < deadline, f"{xpath}: {said}\n{self.text()}"
             time.sleep(0.2)
@@ -126,7 +126,7 @@ class Browser:
             self.click(f"//li[.//div[.='{name}']]")
 
     def text(self) -> str:
-        """What stands on the page."""
+        """The text of the page."""
         return str(self.run("return document.body.innerText"))
 
     def screenshot(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`workbook lab` as a reader meets it: JupyterLab in Chromium, opened on the reader's own copy."""
+"""`workbook lab` as a reader sees it: JupyterLab in Chromium, opened on the reader's own copy."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SOURCES = sorted((paths.root() / "lectures").glob("**/lesson.py"))
 NAMES = "[...document.querySelectorAll('.jp-DirListing-itemText')].map(e => e.textContent.trim())"
 COURSE = ("lectures", "assignments", "model_repository/square", ".gitignore")
 
-#: What stands in the outputs of a notebook with too little contrast: (text, ratio). Words need
-#: 4.5:1 (WCAG 2.2, 1.4.3), single signs 3:1 (1.4.11). Opacity mixes a colour with its ground.
+#: The texts in a notebook's outputs with too little contrast: (text, ratio). Words need 4.5:1 (WCAG
+#: 2.2, 1.4.3), single signs 3:1 (1.4.11). Opacity mixes a colour with its background.
 FAINT = """
 const parts = text => (text.match(/[\\d.]+/g) || []).map(Number);
 const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
@@ -115,7 +115,7 @@ class Lab:
     said: str
 
     def page(self, path: str) -> str:
-        """The address that opens a file, and none of those that were open before."""
+        """The address that opens a file, without the files that were open before."""
         return f"{self.base}/lab/tree/{path}?token={self.token}&reset"
 
 
@@ -124,7 +124,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = course(tmp_path_factory.mktemp("lab") / "course")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    settings = tmp_path_factory.mktemp("jupyter")  # the settings of this machine's user stay alone
+    settings = tmp_path_factory.mktemp("jupyter")  # the user's own settings are not changed
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_")}
     environment |= {"WORKBOOK_HOME": str(home), "JUPYTER_CONFIG_DIR": str(settings)}
     ports = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
@@ -183,14 +183,14 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         # A link of the syllabus opens a lecture in the copy, with its image.
         window.click("//td/a[contains(@href, '01__first_model')]")
         window.until("return document.title.startsWith('01__first')")
-        # JupyterLab draws what is in sight: scroll down until an image is.
+        # JupyterLab draws only what is visible: scroll down until an image is.
         window.until(
             "document.querySelectorAll('.jp-WindowedPanel-outer').forEach(e => e.scrollBy(0, 300));"
             "const images = [...document.querySelectorAll('.jp-Notebook img')];"
             "return images.some(image => image.naturalWidth)"
         )
 
-        # Saved, it is in the copy; git sees nothing of it.
+        # After saving, it is in the copy, and git does not see it.
         window.menu("File", "Save All")
         copy = lab.home / "work/lectures/00__start/00__start.ipynb"
         deadline = time.monotonic() + 60
@@ -202,7 +202,7 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
         assert any("[1.0, 4.0, 9.0, 16.0]" in str(output) for output in outputs), outputs
         assert git(lab.home, "status", "--porcelain") == ""
 
-        # The course changes; the outputs are a click away.
+        # The course changes; one click opens the old outputs.
         original = lab.home / "lectures/00__start/00__start.ipynb"
         original.write_text(original.read_text().replace("# Triton Workbook", "# A new start"))
         commit(lab.home)
@@ -218,7 +218,7 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.server
 @needs_browser
-@pytest.mark.alone  # it waits for what a page draws in its idle moments
+@pytest.mark.alone  # it waits for what a page draws while it is idle
 @pytest.mark.usefixtures("by_itself")
 @pytest.mark.timeout(900)
 def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_path: Path) -> None:
@@ -231,14 +231,14 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
         window.until(said, "nothing yet: answer the question above", seconds=300)
         window.until(said, "3 rows in one request are 3 inferences in one execution.")  # a claim
 
-        # Clicking an option changes the comparison, which was made before.
+        # A click on an option changes the earlier comparison.
         window.click("//label[.='3, one per row']")
         window.until(said, "✓ remembered: 3, one per row")
         window.until(said, "Not what you said.")
         window.click("//label[.='1']")
         window.until(said, "You were right.")
 
-        # A task has hints, and looks at the server.
+        # A task has hints, and checks the server.
         window.until(said, "Not yet: Its executions so far had")
         window.click("//button[contains(., 'Hint 1 of 2')]")
         window.until(said, "The cell with numbers = [1, 2, 3] sends three rows.")
@@ -247,7 +247,7 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
         window.until("return document.body.dataset.jpThemeLight === 'false'")
         assert window.run(FAINT) == []
 
-        # Its button works after the page was opened anew, with the kernel that still runs.
+        # Its button works after the page was opened again, with the same running kernel.
         window.menu("File", "Save All")
         window.until("return !document.querySelector('.jp-mod-dirty')")
         opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
@@ -272,7 +272,7 @@ return true;
 
 
 def solutions(source: Path) -> dict[str, str]:
-    """What a student writes into an assignment's cells, by the cell's id."""
+    """The text that a student writes into an assignment's cells, by the cell's id."""
     return {
         cell.id: "\n".join(
             line for line in cell.source.splitlines() if not line.lstrip().startswith("###")

@@ -1,4 +1,4 @@
-"""The reader's own copy: what follows the course, what stays, and that nothing is ever lost."""
+"""The reader's own copy: what is updated, what stays, and that nothing is ever lost."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def edition(home: Path, files: dict[str, bytes]) -> None:
 
 
 def copies(home: Path, mark: str = "") -> dict[str, bytes]:
-    """The files in the reader's folder of the lecture, or in one beside it, by the course's."""
+    """The reader's files of the lecture, or those in a folder beside it, by the course's paths."""
     found = below(home / "work")
     return {n.replace(mark, "", 1): t for n, t in found.items() if n.startswith(f"{UNIT}{mark}/")}
 
@@ -381,7 +381,7 @@ def test_an_edited_lecture_keeps_its_modules_and_the_new_version_is_a_folder(
     assert f"{UNIT}.course" in note.text
     assert update(unit) == Update()
 
-    # The next version replaces the one beside it, and not one that the reader has worked with.
+    # The next version replaces the version beside it, except if the reader has worked with that.
     edition(unit, OLD | {SETUP: b"third"})
     update(unit)
     assert copies(unit, ".course") == OLD | {SETUP: b"third"}
@@ -465,7 +465,7 @@ def test_later_changes_in_lectures_are_neither_the_course_s_nor_copied_over_the_
     put(checkout / LECTURE, notebook("edited in another editor"))
     assert update(checkout) == Update()
     assert below(checkout / "work") == before
-    (checkout / "work" / LECTURE).unlink()  # who wants to see it deletes the copy
+    (checkout / "work" / LECTURE).unlink()  # a developer deletes the copy to get it
     update(checkout)
     assert (checkout / "work" / LECTURE).read_bytes() == (checkout / LECTURE).read_bytes()
 
@@ -589,7 +589,7 @@ OUTPUTS = st.sampled_from(["", "one", "two"])
 
 
 def content(path: str, cells: int, output: str) -> bytes:
-    """One of a few contents, so that the reader's and the course's often meet."""
+    """One of only a few contents, so that the reader's and the course's are often equal."""
     text = f"version {cells}"
     return notebook(text, output=output) if path.endswith(".ipynb") else text.encode()
 
@@ -618,7 +618,7 @@ class Killed(BaseException):
 
 
 def killed_after(count: int) -> Callable[..., None]:
-    """What stands in for `Path.replace` and `Path.rename`: works so often, then the end comes."""
+    """Replaces `Path.replace` and `Path.rename`: call number `count` raises `Killed`."""
     real, left = Path.replace, [count]
 
     def replace(self: Path, target: Path) -> None:
@@ -631,7 +631,7 @@ def killed_after(count: int) -> Callable[..., None]:
 
 
 def edited(path: str, held: bytes, versions: set[bytes]) -> bool:
-    """Whether a reader wrote something that the course never had, beside outputs."""
+    """Whether a reader wrote something that the course never had, apart from outputs."""
     if not path.endswith(".ipynb"):
         return held not in versions
 
@@ -680,7 +680,7 @@ def test_no_sequence_of_changes_loses_what_the_reader_wrote(
             if before.get(path) != written:
                 continue  # an earlier update moved it: it is in `kept`
             if written in versions.get(path, set()):
-                continue  # what the reader wrote is the course's
+                continue  # the reader's text equals the course's
             if edited(path, written, versions.get(path, set())):
                 assert after[path] == written, "what was edited stays in its place"
             else:

@@ -1,4 +1,4 @@
-"""What tests of lectures share: a display that remembers what was shown."""
+"""Shared by tests of lectures: a display that records what was shown."""
 
 from __future__ import annotations
 

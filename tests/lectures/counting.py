@@ -1,11 +1,11 @@
-"""How long a lecture's notebook is: cells, lines, words, the harness's share, and minutes.
+"""Measure how long a lecture's notebook is: cells, lines, words, share of harness, minutes.
 
     counts = count(building.page(Path("lectures/1_architecture/01__first_model/lesson.py")))
     print(counts.cells, counts.harness, round(counts.minutes))
 
 Everything that a reader sees counts: imports and configs as lines of code, tables and lists as
-words. A folded answer, which the reader opens by itself, is a text of its own. A program that a
-text shows, between two lines with ```, is no text: its lines count like those of a code cell.
+words. A folded answer counts as a text of its own, because the reader opens it by itself. A program
+in a text, between two lines with ```, counts as code: its lines count like those of a code cell.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from nbformat import NotebookNode
 
 from workbook.notebooks.hide_words import without
 
-#: Calls that belong to the lesson and not to Triton. A statement with one of them is harness.
+#: Calls that belong to the lesson and not to Triton. A statement with such a call is harness.
 HARNESS = frozenset(
     ("predict", "predict_curve", "compare", "compare_curve", "claim", "task", "folder", "Premise")
 )
 WORDS_PER_MINUTE = 150
-#: Minutes for one code cell (read it, run it, look at what comes out), one prediction and one task.
+#: Minutes for one code cell (to read it, run it, and look at the result), a prediction, a task.
 CELL, PREDICTION, TASK = 1 / 3, 1 / 2, 5
 _PROGRAM = r"(?ms)^```\w*\n(.*?)^```"
 
@@ -62,7 +62,7 @@ class Counts:
 
     @property
     def minutes(self) -> float:
-        """What a reader needs, without the time in which the machine works."""
+        """The minutes that a reader needs, without the machine's working time."""
         reading = self.words / WORDS_PER_MINUTE + self.code_cells * CELL
         return reading + self.predictions * PREDICTION + self.tasks * TASK
 
@@ -107,13 +107,13 @@ def words(text: str) -> int:
 
 
 def _unfolded(cell: str) -> list[str]:
-    """A text cell as it is with its folds closed, and then what is in each fold."""
+    """A text cell with its folds closed, and then the content of each fold."""
     folds = re.findall(r"(?s)</summary>(.*?)</details>", cell)
     return [re.sub(r"(?s)</summary>.*?</details>", "</summary>", cell), *folds]
 
 
 def _tree(code: str) -> ast.Module:
-    """A code cell's Python. Files that it writes are none; a magic is as long, and says nothing."""
+    """A code cell's Python. Files that it writes are left out; a magic becomes `pass`."""
     if code.startswith("%%"):
         return ast.Module([], [])
     return ast.parse(re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", code))
@@ -130,7 +130,7 @@ def _calls(code: str) -> list[str]:
 
 
 def _harness(code: str) -> set[int]:
-    """The lines of statements that belong to the lesson; in a function or loop only their own."""
+    """The lines of statements that belong to the lesson, also inside functions and loops."""
     found: set[int] = set()
     for node in ast.walk(_tree(code)):
         if not isinstance(node, ast.stmt) or hasattr(node, "body"):

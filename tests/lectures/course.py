@@ -1,4 +1,4 @@
-"""What the tests of the lectures look at: sources, built notebooks, cells, calls, headings."""
+"""Read what the tests of lectures check: sources, built notebooks, cells, calls, headings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOME = paths.root() / "lectures"
 LECTURES = [lecture.source for lecture in building.lectures()]
 TOPICS = [path for path in LECTURES if path.parent.parent != HOME]
 
-#: Those that `make test` runs: one of lecture 1, one of lecture 2.
+#: The notebooks that `make test` runs: one of lecture 1, one of lecture 2.
 QUICK = ("01__first_model", "08__fil")
 
 each_lecture = pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the tests of the site look at: links, anchors, and the text outside of folds."""
+"""Read what the tests of the site check: links, anchors, and the text outside of folds."""
 
 from __future__ import annotations
 

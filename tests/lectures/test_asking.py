@@ -1,4 +1,4 @@
-"""Predictions with a word per wrong option, curves that the reader draws, and tasks with hints."""
+"""Predictions with an explanation per wrong option, curves that readers draw, tasks with hints."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""What the lectures cover: every row's section is there, and what it says was run was run.
+"""What the lectures cover: every row's section exists, and items marked as run were run.
 
 Rows of `lectures/<lecture>/COVERAGE.md`: where in the source document | item | section | depth |
 proof. The depth is one of
 
 - run: a claim or a task in this section proves it; the proof is its id. That it ran is tested
   where the lectures run (test_lectures_run.py: no claim and no task of a notebook is passed over).
-  It ran on a CPU: an item that wants a GPU is none of these;
-- run with vLLM: the same, where vLLM is installed; else another engine answers in its place;
+  It ran on a CPU, so an item that needs a GPU cannot have this depth;
+- run with vLLM: the same if vLLM is installed; otherwise another engine answers in its place;
 - shown: the section has code or a picture of it;
-- mentioned: the section speaks of it.
+- mentioned: the section mentions it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from workbook.site import executed
 
 pytestmark = pytest.mark.server
 
-#: How far `minutes:` in a header may be from what is counted, with this machine's time.
+#: How far `minutes:` in a header may be from the counted minutes with this machine's time.
 MINUTES = 3
 
 

@@ -24,12 +24,12 @@ pytestmark = pytest.mark.server
 
 #: Cells that take longer are not run twice in a row.
 SHORT_SECONDS = 1.5
-#: A lecture whose first run takes longer has no second one: all tests have to end in 90 minutes.
+#: If the first run takes longer, there is no second one: all tests have to end in 90 minutes.
 SECOND_RUN_SECONDS = 45.0
 #: All tries of a lecture have to end in this time.
 TEST_SECONDS = 1_800
 
-#: What a busy machine does to a lecture: it is tried again, and the reason is among the warnings.
+#: Errors that a busy machine can cause: the lecture is run again, with a warning.
 SPOILT = re.compile(f"{executed.MEASURED.pattern}|took longer than")
 
 
@@ -80,9 +80,9 @@ def test_a_lecture_runs_and_its_cells_run_again(path: Path, shared: dict[str, st
 
 
 def test_a_cell_that_hangs_is_named_before_the_test_ends() -> None:
-    """A load gives up before its cell is ended, and the last try's cell ends before the test.
+    """A load gives up before its cell is stopped, and the last try's cell ends before the test.
 
-    Beside a cell that hangs, a lecture's first run takes up to four minutes.
+    Without the cell that hangs, a lecture's first run takes up to four minutes.
     """
     load = inspect.signature(Server.load).parameters["timeout"].default
     assert load < executing.TIMEOUT
@@ -101,10 +101,10 @@ def play(path: Path, shared: dict[str, str]) -> None:
 
 
 def first_run(path: Path, lecture: executing.Session) -> float:
-    """Run it from top to bottom, keep the executed copy, and look at what was proved.
+    """Run the lecture from top to bottom, keep the executed copy, and check the proofs.
 
     Returns:
-        The seconds that its cells took.
+        The seconds that the cells took.
     """
     total = 0.0
     for place, cell in enumerate(lecture.node.cells):
@@ -123,7 +123,7 @@ def first_run(path: Path, lecture: executing.Session) -> float:
 
 
 def second_run(path: Path, lecture: executing.Session) -> None:
-    """Run it once more in the same kernel, with other numbers, and look back in each section."""
+    """Run the lecture again in the same kernel, with other numbers, and earlier cells once more."""
     changes = list(CHANGES.get(path.parent.name, ()))
     for section in sections(lecture.node):
         looking = []
@@ -150,7 +150,7 @@ def shown(node: Any) -> set[str]:
     return {card[kind] for card in cards for kind in ("claim", "task") if kind in card}
 
 
-@pytest.mark.alone  # it needs the same server
+@pytest.mark.alone  # both runs need the same server
 @pytest.mark.parametrize(
     ("name", "lost", "needed"),
     [("00__start", ["square"], "square")],
@@ -183,7 +183,7 @@ def sections(node: Any) -> list[list[int]]:
 
 
 def only_looks(code: str) -> bool:
-    """Whether a cell compares and claims, and asks no server anything."""
+    """Whether a cell only compares and claims, and sends nothing to a server."""
     asks = r"\b(lab|server|poller|client|openai|core|connect|attempt|ask|httpx|started)\b"
     return bool(re.search(r"\b(compare|claim)\(", code)) and not re.search(asks, code)
 

@@ -1,4 +1,4 @@
-"""What lectures are made of: predictions, premises, claims, folders, the syllabus, the diagrams."""
+"""The parts of lectures: predictions, premises, claims, folders, the syllabus, the diagrams."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_run_whose_premise_does_not_hold_shows_no_result(
     lessons.claim(True, "It is so.", "Try again.", premise=busy)
     assert str(shown[-1]).startswith("↻ Claim: This run does not show it: another request")
     before = len(shown)
-    _field(shown[1]).value = "1"  # a later answer brings no result on the screen
+    _field(shown[1]).value = "1"  # a later answer shows no result
     assert len(shown) == before
     monkeypatch.setenv(lessons.UNATTENDED, "1")
     with pytest.raises(WorkbookError, match="does not show it: another request came with it"):

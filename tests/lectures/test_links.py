@@ -1,4 +1,4 @@
-"""Links of the lectures to pages elsewhere: each page, and each place in it, is in the list."""
+"""The lectures' links to other sites: each page, and each anchor in it, is in the list."""
 
 from __future__ import annotations
 

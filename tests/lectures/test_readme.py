@@ -1,4 +1,4 @@
-"""README's Python runs as it stands, in a checkout whose models are not built yet."""
+"""README's Python runs unchanged, in a checkout without built models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_there_are_snippets() -> None:
 def test_a_snippet_runs_in_a_fresh_clone(snippet: str, unbuilt: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", snippet],
-        cwd=unbuilt.parent,  # relative paths are those of a clone
+        cwd=unbuilt.parent,  # relative paths are as in a clone
         env={**os.environ, "TRITON_REPOSITORY": str(unbuilt)},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip

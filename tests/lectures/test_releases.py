@@ -1,4 +1,4 @@
-"""What the lectures say of NVIDIA's releases: one file has it, with sources, and they agree."""
+"""What the lectures say about NVIDIA's releases agrees with one file, which has the sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORED: dict[str, Any] = json.loads((HOME / "releases.json").read_text("utf-8"))
 TABLE = "14__images/14__images.ipynb#Your-release-has"
 setup = units.load(units.find("14__images"), "setup")
 RELEASE = re.compile(r"(?<![\d.])2[3-9]\.(?:0[1-9]|1[0-2])(?![\d]|\.\d)")
-#: What a sentence calls a part → the part's name in the file.
+#: The name of a part in sentences → its name in the file.
 NAMES = {
     "ONNX Runtime": "ONNX Runtime",
     "OpenVINO": "OpenVINO",
@@ -24,7 +24,7 @@ NAMES = {
     "vLLM": "vLLM",
     "Python": "Python (image with vLLM)",
 }
-#: Words that date a change: the file must have one of that release.
+#: Sentences that date a change: the file must have a change in this release.
 DATED = re.compile(
     rf"(?i)\b(?:since|from|until|up to|newer than|before|in)\s+\[?({RELEASE.pattern})"
 )
@@ -47,7 +47,7 @@ def changed() -> set[str]:
 
 
 def contradictions(text: str) -> list[str]:
-    """The sentences that give one release's part another version than the file."""
+    """The sentences that name another version of a release's part than the file."""
     found = []
     for sentence in re.split(r"(?<=[.:;!?)])\s+", text):
         releases = set(RELEASE.findall(sentence))

@@ -25,7 +25,7 @@ instance_group [
 
 
 class Server:
-    """A server that loads what its `accepts` likes."""
+    """A server that loads a model if `accepts` returns true."""
 
     def __init__(self, repository: Path, accepts: Any) -> None:
         self.repository, self.accepts = repository, accepts

@@ -115,7 +115,7 @@ def test_a_drawing_marks_who_was_refused_and_which_slots_stayed_empty() -> None:
     table = measure.executions(result.spans)
     drawn = slots.draw(table, answers=result.requests, most=4)
     assert drawn.description == "2 executions of 1, 2 requests, 3 refused."
-    assert drawn.svg.count(slots.RED) == 3 + 1  # and once in the legend
+    assert drawn.svg.count(slots.RED) == 3 + 1  # one more in the legend
     assert drawn.svg.count("stroke-dasharray") == 2
     assert slots.draw(table).svg.count(slots.RED) == 0
     urgent = slots.draw(table, group=lambda name: "urgent" if name == "r2" else "ordinary")

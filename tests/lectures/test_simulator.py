@@ -1,6 +1,6 @@
-"""The simulator of the scheduler: what holds for all plans, and the rules one by one.
+"""The simulator of the scheduler: properties of all plans, and the rules one by one.
 
-The real server is asked the same in test_simulator_served.py.
+test_simulator_served.py compares it with the real server.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def sequence_plans(draw: st.DrawFn) -> list[Request]:
 
 
 def check_books(model: Model, plan: list[Request], result: Simulation) -> None:
-    """What holds for any scheduler: nothing lost or served twice, one execution per instance."""
+    """Check that nothing is lost or served twice, with one execution at a time per instance."""
     table = result.requests
     assert table["id"].tolist() == [request.id for request in plan]
     served = [name for slots in result.executions["slots"] for name in slots if name]
@@ -226,7 +226,7 @@ def test_with_a_free_instance_nobody_waits_longer_than_the_delay(
         latest = row.queued_ms + delay
         if row.start_ms <= latest + 1e-6:
             continue
-        # It waited longer. Then all instances were busy until it began.
+        # The batch waited longer, so all instances must have been busy until it began.
         for instance in range(model.instances):
             own = result.executions[result.executions["instance"] == instance]
             covered = latest

@@ -1,11 +1,11 @@
 """The simulator and the real server: the same plan gives the same batches, refusals and order.
 
-The models sleep for half a second. What decides is far enough apart: requests follow each other in
-tens of milliseconds, timeouts end at least 50 ms before or after an instance is free. A run
-that does not agree is repeated, since requests may come late on a busy machine.
+The models sleep for half a second. Events whose order matters are far enough apart: requests follow
+each other in tens of milliseconds, and timeouts end at least 50 ms before or after an instance is
+free. A run that does not agree is repeated, since requests may come late on a busy machine.
 
 After the end of an execution, either the batcher or the instance is the first (the simulator's
-docstring says what follows). The server must do what the simulator says for one of the two.
+docstring says what follows). The server must do what the simulator says for one of these two cases.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def sequences(names: str, count: int, every_ms: float) -> list[measure.Request]:
 
 
 def crowd() -> list[measure.Request]:
-    """Three sequences. Where there are two slots, c waits for the end of a."""
+    """Three sequences. With two slots, c waits for the end of a."""
     return [
         measure.Request("a0", 0, sequence=1, start=True),
         measure.Request("b0", 120, sequence=2, start=True),

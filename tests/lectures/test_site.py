@@ -20,7 +20,7 @@ pytestmark = pytest.mark.server
 
 
 def test_every_link_of_the_site_leads_somewhere(tmp_path: Path) -> None:
-    """Of all lectures, without outputs where they did not run since they were changed."""
+    """The site of all lectures; a lecture that changed since its last run has no outputs."""
     nodes = {
         lecture.source: executed.kept(lecture.source) or building.page(lecture.source)
         for lecture in building.lectures()

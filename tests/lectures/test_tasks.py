@@ -1,4 +1,4 @@
-"""Every task of the lectures, on a real server: not done where the reader begins, done after."""
+"""Every task of the lectures, on a real server: not done at the start, done with its solution."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_task_is_to_do_at_first_and_done_by_its_solution(
 
 
 def lacks(task: tasks.Task, server: Server, models: Path) -> str:
-    """What is missing at the last of three looks: some tasks measure, and other tests run."""
+    """What is missing at the last of three checks: other tests can disturb a measurement."""
     for _ in range(3):
         if not (missing := task.missing(server, models=models)):
             break
@@ -74,7 +74,7 @@ def test_a_task_is_set_in_one_lecture(id: str) -> None:
     assert asking == [Path(tasks.find(id).check.__code__.co_filename).parent]
 
 
-#: Task → what a reader does that looks right and is not, and what the task then says.
+#: Task → an answer that looks right but is wrong, and the task's message for it.
 ALMOST = {
     "python.verdict": (
         """
@@ -184,7 +184,7 @@ def test_a_reader_s_work_on_a_task_is_kept(
 
 
 def made_by(unit: str, function: str) -> Callable[..., Any]:
-    """A function that writes what a task begins with, e.g. `setup.pickled` of `08__fil`."""
+    """A function that writes a task's starting state, e.g. `setup.pickled` of `08__fil`."""
     module, name = function.split(".")
     found: Callable[..., Any] = getattr(units.load(units.find(unit), module), name)
     return found

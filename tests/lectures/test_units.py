@@ -1,4 +1,4 @@
-"""Modules in the folders of the notebooks: their names are the same, and none is mixed up."""
+"""Modules in the notebooks' folders have the same names, and are not mixed up."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_what_a_reader_changed_is_said(
 
 
 def test_a_notebook_that_carries_nothing_is_told_why(shown: list[Any]) -> None:
-    """One of an edition before notebooks carried their texts, or a cell that the reader wrote."""
+    """A notebook from before notebooks carried their texts, or a cell that the reader wrote."""
     own = notebook()
     del own[NAME]
     with pytest.raises(WorkbookError, match=f"the variable `{NAME}` is not set") as caught:
@@ -221,7 +221,7 @@ def test_a_notebook_that_carries_nothing_is_told_why(shown: list[Any]) -> None:
 
 
 def test_a_source_that_is_not_built_has_its_own_texts(shown: list[Any]) -> None:
-    """An author runs it as it is; a comparison in another cell has the options."""
+    """An author runs the source directly; a comparison in another cell has the options."""
     own = notebook()
     del own[NAME]
     exec('predict("a.sky", "Which?", {"blue": None, "green": "Grass."})', own)

@@ -1,10 +1,10 @@
-"""Pages elsewhere that the lectures link to, and the places in them: a stored list.
+"""A stored list of the other sites' pages that the lectures link to, with their anchors.
 
     .venv/bin/python -m tests.lectures.upstream_links           # writes lectures/upstream.json
     .venv/bin/python -m tests.lectures.upstream_links clones    # from clones/OWNER/REPOSITORY
 
 Tests compare the lectures' links with the list, so that they need no network. A heading that
-upstream has renamed is found when somebody refreshes the list.
+upstream has renamed is found when the list is refreshed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def used() -> list[str]:
 
 
 def lacking(pages: dict[str, list[str]]) -> list[str]:
-    """The links of the lectures whose page, or whose place in it, is not in the list.
+    """The lectures' links to a page or an anchor that is not in the list.
 
     Args:
         pages: a list as `stored` returns it.
@@ -148,7 +148,7 @@ def _fetched(page: str) -> list[str] | None:
 
 
 def _get(address: str) -> str | None:
-    """What is at an address; None where nothing is."""
+    """The content of an address; None if there is nothing."""
     try:
         answer = httpx.get(address, follow_redirects=True, timeout=_SECONDS)
     except httpx.HTTPError as error:

@@ -1,4 +1,4 @@
-"""Asking a language model, over each protocol, with the official clients."""
+"""Send requests to a language model, over each protocol, with the official clients."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def grpc_pieces(
 
 
 def cancel_many(server: Triton, model: str, number: int, given: Any) -> None:
-    """Send so many requests at once, and cancel them all while the model is at work on them."""
+    """Send `number` requests at once, and cancel them all while the model computes them."""
     with server.grpc_client() as client:
         if server.config(model).get("model_transaction_policy", {}).get("decoupled"):
             first = threading.Event()
@@ -138,7 +138,7 @@ def cancel_many(server: Triton, model: str, number: int, given: Any) -> None:
             calls = [
                 client.async_infer(model, asked, lambda result, error: None) for _ in range(number)
             ]
-            time.sleep(0.1)  # some are at work by then, some wait: either may be cancelled
+            time.sleep(0.1)  # some are computed by then, some wait: both kinds may be cancelled
             for call in calls:
                 call.cancel()
 
@@ -151,7 +151,7 @@ def hang_up(server: Triton, model: str, body: dict[str, Any], road: str, seconds
     with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
         connection.sendall(f"{head}\r\n\r\n".encode() + content)
         time.sleep(seconds)
-        # No farewell: the server's next word meets a reset, as when a client's process is killed.
+        # Reset the connection when it is closed, as the kernel does for a killed client.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -1,4 +1,4 @@
-"""What the tiny Llama answers, by the framework itself, in float32."""
+"""The tiny Llama's answers, computed by the framework itself in float32."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbook import zoo
 
 @functools.cache
 def reference(prompt: str, number: int) -> list[int]:
-    """The likeliest tokens, each from the whole text before it."""
+    """The likeliest tokens, each computed from the whole text before it."""
     import torch
 
     ids = tokenizer()(prompt, return_tensors="pt").input_ids

@@ -9,7 +9,7 @@ from workbook import zoo
 from workbook.common import paths
 from workbook.zoo import demonstrations
 
-#: All but vLLM's, whose engine takes half a minute to start.
+#: All language models except vLLM's, because its engine takes half a minute to start.
 MODELS = ("llama_hf", "llama_stream", "llama_tokenizer", "llama_onnx", "llama_next", "chat_bls")
 
 

@@ -1,4 +1,4 @@
-"""What a server counts, and waiting for it."""
+"""Read what a server counts, and wait for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbook.server import Triton
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Return when `condition()` is true; fail when it is not so within that time."""
+    """Return when `condition()` is true; fail if it is not true within this time."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not so within {seconds:.0f} s"
@@ -27,7 +27,7 @@ def metrics(server: Triton, name: str, model: str) -> float:
 
 
 def cancelled(server: Triton) -> int:
-    """How many requests the server's models have said to be cancelled while they answered."""
+    """How many requests were cancelled while the server's models answered them, as they report."""
     return len(re.findall(r'"cancelled after \d+ tokens"|was cancelled"', server.log_text()))
 
 
@@ -37,6 +37,6 @@ def pending(server: Triton, model: str) -> float:
 
 
 def shared_memory(server: Triton) -> int:
-    """Bytes of the shared memory through which the server and its models hand requests on."""
+    """Bytes of the shared memory through which the server and its models exchange requests."""
     maps = Path(f"/proc/{server.pid}/maps").read_text()
     return sum(Path(place).stat().st_size for place in set(re.findall(r"/dev/shm/\S+", maps)))

@@ -340,9 +340,9 @@ def test_prompts_together_have_a_choice_each(llms: Triton, api: str) -> None:
 
 
 def test_choices_are_made_at_the_same_time(llms: Triton, api: str) -> None:
-    """Four choices of a model that makes eight at once: their pieces come in turns.
+    """Four choices of a model that computes eight at once: their pieces come in turns.
 
-    Whichever comes first may be made alone; the others wait for it, and are then a batch.
+    The first choice may be computed alone; the others wait for it, and are then a batch.
     """
     body = {"model": "llama_stream", "prompt": PROMPT, "n": 4, "max_tokens": 32, "seed": 1}
     order = [p["choices"][0]["index"] for p in stream(f"{api}/completions", body)]
@@ -432,7 +432,7 @@ def test_mistakes_are_answered_in_openai_s_form(
     assert error["type"] == "invalid_request_error"
 
 
-#: A language model whose prompt says what goes wrong. It counts no tokens.
+#: A language model that fails as the prompt says. It counts no tokens.
 FAULTY = """
 import os, time
 import numpy as np
@@ -519,8 +519,8 @@ def ask_any(client: TestClient, prompt: str) -> httpx.Response:
 
 
 def test_tokens_are_counted_once_whether_the_answer_streams_or_not(faulty: TestClient) -> None:
-    """Also those of a model that counts none itself: its tokenizer does."""
-    body = {"model": "faulty", "prompt": "Coroutines"}  # one: its queue is short
+    """Also for a model that counts no tokens itself: its tokenizer counts them."""
+    body = {"model": "faulty", "prompt": "Coroutines"}  # one prompt, because its queue is short
     usage = faulty.post("/v1/completions", json=body).json()["usage"]
     assert usage["completion_tokens"] > 0
     assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]

@@ -1,4 +1,4 @@
-"""The load that compares ways of serving: what it asks for, what it draws."""
+"""The load for comparing ways to serve: what it requests, and what it draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language models but vLLM's: each over each protocol, its ends and its errors."""
+"""All language models except vLLM's: each over each protocol, how answers end, and errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from workbook.server import Triton
 pytestmark = pytest.mark.server
 
 Ask = Callable[[Triton, str, str, Any], Answer]
-#: Model and road; a decoupled model answers on streams, and on the generate endpoint.
+#: Models and protocols; a decoupled model answers on streams, and on the generate endpoint.
 WAYS: dict[str, tuple[str, Ask]] = {
     "hf-grpc": ("llama_hf", over_grpc),
     "hf-http": ("llama_hf", over_http),
@@ -196,7 +196,7 @@ def test_without_stream_all_comes_in_one_piece(llms: Triton) -> None:
 
 
 def test_a_letter_of_several_bytes_is_never_cut(llms: Triton) -> None:
-    """Random weights, drawn without bounds, make many broken letters; none comes in parts."""
+    """Random weights at a high temperature make many broken characters; no character is split."""
     given = {"temperature": 50.0, "seed": 5, "max_tokens": 120, "ignore_eos": True}
     pieces = list(grpc_pieces(llms, "llama_stream", PROMPT, given))
     tokens = [token for piece in pieces for token in piece.tokens]
@@ -226,7 +226,8 @@ def test_a_cancelled_request_ends_at_the_model_too(llms: Triton, model: str) -> 
     before = cancelled(llms)
     deadline = time.monotonic() + 60
     with llms.grpc_client() as client:
-        # Cancelled too early it never begins, too late it has ended: the pause finds its length.
+        # If cancelled too early, the answer never begins; if too late, it has ended. So this is
+        # repeated until it meets the answer.
         while cancelled(llms) == before:
             assert time.monotonic() < deadline
             asked = inputs(grpcclient, PROMPT, True, None, LONG)
@@ -282,7 +283,7 @@ def test_a_client_that_is_killed_leaves_the_model_well(llms: Triton) -> None:
 
 
 def test_a_load_gets_the_same_answers_with_and_without_streaming(llms: Triton) -> None:
-    """What the comparison of ways to serve counts."""
+    """The comparison of ways to serve counts on this."""
     lengths, prompts = [3, 9, 5, 12, 4, 7], ("def", "The class statement")
     whole = generation.load(llms, "llama_stream", prompts, lengths, clients=3)
     pieces = generation.load(llms, "llama_stream", prompts, lengths, clients=3, stream=True)
@@ -298,7 +299,7 @@ def test_a_load_gets_the_same_answers_with_and_without_streaming(llms: Triton) -
 
 
 def test_static_batches_wait_for_their_longest_answer(llms: Triton) -> None:
-    """The clients ask again together; a request that fails ends it, and nobody waits for ever."""
+    """The clients ask again together; a failed request ends the load, and no client hangs."""
     lengths = [2, 30, 4, 6, 3, 20]
     table = generation.load(
         llms, "llama_stream", ("def",), lengths, clients=2, stream=True, static=True

@@ -1,4 +1,4 @@
-"""How an answer is drawn and when it ends: `sampling.py`, which three models share."""
+"""`sampling.py`, which three models share: how an answer is drawn, and when it ends."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_the_ensemble_says_what_else_it_cannot_take(steps: Triton, api: Any) -> 
     with pytest.raises(Exception, match="text 0 of the request is not UTF-8"):
         infer(steps, api, "llama_next", {"text_input": texts([b"\xff"])})
     tensors = {"text_input": texts([PROMPT]), "sampling_parameters": texts(["{}"])}
-    with pytest.raises(Exception, match="sampling_parameters"):  # drawing is the client's part
+    with pytest.raises(Exception, match="sampling_parameters"):  # the client draws the tokens
         infer(steps, api, "llama_next", tensors)
 
 
@@ -134,7 +134,7 @@ def start(server: Triton, ids: list[int]) -> dict[str, Array]:
 
 
 def answer(server: Triton, api: Any, prompt: str, most: int) -> Iterator[int]:
-    """The client's loop: greedy, with the cache going back and forth, until the end's token."""
+    """The client's loop: greedy, with the cache sent back and forth, until the end token."""
     tensors = start(server, tokenizer()(prompt).input_ids)
     for _ in range(most):
         result = infer(server, api, "llama_onnx", tensors)
@@ -163,7 +163,7 @@ def test_the_tokenizer_on_the_server_and_on_the_client_agree(steps: Triton) -> N
     result = infer(steps, grpcclient, "llama_onnx", start(steps, ids))
     on_server = next_over(grpcclient)(steps, [PROMPT])
     np.testing.assert_array_equal(on_server, result.as_numpy("logits"))
-    # The cache that comes back holds the empty column and one for each token.
+    # The returned cache holds the empty column and one column for each token.
     assert result.as_numpy("present").shape[3] == 1 + len(ids)
 
 
@@ -189,7 +189,7 @@ def test_the_step_refuses_numbers_that_it_cannot_continue(
 
 
 def test_cancelled_steps_leave_nothing_behind(steps: Triton) -> None:
-    """Each fills 700 kB of the memory through which requests go; they are given back."""
+    """Each step uses 700 kB of the shared memory for requests; this memory is freed again."""
     ids = tokenizer()("in " * 500).input_ids
 
     def ignore(result: Any, error: Any) -> None:

@@ -1,4 +1,4 @@
-"""Prompts and counts without transformers are those of transformers."""
+"""Prompts and counts of tokens without transformers equal those of transformers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TURNS = [
     {"role": "assistant", "content": "A function that waits."},
     {"role": "user", "content": "Über 5 €?"},
 ]
-#: What templates of the hub do: blocks, loops that go on early, tokens, JSON.
+#: Features of templates on the hub: blocks, loops with `continue`, tokens, JSON.
 TEMPLATES = [
     "{{ bos_token }}{% for m in messages %}\n    {% if loop.first %}\n[{{ m.role }}]\n"
     "    {% endif %}\n{{ m['content'] | trim }}{% endfor %}"

@@ -95,7 +95,7 @@ def test_without_vllm_the_load_says_how_to_install_it(tmp_path: Path) -> None:
     assert "run `make vllm`" in done.stdout
 
 
-#: A "model" that is no folder → what is said of it, with a hub that knows facebook/opt-125m alone.
+#: A "model" that is no folder → the message, with a hub that knows only facebook/opt-125m.
 NO_FOLDER = {
     "TODO": ("and the hub has no model of this name", "holds model.json, and no folder"),
     "checkpoint": ("and the hub has no model of this name", "checkpoint"),
@@ -105,7 +105,7 @@ NO_FOLDER = {
 
 
 class Hub(BaseHTTPRequestHandler):
-    """The hub's address of a model's description."""
+    """Stands in for the hub's address of a model's description."""
 
     def do_GET(self) -> None:
         """Describe the one model, refuse every other name."""
@@ -122,7 +122,7 @@ class Hub(BaseHTTPRequestHandler):
 
 
 def no_folder(repository: Path, name: str) -> Path:
-    """A model whose weights are "name"; with an argument that ends the engine before its start."""
+    """A model with the weights `name`, and an argument that ends the engine before its start."""
     folder = repository / f"m_{len([*repository.iterdir()])}"
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text('backend: "vllm"\n')
@@ -377,7 +377,7 @@ def test_what_only_grpc_can_send_wrongly(vllm: Triton) -> None:
 
 
 def running(server: Triton) -> float:
-    """How many requests the engine works on or holds back, as it says itself."""
+    """How many requests the engine computes or holds back, as it reports itself."""
     return sum(
         metrics(server, f"vllm:num_requests_{state}", "llama_vllm")
         for state in ("running", "waiting")
@@ -394,7 +394,7 @@ def test_a_cancelled_stream_ends_in_the_engine_too(vllm: Triton) -> None:
         return cancelled(vllm) > before
 
     wait_until(seen)
-    generate(vllm, text_input=PROMPT, sampling_parameters=GREEDY)  # a step that counts anew
+    generate(vllm, text_input=PROMPT, sampling_parameters=GREEDY)  # this step updates the count
     wait_until(lambda: running(vllm) == 0)
 
 
@@ -661,7 +661,7 @@ def test_a_killed_process_s_model_is_loaded_again(vllm: Triton) -> None:
 
 
 def said_of_a_kill(server: Triton, engine: list[psutil.Process]) -> str:
-    """What a stream says after its first event, when the engine's stub is killed then."""
+    """Kill the engine's stub after a stream's first event; return the rest of the stream."""
     parents = [process.parent() for process in engine]
     (stub,) = {p for p in parents if p is not None and "stub" in p.name()}
     body = {"text_input": PROMPT, "stream": True, "sampling_parameters": json.dumps(LONG)}
@@ -679,6 +679,6 @@ def test_an_engine_that_dies_is_told_and_its_model_unloaded(vllm: Triton) -> Non
     for process in engine_processes(vllm):
         process.kill()
     ask = {"text_input": PROMPT, "sampling_parameters": GREEDY}
-    # Whoever asks next is told, and with that the model goes.
+    # The next request gets the error, and then the model is unloaded.
     wait_until(lambda: "error" in generate(vllm, **ask) and not vllm.ready("llama_vllm"))
     assert "the engine is not healthy" in vllm.log_text()

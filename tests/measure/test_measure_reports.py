@@ -1,7 +1,6 @@
 """The parsers of perf_analyzer's report, statistics, metrics and traces, on good and damaged input.
 
-The good input is what the real programs wrote; see test_measure_server.py, which also reads it
-from the running server itself.
+The real programs wrote the good input. test_measure_server.py also reads it from a running server.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ def test_the_difference_counts_what_lay_between() -> None:
     assert (first["inferences"], first["executions"], first["batch_size"]) == (6, 2, 3.0)
     assert first["queue_ms"] == 0.5
     assert first["batches"] == {3: 2}
-    assert second["inferences"] == 10  # loaded in between: it counts from zero
+    assert second["inferences"] == 10  # the model was loaded in between, so it counts from zero
 
 
 def test_a_model_without_requests_has_no_means() -> None:

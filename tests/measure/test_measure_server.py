@@ -59,7 +59,7 @@ class TritonPythonModel:
                 sender.send(pb_utils.InferenceResponse([y]))
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
-#: Windows as short as perf_analyzer can make sense of, and any spread between them accepted.
+#: Windows as short as perf_analyzer can use; any spread between them is accepted.
 QUICK = {"interval_ms": 200, "stability": 1_000_000.0, "trials": 3}
 
 

@@ -1,4 +1,4 @@
-"""Taps count and pass on every byte; the table of processes and the bars show what is there."""
+"""Taps count and pass on every byte; the table of processes and the bars show their data."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
 
 
 def _spans(rows: list[tuple[int, float, float, float]], model: str = "m") -> pd.DataFrame:
-    """Spans of requests: number, waits from, computed from, computed until."""
+    """Spans of requests; a row has the number, begin of waiting, begin and end of computing."""
     parts = []
     for trace, waits, begins, ends in rows:
         for span, start, stop in (
@@ -105,7 +105,7 @@ def test_no_span_is_no_execution() -> None:
 
 
 def _counted(traced: Triton, model: str, requests: int) -> pd.DataFrame:
-    """The counts of a model once all its requests are in them: the server answers, then counts."""
+    """A model's counts, once they include all its requests: the server answers, then counts."""
     for _ in range(200):
         counts = measure.statistics(traced, model)
         if counts["requests"].item() == requests:

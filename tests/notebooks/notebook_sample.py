@@ -1,4 +1,4 @@
-"""A small assignment of the tests' own, and what a student does with it."""
+"""A small assignment for tests, and what a student does with it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ CONFIG = 'backend: "fil"\nmax_batch_size: 8\n'
 
 
 def save(assignment: Assignment, notebook: dict[str, Any]) -> None:
-    """What JupyterLab does when a student saves."""
+    """Save the notebook as JupyterLab does for a student."""
     assignment.release.write_text(json.dumps(notebook))
 
 

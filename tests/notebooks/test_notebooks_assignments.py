@@ -177,7 +177,7 @@ def test_an_id_of_another_assignment_is_refused(sample: Assignment) -> None:
 
 
 def test_a_check_without_a_function_is_refused(sample: Assignment) -> None:
-    """It would be found by the first student who runs it."""
+    """Otherwise the first student who runs it would find the mistake."""
     module = sample.folder / "checks.py"
     module.unlink()
     with pytest.raises(WorkbookError, match=r'"a9\.root_is_right" has no function'):
@@ -352,7 +352,7 @@ def test_a_module_that_the_header_names_and_is_not_there(sample: Assignment) -> 
         assignments.build(sample)
 
 
-#: Every file that students get of an assignment, beside what lies in starter/.
+#: Every file of an assignment that students get, apart from the files in starter/.
 STUDENTS_GET = {
     "a1": "a1.ipynb answers.py batches.py checks.py examples.py facts.py refusals.py unsure.py",
     "a2": "a2.ipynb checks.py facts.py",

@@ -1,4 +1,4 @@
-"""py:percent → ipynb: what is made, that it is always the same, and what is refused."""
+"""py:percent → ipynb: the result is always the same, and mistakes are refused."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def executed(path: Path) -> None:
 
 
 def test_a_lecture_is_built_without_outputs(home: Path) -> None:
-    """Also where a developer has run the built notebook and saved it."""
+    """This holds even if a developer has run the built notebook and saved it."""
     folder = home / "lectures/1_architecture/01__start"
     folder.mkdir(parents=True)
     write(folder, LECTURE, "lesson.py")
@@ -238,7 +238,7 @@ claim(
 
 
 def test_a_built_lecture_does_not_tell_the_answers(home: Path) -> None:
-    """The code of a question would: the right option is the one without a word."""
+    """A question's code would: the right option is the one without an explanation."""
     folder = home / "lectures/01__asking"
     folder.mkdir(parents=True)
     source = write(folder, ASKING, "lesson.py")

@@ -1,4 +1,4 @@
-"""A student's notebook beside the release: what is found, and what restoring makes of it."""
+"""Compare a student's notebook with the release: what is found, and how it is restored."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_each_trick_is_found_and_undone(
 def test_a_moved_cell_is_found_and_put_back(release: Notebook) -> None:
     mine = work(release)
     move(mine)
-    assert kinds(mine, release) == [("moved", "a9.doubled")]  # and none of those that it passed
+    assert kinds(mine, release) == [("moved", "a9.doubled")]  # and none of the cells that it passed
     clean = cells.restore(mine, release)
     assert cells.compare(clean, release) == []
 

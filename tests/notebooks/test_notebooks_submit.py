@@ -181,7 +181,7 @@ def test_a_fresh_copy_has_a_place(
 
 
 def test_a_renamed_notebook_is_found(sample: Assignment, done: dict[str, Any]) -> None:
-    """It is named, and not taken without a word; two of them are no one's choice."""
+    """The error names it, and it is not taken silently; of two such notebooks none is chosen."""
     assert submit.renamed(sample) is None
     own = sample.release.rename(sample.handout / "a9 final.ipynb")
     (sample.handout / "notes.ipynb").write_text("{}")
@@ -412,7 +412,7 @@ class TestRun:
     def test_an_error_after_a_bonus_that_is_not_begun_is_an_error(
         self, sample: Assignment, done: dict[str, Any], release: dict[str, Any]
     ) -> None:
-        """What need not be done is no reason for it."""
+        """A bonus need not be done, so it is no excuse for the error."""
         tagged(done, "a9.root")["source"] = "x = 16\n# Your code here.\nroot = ..."
         tagged(done, "a9.double")["source"] = "def double(number):\n    return nubmer"
         task = next(cell for cell in done["cells"] if "".join(cell["source"]) == "## Task 1")
@@ -447,7 +447,7 @@ class TestRun:
     def test_a_model_that_only_the_server_has_from_before_is_missed(
         self, sample: Assignment, done: dict[str, Any], server: Triton, left_over: str
     ) -> None:
-        """Where marks are given, only what the notebook deploys is there."""
+        """The server that gives marks has only the models that the notebook deploys."""
         (error,) = submit.check_submission(sample).errors
         assert error.where == f"models/{left_over}"
         assert f'deploy("models/{left_over}")' in error.todo

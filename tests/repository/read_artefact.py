@@ -4,7 +4,7 @@
 
 FOLDER is an unpacked wheel, with the library in the version that is given. JOBS is a folder with
 pairs `NAME.path`, a text file with the path of a model file, and `NAME.npz`, its inputs by name.
-Next to them it writes `NAME.answer.npy`, the first output, or `NAME.error`, what the library says.
+Next to them it writes `NAME.answer.npy`, the first output, or `NAME.error`, the library's message.
 """
 
 from __future__ import annotations

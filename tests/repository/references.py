@@ -1,4 +1,4 @@
-"""What every demonstration model ought to answer: the same weights, in the framework itself.
+"""The expected answers of every demonstration model: the same weights, run by the framework.
 
 Nothing here knows of Triton. A reference takes the inputs of a request by name, batch first, and
 gives the outputs by name.

@@ -1,7 +1,7 @@
 """The containers of 24.10 and of 26.07 read every file that the course builds, and answer alike.
 
-Each library is unpacked in the version that the release names, in a folder that is thrown away.
-Sources of the versions:
+Each library is unpacked in the version of the release, in a temporary folder. Sources of the
+versions:
 
 - https://github.com/triton-inference-server/server/blob/r24.10/build.py (TRITON_VERSION_MAP), and
   the same file at r26.07: ONNX Runtime and OpenVINO;
@@ -10,8 +10,8 @@ Sources of the versions:
 - https://docs.nvidia.com/deeplearning/frameworks/tensorflow-release-notes/rel-24-10.html:
   TensorFlow 2.16.1, which the containers have up to 25.02.
 
-Two formats are not read here. PyTorch 2.5 comes from PyPI with CUDA only (some 3 GB), so the
-version of the TorchScript file is compared. NVIDIA's own index alone has DALI 1.42.
+Two formats are not read here. PyPI has PyTorch 2.5 only with CUDA (about 3 GB), so the version
+number in the TorchScript file is compared. Only NVIDIA's own index has DALI 1.42.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from workbook.zoo.forests import save_xgboost
 
 pytestmark = pytest.mark.timeout(1_200)  # in a fresh clone it trains the language model
 
-#: What a release reads with, and the SHA-256 of the wheels (for Python 3.11 and 3.12).
+#: The libraries of each release, and the SHA-256 of their wheels (for Python 3.11 and 3.12).
 READERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "24.10": {
         "treelite==4.3.0": ("32e6c09796d11f0107adc35897d85f25c74ad2e53e0666df7fbbf57f1d545b1f",),
@@ -68,7 +68,7 @@ READERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
 }
-#: What TensorFlow 2.16 needs in an older version than the course has.
+#: Packages that TensorFlow 2.16 needs in an older version than the course has.
 BESIDE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "tensorflow-cpu": {
         "ml-dtypes==0.3.2": (
@@ -183,7 +183,7 @@ def thrown_away() -> Iterator[Path]:
 def answers_of(
     requirement: str, hashes: tuple[str, ...], artefacts: Mapping[str, Artefact], folder: Path
 ) -> dict[str, Any]:
-    """What a library in one version answers for each file: an array, or its error as text."""
+    """The answer of one version of a library for each file: an array, or its error as text."""
     library, jobs = folder / "library", folder / "jobs"
     jobs.mkdir()
     needed = {requirement: hashes, **BESIDE.get(requirement.partition("==")[0], {})}

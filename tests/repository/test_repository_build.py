@@ -1,4 +1,4 @@
-"""Installing the weights: what is missing, anew when it changes, at one stroke; and the configs."""
+"""Installing the weights in one step: what is missing, and what has changed; and the configs."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_labels_are_the_classes_of_the_models() -> None:
 
 
 def test_models_that_share_a_file_have_a_copy_each(tmp_path: Path) -> None:
-    """A model's folder is complete by itself: in the container, the course is not there."""
+    """A model's folder is complete by itself, because the container does not have the course."""
     source = paths.package() / "llm" / "sampling.py"
     for model in ("llama_hf", "llama_stream", "chat_bls"):
         shutil.copytree(

@@ -50,7 +50,7 @@ def demo() -> Iterator[Triton]:
 def over_grpc(
     server: Triton, model: str, inputs: Tensors, outputs: list[str], version: str = "", **more: Any
 ) -> Tensors:
-    """One request over gRPC."""
+    """Send one request over gRPC."""
     with server.grpc_client() as client:
         result = client.infer(
             model,
@@ -78,7 +78,7 @@ def over_http(
     binary: bool,
     **more: Any,
 ) -> Tensors:
-    """One request over HTTP, its tensors binary or in JSON, both ways."""
+    """Send one request over HTTP, with tensors in binary form or in JSON, in both directions."""
     tensors = []
     for name, array in inputs.items():
         tensor = httpclient.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
@@ -454,7 +454,7 @@ def test_running_sum_begins_anew_and_refuses_what_never_began(demo: Triton) -> N
 
 
 def count(demo: Triton, **inputs: int) -> list[Any]:
-    """The counts that a stream brings, and errors as they are; ends with the final flag."""
+    """The counts of a stream, and its errors unchanged; it ends with the final flag."""
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     tensors = [grpc_input(name, np.array([value], np.int32)) for name, value in inputs.items()]
     counts: list[Any] = []

@@ -1,4 +1,4 @@
-"""Asks a server many times by one official client, and prints its own memory at six moments.
+"""Send many requests with one official client, and print this process's memory at six moments.
 
     python asking_long.py KIND URL REQUESTS     KIND: http, grpc, new (a client per request), stream
 
@@ -22,14 +22,14 @@ X = np.ones((1, 4096), np.float32)
 
 
 def infer(of: Any, client: Any) -> None:
-    """One request to `square`."""
+    """Send one request to `square`."""
     tensor = of.InferInput("INPUT", list(X.shape), "FP32")
     tensor.set_data_from_numpy(X)
     assert client.infer("square", [tensor]).as_numpy("OUTPUT")[0, -1] == 1.0
 
 
 def stream(client: Any) -> None:
-    """One stream with one request to `countdown`, which has three answers."""
+    """Open a stream, and send one request to `countdown`, which answers three times."""
     answers: queue.Queue[Any] = queue.Queue()
     tensor = grpc.InferInput("start", [1], "INT32")
     tensor.set_data_from_numpy(np.array([3], np.int32))

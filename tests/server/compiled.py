@@ -1,4 +1,4 @@
-"""The compiled helpers: what their tests need, and how another checkout gets them at once."""
+"""The compiled helpers: what their tests need, and how to copy them to another checkout."""
 
 from __future__ import annotations
 

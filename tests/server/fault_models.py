@@ -1,4 +1,4 @@
-"""A model for faults, requests to it, and what a server holds. Shared by test_faults*.py."""
+"""A model for tests of faults, requests to it, and what a server holds; for test_faults*.py."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write(repository: Path, *names: str) -> Path:
 
 
 def ask(server: Server, model: str, values: Any, kind: str = "http") -> bool:
-    """Whether the model's answer is twice the values, some numbers.
+    """Whether the model's answer to some numbers is twice these numbers.
 
     Raises:
         InferenceServerException: the server answered with an error, or not at all.
@@ -63,7 +63,7 @@ def ask(server: Server, model: str, values: Any, kind: str = "http") -> bool:
 
 
 class Asking:
-    """Asks a model by both protocols, one request after the other, while the block runs.
+    """Sends requests to a model over both protocols, one after the other, while the block runs.
 
     Attributes:
         answered: right answers.
@@ -131,7 +131,7 @@ def descriptors(server: Triton) -> int:
 
 
 def until(true: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-    """Return when it is true; fail when it is not so within that time."""
+    """Wait until `true()` holds; fail if it does not hold within this time."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"

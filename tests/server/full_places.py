@@ -24,7 +24,7 @@ MODELS = [f"m{number}" for number in range(40)]
 
 
 def error_of(function: Any, *words: Any) -> str:
-    """The words of the error that a call raises; "" where it raises none."""
+    """The message of the error that a call raises; "" if it raises none."""
     try:
         function(*words)
     except Exception as error:
@@ -81,7 +81,7 @@ def disk(folder: Path) -> dict[str, Any]:
 
 
 def _refused_on_full_disk(server: Triton, source: Path, filler: Path) -> str:
-    """A deploy's error while not a byte is free."""
+    """The error of a deploy while the disk has no free byte."""
     with filler.open("wb", buffering=0) as file:
         while not error_of(file.write, bytes(1 << 16)):
             pass

@@ -13,7 +13,7 @@ from workbook.server import Triton
 
 pytestmark = [pytest.mark.server, pytest.mark.quick]
 
-#: Asks m0 for the answer; loads it first where x[0] is 100, and unloads it where it is 200.
+#: Sends its input to m0. If x[0] is 100, it loads m0 first; if x[0] is 200, it unloads m0.
 CALLER = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -41,7 +41,7 @@ class TritonPythonModel:
 
 
 def write_caller(repository: Path, instances: int) -> None:
-    """Write the model `caller` in so many instances on the CPU."""
+    """Write the model `caller` with this number of instances on the CPU."""
     folder = write(repository, "caller")
     groups = f"instance_group [{{ count: {instances} kind: KIND_CPU }}]\n"
     (folder / "config.pbtxt").write_text(CONFIG + groups)
@@ -49,7 +49,7 @@ def write_caller(repository: Path, instances: int) -> None:
 
 
 def test_instances_call_side_by_side(tmp_path: Path) -> None:
-    """Three instances, 24 requests at once: each gets its own answer, and no process has ended."""
+    """24 requests at once to three instances: each gets its own answer, and no process ends."""
     write(tmp_path, "m0")
     write_caller(tmp_path, 3)
     with Triton(tmp_path, models=["m0", "caller"]) as server, ThreadPoolExecutor(24) as pool:
@@ -65,7 +65,7 @@ def test_instances_call_side_by_side(tmp_path: Path) -> None:
 
 
 def said(server: Triton, x: float) -> float:
-    """The caller's answer where that is not twice the value."""
+    """The caller's answer to a value for which it does not answer twice the value."""
     tensor = {"name": "x", "shape": [1], "datatype": "FP32", "data": [x]}
     answer = server.request("POST", "/v2/models/caller/infer", json={"inputs": [tensor]})
     return float(answer["outputs"][0]["data"][0])

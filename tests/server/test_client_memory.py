@@ -17,7 +17,7 @@ from workbook.server import Triton
 pytestmark = pytest.mark.server
 
 PROGRAM = Path(__file__).with_name("asking_long.py")
-#: A request carries 16 KiB there and 16 KiB back: 600 of them kept would be 19 MiB.
+#: A request sends 16 KiB and receives 16 KiB: if 600 of them were kept, this would be 19 MiB.
 REQUESTS = {"http": 1800, "grpc": 1800, "new": 600, "stream": 600}
 MOST_MIB = 4.0
 

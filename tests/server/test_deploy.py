@@ -1,4 +1,4 @@
-"""Deploying: whole or not at all, two at once, over a full disk, with names and links that pry."""
+"""Deploying: whole or not at all, two at once, on a full disk, with hostile names and links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of failures: every entry is produced on a real server, and must say what helps."""
+"""Cause every entry of the catalogue of failures on a real server: it must say what to do."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def half_answer() -> bytes:
 
 
 def batch_alone() -> bytes:
-    """An ONNX model with one value a row, and no dimension for it: [n, 4] → [n]."""
+    """An ONNX model with one value per row, and no dimension for it: [n, 4] → [n]."""
     return graph(
         [helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
         [("x", TensorProto.FLOAT, ["n", 4])],
@@ -113,7 +113,7 @@ def torch_file(file: str, head: str = 'platform: "pytorch_libtorch"\n') -> tuple
 
 
 def openvino_bounded(dims: str) -> tuple[str, Files]:
-    """A model that finds the places in x that are not 0 (see `weights`)."""
+    """A model that finds the positions in x that are not 0 (see `weights`)."""
     config = f"""backend: "openvino"
 max_batch_size: 0
 input [ {{ name: "x" data_type: TYPE_FP32 dims: [ 1, 8 ] }} ]
@@ -193,7 +193,7 @@ def fil(io: str = "", batch: int = 8, **parameters: str | None) -> tuple[str, Fi
 
 @dataclasses.dataclass
 class Case:
-    """A broken model folder, and what must be said of it."""
+    """A broken model folder, and the message that it must get."""
 
     rule: str
     config: str | bytes
@@ -201,7 +201,7 @@ class Case:
     todo: str
     files: Files = dataclasses.field(default_factory=lambda: PYTHON)
     what: str = ""
-    #: Only the server's log says this; without it the entry says how to read the log.
+    #: Only the server's log has the reason; without it the entry says how to read the log.
     log_only: bool = False
 
 
@@ -708,9 +708,9 @@ def write(folder: Path, config: str | bytes, files: Files) -> None:
 
 
 def weights(repository: Path) -> None:
-    """Real weights for FIL and PyTorch: in their cases the config is what is wrong.
+    """Write real weights for FIL and PyTorch: in their cases the config is wrong.
 
-    And files that lack something else: a TorchScript, a forward(), OpenVINO's weights.
+    Also write files that lack something: a TorchScript, a forward(), OpenVINO's weights.
     """
     import openvino
     import torch
@@ -812,7 +812,7 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
     assert error.message.startswith(first)
     assert "backends/base.py" not in str(error)
     assert not re.search(r"^;|At:\s*\Z", str(error), re.MULTILINE), str(error)
-    # A container's log may be out of reach: then the answer and the folder must do.
+    # A container's log may be out of reach: then the answer and the folder must be enough.
     blind = load_error(name, first, folder)
     if "failed to poll" in blind.message and wanted.log_only:
         assert blind.rule == "config-refused"
@@ -826,12 +826,12 @@ def test_refused_models(server: Triton, shelf: Shelf, name: str) -> None:
     assert server.ready("good")
 
 
-#: Entries about what is not there: a file, or a folder of the model.
+#: Entries about something that is missing: a file, or a folder of the model.
 ABSENT = {"missing-file", "no-version", "file-unreadable", "no-such-model"}
 
 
 def assert_fits(error: LoadError, folder: Path) -> None:
-    """The place that an explanation names is there, and holds something else than its advice."""
+    """Check that the place that an explanation names exists, and differs from its advice."""
     named = re.search(
         r"config\.pbtxt, lines? (\d+)(?: and \d+)?(?:, field ([\w.\[\]]+))?", error.where
     )
@@ -865,7 +865,7 @@ def test_the_advice_for_one_value_a_row_works(server: Triton) -> None:
     assert answer.as_numpy("y").tolist() == [[4], [4], [4]]
 
 
-#: What a server says whose engine of language models does not find the weights.
+#: The message of a server if vLLM's engine does not find the weights.
 NO_WEIGHTS = {
     "there are no weights at 'TODO': no such folder in /models, and the hub cannot be reached": (
         'The repository has no folder "TODO" (looked for in /models), and the hub cannot be',
@@ -896,7 +896,7 @@ def test_weights_that_an_engine_does_not_find(tmp_path: Path, said: str) -> None
     assert error.todo.startswith('Write "m/1/checkpoint" as "model"')
 
 
-#: What an engine says of its arguments: the file's third line, what is said, where, what to do.
+#: An engine's messages about its arguments: third line of the file, message, where, what to do.
 REFUSED = {
     "a number in quotes": (
         '"max_num_seqs": "8"',
@@ -1159,7 +1159,7 @@ def test_bad_models_in_the_repository_do_not_stop_the_good_ones(
         assert "Write max_batch_size" in error.todo
 
 
-#: The config's tensors → what upstream's DALI backend says, and the advice.
+#: The config's tensors → the message of upstream's DALI backend, and the advice.
 UNDECLARED = {
     IN: ('Missing data_type config for "__Resize_3"', "Write output [ {"),
     OUT: ('Missing data_type config for "JPEG"', 'Write input [ { name: "JPEG"'),
@@ -1186,12 +1186,12 @@ OF_FILES = {
     "no-such-model",
 }  # fmt: skip
 RULES = [(group, rule) for group in (*LOADS, REQUESTS, STARTS) for rule in group]
-#: What must be said of each example: `name | what | where | what to do`, in the order of RULES.
+#: The message for each example: `name | what | where | what to do`, in the order of RULES.
 RECORDED = Path(__file__).with_name("explanations.txt")
 
 
 def explained(group: Catalogue[Any], rule: Rule, home: Path) -> str:
-    """What is said of an entry's example, in one line."""
+    """The explanation of an entry's example, in one line."""
     if group is STARTS:
         found = group.explain(rule.example, f"\n{rule.example}")
         assert found is not None
@@ -1389,7 +1389,7 @@ def how(number: float) -> dict[str, Any]:
     return {"x": ROW * np.float32(number)}
 
 
-#: rule, model, arguments of the request, what must be said
+#: rule, model, arguments of the request, the expected message
 ASKED: list[tuple[str, str, dict[str, Any], str]] = [
     ("unknown-input", "good", {"inputs": {"X": ROW}}, 'Write "x"'),
     ("unknown-output", "good", {"outputs": ("yy",)}, 'Write "y"'),
@@ -1454,7 +1454,7 @@ def test_failed_requests(
     assert error.rule == rule, str(error)
     assert said in str(error), str(error)
     assert "server:" in str(error)
-    # Without the server to ask, the words alone must do for the rule.
+    # Without a server, the message alone must be enough to find the rule.
     assert explain(caught.value).rule == rule  # type: ignore[attr-defined]
 
 
@@ -1486,7 +1486,7 @@ def all_errors(server: Triton, *timeouts: int | None) -> list[str]:
     answers: queue.Queue[Any] = queue.Queue()
     with server.grpc_client() as client:
         for timeout in timeouts:
-            time.sleep(0.2 if timeout else 0)  # one is at work, the next one waits
+            time.sleep(0.2 if timeout else 0)  # the first is computed, the next one waits
             x = grpcclient.InferInput("x", [1, 4], "FP32")
             x.set_data_from_numpy(how(7)["x"])
             client.async_infer(
@@ -1540,7 +1540,7 @@ def framework(server: Triton) -> str:
 
 
 def other_type(server: Triton) -> str:
-    """What PyTorch says of an output whose type is another one than the config's."""
+    """PyTorch's message for an output with another type than in the config."""
     import torch
 
     names = IO.replace('"x"', '"x__0"').replace('"y"', '"y__0"')
@@ -1557,7 +1557,7 @@ def other_type(server: Triton) -> str:
 
 
 def ended(server: Triton) -> str:
-    """What a request says that comes after the one that has ended the model's process."""
+    """The error of the request after the one that ended the model's process."""
     with server.http_client() as client:
         for _ in range(2):
             with pytest.raises(InferenceServerException) as caught:
@@ -1604,7 +1604,7 @@ def test_bad_json_says_what_is_lacking(loaded: Triton) -> None:
 TEXT = {"datatype": "BYTES", "shape": [1, 1], "data": ["a"]}
 RAW = {"Inference-Header-Content-Length": "9999"}
 BODY = tensor()["inputs"]
-#: rule, path, body, headers, what must be said.
+#: rule, path, body, headers, the expected message.
 FRONT: list[tuple[str, str, Any, dict[str, str], str]] = [
     ("bad-json", "words/infer", tensor(**{**TEXT, "data": [3]}), {}, "Write text, in quotes"),
     ("bad-json", "words/generate", {"x": 3}, {}, "Write text, in quotes"),
@@ -1865,7 +1865,7 @@ def test_a_model_that_asks_another_one_wrongly(calling: Triton, name: str) -> No
     calling.load(model)
     with calling.http_client() as client, pytest.raises(InferenceServerException) as caught:
         ask(client, httpclient, model)
-    if model != "call_input_name":  # another one asks it
+    if model != "call_input_name":  # another model calls it
         calling.unload(model)
     error = explain(caught.value, calling, model)
     assert isinstance(error, RequestError)
@@ -1875,7 +1875,7 @@ def test_a_model_that_asks_another_one_wrongly(calling: Triton, name: str) -> No
     assert call.todo in error.todo, str(error)
     assert "InferInput" not in error.where + error.todo
     assert "To refuse one request" not in error.todo or name == "fails"
-    # Without the server to ask, the words alone must do.
+    # Without a server, the message alone must be enough.
     assert explain(caught.value).rule == call.rule  # type: ignore[attr-defined]
 
 
@@ -2002,7 +2002,7 @@ def test_every_option_of_the_server_with_a_wrong_value(tmp_path: Path) -> None:
     for option, values in accepted.items():
         for value in values:
             if option == "rate-limit-resource":
-                continue  # it wants --rate-limit beside it
+                continue  # it needs --rate-limit too
             said = said_at_start([f"--{option}={value}"], tmp_path)
             assert "Bad option" not in said, (option, value, said)
 
@@ -2016,7 +2016,7 @@ def test_the_table_lists_every_entry() -> None:
 
 
 def test_versions_that_fail_alike_have_no_other_reason() -> None:
-    """A reason may name the version's own file; that is no difference."""
+    """Each reason may name its version's own file; this does not count as a difference."""
     reason = (
         "version {0} is at UNAVAILABLE state: Load model from /m/{0}/model.onnx failed: too new"
     )

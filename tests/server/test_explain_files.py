@@ -1,6 +1,6 @@
-"""Models whose file the backend cannot read: what the file is, and what helps.
+"""Models with a file that the backend cannot read: the message says what it is, and what to do.
 
-Each file is made here, and refused by a real server. Files that are whole must never be called
+Each file is made here, and refused by a real server. The message must never call a whole file
 damaged: `test_whole_files_show_no_damage`.
 """
 
@@ -400,13 +400,13 @@ def test_files_that_a_backend_does_not_read(
         assert "cut off" not in error.todo
     if rule == "other-format":
         assert "Rename" not in error.todo
-    # The place is there, unless it is what is missing.
+    # The named place exists, except if this is what is missing.
     place = server.repository / name / error.where.partition(",")[0].partition(";")[0]
     assert place.exists() or rule == "external-data", str(error)
 
 
 def test_whole_files_show_no_damage(made: dict[str, bytes], tmp_path: Path) -> None:
-    """Every file is told from its bytes; none that is whole is called damaged."""
+    """Every file is recognized from its bytes, and no whole file is called damaged."""
     wanted = {
         "onnx": "onnx", "external": "onnx", "zipmap": "onnx", "torchscript": "torchscript",
         "state": "state dict", "old_state": "state dict", "safetensors": "safetensors",
@@ -430,7 +430,7 @@ def test_whole_files_show_no_damage(made: dict[str, bytes], tmp_path: Path) -> N
     assert formats.damage(tmp_path / "w.bin") is not None
 
 
-#: What ONNX Runtime of other releases says of a file of weights that is not there.
+#: The messages of other ONNX Runtime releases for a missing file of weights.
 EXTERNAL = (
     "onnx runtime error 1: Deserialize tensor W failed.GetFileLength for ./w.data failed:open file "
     "./w.data fail, errcode = 2 - unknown error",

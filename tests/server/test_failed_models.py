@@ -1,5 +1,4 @@
-"""Models that fail to load, and stubs that die or stand still, do not end the server or keep it
-waiting.
+"""Models that fail to load, and stubs that die or hang, do not end the server or block it.
 
 Each of these ends a plain Triton 24.10, or makes it wait for ever
 (workbook/server/native/README.md).
@@ -68,7 +67,7 @@ def test_failed_loads_side_by_side(tmp_path: Path) -> None:
                 server.load(name, timeout=60)
 
     with Triton(tmp_path) as server, ThreadPoolExecutor(4) as pool:
-        list(pool.map(load, names))  # an error of another kind would say that no server answers
+        list(pool.map(load, names))  # another kind of error would mean that no server answers
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ DECOUPLED = "model_transaction_policy { decoupled: true }"
 
 
 def asked(server: Triton, model: str, number: float, timeout: float = 60.0) -> float:
-    """The first answer of a model to a request, over a stream, as decoupled models need."""
+    """Send a request over a stream, as decoupled models need; return the first answer."""
     x = client.InferInput("x", [1], "FP32").set_data_from_numpy(np.full(1, number, np.float32))
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with client.InferenceServerClient(server.grpc_url) as connection:

@@ -1,5 +1,5 @@
-"""Faults of clients and of the machine: each has its outcome, the next request is answered right,
-and nothing is left.
+"""Faults of clients and of the machine: each has a defined result, the next request gets a correct
+answer, and nothing is left behind.
 
 Killed and stopped processes of models are in test_revive.py and test_failed_models.py, full places
 in test_faults_full.py, bytes that are no request in test_faults_wire.py.
@@ -35,7 +35,7 @@ def served(tmp_path: Path) -> Path:
 
 
 def connect(address: str, count: int) -> list[socket.socket]:
-    """So many connections to an address, e.g. `localhost:8000`, on which nothing is sent."""
+    """Open `count` connections to an address, e.g. `localhost:8000`, and send nothing."""
     host, _, port = address.rpartition(":")
     return [socket.create_connection((host, int(port)), timeout=60) for _ in range(count)]
 
@@ -94,7 +94,7 @@ def test_a_request_of_100_mb_and_what_it_leaves_in_dev_shm(served: Path, kind: s
 
 
 def test_a_machine_that_sleeps_and_wakes(served: Path) -> None:
-    """Guard, server and models stand still for 5 s while requests wait: all are answered right."""
+    """Guard, server and models stop for 5 s while requests wait: all get correct answers."""
     with Triton(served, models=["m0", "m1"]) as server, ThreadPoolExecutor(12) as pool:
         for turn in range(2):
             asked = [

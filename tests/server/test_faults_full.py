@@ -1,4 +1,4 @@
-"""A full /dev/shm and a full disk: what does not fit fails with a sentence, all else goes on.
+"""A full /dev/shm and a full disk: what does not fit fails with a message, all else goes on.
 
 Both are small file systems in a mount namespace of their own: no other program is disturbed.
 """
@@ -25,7 +25,7 @@ DISK = 'mount -t tmpfs -o size=96m tmpfs "$1" && mkdir "$1/run" && mount --bind 
 
 
 def run_in(mount: str, folder: Path, *words: str) -> Any:
-    """What the program prints, after the shell's `mount` with $1 the folder, $2 the run folders."""
+    """Run `mount` in a shell ($1: the folder, $2: run folders), then the program; its output."""
     shell = [*NAMESPACES, "sh", "-c"]
     given = ["sh", str(folder), str(paths.state("run"))]
     if subprocess.run([*shell, mount, *given], capture_output=True, check=False).returncode != 0:
@@ -58,7 +58,7 @@ def test_dev_shm_is_full(tmp_path: Path) -> None:
 
 
 def test_the_disk_is_full_while_deploying(tmp_path: Path) -> None:
-    """The former model is served without a failed request; with space again, a deploy succeeds."""
+    """The old model serves every request; when there is space again, a deploy succeeds."""
     place = tmp_path / "disk"
     place.mkdir()
     seen = run_in(DISK, place, "disk", str(place))

@@ -1,4 +1,4 @@
-"""Bytes that are no request, by HTTP and by gRPC: refused or ignored, and the server goes on."""
+"""The server refuses or ignores bytes that are no request, by HTTP and gRPC, and keeps running."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
 
 
 def is_well(server: Triton) -> None:
-    """The next requests are answered right."""
+    """Check that the next requests get correct answers."""
     assert [ask(server, "m0", [1.0], kind) for kind in KINDS] == [True, True]
 
 
 def answer_to(address: str, sent: bytes) -> bytes:
-    """What the server answers until it closes the connection; nothing follows what is sent."""
+    """Send bytes and nothing more; return all that the server answers until it disconnects."""
     host, _, port = address.rpartition(":")
     got = b""
     with socket.create_connection((host, int(port)), timeout=60) as connection:
@@ -51,13 +51,14 @@ def answer_to(address: str, sent: bytes) -> bytes:
             while part := connection.recv(1 << 16):
                 got += part
         except OSError as error:
-            # It has closed before it had read everything; then there may be nothing to shut down.
+            # The server may have closed before it read everything; then there is nothing to shut
+            # down.
             if error.errno not in (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN):
                 raise
     return got
 
 
-#: Name → what is sent by HTTP, and the status of the answer; 0 where there is none.
+#: Name → the bytes sent over HTTP, and the status of the answer; 0 if there is no answer.
 HTTP = {
     "noise": (NOISE, 0),
     "zeros": (bytes(1000), 0),
@@ -97,7 +98,7 @@ def test_bytes_that_are_no_http_request(server: Triton, case: str) -> None:
 
 
 def frame(kind: int, stream: int, payload: bytes, *, flags: int = 0, length: int = -1) -> bytes:
-    """A frame of HTTP/2 (RFC 9113, 4.1); `length` where its head is to say another one."""
+    """A frame of HTTP/2 (RFC 9113, 4.1); `length` puts a wrong length into its header."""
     size = struct.pack(">I", len(payload) if length < 0 else length)[1:]
     return size + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
@@ -128,7 +129,7 @@ def test_bytes_that_are_no_grpc(server: Triton, case: str) -> None:
     is_well(server)
 
 
-#: A field of a length that the message does not have, and one that begins a message in itself.
+#: Damaged messages: fields that are longer than the message, and nested messages.
 MESSAGES = (NOISE[:300], b"\x0a\x05m", b"\x0a\xff\xff\xff\xff\x0f", b"\x2a\x80\x01" + b"\x2a" * 10)
 
 

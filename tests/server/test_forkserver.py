@@ -1,4 +1,4 @@
-"""Stubs that are copies of the fork server: what they share, how they end, which are none."""
+"""Stubs that are copies of the fork server: what they share, how they end, which are no copies."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_plain_stub_sees_the_same(server: Triton) -> None:
 
 
 def test_a_stub_has_no_connection_and_no_listening_socket(server: Triton) -> None:
-    """Of its sockets, none: the server's connections and ports are not inherited."""
+    """A stub does not inherit the server's connections and ports."""
     for name in ("simple", "torches", "setter"):
         files = tell(server, name)["files"]
         assert not [file for file in files if file.startswith("socket:")], name
@@ -227,7 +227,7 @@ def test_a_stub_that_dies_does_not_take_the_others(tmp_path: Path) -> None:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is gone, or only its parent has not heard of it yet."""
+    """Whether a process has ended, even if its parent has not waited for it yet."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,6 +1,7 @@
-"""Which repository a server reads, and that no server is used or changed which reads another.
+"""A server of another repository is neither used nor changed.
 
-Two checkouts, each with a repository of its own; the server of the one is in the way of the other.
+There are two checkouts, each with its own repository. The server of one occupies the ports of the
+other.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def in_the_way(theirs: Triton, ours: Path, monkeypatch: pytest.MonkeyPatch) -> T
 
 
 def files(folder: Path) -> list[tuple[Path, float]]:
-    """What lies in a repository, byte code aside."""
+    """The files of a repository with their times, without byte code."""
     return sorted(
         (path, path.stat().st_mtime)
         for path in folder.rglob("*")

@@ -1,4 +1,4 @@
-"""The metrics that the server counts for each model, and those that it has when asked for them."""
+"""The metrics that the server counts for each model, and those that options switch on."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_counts_times_and_failures(tmp_path: Path) -> None:
         both = counts["nv_inference_request_success"] + counts["nv_inference_request_failure"]
         assert both == 4
         assert of_model(server, "nv_inference_count", "m1") == 0
-        server.unload("m0")  # its counts go; those of failures stay, in a plain server, too
+        server.unload("m0")  # its counts are removed; counts of failures stay
         until(lambda: not values(server.metrics(), "nv_inference_count").keys() - {M1}, "gone")
         server.load("m0")
         assert of_model(server, "nv_inference_count", "m0") == 0
@@ -128,7 +128,7 @@ def test_a_model_s_own_lines_in_the_log(tmp_path: Path, verbose: int) -> None:
     write(tmp_path, "m0").joinpath("1", "model.py").write_text(LOGGING)
     with Triton(tmp_path, models=["m0"], options=[f"--log-verbose={verbose}"]) as server:
         assert ask(server, "m0", [1.0])
-        # The lines come one after the other, and not before the answer.
+        # The lines are logged one after the other, and may come after the answer.
         until(lambda: "the last words" in server.log_text(), "they are in the log")
         text = server.log_text()
     for level, words in (("I", "info"), ("W", "warning"), ("E", "error")):
@@ -159,7 +159,7 @@ class TritonPythonModel:
 
 
 def test_a_model_s_own_metrics(tmp_path: Path) -> None:
-    """They are in /metrics, and the end of the processes that have them does not end the server.
+    """They are in /metrics, and the server keeps running when the processes that have them end.
 
     Without the fork server the stub dies in a metric's destructor while it holds a lock, and that
     ended the server in 7 of 8 runs. A copy of the fork server ends without destructors.

@@ -202,7 +202,7 @@ def ask(
 
 
 def counts(server: Triton, model: str) -> dict[str, Any]:
-    """What the statistics count, without their times, as soon as it stays the same for 0.3 s.
+    """The counts of the statistics, without times, as soon as they stay the same for 0.3 s.
 
     The server counts an execution a moment after it has answered.
     """
@@ -235,7 +235,7 @@ def indices(*values: int) -> Inputs:
 
 
 A, B = np.array([[0.1, 0.2], [3, -4]]), np.array([1, 2, 3], np.int64)
-#: Requests that are answered: model, inputs, outputs asked for (all where none is named).
+#: Requests that are answered: model, inputs, requested outputs (all if none is named).
 GOOD: list[tuple[str, Inputs, tuple[str, ...]]] = [
     ("product", {"x": rows(1)}, ()),
     ("product", {"x": rows(8)}, ("y",)),
@@ -249,8 +249,8 @@ GOOD: list[tuple[str, Inputs, tuple[str, ...]]] = [
     ("echo", {"x": rows(3)}, ()),
     ("forest", {"input__0": rows(5)}, ()),
 ]
-#: Requests that are refused, and a part of what is said. Those of the first part never reach a
-#: model; those of the second fail in it.
+#: Requests that are refused, and a part of the message. The first ones never reach a model; the
+#: others fail in the model.
 REFUSED: list[tuple[str, Inputs, tuple[str, ...], str]] = [
     ("product", {"x": rows(1, 5)}, (), "unexpected shape for input 'x'"),
     ("product", {"x": rows(9)}, (), "batch-size must be <= 8"),

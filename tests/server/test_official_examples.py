@@ -1,6 +1,6 @@
-"""The examples of Triton's Python backend, as they are, with their own clients.
+"""Run the unchanged examples of Triton's Python backend with their own clients.
 
-They are upstream's files, and not in this repository:
+They are upstream's files, which are not in this repository:
 
     git clone -b r24.10 https://github.com/triton-inference-server/python_backend
     export TRITON_PYTHON_BACKEND=$PWD/python_backend
@@ -50,7 +50,7 @@ MODELS = {
     "batch_auto_complete": ("auto_complete/batch_model.py", ""),
     "custom_metrics": ("custom_metrics/model.py", "custom_metrics/config.pbtxt"),
 }
-#: Client → what it says at its end.
+#: Client → the last line that it prints.
 CLIENTS = {
     "add_sub/client.py": "PASS: add_sub",
     "pytorch/client.py": "PASS: pytorch",

@@ -1,14 +1,14 @@
-"""What Python models answer that does not fit their config, on a real server.
+"""Answers of Python models that do not fit their config, on a real server.
 
-The laptop server answers as NVIDIA's container does, and warns. A plain server, which is the
-wheel's alone, shows what that is. What decides, in release 24.10:
+The laptop server answers as NVIDIA's container does, and adds a warning. A plain server, which has
+only the wheel's files, shows what the container does. In release 24.10 this code decides:
 
-- types, shapes and numbers of rows: nothing looks at them. `InferResponse::Send`
-  (python_backend, src/infer_response.cc) hands them on, and so does `InferenceResponse::AddOutput`
-  (core, src/infer_response.cc), but for the `reshape` of an output, where it reads dimensions that
-  the tensor may lack;
-- outputs that nobody has asked for, so those that the config lacks, too:
-  `InferResponse::PruneOutputTensors` takes them out, for returned and for sent responses;
+- types, shapes and numbers of rows are not checked. `InferResponse::Send` (python_backend,
+  src/infer_response.cc) passes them on, and so does `InferenceResponse::AddOutput` (core,
+  src/infer_response.cc), except for an output with `reshape`, where it reads dimensions that the
+  tensor may lack;
+- outputs that were not requested, and so also outputs that the config lacks:
+  `InferResponse::PruneOutputTensors` removes them from returned and from sent responses;
 - what `execute` returns: `Stub::ProcessReturnedResponses` (src/pb_stub.cc);
 - an error after a final response of a model that is not decoupled:
   `ModelInstanceState::ProcessRequests` (src/python_be.cc) deletes the response factory again.
@@ -84,7 +84,7 @@ SENDS_ONE = """\
             sender.send(pb_utils.InferenceResponse([y]), FINAL)
 """
 
-#: Models whose requests fail: the config, the class's body, and the error's what, where and to do.
+#: Models with failing requests: config, body of the class, and the error's what, where and to do.
 WRONG: dict[str, tuple[str, str, str, str, str]] = {
     "forgotten_return": (
         CONFIG,
@@ -174,7 +174,7 @@ WRONG: dict[str, tuple[str, str, str, str, str]] = {
     ),
 }
 
-#: Those of them whose error is Triton's own; the log has the line.
+#: The models in WRONG that give Triton's own error; the log has the line.
 LEFT_TO_TRITON = {
     "one_response": "not-a-list",
     "too_many": "number-of-responses",
@@ -367,7 +367,7 @@ def outputs(server: Triton, protocol: str, model: str) -> dict[str, tuple[str, l
 
 
 def streamed(server: Triton, model: str) -> list[Any]:
-    """What a stream brings for one request of [[1, 2]]: results, and an error if it ends so."""
+    """A stream's results for one request of [[1, 2]], and the error if it ends with one."""
     import tritonclient.grpc as client
 
     x = client.InferInput("x", [1, 2], "FP32")
@@ -507,7 +507,7 @@ def test_sums_of_streamed_answers_in_another_type(tmp_path: Path) -> None:
 
 
 def test_an_error_after_the_final_response_does_not_end_the_server(tmp_path: Path) -> None:
-    """On a plain server each of these requests ends it by SIGSEGV."""
+    """On a plain server each of these requests ends the server by SIGSEGV."""
     fails = SENDS_ONE + "        raise ValueError('too late')\n"
     write(tmp_path, "fails", CONFIG, fails)
     write(tmp_path, "no_list", CONFIG, SENDS_ONE + "        return 5\n")
@@ -532,7 +532,7 @@ def test_an_error_after_the_final_response_does_not_end_the_server(tmp_path: Pat
         with ThreadPoolExecutor(4) as pool:
             answers = list(pool.map(request, range(4)))
         failed = [answer for answer in answers if answer != "[[2.0, 4.0]]"]
-        assert failed, answers  # some shared an execution
+        assert failed, answers  # some requests shared an execution
         assert len(failed) < 4
         for answer in failed:
             assert "the last one" in answer
@@ -542,7 +542,7 @@ def test_an_error_after_the_final_response_does_not_end_the_server(tmp_path: Pat
 
 
 def test_a_request_that_a_decoupled_model_gives_up_gets_an_error(tmp_path: Path) -> None:
-    """In the container its stream waits for ever, and the model cannot be unloaded."""
+    """In the container the stream waits for ever, and the model cannot be unloaded."""
     one = SENDS_ONE.replace(", FINAL)", ")")
     later = (
         "    def execute(self, requests):\n        import threading\n"
@@ -659,7 +659,7 @@ def test_a_notebook_shows_warnings_under_the_cell(tmp_path: Path) -> None:
 
 
 def test_each_of_several_waiting_requests_gets_the_error(tmp_path: Path) -> None:
-    """A `return` inside the loop answers one request and forgets its batch mates."""
+    """A `return` inside the loop answers one request and forgets the others of its batch."""
     write(tmp_path, "first_only", BATCHES, ANSWERS + "            return responses\n")
     with Triton(tmp_path, models=["first_only"]) as server, ThreadPoolExecutor(4) as pool:
 
@@ -684,7 +684,7 @@ def test_a_model_that_went_wrong_unloads_at_once(tmp_path: Path) -> None:
     with Triton(tmp_path, models=["silent"]) as server:
         with pytest.raises(InferenceServerException, match="execute returned None"):
             ask(server, "http", "silent")
-        server.unload("silent", timeout=20)  # it waited for its requests, for ever
+        server.unload("silent", timeout=20)  # before, it waited for its requests for ever
 
 
 def test_a_wrong_answer_to_a_warm_up_is_logged(tmp_path: Path) -> None:
@@ -699,7 +699,7 @@ def test_a_wrong_answer_to_a_warm_up_is_logged(tmp_path: Path) -> None:
         for _ in range(4):
             start = server.log_size()
             server.load(name)
-            until = time.monotonic() + 10  # the stub's words reach the log a little later
+            until = time.monotonic() + 10  # the stub's message reaches the log a little later
             while "ModelMistake: " not in server.log_text(start) and time.monotonic() < until:
                 time.sleep(0.02)
             assert "ModelMistake: " in server.log_text(start)
@@ -790,7 +790,7 @@ def test_finalize_runs_and_the_model_is_freed(tmp_path: Path) -> None:
         assert "freed" in server.log_text()
 
 
-#: What Triton itself says of those models, where it says anything.
+#: Triton's own messages for these models, if there are any.
 UPSTREAM = {
     "one_response": ("not-a-list", "Return a list"),
     "too_many": ("number-of-responses", "one InferenceResponse for each"),
@@ -840,7 +840,7 @@ def test_what_triton_sends_by_itself(plain: Triton, name: str) -> None:
 
 
 def test_what_waits_for_ever_by_itself(plain: Triton) -> None:
-    """The reason for a refusal. If this changes upstream, it may go."""
+    """This is why we refuse such models. If it changes upstream, the refusal can be removed."""
     with pytest.raises(InferenceServerException, match="Deadline Exceeded"):
         ask(plain, "grpc", "forgotten_return", seconds=3)
 

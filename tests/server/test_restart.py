@@ -1,4 +1,4 @@
-"""A server that its guard starts again answers at once; its models are loaded behind."""
+"""A server that its guard restarts answers at once; its models are loaded in the background."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def kill(server: Triton) -> int:
-    """End the server as a crash does; returns the number of its process."""
+    """End the server as a crash does; returns its process id."""
     record = run_folders.current()
     assert record is not None
     pid = record.process()
@@ -81,7 +81,7 @@ def test_the_quick_models_answer_while_a_slow_one_is_loaded(home: Path) -> None:
         assert found.why.startswith("signal 9 (SIGKILL), at ")
         assert str(found).endswith("is being started again: 3 of 4 models are loaded.")
         assert server.config("by_hand")["max_batch_size"] == 8, "with the config of its folder"
-        # What a reader does meanwhile stays: it is neither loaded nor unloaded behind his back.
+        # What the reader does meanwhile stays: the restart neither loads nor unloads this model.
         server.unload("gone_meanwhile")
         (home / "gate").unlink()
         until(lambda: restart_progress.progress(server) is None, "all are loaded")
@@ -114,7 +114,7 @@ def test_a_model_that_ends_the_server_while_it_is_loaded_is_left_out(home: Path)
 
 
 def test_a_server_that_has_crashed_and_does_not_end(home: Path) -> None:
-    """It has said that it crashed, and stands still: its heap was damaged."""
+    """The server has logged its crash and hangs, because its heap was damaged."""
     make_square(home / "models", "a")
     with Triton(home / "models").start(remember=True) as server:
         server.load("a")
@@ -154,7 +154,7 @@ def test_without_explicit_control_it_says_how_far_it_is(home: Path, control: Con
 
 
 def test_one_that_never_gets_there_is_given_up(home: Path) -> None:
-    """A model that ends the server at each start: no endless loop."""
+    """A model that ends the server at each start causes no endless loop of restarts."""
     make_slow(home, "bad")
     with Triton(home / "models", control="none").start(remember=True) as server:
         (home / "armed").touch()

@@ -1,6 +1,6 @@
-"""A model whose process has ended is loaded again (workbook/server/native/revive.cc).
+"""If a model's process ends, the model is loaded again (workbook/server/native/revive.cc).
 
-A plain Triton 24.10 keeps it: it says READY, every request fails, and a load changes nothing.
+A plain Triton 24.10 keeps the model READY: every request fails, and a load changes nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ IO = (
     'backend: "python" input [{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] }] '
     'output [{ name: "y" data_type: TYPE_FP32 dims: [ 1 ] }] '
 )
-#: Answers x; after x seconds where x > 0; ends its process where x is -1. `helper` is a process of
-#: its own that would outlive it.
+#: Answers x: after x seconds if x > 0. If x is -1, the model ends its process. `helper` is a child
+#: process that would outlive the model.
 MODEL = """
 import os, subprocess, time
 import triton_python_backend_utils as pb_utils
@@ -84,7 +84,7 @@ def ask(server: Triton, name: str, value: float = 0.0) -> float:
 
 
 def stubs(server: Triton) -> list[psutil.Process]:
-    """The processes in which models run, and which still live."""
+    """The processes of models that still run."""
     assert server.pid is not None
     found = []
     for process in psutil.Process(server.pid).children(recursive=True):
@@ -115,7 +115,7 @@ def answers_again(server: Triton, name: str) -> None:
 
 
 def helpers() -> list[psutil.Process]:
-    """Processes that models have started, and which live."""
+    """The processes that models have started and that still run."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -157,7 +157,7 @@ def test_killed_without_a_request(server: Triton) -> None:
 
 
 def test_killed_by_its_own_request(server: Triton) -> None:
-    """Requests that were waiting behind it are refused; the next ones are answered."""
+    """Requests that waited behind the killing request are refused; later requests are answered."""
     for turn in range(3):
         with ThreadPoolExecutor(4) as pool:
             asked = [pool.submit(ask, server, "m", value) for value in (0.3, -1.0, 0.0, 0.0)]
@@ -170,7 +170,7 @@ def test_killed_by_its_own_request(server: Triton) -> None:
 
 
 def test_one_of_two_instances(tmp_path: Path) -> None:
-    """The other instance serves until the new model does: what it answers is right."""
+    """The other instance gives correct answers until the new model is ready."""
     write(tmp_path, "m", config="instance_group [{ count: 2 }]")
     with Triton(tmp_path, models=["m"]) as server, ThreadPoolExecutor(2) as pool:
         slow = [pool.submit(ask, server, "m", 2.0) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""How a student's own server starts the processes of models: without a shell, and as they were."""
+"""A student's own server starts the processes of models without a shell, and as before."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def server(home: Path) -> Iterator[Triton]:
 
 
 def shells(home: Path) -> str:
-    """What bash was asked for since the last call."""
+    """The commands that bash was called with since the last call."""
     file = home / "shells"
     text = file.read_text() if file.exists() else ""
     file.unlink(missing_ok=True)

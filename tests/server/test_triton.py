@@ -70,7 +70,7 @@ def square(server: Server, name: str = "square", value: float = 3.0) -> float:
 
 
 def shared_memory(server: Triton) -> list[Path]:
-    """The server's own regions, known by the prefix in its command line."""
+    """The server's own regions, recognized by the prefix in its command line."""
     assert server.pid is not None
     words = " ".join(psutil.Process(server.pid).cmdline())
     prefix = words.split("shm-region-prefix-name=")[1].split()[0]
@@ -124,7 +124,7 @@ def free_ports() -> dict[str, int]:
 def test_a_second_server_on_the_same_ports_leaves_the_first_alone(tmp_path: Path) -> None:
     make_square(tmp_path)
     same = free_ports()
-    second = Triton(tmp_path, **same)  # the ports are taken between its making and its start
+    second = Triton(tmp_path, **same)  # the ports are taken after it was made, before it is started
     with Triton(tmp_path, models=["square"], **same) as first:
         with pytest.raises(ServerError, match="is in use already"):
             second.start()
@@ -343,7 +343,7 @@ def test_guard_and_server_killed_together_are_cleared_by_the_next_start(tmp_path
     assert server._guard is not None
     assert server.pid is not None
     regions = shared_memory(server)
-    os.kill(server._guard.pid, signal.SIGSTOP)  # so that it cannot clear up in between
+    os.kill(server._guard.pid, signal.SIGSTOP)  # so that it cannot clean up in between
     os.kill(server.pid, signal.SIGKILL)
     os.kill(server._guard.pid, signal.SIGKILL)
     server._guard.wait()
@@ -380,7 +380,7 @@ def test_a_remembered_server_is_found_and_ended(
 def test_a_server_that_has_ended_is_not_found_while_its_guard_still_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard goes on for a moment, to remove what the server has left."""
+    """The guard runs a moment longer, to remove what the server has left."""
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
     make_square(tmp_path / "models")
     with Triton(tmp_path / "models").start(remember=True) as server:
@@ -399,7 +399,7 @@ def test_a_server_that_has_ended_is_not_found_while_its_guard_still_runs(
 def test_a_remembered_server_that_is_killed_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the models that it had, at the same address; three times within a minute."""
+    """The restarted server has the same models and address; three restarts in a minute work."""
     monkeypatch.setenv("WORKBOOK_HOME", str(tmp_path))
     make_square(tmp_path / "models")
     make_square(tmp_path / "models", "at_start")

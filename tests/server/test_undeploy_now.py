@@ -1,4 +1,4 @@
-"""A model whose `execute` never returns: older copies are shown, and processes can be ended."""
+"""Models that never return from `execute`: old copies are shown, and processes can be ended."""
 
 from __future__ import annotations
 

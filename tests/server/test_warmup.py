@@ -1,4 +1,4 @@
-"""Warm-up: what a model gets before it is ready, with every kind of data that a config can name."""
+"""Warm-up: a model gets every kind of data that a config can name, before it is ready."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TritonPythonModel:
 
 
 def sample(name: str, x: str, text: str = "zero_data: true", count: int = 0, rows: int = 1) -> str:
-    """A `model_warmup` with so much of each input."""
+    """A `model_warmup` entry for both inputs."""
     return (
         f'model_warmup [{{ name: "{name}" batch_size: {rows} count: {count} '
         f'inputs {{ key: "x" value {{ data_type: TYPE_FP32 dims: [ 2 ] {x} }} }} '
@@ -74,7 +74,7 @@ def write(repository: Path, config: str, data: dict[str, bytes] | None = None) -
 
 
 def seen(file: Path) -> list[dict[str, Any]]:
-    """What the model was given, request by request."""
+    """The inputs that the model was given, request by request."""
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 

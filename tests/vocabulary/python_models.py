@@ -50,7 +50,8 @@ def config(inputs: str = "x FP32 2", outputs: str = "y FP32 2", *more: str, batc
 
 
 #: `{body}` runs for each request. `n` is its input, `send(value)` sends a response, and `cancelled`
-#: says whether the client has left. `end()` ends the stream; it is called where the body does not.
+#: says whether the client has left. `end()` ends the stream; it is called if the body does not call
+#: it.
 _STREAMING = """\
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What of a model's folder and config is admitted, and what is not."""
+"""Which parts of a model's folder and config are admitted, and which are not."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_every_string_of_a_config_is_plain_or_listed_as_free_text(
             config = text_format.Parse(given, config_strings.config())
             config_strings.put(config, place, text)
             if place == ("batch_output", "source_input"):
-                config.batch_output[0].target_name.append("y")  # without it, it ends the server
+                config.batch_output[0].target_name.append("y")  # without a name, it ends the server
             (folder / "config.pbtxt").write_text(text_format.MessageToString(config))
             if bool(refused(tmp_path, backend, model="m")) == (".".join(place) in free):
                 wrong.append((place, text))

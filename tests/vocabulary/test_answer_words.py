@@ -150,7 +150,7 @@ def test_agreement() -> None:
         _agree(P[:2])
     with said("not finite"):
         _agree(P * np.float32(np.nan))
-    _agree(np.eye(2, dtype=np.float32), np.eye(2))  # sure of both rows, and right
+    _agree(np.eye(2, dtype=np.float32), np.eye(2))  # confident in both rows, and correct
 
 
 def test_same_answer() -> None:
@@ -272,7 +272,7 @@ DELAYED = config(
     [
         ("batched_right", "answer(y=2 * x)", DELAYED, ""),
         ("batched_not", "answer(y=2 * x)", config(batch=64), "hardly one was batched"),
-        # It answers every request of a batch with the first one's rows.
+        # It answers every request of a batch with the rows of the first one.
         (
             "batched_mixed",
             "self.first = x if request is requests[0] else self.first\nanswer(y=2 * self.first)",

@@ -139,7 +139,7 @@ def test_the_worst_fault_decides_what_the_work_earns(parsed: dict[str, object]) 
 
 
 def test_all_of_ends_at_another_failure(parsed: dict[str, object]) -> None:
-    """What cannot go on says why; what was collected is forgotten, and the next block is empty."""
+    """Another failure ends the block with its own message; collected faults are dropped."""
     with said("The answer is late."), require.all_of(partial=0.5):
         require.setting(parsed, "dynamic_batching")
         raise Failure("The answer is late.")

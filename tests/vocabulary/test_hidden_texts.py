@@ -1,4 +1,4 @@
-"""What a student reads of a hidden variant never comes from a run: it stands in the source."""
+"""Texts of a hidden variant that a student reads come from the source, never from a run."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_hidden_variant_says_what_it_demands(assignment: Assignment) -> No
 
 
 def test_texts_that_are_marked_as_safe_hold_no_value_of_a_run() -> None:
-    """`safe=` and the help of `@hidden` are texts in quotation marks, never put together."""
+    """`safe=` and the help of `@hidden` are literal texts, never computed."""
     assert len(hidden_texts.safe_texts()) > 20
     for path in hidden_texts.sources():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

@@ -143,7 +143,7 @@ def test_what_is_no_table(table: Any, served: Probe) -> None:
 
 
 def test_a_table_of_other_models(served: Probe) -> None:
-    """Rows exchanged: the figures are right, but not of these models."""
+    """The rows are exchanged: the figures are right, but they belong to other models."""
     table = {"fp32": RIGHT["fp16"], "fp16": RIGHT["fp32"]}
     with said(
         "8 of 10 figures in `table` are not those of",

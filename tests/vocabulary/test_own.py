@@ -1,4 +1,4 @@
-"""Data of a student's own: the same for the same id, and a flag where it is somebody else's."""
+"""A student's own data: the same for the same id, and a flag if it belongs to another student."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if (x < 0).any():
 else:
     {right}
 """
-#: Each answer of an execution goes to the request before its own, the first one to the last.
+#: Each answer of an execution goes to the previous request; the first answer goes to the last.
 MOVED = """
 if len(responses) == len(requests) > 1 and any(each.has_error() for each in responses):
     responses.append(responses.pop(0))
@@ -120,7 +120,7 @@ def test_refuses(
 
 
 def test_a_model_that_ends_its_process(put: Put, probe: Probe) -> None:
-    """The good request beside it is lost, or the one after it; both are said."""
+    """The good request beside it is lost, or the one after it; both have a message."""
     body = "if (x < 0).any():\n    import os\n    os._exit(1)\nanswer(y=x)"
     put("refuses_dying", body, DELAYED)
     with said("a negative number, refuses_dying refuses"):

@@ -1,4 +1,4 @@
-"""What a student reads where a request of a check should have been answered, and was refused."""
+"""The message for a student if the server refuses a check's request that it should answer."""
 
 from __future__ import annotations
 

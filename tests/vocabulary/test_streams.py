@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.server, pytest.mark.quick]
 
 WriteModel = Callable[..., Path]
 RIGHT = "for k in range(n):\n    time.sleep(0.02)\n    send(k)"
-#: Name, body, and words of the message.
+#: Name, body, and a part of the message.
 ORDERS = (
     ("order_right", RIGHT, ()),
     ("order_fast", "for k in range(n):\n    send(k)", ()),
@@ -65,7 +65,7 @@ ORDERS = (
 
 
 def test_streams_at_once_are_read_side_by_side(probe: Probe, write_model: WriteModel) -> None:
-    """A stream that is not read makes its model wait, and would look as if it came late."""
+    """A stream that is not read blocks its model, so its answers would seem to be late."""
     config = STREAMING.replace("count: 1", "count: 2")
     write_model("two_at_once", config, streaming(RIGHT))
     n = {"n": np.int32([40])}
@@ -148,7 +148,7 @@ def test_a_stream_without_an_end(probe: Probe, write_model: WriteModel) -> None:
 def test_a_stream_without_limit(
     probe: Probe, write_model: WriteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is left as soon as it is too long, and the model is told so."""
+    """The check leaves a stream that is too long, and the model sees the cancellation."""
     body = "while not cancelled():\n    send(1)"
     write_model("endless_numbers", STREAMING, streaming(body))
     monkeypatch.setattr(stream, "MOST_PARTS", 200)
@@ -192,7 +192,7 @@ def test_work_ends_when_the_client_leaves(
 
 
 def test_a_model_that_never_answers_again(probe: Probe, write_model: WriteModel) -> None:
-    """It notices that the client has left, and takes nobody else's request from then on."""
+    """The model notices that the client has left, and then accepts no further request."""
     body = (
         "global LEFT\n"
         "for k in range(n):\n"

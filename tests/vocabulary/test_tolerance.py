@@ -1,4 +1,4 @@
-"""Tolerances are large enough for every order of additions, and small enough to see a mistake."""
+"""Tolerances are large enough for every order of additions, and small enough to find a mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that lead a library astray: each costs the check that reads it, and the message says which.
+"""Files that make a library fail: the check that reads one fails with its own message.
 
 Real files, read by the real libraries.
 """
@@ -26,8 +26,8 @@ from grader.vocabulary.failure import Failure
 from grader.vocabulary.probe import Probe
 
 HOME = Path("models", "classifier", a1_facts.CHECKPOINT)
-#: Onigmo, the library of regular expressions, gives up on the first. The second is slow on long
-#: texts, and it never gives up.
+#: Onigmo, the library of regular expressions, gives up on the first. On long texts the second is
+#: slow, and Onigmo never gives up.
 PANIC, SLOW = r"(?:.|.)*?(?!)", r".*.*.*(?!)"
 
 
@@ -43,7 +43,7 @@ def served(home: Path) -> Probe:
 
 
 def split_by(fetched: Path, home: Path, pattern: str) -> Probe:
-    """A server with the checkpoint, whose tokenizer splits texts by a regular expression."""
+    """A server with the checkpoint; its tokenizer splits texts by a regular expression."""
     folder = home / HOME
     folder.mkdir(parents=True)
     for path in fetched.iterdir():
@@ -133,7 +133,7 @@ def test_an_onnx_file_with_a_huge_shape(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_onnx_file_of_empty_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two bytes each, which take a hundred in memory."""
+    """Each message has two bytes in the file, but takes a hundred in memory."""
     nodes = b"\x0a\x00" * (onnx_file.LARGEST // 2 - 16)
     length = len(nodes)
     varint = bytearray()
@@ -160,7 +160,7 @@ def test_an_onnx_file_is_read_as_before(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_state_dict_of_millions_of_objects() -> None:
-    """A pickle of instructions that are allowed, each of which makes an object."""
+    """A pickle of allowed instructions; each instruction makes an object."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("x/data.pkl", b"\x80\x02" + b"}" * (7 << 20) + b".")

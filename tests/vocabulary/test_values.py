@@ -1,4 +1,4 @@
-"""Values that a student hands over: read in one form, or refused in words, whatever they are."""
+"""Values that a student hands over: any value is read in one form, or refused with a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grader.vocabulary import values
 from grader.vocabulary.failure import Failure
 from tests.vocabulary.expect import said
 
-#: What can be in a file of reported values.
+#: All values that can be in a file of reported values.
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),

@@ -1,4 +1,4 @@
-"""How artefacts are built: once, whole or not at all, anew when what they depend on changes."""
+"""Artefacts are built once, whole or not at all, and again when something they need changes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_two_processes_at_once_build_once(home: Path) -> None:
     (home / "wait").touch()
     both = [subprocess.Popen([sys.executable, str(home / "bakery.py")]) for _ in range(2)]
     wait_for((home / "baked").exists)
-    time.sleep(0.5)  # the second has had the time to come to the lock
+    time.sleep(0.5)  # by now the second process has reached the lock
     (home / "wait").unlink()
     assert [process.wait() for process in both] == [0, 0]
     assert (home / "baked").read_text() == "x"

@@ -1,9 +1,9 @@
 """TensorRT plans: what can be known without a GPU.
 
 The int8 network is run by ONNX Runtime. The names that the code takes from TensorRT's Python API
-are looked up in NVIDIA's own bindings, 10.4 (of October 2024, as Triton's 24.10) and 11.4. They are
-imported with empty stand-ins for TensorRT's libraries, which need a GPU: so every class is there,
-and nothing can be built. Whether TensorRT builds the plans is not verified on a GPU.
+are looked up in NVIDIA's own bindings, 10.4 (of October 2024, as Triton's 24.10) and 11.4. The
+bindings are imported with empty stand-ins for TensorRT's libraries, which need a GPU: so every
+class exists, but nothing can be built. Whether TensorRT builds the plans is not verified on a GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workbook.zoo import data, engines, recipe, repository
 from workbook.zoo.builder import BuildError
 
 IMAGE = {"image": (1, 8, 8)}
-#: What the bindings take from TensorRT's libraries when they are imported.
+#: The symbols of TensorRT's libraries that the bindings need when they are imported.
 STUBS = "\n".join(
     f"void *{name}(void) {{ return 0; }}"
     for name in (
@@ -55,7 +55,7 @@ BINDINGS = {
         "6490518c9e072d57e0a815ad80b103596933efe776ffa61766ef31c25dbd8b39",
     ),
 }
-#: Source file → where its use of TensorRT begins, and the classes of what it calls so.
+#: Source file → where its use of TensorRT begins, and the TensorRT class of each name there.
 USES = {
     "workbook/zoo/engines.py": (
         "def _by_python",
@@ -102,7 +102,7 @@ DOCUMENTED = {
 
 
 def names_in_our_code() -> set[str]:
-    """What engines.py and the stand-in take from TensorRT, as `Class.attribute`."""
+    """The names that engines.py and the stand-in use from TensorRT, as `Class.attribute`."""
     found = {"ParserError.desc"}
     for file, (start, classes) in USES.items():
         code = (paths.root() / file).read_text("utf-8").split(start)[1]
@@ -196,7 +196,7 @@ def test_trtexecs_command_line() -> None:
     assert {word.partition("=")[0] for word in command[1:]} == DOCUMENTED
 
 
-#: Takes trtexec's place: it notes its command line, and writes a plan or fails as trtexec does.
+#: Replaces trtexec: it records its command line, and writes a plan or fails as trtexec does.
 TRTEXEC = """#!/bin/sh
 printf '%s\\n' "$@" > "$(dirname "$0")/asked"
 case "$1" in *bad*) echo '[11/23/2026-01:00:00] [E] Error[9]: no such operator'; exit 1;; esac

@@ -1,4 +1,4 @@
-"""What is being built: seen by other processes, and never believed of one that is gone."""
+"""What is being built: other processes see it, and ignore what an ended process left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The artefacts: they are as good as they say, the same each time, and agree with each other."""
+"""The artefacts have the stated quality, are the same each time, and agree with each other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from workbook import zoo
 from workbook.zoo import builder, classifiers, data, nets
 from workbook.zoo.recipe import place
 
-#: Rebuilt from nothing below: each way of building once. photo_cnn is trained as digits_cnn is,
-#: photo_onnx and language_onnx are exported as digits_onnx is, and so on. A SavedModel and a
-#: TorchScript file hold marks of their making, so their answers are compared, further below.
+#: Artefacts that a test below builds from nothing: one for each way of building. photo_cnn is
+#: trained in the same way as digits_cnn, photo_onnx and language_onnx are exported as digits_onnx,
+#: and so on. The bytes of a SavedModel and a TorchScript file differ from build to build, so a
+#: later test compares their answers.
 REBUILT = (
     "text_classifier",
     "image_classifier",
@@ -87,7 +88,7 @@ def test_digits_cnn() -> None:
 
 
 def test_focus_cnn() -> None:
-    """It is unsure where nobody can tell; another way to make pictures small changes verdicts."""
+    """It is unsure for unclear pictures; another way to resize pictures changes verdicts."""
     import io
 
     from PIL import Image
@@ -147,7 +148,7 @@ def test_text_classifier_and_its_onnx_agree() -> None:
         split.x_test, padding="max_length", max_length=64, truncation=True, return_tensors="np"
     )
     served = session(zoo.checkpoint("language_onnx")).run(["logits"], dict(padded))[0]
-    # fp32 sums in another order; logits are of order 10, so 1e-4 is a hundred roundings.
+    # Sums in fp32 in another order. Logits are about 10, so 1e-4 is a hundred roundings.
     np.testing.assert_allclose(served, logits, atol=1e-4)
 
 
@@ -286,7 +287,7 @@ def digit_answers(name: str, x: Any) -> Any:
     if name == "digits_openvino":
         import openvino
 
-        # Where the CPU has bfloat16, OpenVINO takes it unasked, and the logits move by 0.02.
+        # If the CPU has bfloat16, OpenVINO uses it by default, and the logits change by 0.02.
         return openvino.compile_model(
             path / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
         )({"image": x})["logits"]
@@ -305,7 +306,7 @@ def digit_answers(name: str, x: Any) -> Any:
         ("digits_torchscript", 1e-4),
         ("digits_openvino", 1e-4),
         ("digits_savedmodel", 1e-4),
-        # fp16: 11 bits a weight, relative error 5e-4, through three layers.
+        # fp16: 11 bits per weight, a relative error of 5e-4, in three layers.
         ("digits_onnx_fp16", 5e-2),
     ],
 )
@@ -371,5 +372,5 @@ def test_jpeg_dali_makes_pixels_on_the_cpu() -> None:
     pixels = np.array(pipeline.run()[0].as_tensor())
     assert pixels.shape == (2, 3, 64, 64)
     resized = [np.asarray(Image.open(f).resize((64, 64), Image.Resampling.BILINEAR)) for f in files]
-    # Pillow decodes and resizes a little differently: alike on the whole, not pixel by pixel.
+    # Pillow decodes and resizes a little differently: similar on average, not pixel by pixel.
     assert np.abs(pixels - data.normalise(np.stack(resized))).mean() < 0.05

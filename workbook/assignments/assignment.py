@@ -7,8 +7,9 @@
     solutions/a2__forest/solution/      the same files, solved; students never get them
     assignments/a2__forest/             what students get: notebook, starter files, checks, facts
 
-The last of these folders is built from the others (build.py). It gets the modules that MODULES and
-the source's header name, and no other: hidden checks, wrong answers and attacks lie beside them.
+The last of these folders is built from the others (build.py). It gets only the modules that MODULES
+and the source's header name: hidden checks, wrong answers and attacks lie in the same folder and
+must not reach students.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Assignment:
         """
         try:
             state = self.release.stat()
-        except OSError:  # reading it says why
+        except OSError:  # reading the notebook below gives the reason
             return cells.manifest(cells.read(self.release))
         return _manifest(self.release, (state.st_ino, state.st_mtime_ns, state.st_size))
 
@@ -151,9 +152,9 @@ def named(name: str, home: Path | None = None) -> Assignment:
 
 
 def is_clutter(name: str) -> bool:
-    """Whether a file or folder of this name is left behind by a tool: CLUTTER, or compiled Python.
+    """Whether a tool left a file or folder of this name behind: CLUTTER, or compiled Python.
 
-    A submission is the same with it and without: it is never packed, never part of a key.
+    Clutter does not change a submission: it is never packed, and never part of a key.
     """
     return name in CLUTTER or name.endswith(".pyc")
 

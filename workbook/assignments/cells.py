@@ -80,8 +80,8 @@ class Finding:
     """Something in a student's notebook that differs from the release.
 
     Attributes:
-        kind: what was done: a cell was edited, deleted, copied, moved, had its metadata changed,
-            or belongs to another assignment.
+        kind: what happened to the cell: it was edited, deleted, copied or moved, its metadata was
+            changed, or it belongs to another assignment.
         cell: the cell's id with dots; "" for the whole notebook.
         sentence: what is wrong and what to do, for the student.
     """

@@ -1,8 +1,8 @@
 """The release gate: find what must not reach students in the folder that they get.
 
-That is a file that is not on the list of what students get, a solution, a hidden check, an output,
-an absolute path, or a cell that differs from the manifest. `leaks` lists what it finds; `gate`
-raises an error with the list.
+It finds files that are not on the list of what students get, solutions, hidden checks, outputs,
+absolute paths, and cells that differ from the manifest. `leaks` lists what it finds; `gate` raises
+an error with the list.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _listed(handout: Path) -> set[str]:
     try:
         notebook = cells.read(handout / f"{handout.name.split('__')[0]}.ipynb")
         manifest = cells.manifest(notebook)
-    except WorkbookError:  # the notebook is a finding of its own
+    except WorkbookError:  # the damaged notebook is reported as a finding itself
         return set()
     modules = (*MODULES, *notebook["metadata"]["workbook"].get("modules", ()))
     return {*manifest.files, *(f"{name}.py" for name in modules)}

@@ -1,7 +1,7 @@
 """Release the course to a class: everything but solutions, tests and hidden checks.
 
-Only files on a list get out: those that git tracks in FOR_STUDENTS, and of each assignment what
-`build` makes of files that git tracks.
+Only files on a list are released: the files in FOR_STUDENTS that git tracks, and for each
+assignment the files that `build` makes from files that git tracks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FOR_INSTRUCTORS = ("grader/work/",)
 
 
 def release(destination: Path, home: Path | None = None) -> list[Path]:
-    """Write the course as a class gets it: without solutions, tests and hidden checks.
+    """Write the course for a class: without solutions, tests and hidden checks.
 
     Files that git tracks are copied, with their content in the working tree. Assignments are built.
 
@@ -96,7 +96,7 @@ def _require_tracked(assignment: Assignment, built: Path, tracked: set[str]) -> 
     """Raise an error if a built file is the copy of one that git does not track.
 
     Args:
-        assignment: whose file it is.
+        assignment: the assignment of the file.
         built: the file in the draft of the release.
         tracked: the files that git tracks in the checkout.
     """

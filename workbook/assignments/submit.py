@@ -1,15 +1,15 @@
-"""`workbook submit a2`: look a submission over, run it once, and write the zip to hand in.
+"""`workbook submit a2`: check a submission, run it once, and write the zip to hand in.
 
-The student's folder is `work/assignments/a2__forest/`, or `assignments/a2__forest/` for who works
-there in another editor (`here`).
+The student's folder is `work/assignments/a2__forest/`, or `assignments/a2__forest/` if the student
+works there in another editor (`here`).
 
     a2__forest.zip
         a2.ipynb                the notebook, as it is saved
         models/forest/…         the model repository of the assignment
 
 The zip of the same files has the same bytes each time. An *error* is something that would cost the
-student marks, or that the grader would refuse; a *warning* is worth a look, e.g. a task that was
-left out, or a check that did not pass in the run. *Passed* is a check that did.
+student marks, or that the grader would refuse. A *warning* is something to look at, e.g. a task
+that was left out, or a check that did not pass in the run. *Passed* is a check that passed.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Submission:
-    """What is to be handed in, and what was found in it.
+    """The files to hand in, and the findings about them.
 
     Attributes:
-        assignment: which one it is.
+        assignment: the assignment that is handed in.
         files: what goes into the zip: paths relative to the student's folder, sorted. A path that
             ends in / is an empty folder.
         findings: errors, warnings and checks that passed, in the order in which they were looked
@@ -88,11 +88,12 @@ class Submission:
 
 
 def here(name: str | None, folder: Path) -> Assignment:
-    """The assignment that is meant: the named one, else the one whose folder this is.
+    """The assignment to hand in: the named one, or else the one in whose folder the student is.
 
     A student works in `work/assignments/`, or in another editor in `assignments/`. The folder in
-    which the command is called decides; elsewhere the copy in `work/` comes first. In either case
-    an untouched notebook gives way to one in the other place in which a task is begun.
+    which the command is called decides; elsewhere the copy in `work/` comes first. In both cases:
+    if no task is begun in this notebook, but one is begun in the copy at the other place, the other
+    copy is taken.
 
         here("a2", Path.cwd()).handout      # …/work/assignments/a2__forest
 
@@ -115,9 +116,9 @@ def here(name: str | None, folder: Path) -> Assignment:
 
 
 def renamed(assignment: Assignment) -> Path | None:
-    """The student's notebook under another name, where it is missing under its own.
+    """The student's notebook under another name, if it is missing under its own name.
 
-    That is the only notebook in the folder whose metadata name the assignment.
+    It is found if it is the only notebook in the folder whose metadata name the assignment.
 
         renamed(assignment)     # …/a2__forest/a2 final.ipynb
     """
@@ -132,7 +133,7 @@ def renamed(assignment: Assignment) -> Path | None:
 
 
 def restore_name(assignment: Assignment, *, confirm: Callable[[str], bool | None]) -> None:
-    """Give a notebook that has another name its own name back, if the student says so.
+    """Rename a notebook that has another name, if the student agrees.
 
     Args:
         confirm: called with the question; its answer is None where nobody can be asked.
@@ -170,7 +171,7 @@ def check_errors(submission: Submission) -> None:
 
 
 def points(submission: Submission) -> str:
-    """What can be had for a submission, and what the marks depend on, in sentences.
+    """Sentences about the points of a submission, and what the marks depend on.
 
     Raises:
         WorkbookError: the notebook cannot be read.
@@ -195,8 +196,8 @@ def points(submission: Submission) -> str:
 
 
 def added(submission: Submission) -> tuple[str, ...]:
-    """The files in the zip that the assignment was not given with, such as the models that a
-    student made, with their sizes: `models/forest/1/xgboost.json (31 KB)`.
+    """The files in the zip that were not handed out, such as models that the student made, with
+    their sizes: `models/forest/1/xgboost.json (31 KB)`.
 
     Raises:
         WorkbookError: the notebook cannot be read.
@@ -213,12 +214,12 @@ def added(submission: Submission) -> tuple[str, ...]:
 def check_submission(
     assignment: Assignment, *, run: bool = True, told: Told | None = None
 ) -> Submission:
-    """Look a submission over.
+    """Check a submission before it is handed in.
 
     Args:
         assignment: its notebook and files lie in `assignment.handout`.
-        run: run the notebook from top to bottom too, in a fresh kernel, against the running
-            server. The file is not changed by it.
+        run: also run the notebook from top to bottom, in a fresh kernel, against the running
+            server. The file is not changed.
         told: called with (cells done, cells in all) while it runs.
     """
     files, findings = _pack(assignment)
@@ -340,7 +341,7 @@ def write(submission: Submission) -> Path:
 
 
 def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
-    """What goes into the zip, and what is wrong with it."""
+    """The files that go into the zip, and findings about them."""
     from ..server.model_folder import is_plain
 
     findings: list[Finding] = []
@@ -397,7 +398,7 @@ def _pack(assignment: Assignment) -> tuple[tuple[str, ...], list[Finding]]:
 
 
 def _walk(handout: Path, notebook: str) -> Iterator[Path]:
-    """The notebook, and all of models/ but clutter: files, links, and folders that are empty."""
+    """The notebook, and everything in models/ except clutter: files, links and empty folders."""
     for top in (handout / notebook, handout / "models"):
         if top.is_symlink() or top.is_file():
             yield top
@@ -417,7 +418,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _fresh(assignment: Assignment, name: str) -> str:
-    """Where a fresh copy of a file of an assignment comes from."""
+    """A sentence: where to get a fresh copy of a file of an assignment."""
     given = Assignment(assignment.name, paths.root()).handout / name
     if given.is_file() and assignment.home != paths.root():
         return f"cp {given} {assignment.handout / name}"
@@ -425,7 +426,7 @@ def _fresh(assignment: Assignment, name: str) -> str:
 
 
 def _untouched(notebook: dict[str, Any], manifest: cells.Manifest) -> list[str]:
-    """Tasks and written answers that are as they were released."""
+    """The tasks and written answers that are unchanged since the release."""
     now = {c.id: c.checksum for c in cells.describe(manifest.assignment, notebook).cells}
     return [
         cell.id
@@ -439,7 +440,7 @@ def _count_tasks(manifest: cells.Manifest) -> int:
 
 
 def _has_default_id(notebook: dict[str, Any]) -> bool:
-    """Whether the line `me = "self-study"` is as it was given."""
+    """Whether the line `me = "self-study"` is unchanged."""
     line = re.compile(rf"""^me = ["']{SELF_STUDY}["']""", re.MULTILINE)
     codes = (cell for cell in notebook["cells"] if cell["cell_type"] == "code")
     return any(line.search("".join(cell["source"])) for cell in codes)
@@ -448,7 +449,7 @@ def _has_default_id(notebook: dict[str, Any]) -> bool:
 def _headings(notebook: dict[str, Any], marks: str) -> dict[str, str]:
     """For each cell with an id, the first line of the text cell above it that begins with `marks`.
 
-    The marks are not part of it; it is "" where no such cell stands above.
+    The marks are removed; the line is "" if there is no such cell above.
     """
     found, heading = {}, ""
     for cell in notebook["cells"]:
@@ -461,7 +462,7 @@ def _headings(notebook: dict[str, Any], marks: str) -> dict[str, str]:
 
 
 def _tasks(notebook: dict[str, Any]) -> dict[str, str]:
-    """For each cell with an id, the task that it is in: its heading up to the colon."""
+    """For each cell with an id, its task: the heading up to the colon."""
     names = {id: text.partition(":")[0] for id, text in _headings(notebook, "## ").items()}
     return {id: name for id, name in names.items() if name.startswith("Task")}
 
@@ -481,7 +482,7 @@ def _is_bonus(notebook: dict[str, Any], id: str) -> bool:
 
 
 def _begun(assignment: Assignment) -> bool:
-    """Whether a student did something in the notebook."""
+    """Whether the student has begun a task in the notebook."""
     try:
         notebook = cells.read(assignment.release)
         manifest = cells.manifest(notebook)
@@ -539,7 +540,7 @@ def _run(
     client = NotebookClient(
         clean,
         kernel_name="python3",
-        extra_arguments=["--log-level=ERROR"],  # its warnings are no concern of a student's
+        extra_arguments=["--log-level=ERROR"],  # its warnings do not concern students
         timeout=CELL_SECONDS,
         allow_errors=True,
         on_cell_start=begun,
@@ -574,7 +575,7 @@ def _run(
             id in open_tasks and kinds[id] == "solution" and not _is_bonus(notebook, id)
             for id in places[: index + 1]
         )
-        # What a student wrote in a cell is the first to look at, whatever came before it.
+        # A cell that the student wrote is the likely cause, even if an earlier task is not begun.
         written = kinds.get(places[index]) == "solution" and places[index] not in open_tasks
         yield Finding(
             "warning" if waits else "error",
@@ -589,7 +590,7 @@ def _run(
         deploys = re.compile(rf"models/{re.escape(name)}\b")
         stopped = [item for item in failed if deploys.search(clean.cells[item[0]].source)]
         for index, message in stopped:
-            if index != failed[0][0]:  # that one is told above
+            if index != failed[0][0]:  # this cell is reported above
                 what = f"This cell stops before {name} is deployed, or at it: {message}"
                 yield Finding("error", places[index], what, "Mend this cell, or those before it.")
         if stopped:
@@ -645,12 +646,12 @@ def _load_again(names: list[str]) -> list[str]:
 
 
 def _outcome(id: str, path: Path) -> Iterator[Finding]:
-    """How a check ended, from what it wrote down in the run."""
+    """How a check ended, from the result that it saved in the run."""
     try:
         result = json.loads(path.read_bytes())["result"]
         status, why, help = (str(result[key]) for key in ("status", "rationale", "help"))
     except (OSError, ValueError, KeyError, TypeError):
-        return  # it ended in a way that is no check's
+        return  # there is no valid result of a check
     if status == "passed":
         yield Finding("passed", id, "This check passes.")
     elif status in ("not attempted", "waits"):
@@ -660,7 +661,7 @@ def _outcome(id: str, path: Path) -> Iterator[Finding]:
 
 
 def _place(notebook: Any, index: int) -> str:
-    """How a student finds a cell: by its id, else by its number and first line."""
+    """A cell's name for the student: its id, or else its number and first line."""
     cell = notebook.cells[index]
     tag = cell.metadata.get("nbgrader")
     if tag:

@@ -1,8 +1,8 @@
-"""Read JSON of unknown origin: size, depth and number of values are looked at before parsing.
+"""Read JSON of unknown origin: check size, depth and number of values before parsing.
 
 `json.loads` needs up to 100 times the size of its text: 18 MB of `[],[],…` become 400 MB, and each
-step after it needs as much again. One pass over the text with a regular expression builds nothing,
-and ends at the limit.
+step after it needs as much again. So the text is checked first with a regular expression, in one
+pass that builds no objects and ends at the limit.
 
     content = bounded_json.loads(path.read_bytes())
 """
@@ -25,7 +25,7 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{},]', re.DOTALL)
 
 
 class TooLarge(ValueError):
-    """A text beyond one of the limits. The message says which."""
+    """A text exceeds one of the limits. The message says which."""
 
 
 def loads(text: bytes) -> Any:
@@ -38,7 +38,7 @@ def loads(text: bytes) -> Any:
     check(text)
     try:
         return json.loads(text.decode("utf-8"))
-    except RecursionError:  # the caller itself is deep in calls
+    except RecursionError:  # the caller's own stack is deep already
         raise TooLarge("It is nested too deeply.") from None
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 
 class WorkbookError(Exception):
-    """An error that the user can mend.
+    """An error that the user can correct.
 
     Args:
-        what: one sentence: what went wrong.
+        what: one sentence that says what went wrong.
         where: the file, line, field, port or address concerned; empty where there is none.
         todo: what to do about it, as an instruction; empty where nothing can be done.
     """

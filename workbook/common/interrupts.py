@@ -1,8 +1,8 @@
 """Ctrl-C while a program imports its modules.
 
 The imports of `workbook` and `grader` take a third of a second, or more; Python would then print a
-traceback. Nothing has been done before their end, so Ctrl-C ends the program at once. Afterwards
-`terminal.run` says what it leaves.
+traceback. The program has done nothing until then, so Ctrl-C ends it at once. Afterwards
+`terminal.run` says what is left of the command's work.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-INTERRUPTED = 130  # the exit status, as of a shell's command that Ctrl-C ended
+INTERRUPTED = 130  # the exit status of a shell's command that Ctrl-C ended
 
 
 @contextlib.contextmanager
 def end_at_once() -> Iterator[None]:
     """Ctrl-C ends this process within the block, without a traceback.
 
-    Where it is ignored, as in a shell's background jobs, it stays so.
+    If Ctrl-C is ignored, as in a shell's background jobs, it stays ignored.
     """
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if ours:

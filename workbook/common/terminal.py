@@ -24,7 +24,7 @@ def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
     Args:
         app: the commands.
         err: where errors are printed.
-        stopped: what Ctrl-C left of a command's work, by the command's name; "" for all others.
+        stopped: the message after Ctrl-C, by the command's name; "" for all other commands.
     """
     command = next((text for text in sys.argv[1:] if not text.startswith("-")), "")
     kept = f"Stopped. {stopped.get(command, stopped.get('', ''))}".rstrip()
@@ -51,7 +51,7 @@ def run(app: typer.Typer, err: Console, *, stopped: Mapping[str, str]) -> None:
         raise
 
 
-#: What to do where the system refuses a file, by the error's number.
+#: The advice if the system refuses a file, by the error's number.
 _REFUSED = {
     errno.EACCES: "Run this as the user who owns the folder, or make that user yourself: "
     "`sudo chown -R $USER FOLDER`. The grader's own folder can be elsewhere: GRADER_WORK=FOLDER.",
@@ -63,10 +63,10 @@ _REFUSED[errno.EPERM] = _REFUSED[errno.EACCES]
 
 
 def refused_file(error: OSError) -> WorkbookError:
-    """The error for people, of a file or folder that the system refuses to open or to write.
+    """The error message for a file or folder that the system refuses to open or to write.
 
     Args:
-        error: its number is that of a permission, a read-only disk, or a full one.
+        error: an error about a permission, a read-only disk, or a full disk.
     """
     return WorkbookError(
         f"The system refuses a file: {error.strerror}.",

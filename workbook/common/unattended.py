@@ -1,4 +1,4 @@
-"""Whether somebody sits in front of a notebook.
+"""Whether a reader is there to answer a notebook's questions.
 
 Lectures run without a reader when their pages are built and when they are tested. Then nothing
 waits for an answer, and a statement that does not hold is an error.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-#: The environment variable that says that nobody reads along: any text but the empty one.
+#: The environment variable for runs without a reader; any text but the empty one sets it.
 UNATTENDED = "WORKBOOK_UNATTENDED"
 
 

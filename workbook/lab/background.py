@@ -1,4 +1,4 @@
-"""What `make lab` does while JupyterLab is open: build missing models, and load each of them."""
+"""Build the missing models and load each of them, while JupyterLab is open."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class BackgroundBuild:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ended.set()  # no more messages: a server that is being stopped refuses loads
+        self._ended.set()  # show no more messages: a server that is being stopped refuses loads
         self._loads.shutdown(wait=False, cancel_futures=True)
 
     def _work(self) -> None:

@@ -162,7 +162,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _torch(version: str) -> str:
-    """The version of PyTorch and what it is built for."""
+    """The version of PyTorch, and the hardware that it is built for."""
     _, _, build = version.partition("+")  # +cpu, +cu130; the ordinary index's CUDA build has none
     try:
         importlib.metadata.version("nvidia-cublas")

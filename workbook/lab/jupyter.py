@@ -20,8 +20,8 @@ _END = (signal.SIGTERM, signal.SIGHUP)
 START = "lectures/00__start/00__start.ipynb"
 #: JupyterLab's settings for the course: no news from the network, Markdown shown and not edited.
 SETTINGS = Path(__file__).parent / "settings"
-#: Server extensions that installed packages switch on, and a student has no use for. A notebook
-#: paired with a text file (jupytext) could put a solution back into a student's copy.
+#: Server extensions that installed packages switch on, but students do not need. jupytext pairs a
+#: notebook with a text file, which could bring a solution back into a student's copy.
 _OFF = (
     "jupyterlab_jupytext",
     *(
@@ -32,7 +32,7 @@ _OFF = (
 
 
 def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], None]]:
-    """The server to work with, and what to call when the work is over.
+    """The server to work with, and a function to call when the work is over.
 
     A server that is there already (TRITON_URL, the checkout's own, the container on the default
     port) is used and left alone; otherwise the laptop server is started on the given ports and
@@ -45,7 +45,7 @@ def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], 
     try:
         return connect(), lambda: None
     except ServerError as error:
-        # On other ports than those of another checkout's server there is room for ours.
+        # If another checkout's server runs, ours can start on other ports.
         in_the_way = isinstance(error, WrongRepository) and http == DEFAULT_HTTP
         if in_the_way or os.environ.get("TRITON_URL"):
             raise
@@ -56,9 +56,9 @@ def server(*, http: int, grpc: int, metrics: int) -> tuple[Server, Callable[[], 
 
 
 def _imported_first(repository: Path) -> tuple[str, ...]:
-    """The fork servers that take longest to import their packages: all models are loaded at once.
+    """The fork servers to start first: those whose packages take longest to import.
 
-    See `workbook/server/native/README.md`.
+    All models are loaded at once. See `workbook/server/native/README.md`.
     """
     files = [repository / name / "1" / "model.py" for name in all_models.names(repository)]
     ways = [forkserver.way([b"", os.fsencode(file), b"DEFAULT"]) for file in files]
@@ -95,7 +95,7 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
         "--ServerApp.log_level=WARN",  # the address is shown all the same
         *(f"--ServerApp.jpserver_extensions={name}=False" for name in _OFF),
         f"--LabApp.default_url={page}",
-        # A login shell would put the system's own programs before this environment's.
+        # A login shell would prefer the system's own programs to this environment's.
         f"--ServerApp.terminado_settings=shell_command=['{os.environ.get('SHELL', '/bin/sh')}']",
     ]
     if not browser:
@@ -111,7 +111,7 @@ def jupyter(*, browser: bool, port: int, server: Server) -> int:
         "TRITON_REPOSITORY": str(server.repository),
     }
     with subprocess.Popen(command, env=environment) as process:
-        # Ctrl-C reaches JupyterLab too, which asks before it ends; so only it decides.
+        # Ctrl-C reaches JupyterLab too. JupyterLab asks before it ends, so this process ignores it.
         asked = signal.signal(signal.SIGINT, lambda *_: None)
         others = {n: signal.signal(n, lambda *_: process.terminate()) for n in _END}
         try:

@@ -25,10 +25,11 @@ remote, and a course that was handed out as an archive has none.
 | made by the reader | does not exist | keeps it |
 
 A lecture's notebook imports the modules beside it (`setup.py`, `task.py`), and shows the files in
-`models/` and `clients/`. An edited notebook must not meet newer modules, nor a new notebook older
-ones. So the files in the folder of a lecture's notebook stay together: if the reader has edited one
-of them, and the course has changed one of them, all of the reader's files stay as they are. The
-course's new version of all files is written into a folder beside it, `NN__topic.course/`.
+`models/` and `clients/`. An edited notebook must not import newer modules, and a new notebook must
+not import older ones. So the files in the folder of a lecture's notebook stay together: if the
+reader has edited one of them, and the course has changed one of them, all of the reader's files
+stay as they are. The course's new version of all files is written into a folder beside it,
+`NN__topic.course/`.
 
 There is one exception: if only outputs or metadata of the course's notebook changed, unchanged
 copies are replaced, and notebooks that were run or edited are left alone.
@@ -105,7 +106,7 @@ class Update:
     notes: tuple[Note, ...] = ()
 
     def sentences(self) -> list[str]:
-        """What to tell the reader; nothing when nothing changed.
+        """The sentences for the reader; none if nothing changed.
 
         >>> Update(copied=2).sentences()
         ['2 files of the course were copied into work/.']
@@ -317,7 +318,7 @@ class _Copies:
         return offer
 
     def _is_ours(self, name: str, new: str | None) -> bool:
-        """Whether a place is free, or has a version that the reader did not change, or the new one.
+        """Whether a place is free, or holds the new version or one that the reader did not change.
 
         Args:
             new: the hash of the new version.

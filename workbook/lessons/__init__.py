@@ -20,16 +20,16 @@
     claim(delay < 50, "A request is answered before the next one is sent.", "Run it again.",
           id="my.delay")
 
-A source has the whole question: for a choice, each wrong option with the word on it, and None for
-the right one. For a curve, the reader draws it. The built notebook has the keys alone, and of a
-claim with an id its condition, so that its code does not tell the answer; it carries the texts
-encoded (words.py):
+A source has the whole question. A choice has an explanation for each wrong option, and None for the
+right one. A curve is drawn by the reader. The built notebook has only the keys, and the condition
+of each claim with an id, so that its code does not show the answer. It carries the texts encoded
+(words.py):
 
     predict("my.order", "Who is first?", {"A": "A was sent first, and waited longest.", "B": None})
     predict_curve("my.load", "How does it grow?", x=[1, 2, 4], y_range=(0, 90), unit="ms")
     compare_curve("my.load", loads, times, premise=on_time(answers))
 
-A task is something that the reader makes or mends; a `task.py` defines it, the notebook shows it:
+In a task the reader makes or repairs something. A `task.py` defines it, and the notebook shows it:
 
     task("repository.half", server=lab, models=models)
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from IPython import display
 
-# For each kind of card an icon, one character that is clear without its colour, and the colour of
-# the icon and of the line beside the card, which can be seen on a light and on a dark background.
-# No colour has 4.5:1 on both, which words need: they have the page's own. The colours are not
-# variables of a theme, because JupyterLab removes these from notebooks that it does not trust.
+# Each kind of card has an icon and a colour. The icon is one character that is clear without its
+# colour. The icon and the line beside the card have this colour, which can be seen on a light and
+# on a dark background. Text needs a contrast of 4.5:1, which no colour has on both: so text has the
+# page's own colour. The colours are not variables of a theme, because JupyterLab removes these from
+# notebooks that it does not trust.
 ASKS = ("?", "#2a8fd0")
 HOLDS = ("✓", "#2f9445")
 FAILS = ("✗", "#dc4a41")
@@ -91,8 +92,8 @@ def show(what: Any, **about: str) -> Any:
 
     Args:
         what: the card.
-        about: what it belongs to, e.g. the id of the claim. It is kept in the output's metadata,
-            where the site and the tests find it.
+        about: what the card belongs to, e.g. the id of the claim. This is saved in the output's
+            metadata, where the site and the tests find it.
 
     Returns:
         IPython's display handle, whose `update` replaces the card; None outside of a notebook.

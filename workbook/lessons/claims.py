@@ -50,7 +50,7 @@ def claim(
 
 
 def not_shown(head: str, premise: Premise) -> Card:
-    """The card for a run whose premise is false. It tells what differed, and to run it again.
+    """The card for a run with a false premise: it says what differed, and to run the cell again.
 
     Raises:
         WorkbookError: `WORKBOOK_UNATTENDED` is set.

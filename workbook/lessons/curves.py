@@ -36,12 +36,12 @@ def predict_curve(
         predict_curve("batcher.load", "How does the latency grow with the load?",
                       x=[10, 20, 40, 80], y_range=(0, 200), unit="ms", below="requests per second")
 
-    Without a question, it is one that the notebook carries (words.py).
+    Without `question`, the question is taken from the texts that the notebook carries (words.py).
 
     Args:
         key: the prediction's name, for `compare_curve`: small letters, digits, dots, underscores.
         question: what is asked.
-        x: the points at which the reader says a value, eight at most.
+        x: the points for which the reader chooses a value, eight at most.
         y_range: the lowest and the highest value of a slider.
         unit: of the values.
         below: what x is, with its unit.
@@ -118,7 +118,7 @@ def compare_curve(
         )
     measured = [float(value) for value in x], [float(value) for value in y]
     asked: dict[str, Any] = {}
-    with contextlib.suppress(WorkbookError):  # a comparison that stands alone
+    with contextlib.suppress(WorkbookError):  # a comparison without a prediction
         asked = find("predict_curve", key, sys._getframe(1).f_globals)
 
     def card() -> Card:

@@ -36,7 +36,7 @@ from .premises import Premise, steady
 
 Array = npt.NDArray[Any]
 
-#: How many pictures are under way at the two loads, and how many the in-process call gets.
+#: Pictures under way at the two loads. The in-process call gets as many as the second load.
 LOADS = (1, 8)
 _INTERVAL_MS = 400
 _IN_PROCESS_SECONDS = 0.5
@@ -80,26 +80,27 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Throughput of the server with 8 requests under way, over that in-process."""
+        """Throughput of the server with 8 requests under way, divided by throughput in-process."""
         return self.at_8 / self.in_process
 
     @property
     def busy(self) -> float:
-        """The share of its time in which the framework computed, with 8 requests under way.
+        """The share of time in which the framework computed, with 8 requests under way.
 
-        Two measurements make it, so it may come out above 1; it cannot be more.
+        It is computed from two measurements, so the product may be above 1. The true share cannot,
+        so it is limited to 1.
         """
         return min(1.0, self.at_8 * self.infer_ms / 1000)
 
     @property
     def factors(self) -> str:
-        """`ratio` as a product: `busy`, times the milliseconds of a picture here and there."""
+        """`ratio` as a product: `busy`, times ms per picture in-process over ms in the server."""
         inside = 1000 / self.in_process
         return f"{self.ratio:.0%} ≈ {self.busy:.0%} × {inside:.2f} / {self.infer_ms:.2f}"
 
     @property
     def served(self) -> str:
-        """How fast the server is beside the framework in-process, in a sentence."""
+        """A sentence that compares the server's speed with the framework in-process."""
         if self.ratio > 1:
             return "The in-process run was disturbed: do not compare."
         return (
@@ -144,13 +145,13 @@ def reference() -> Array:
 
 
 def score(logits: Array) -> Array:
-    """The logit of "sharp" less that of "blurred"; "sharp" is the verdict where it is above 0."""
+    """The logit of "sharp" minus the logit of "blurred"; above 0 the verdict is "sharp"."""
     scores: Array = logits[:, 1] - logits[:, 0]
     return scores
 
 
 def changed(logits: Array, threshold: float = 0.0) -> int:
-    """How many of the 200 verdicts differ from those of the PyTorch network at threshold 0."""
+    """How many of the 200 verdicts differ from the PyTorch network's verdicts at threshold 0."""
     return int(((score(logits) > threshold) != (score(reference()) > 0)).sum())
 
 
@@ -228,8 +229,8 @@ def add(
         The row.
 
     Raises:
-        WorkbookError: the server refused the model or a request, or the logits in-process are
-            not those of the served model.
+        WorkbookError: the server refused the model or a request, or the logits in-process differ
+            from those of the served model.
         ValueError: `rounds` is less than 2.
     """
     if rounds < 2:
@@ -315,12 +316,13 @@ def table() -> pd.DataFrame:
 
 
 def explained() -> str:
-    """Where the formats that reach less than 80 % of in-process lose it, one line each.
+    """Why some formats reach less than 80 % of the in-process speed, one line per format.
 
-    The share of in-process is a product: of the time in which the framework computes, and of its
-    milliseconds per picture in-process over those in the server. Not compared, but named, are
-    formats whose two measurements differed much (with their spread), and those that seem faster
-    served than in-process: other programs disturbed both rounds in-process.
+    The share of the in-process speed is a product of two factors: the share of time in which the
+    framework computes, and its milliseconds per picture in-process, divided by those in the server.
+    Two kinds of formats are named, but not compared: formats whose two measurements differ much
+    (with their spread), and formats that seem faster served than in-process. There other programs
+    disturbed both rounds in-process.
     """
     clear = [row for row in rows() if row.repeated and row.ratio <= 1]
     slow = [f"  {row.format}: {row.factors}" for row in clear if row.ratio < 0.8]
@@ -413,7 +415,7 @@ def _file() -> Path:
 
 
 def _keep(row: Row) -> None:
-    """Keep a row; one whose measurements did not agree replaces no row whose did."""
+    """Save a row. It replaces a row whose measurements agreed only if its own agreed too."""
     kept = {each.format: each for each in rows()}
     if row.format in kept and kept[row.format].repeated and not row.repeated:
         return

@@ -1,4 +1,4 @@
-"""Typical mistakes, made on purpose: what the server says of each, and what it means.
+"""Make typical mistakes on purpose: show the server's message for each, and explain it.
 
     from workbook.lessons import mistakes
 
@@ -32,17 +32,17 @@ from .cards import FAILS, HOLDS, Card
 if TYPE_CHECKING:
     from tritonclient.utils import InferenceServerException
 
-#: What a mistake does to a copy of a model folder. It may return what it changed, in words.
+#: Changes a copy of a model folder. It may return a description of the change.
 Change = Callable[[Path], str | None]
-#: What a copied model is called while its mistake is tried.
+#: The name of a copied model while its mistake is tried.
 NAME = "mistake"
-#: What to do where a cell needs what cells above it write or load.
+#: The advice if a cell needs what cells above it write or load.
 ABOVE = "Run the cells above this one, from the first one on."
 
 
 @dataclass(frozen=True)
 class Made:
-    """What became of the mistakes, by their names in the notebook.
+    """The result of each mistake, by its name in the notebook.
 
     Attributes:
         refused: mistake → the refusal, of the load or of a request.
@@ -76,7 +76,7 @@ def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
 
     Args:
         server: of `laboratory`, in mode explicit. The copies are removed from it again.
-        model: the model whose folder is copied; its newest version alone.
+        model: the model whose folder is copied, with its newest version only.
         mistakes: what the notebook calls a mistake → the change, e.g. of `config`.
 
     Returns:
@@ -105,7 +105,7 @@ def provoke(server: Triton, model: str, mistakes: Mapping[str, Change]) -> Made:
 
 
 def not_written(what: str) -> WorkbookError:
-    """The error where a cell needs what cells above it write, e.g. after cell 1 was run again."""
+    """The error for a cell that needs files of cells above it, e.g. after cell 1 was run again."""
     return WorkbookError(
         f"{what} is not there: the first cell empties the lecture's folder when it is run again.",
         todo=ABOVE,
@@ -113,12 +113,12 @@ def not_written(what: str) -> WorkbookError:
 
 
 def words(error: Refusal) -> str:
-    """The server's own words, with files named from the checkout on: pages show them."""
+    """The server's message, with paths relative to the checkout, because pages show it."""
     return shown(error.message)
 
 
 def shown(text: str) -> str:
-    """A text that names files from the checkout on."""
+    """The text with paths relative to the checkout."""
     return text.replace(f"{paths.root()}/", "")
 
 
@@ -157,7 +157,7 @@ def asked(server: Server, model: str, **tensors: npt.NDArray[np.generic]) -> str
         tensors: arrays by the inputs' names; what these are for the model is the mistake.
 
     Returns:
-        The explanation; "The server answers." where it was no mistake.
+        The explanation, or "The server answers." if the server accepted the request.
     """
     error = refused_request(server, model, **tensors)
     return "The server answers." if error is None else str(explain(error, server, model))

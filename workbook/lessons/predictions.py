@@ -28,13 +28,13 @@ def predict(
         predict("batcher.gain", "How many times more does batching give?", unit="×")
         predict("start.sky", "Which colour?", {"blue": None, "green": "You thought of grass."})
 
-    Without a question, it is one that the notebook carries (words.py).
+    Without `question`, the question is taken from the texts that the notebook carries (words.py).
 
     Args:
         key: the prediction's name, for `compare`: small letters, digits, dots and underscores.
         question: what is asked.
-        options: what can be chosen, each with the word that a reader gets who chose it wrongly;
-            None for the right one. Without options, a number is asked for.
+        options: the options. Each wrong one has the explanation for readers who chose it; the right
+            one has None. Without options, a number is asked for.
         unit: of the number, e.g. "ms", or "×" for a ratio.
 
     Raises:
@@ -71,7 +71,7 @@ def compare(
         counted_alone = Premise(requests == 1, "other programs sent requests to this model")
         compare("start.square", executions, premise=counted_alone)
 
-    A reader who chose a wrong option gets the word on it. If the reader answers later, or changes
+    A reader who chose a wrong option gets its explanation. If the reader answers later, or changes
     the answer, the comparison is drawn again.
 
     Args:
@@ -91,7 +91,7 @@ def compare(
         cards.show(not_shown("Compare", premise))
         return
     asked: dict[str, Any] = {}
-    with contextlib.suppress(WorkbookError):  # a comparison that stands alone
+    with contextlib.suppress(WorkbookError):  # a comparison without a prediction
         asked = find("predict", key, sys._getframe(1).f_globals)
     options = asked.get("options")
     if options is not None and measured not in options:
@@ -125,7 +125,7 @@ def _comparison(
     published: str,
     words: Mapping[str, str | None],
 ) -> Card:
-    """The card of `compare`. Without a reader, the words on wrong options are folds."""
+    """The card of `compare`. Without a reader, the explanations of wrong options are folded."""
     rows, lines, folds = {}, [], {}
     if unattended():
         folds = {f"You said “{o}”?": word for o, word in words.items() if word and o != measured}
@@ -199,7 +199,7 @@ def _say(value: str | float, unit: str) -> str:
 
 
 def _digits(value: float, count: int) -> str:
-    """A number with so many digits, and never as 3.02e+03."""
+    """A number with `count` significant digits, without an exponent such as 3.02e+03."""
     return f"{value:,.0f}" if 10**count <= abs(value) < 10**12 else f"{value:,.{count}g}"
 
 

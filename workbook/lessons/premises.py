@@ -1,9 +1,9 @@
 """Premises: conditions that a run of an experiment must fulfil before its result means anything.
 
 On a busy machine an experiment can go wrong. An example: it measures how long an answer takes when
-a request is sent every 10 ms. If other programs use the cores, a request is sent every 15 ms only,
-and the result is that of a lighter load. So each `compare` has a premise. If the premise is false,
-the reader is told what differed, and no result is shown.
+a request is sent every 10 ms. If other programs use the cores, a request is sent only every 15 ms,
+and the result is valid for a lighter load only. So each `compare` has a premise. If the premise is
+false, the card says what differed, and shows no result.
 
     server = connect()
     plan = measure.every(10, 6)         # every 10 ms, 6 requests

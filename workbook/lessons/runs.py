@@ -20,10 +20,10 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Run:
-    """What became of a plan.
+    """What the server did with a plan.
 
     Attributes:
-        answers: of `measure.send`, one row per request, with `error` where it was refused.
+        answers: of `measure.send`, one row per request, with `error` if it was refused.
         places: of `measure.executions`, one row per request that was computed.
         counts: what the statistics endpoint counted meanwhile, of `measure.difference`.
         spans: of `measure.traces`, for `measure.plot_timeline`.
@@ -74,7 +74,7 @@ def record(server: Server, model: str, plan: Iterable[measure.Request]) -> Run:
 
 
 def record_together(server: Server, model: str, plan: Iterable[measure.Request]) -> Run:
-    """As `record`; where the requests did not all come in time, the plan is sent again.
+    """As `record`, but send the plan again if some requests did not arrive in time.
 
     Example:
         run = record_together(lab, "single", measure.every(1, 6))

@@ -1,4 +1,4 @@
-"""The simulator in a notebook: sliders draw the slots anew, a button asks the real server.
+"""The simulator in a notebook: sliders redraw the slots, a button runs the plan on the server.
 
     def setting(every_ms, delay_ms):
         batching = {"max_queue_delay_microseconds": 1000 * delay_ms}
@@ -35,7 +35,7 @@ from ..server import Server
 from . import runs, simulator, slots
 from .premises import Premise
 
-#: From the sliders' values to the config's dynamic_batching (JSON) and the plan.
+#: A function of the sliders' values; it returns the config's dynamic_batching (JSON) and the plan.
 Setting = Callable[..., tuple[Mapping[str, Any], list[measure.Request]]]
 
 _STATES = 128  # more positions would make a page too large
@@ -63,7 +63,7 @@ class Served:
         run: what the server did.
         simulation: what the simulator says. After an execution the batcher and the instance race
             (see `workbook.lessons.simulator`); this is the outcome that is nearest to the run.
-        batcher_first: the executions after which the batcher was the first, in that outcome.
+        batcher_first: the executions after which the batcher won the race, in this outcome.
         planned: when each request was to be sent, by its id.
         duration_ms: how long an execution was to take.
         most: max_batch_size.
@@ -120,7 +120,7 @@ class Served:
 
 @dataclass
 class Bench:
-    """Sliders over a simulation, and a server that can be asked the same."""
+    """Sliders for a simulation, and a server that can run the same plan."""
 
     server: Server
     model: str
@@ -151,10 +151,10 @@ class Bench:
         )
 
     def serve(self, **values: Any) -> Served:
-        """Load the model with these settings, send the plan, and put both beside each other.
+        """Load the model with these settings, send the plan, and compare it with the simulation.
 
         Args:
-            values: of the sliders; by default each one's first.
+            values: the sliders' values; by default the first value of each.
 
         Raises:
             LoadError: the server refuses the settings.
@@ -174,9 +174,10 @@ class Bench:
         return int(self.config.get("max_batch_size", 0))
 
     def _races(self, batching: Mapping[str, Any]) -> Iterator[tuple[int, ...]]:
-        """Which executions' ends the batcher may have won. Without a policy it makes no difference.
+        """The possible outcomes: after which executions the batcher won the race.
 
-        More than five executions would be too many outcomes to try.
+        Without a policy the race makes no difference. Only the first five executions are tried:
+        more would have too many outcomes.
         """
         raced = any(name in batching for name in ("priority_levels", "default_queue_policy"))
         for count in range(6 if raced else 1):
@@ -191,8 +192,8 @@ def explore(
     Args:
         server: a server that `laboratory` started; the model is loaded with other settings there.
         model: a model whose executions take `duration_ms`.
-        setting: from the sliders' values to the model's dynamic_batching, as JSON with the names
-            of config.pbtxt, and the plan of requests.
+        setting: a function of the sliders' values; it returns the model's dynamic_batching, as JSON
+            with the names of config.pbtxt, and the plan of requests.
         duration_ms: how long an execution takes.
         sliders: for each argument of `setting` the values that can be chosen. The first is shown
             at first; on the slider they stand in the order of their size.

@@ -1,4 +1,4 @@
-"""Executions drawn as slots: which requests waited, which went together, and which were refused.
+"""Draw executions as slots: which requests waited, were batched together, or were refused.
 
 The drawing is an SVG that takes the page's text colour, so it can be read on a light and on a dark
 page. It is small, so that a page can hold one for each position of a slider (`simulated`).
@@ -59,8 +59,8 @@ def draw(
     Args:
         table: of `measure.executions`, for a real server or for a simulation.
         answers: of `measure.send`, or a simulation's `requests`: its refused requests are marked.
-        over: the executions of a second run of the same plan, drawn as black or white frames over
-            those of the first.
+        over: the executions of a second run of the same plan; they are drawn as black or white
+            frames over the first run.
         most: max_batch_size; slots that stay empty are dashed. 0 draws none of these.
         group: from a request's id to the name of its colour; two names at most.
         until_ms: the end of the axis; by default everything is drawn.
@@ -122,7 +122,7 @@ class _Scale:
 
 
 def _refused(table: pd.DataFrame, answers: pd.DataFrame | None) -> pd.DataFrame:
-    """When the refused requests came and were told, on the axis of the table."""
+    """When each refused request was sent and answered, on the time axis of the table."""
     columns = ["id", "came_ms", "answered_ms"]
     if answers is None:
         return pd.DataFrame(columns=columns)

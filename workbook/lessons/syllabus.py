@@ -72,7 +72,7 @@ def entries(home: Path | None = None) -> list[Entry]:
 
 
 def heading(folder: str) -> str:
-    """How a folder of notebooks is called: `1_architecture` → `Lecture 1: architecture`."""
+    """The title of a folder of notebooks: `1_architecture` → `Lecture 1: architecture`."""
     number, _, name = folder.rpartition("_")
     return f"Lecture {number}: {name}" if number else name.capitalize()
 
@@ -91,7 +91,7 @@ def table() -> Markdown:
 
 
 def routes() -> Markdown:
-    """A table for a notebook: what to take in 2, 4 or 8 hours. It counts what is still to come."""
+    """A table for a notebook: what to take in 2, 4 or 8 hours, and how many are still to come."""
     lines = ["| time | take | minutes ready today |", "|---|---|---:|"]
     for hours, names in ROUTES.items():
         way = [entry for entry in entries() if entry.name in names or entry.folder in names]

@@ -1,4 +1,4 @@
-"""`task`: shows what the reader has to do, whether it is done, and hints one by one."""
+"""`task`: shows what the reader has to do, whether this is done, and the hints one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .cards import HOLDS, TO_DO, Card
 
 
 def task(id: str, *, server: Server | None = None, **given: Any) -> None:
-    """Show a task of the reader's own, and look at the server whether it is done.
+    """Show a task for the reader, and check on the server whether it is done.
 
         task("repository.half", server=lab, models=models)
 

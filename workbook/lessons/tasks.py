@@ -1,4 +1,4 @@
-"""Tasks: the reader changes or mends something on a server, and the server's state shows it.
+"""Tasks: the reader changes or repairs something on a server, and the server's state shows it.
 
 The folder of a notebook has its tasks in `task.py`. They are found by their ids:
 
@@ -20,9 +20,9 @@ The folder of a notebook has its tasks in `task.py`. They are found by their ids
         \"\"\"The state in which the reader begins, in the folder, and its server.\"\"\"
 
 `task("repository.half", server=lab, models=models)` in the notebook calls the function with the
-server, and with what else its parameters name (`models`). The solution is either Python, which runs
-with the names `lab` and `server` (the same), `models`, `write`, `shutil` and `Path`, and which may
-import the notebook's own modules, e.g. `setup`; or files:
+server, and with the other arguments that its parameters name (`models`). The solution is either
+Python, which runs with the names `lab` and `server` (the same), `models`, `write`, `shutil` and
+`Path`, and which may import the notebook's own modules, e.g. `setup`; or files:
 `{"half/config.pbtxt": "…"}`, which are written below `models` and their models loaded. Readers see
 it on the site only, behind a fold. Tests look at the task before and after it (`test_tasks.py`).
 """
@@ -47,18 +47,18 @@ Solution = str | Mapping[str, str]
 
 
 class NotYet(Exception):
-    """A task is not done. The message says what is missing, and not how to do it."""
+    """A task is not done. The message says what is missing, but not how to do it."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task of the reader's own.
+    """A task for the reader.
 
     Attributes:
         id: e.g. `repository.half`.
         sentence: what is to be done, from the check's docstring.
         check: raises `NotYet` until the task is done.
-        hints: shown one by one, each says more than the one before.
+        hints: shown one by one; each hint says more than the one before.
         solution: Python, or file → text.
         start: makes the state in which the reader begins, in an empty folder, and returns the
             server that serves it.
@@ -161,14 +161,14 @@ def ids() -> list[str]:
 
 
 def solve(id: str, server: Server, models: Path | None = None, **given: Any) -> None:
-    """Put a task's solution in place, as tests do; what Python it is runs in this process.
+    """Apply a task's solution, as tests do. A solution in Python runs in this process.
 
         solve("repository.half", lab, models)
 
     Args:
         id: the task.
         server: where the reader works.
-        models: the folder that it serves; needed where the solution names it or is files.
+        models: the folder that it serves; needed if the solution names it or consists of files.
         given: more names for the solution.
 
     Raises:

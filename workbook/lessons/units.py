@@ -56,8 +56,9 @@ def load(folder: Path, name: str) -> ModuleType:
 def importable(folder: Path) -> Iterator[None]:
     """Let `import setup` find the module of this folder, in the block of the `with` statement.
 
-    In the notebook's own kernel it finds it always. Modules of other folders have the same names:
-    each folder's are set aside when the block ends, and come back in its next one.
+    The notebook's own kernel always finds it. Modules of other folders have the same names. So the
+    modules of a folder are removed from `sys.modules` when the block ends, and restored in the
+    folder's next block.
 
     Example:
         with importable(folder):

@@ -1,6 +1,6 @@
 """The texts of predictions and claims, which the built notebook carries.
 
-A source has the whole question, and a word for each wrong option:
+A source has the whole question, and an explanation for each wrong option:
 
     predict("batcher.delay", "What does a delay do to a lone request?",
             {"nothing": "The batcher cannot know that no other comes.", "it waits": None})
@@ -9,8 +9,8 @@ This code would tell the right answer before the reader has thought. So the buil
 `predict("batcher.delay")` in its place, and the cell that imports `predict` sets `_words`: all
 texts of the notebook, encoded (workbook/notebooks/hide_words.py).
 
-They are code, and no metadata of a cell: JupyterLab sends a cell's metadata to the kernel, but
-nbclient, and with it `jupyter execute` and nbconvert, sends the code alone.
+The texts are code and not metadata of a cell: JupyterLab sends a cell's metadata to the kernel, but
+nbclient, which `jupyter execute` and nbconvert use, sends only the code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FORMS = {
     "claim": 'claim(a < b, "What is true if a < b.", "What to try if not.", id="{}")',
 }
 
-#: What a kernel has asked with its text in the call, by function and key.
+#: The questions whose text was given in the call, by function and key.
 _asked: dict[tuple[str, str], dict[str, Any]] = {}
 
 
@@ -42,10 +42,10 @@ def find(function: str, key: str, variables: Mapping[str, Any]) -> dict[str, Any
     Args:
         function: the name of the function that asks, e.g. `predict`.
         key: the prediction's name.
-        variables: those of the notebook that asks.
+        variables: the variables of the notebook that asks.
 
     Returns:
-        Argument → value. A question that `remember` was told comes first.
+        Argument → value. A question that `remember` has kept is preferred.
 
     Raises:
         WorkbookError: the notebook has no such question.
@@ -63,7 +63,7 @@ def texts_of_claim(id: str, variables: Mapping[str, Any]) -> tuple[str, str]:
 
     Args:
         id: the claim's name.
-        variables: those of the notebook. A sentence may show a measured number, as f-strings do.
+        variables: the notebook's variables. A sentence may show a measured number, as f-strings do.
 
     Raises:
         WorkbookError: the notebook has no such claim, or a variable that the sentence shows is
@@ -85,7 +85,7 @@ def remember(function: str, key: str, **arguments: Any) -> None:
 
 
 def _carried(function: str, key: str, variables: Mapping[str, Any]) -> Any:
-    """What the notebook has for a call: a question's arguments, or the code of a claim's texts."""
+    """The notebook's text for a call: a question's arguments, or the code of a claim's texts."""
     where = f'claim(…, id="{key}")' if function == "claim" else f'{function}("{key}")'
     own = f"In a cell of your own, write the text yourself: {_FORMS[function].format(key)}."
     if NAME not in variables:
@@ -126,7 +126,7 @@ def _evaluated(id: str, code: str, variables: Mapping[str, Any]) -> str:
             todo=f"Run the cells above that set `{error.name}`. If you renamed it or took it out, "
             f"set it again, or {own}",
         ) from None
-    except Exception as error:  # whatever a value does that is not the notebook's any more
+    except Exception as error:  # a value that was replaced can raise any error
         named = {n.id for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Name)}
         shows = ", ".join(f"`{name}`" for name in sorted(named - {*dir(builtins)}))
         raise WorkbookError(

@@ -33,7 +33,7 @@ from .tokenizer import Turn
 MAX_TOKENS = 256
 #: The input of vLLM's backend that asks for the tokens' log probabilities.
 LOGPROBS = "return_logprobs"
-#: Errors that are no fault of the request: the model will be back or has room later, or it failed.
+#: Errors that the request did not cause: the model is not there or busy for now, or it failed.
 _FAULTS = (
     (
         HTTPStatus.SERVICE_UNAVAILABLE,
@@ -102,7 +102,7 @@ def check(server: Server, model: str) -> dict[str, Any]:
 
 
 def prompt(server: Server, model: str, turns: Sequence[Turn]) -> str:
-    """A conversation as the text that a model continues.
+    """Turn a conversation into the text that a model continues.
 
     Args:
         turns: dicts with `role` ("user", "assistant", "system") and `content`.
@@ -126,7 +126,7 @@ def prompt(server: Server, model: str, turns: Sequence[Turn]) -> str:
 
 
 def fitting(server: Server, model: str, turns: Sequence[Turn], most: int) -> Sequence[Turn]:
-    """The turns of a conversation that the model's context has room for, the newest ones.
+    """The newest turns of a conversation, as many as the model's context has room for.
 
     Args:
         turns: the whole conversation; the last turn is a question.
@@ -270,7 +270,7 @@ def _request(
 
 
 def _pieces(model: str, line: str, status: int) -> Iterator[dict[str, Any]]:
-    """The JSON in a line of the stream, if there is one.
+    """Yield the JSON in a line of the stream, if there is one.
 
     Raises:
         RequestError: it is an error, which may come without the prefix of an event.
@@ -288,12 +288,12 @@ def _pieces(model: str, line: str, status: int) -> Iterator[dict[str, Any]]:
 
 
 def _status(status: int, message: str) -> int:
-    """The HTTP status of an error, which is the server's or the client's fault.
+    """The HTTP status of an error: the server's fault or the client's.
 
     Triton 24.10's generate endpoints answer 400 for every error of a response: they read its code
     when they have deleted it (`InferResponseComplete` and `AddErrorJson`,
     https://github.com/triton-inference-server/server/blob/r24.10/src/http_server.cc#L4186-L4194).
-    So what the server itself says is known by its words.
+    So the server's own errors are recognized by their message.
     """
     if status != HTTPStatus.BAD_REQUEST:
         return status

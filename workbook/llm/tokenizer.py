@@ -5,10 +5,9 @@
     found.count(text)            # 14
     found.context                # 512 tokens, prompt and answer together
 
-transformers does the same and takes five seconds to import. Where a model has a `tokenizer.json`,
-it is read with the package that transformers itself uses for it, tokenizers, and the chat template
-is rendered with Jinja, as in transformers (`utils/chat_template_utils.py`). Other tokenizers are
-left to transformers.
+transformers does the same, but takes five seconds to import. So a `tokenizer.json` is read with the
+package tokenizers, which transformers itself uses, and the chat template is rendered with Jinja, as
+in transformers (`utils/chat_template_utils.py`). Other tokenizers are read by transformers.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ Turn = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """What a chat needs of a tokenizer.
+    """The parts of a tokenizer that a chat needs.
 
     Attributes:
         count: text → the number of its tokens, with those that begin or end every text.
-        context: the most tokens of prompt and answer together; None where the model's
-            config.json does not say it.
+        context: the largest number of tokens of prompt and answer together; None if the model's
+            config.json does not name it.
     """
 
     count: Callable[[str], int]

@@ -32,7 +32,7 @@ from ..common.errors import RequestError
 from ..server import Server
 from .style import COLOURS, GREY, Picture, panel
 
-#: Answers that end within so many seconds of each other were in one static batch.
+#: Answers that end within this many seconds of each other were in one static batch.
 _TOGETHER = 0.05
 
 
@@ -85,7 +85,7 @@ def load(
             try:
                 number = waiting.get_nowait()
             except queue.Empty:
-                together.abort()  # nobody comes any more: the others need not wait
+                together.abort()  # this client ends: the others stop waiting for it
                 return
             prompt = prompts[number % len(prompts)]
             try:
@@ -145,7 +145,7 @@ def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Pictur
 
     One bar per answer, one row of bars per client. Where a server makes static batches, all answers
     of a batch end when the longest does: the pale part of a bar is the time in which its row was
-    computed for nothing. In a gap the client waits to ask.
+    computed for nothing. In a gap the client waits before it asks again.
 
     Args:
         ways: tables of `load` by name; a name that ends in "static" is drawn as static batches.
@@ -180,7 +180,7 @@ def plot_answers(ways: Mapping[str, pd.DataFrame], *, title: str = "") -> Pictur
 
 
 def _useful_ends(table: pd.DataFrame) -> list[float]:
-    """When each answer of a static batch had its last token, in proportion to the longest's."""
+    """When each answer of a static batch had its last token, estimated from the longest answer."""
     ends = []
     for row in table.itertuples():
         batch = table[(table["end"] - row.end).abs() < _TOGETHER]

@@ -1,6 +1,6 @@
 """`watch`: a live view of one model while load runs: batch sizes, times, throughput.
 
-The server's statistics are read at each step; what is drawn are the differences between steps.
+At each step the server's statistics are read, and the differences to the last step are drawn.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def watch(
     from IPython import display
 
     connection = as_server(server)
-    style.Picture(1, 1)._repr_mimebundle_()  # loads fonts now, not beside the load
+    style.Picture(1, 1)._repr_mimebundle_()  # load fonts now, not while the load runs
     failed: list[BaseException] = []
 
     def run() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..common.errors import WorkbookError
 
-#: Columns of the CSV report → ours; times there are in microseconds.
+#: Columns of the CSV report → our columns; times in the report are in microseconds.
 _TIMES = {
     "Avg latency": "mean_ms",
     "p50 latency": "p50_ms",
@@ -132,7 +132,7 @@ _UNSTABLE = (
 
 
 def is_unstable(printed: str) -> bool:
-    """Whether it ended for a reason that wider limits or longer windows can mend.
+    """Whether it ended for a reason that wider limits or longer windows can fix.
 
     Its windows differed too much, or in one of them nothing was answered. (Where the server
     counted nothing in a window, perf_analyzer reports that the model's version is missing.)

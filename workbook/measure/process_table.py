@@ -11,8 +11,8 @@ import psutil
 from ..common.errors import WorkbookError
 from ..server import Triton
 
-#: What a process is called in the table, by its program. start_stub, which only waits for a stub,
-#: is left out.
+#: The name of a process in the table, by its program. start_stub only waits for a stub, so it is
+#: left out.
 _KINDS = {
     "triton_python_backend_stub": "stub",
     "triton_python_backend_forkserver": "fork server",
@@ -64,5 +64,5 @@ def _row(process: psutil.Process, kind: str, model: str) -> tuple[Any, ...]:
 
 
 def _model(command: list[str]) -> str:
-    """The model of a stub: the last argument but one of its command is the instance, NAME_0_0."""
+    """The model of a stub: the second-last argument of its command is the instance, NAME_0_0."""
     return command[-2].rsplit("_", 2)[0] if len(command) > 2 else ""

@@ -96,7 +96,7 @@ def send(server: Server | str | None, model: str, plan: Iterable[Request]) -> pd
         threads[request.sequence or f"alone {place}"].append((place, request))
     client = connection.grpc_client()
     try:
-        client.is_server_live()  # open the connection now: no request is to wait for it
+        client.is_server_live()  # open the connection now, so that no request waits for it
         tensors = [_inputs(config, request) for request in requests]
         began = time.perf_counter() + 0.02  # a moment ahead, so that all threads are there by then
 

@@ -6,7 +6,7 @@ from ..server import Server, connect
 
 
 def as_server(server: Server | str | None) -> Server:
-    """The server that an argument means: itself, that of a URL, or for None what `connect()` finds.
+    """The server of an argument: a `Server`, a URL, or None for the server that `connect()` finds.
 
     Raises:
         ServerError: None was given, and no server runs.

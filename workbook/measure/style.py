@@ -1,9 +1,9 @@
 """The style of all figures of the course: colours, markers, panels, and how a figure shows itself.
 
-A figure stands on a light card of its own, so that its text has a contrast of more than 4.5:1 in a
-light and in a dark notebook: no grey has that on white and on black at once. The colours are those
-that Okabe and Ito chose for colour-blind readers ("Color Universal Design", 2008), the blue made
-lighter. Nothing differs in colour alone: position, marker or label differ as well.
+A figure has a light background of its own, so that its text has a contrast of more than 4.5:1 in a
+light and in a dark notebook: no grey has this contrast on white and on black. Okabe and Ito chose
+the colours for colour-blind readers ("Color Universal Design", 2008); the blue is lighter here.
+Nothing differs in colour alone: position, marker or label differ as well.
 
     figure = style.Picture(8.4, 2.2, "Latency against time")
     axes = figure.subplots()
@@ -95,8 +95,8 @@ def fill(part: str, otherwise: str = GREY) -> dict[str, Any]:
     """Colour and hatch of a bar, as arguments for `axes.bar` and `axes.barh`.
 
     Args:
-        part: a part of a request's time, e.g. "queue" or "queue_ms", has its own; any other name
-            has none.
+        part: a part of a request's time, e.g. "queue" or "queue_ms". Other names have no colour or
+            hatch of their own.
         otherwise: the colour where `part` has none of its own.
     """
     part = part.removesuffix("_ms")

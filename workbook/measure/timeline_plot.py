@@ -111,7 +111,7 @@ def _requests(spans: pd.DataFrame, table: pd.DataFrame) -> list[str]:
 
 
 def _colours(table: pd.DataFrame, models: Sequence[str]) -> tuple[dict[int, str], dict[str, str]]:
-    """A colour for each row of the table, that of its model, and the legend's entries."""
+    """The colour of each row of the table (the colour of its model), and the legend's entries."""
     if len(models) == 1:
         return dict.fromkeys(table.index, style.COLOURS[0]), {}
     entries = {name: style.COLOURS[i % len(style.COLOURS)] for i, name in enumerate(models)}

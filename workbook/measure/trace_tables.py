@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..common.errors import WorkbookError
 
-#: span: (the timestamp it begins with, the one it ends with), in the order of a request's life.
+#: span → (its first timestamp, its last timestamp), in the order in which a request passes them.
 SPANS = {
     "request": ("REQUEST_START", "REQUEST_END"),
     "receive": ("HTTP_RECV_START", "HTTP_RECV_END"),

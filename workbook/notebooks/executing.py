@@ -26,13 +26,13 @@ from ..common.errors import WorkbookError
 from ..common.unattended import UNATTENDED
 from .building import page
 
-#: Seconds for one cell. The longest say that they take up to three minutes: one trains focus_cnn at
-#: its first run, others start vLLM or a plain server. On a busy machine they take twice as long.
-#: A model's load gives up after five minutes and says why (`Server.load`); a shorter limit would
-#: hide that.
+#: Seconds for one cell. The longest cells take up to three minutes, as their text says: one trains
+#: focus_cnn in its first run, others start vLLM or a plain server. On a busy machine they take
+#: twice as long. Loading a model is given up after five minutes with a message (`Server.load`); a
+#: shorter limit would hide this message.
 TIMEOUT = 360
 
-#: Has the kernel write what each of its threads is doing to a file when it gets the signal.
+#: Code for the kernel: on the signal, it writes what each of its threads is doing to a file.
 _ON_SIGNAL = """\
 import faulthandler, signal
 faulthandler.register(signal.SIGUSR1, open({file!r}, "w"))
@@ -41,7 +41,7 @@ del faulthandler, signal
 
 
 class Session:
-    """A lecture and a kernel that its cells run in, from `session`.
+    """A lecture and the kernel in which its cells run; made by `session`.
 
     Attributes:
         node: the notebook; its cells have outputs after `run`.
@@ -168,7 +168,7 @@ def run(source: Path, environment: Mapping[str, str] | None = None) -> NotebookN
         environment: variables for the kernel, e.g. `TRITON_URL`, added to this process's own.
 
     Returns:
-        The notebook with its outputs; for the rest it is the same as the built one.
+        The notebook with its outputs; everything else is the same as in the built one.
 
     Raises:
         WorkbookError: a cell failed, or a claim did not hold; with the cell and its output.

@@ -1,9 +1,9 @@
 """Hide the texts of predictions and claims in a built notebook, which carries them encoded.
 
-The source has a question with its options, and a word for each wrong one. In the notebook, this
-code would tell the right answer, and so would the sentence of a claim. So the notebook has
-`predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`, and the texts below the import
-of `predict`, as JSON in base64 that nobody reads by accident:
+The source has a question with its options, and an explanation for each wrong one. In the notebook
+this code would give the right answer away, and so would the sentence of a claim. So the notebook
+has `predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`, and the texts below the
+import of `predict`, as JSON in base64 that nobody reads by accident:
 
     _words = "eyJwcmVkaWN0Ijog…"
 
@@ -23,7 +23,7 @@ from typing import Any
 from ..common.errors import WorkbookError
 from .source import Cell, Source
 
-#: What asks, and how its arguments by position are called, without the key.
+#: The functions that ask, and the names of their positional arguments after the key.
 ASKING = {"predict": ("question", "options"), "predict_curve": ("question", "x", "y_range")}
 #: The variable of the notebook that has the texts.
 NAME = "_words"
@@ -36,12 +36,12 @@ Words = dict[str, dict[str, Any]]
 
 
 def hidden(source: Source) -> Source:
-    """The same source with the key of each question alone, and the condition of each claim.
+    """The same source with only the key of each question and the condition of each claim.
 
         node = notebook(hidden(read(path)))
 
-    The first cell that imports from `workbook.lessons` has the texts. A claim without an id keeps
-    its texts, and so does one whose texts are not written in the call.
+    The first cell that imports from `workbook.lessons` has the texts. A claim keeps its texts if it
+    has no id, or if its texts are not written in the call.
 
     Raises:
         WorkbookError: a question is not written out, or nothing is imported before it.
@@ -67,15 +67,15 @@ def hidden(source: Source) -> Source:
 
 
 def encode(words: Words) -> str:
-    """The texts of a notebook as a text that nobody reads by accident."""
+    """Encode the texts of a notebook, so that nobody reads them by accident."""
     return base64.b64encode(json.dumps(words).encode()).decode()
 
 
 def decode(text: str) -> Words:
-    """What `encode` made this text of.
+    """Decode a text that `encode` has made.
 
     Raises:
-        ValueError: it is another text.
+        ValueError: the text is not of this kind.
     """
     words: Words = json.loads(base64.b64decode(text, validate=True))
     if not isinstance(words, dict):
@@ -84,7 +84,7 @@ def decode(text: str) -> Words:
 
 
 def without(code: str) -> str:
-    """A cell's code without the texts, which are no code to read."""
+    """A cell's code without the encoded texts."""
     return _CARRIED.sub("", code)
 
 
@@ -103,7 +103,7 @@ def _imports(cell: Cell) -> int:
 
 
 def _python(cell: Cell) -> str:
-    """A cell's Python. Magics are none; a statement in their place keeps the numbers of lines."""
+    """A cell's Python. Magics are replaced by a statement, so that line numbers stay the same."""
     return re.sub(r"(?m)^[%!].*$", "pass", cell.source)
 
 

@@ -73,7 +73,7 @@ class Cell:
         source: its text, with the solution markers in it.
         kind: one of `KINDS`, or "" for a plain cell.
         id: the id with dots (`a2.train`), or "" for a plain cell.
-        points: what it is worth; 0 where it is not graded.
+        points: the most points for it; 0 if it is not graded.
         tags: Jupyter's own cell tags.
         line: where it starts in the source file; 0 where that is not known.
     """
@@ -134,7 +134,7 @@ def read(path: Path) -> Source:
         import jupytext  # late, as nbformat: they take a second to import
 
         parsed = list(jupytext.reads(text, fmt="py:percent").cells)
-    except Exception as error:  # whatever the parser stumbles over concerns the source
+    except Exception as error:  # any error of the parser is a mistake in the source
         raise WorkbookError(
             f"The source is not py:percent: {str(error).splitlines()[0]}",
             where=str(path),
@@ -243,7 +243,7 @@ def _wrong(path: Path, line: int, field: str, what: str, todo: str) -> WorkbookE
 
 
 def _header(path: Path, text: str) -> dict[str, Any]:
-    """What the YAML between the first two `# ---` lines says; {} where there is none."""
+    """The content of the YAML between the first two `# ---` lines; {} if there is none."""
     lines = text.splitlines()
     if not lines or lines[0].rstrip() != "# ---":
         return {}
@@ -445,7 +445,7 @@ def _regions(path: Path, cell: Cell) -> None:
 
 
 def _calls_itself(path: Path, cell: Cell) -> None:
-    """A check cell calls `check` once, with its own id as a literal."""
+    """Refuse a check cell that does not call `check` once, with its own id as a literal."""
     todo = f'Call it once, with the cell\'s own id: `check("{cell.id}", …)`.'
     try:
         calls = check_calls(cell.source)

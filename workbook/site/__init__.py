@@ -4,9 +4,10 @@
 
     site.build(site.executed.everything(), Path(".workbook/site"))      # then open index.html
 
-`workbook site` runs the lectures that were not run since they were changed (executed.py), turns
-them into pages (pages.py: answers of predictions and solutions of tasks behind folds), and has
-Sphinx make HTML of them, with search, a dark theme, and previous and next (building.py).
+`workbook site` runs the lectures that were changed since their last run (executed.py). It turns
+them into pages, in which answers of predictions and solutions of tasks are folded (pages.py). Then
+Sphinx makes HTML of them, with search, a dark theme, and links to the previous and the next page
+(sphinx_site.py).
 """
 
 from . import executed

@@ -50,7 +50,7 @@ def keep(source: Path, node: NotebookNode, home: Path | None = None) -> Path:
 
 
 def kept(source: Path, home: Path | None = None) -> NotebookNode | None:
-    """The executed copy of a lecture; None without one, and where its source was changed since.
+    """The executed copy of a lecture; None if there is none, or the source has changed since.
 
         node = kept(Path("lectures/1_architecture/01__first_model/lesson.py"))
 
@@ -115,7 +115,7 @@ def shared_server(sources: Sequence[Path]) -> Iterator[dict[str, str]]:
     """
     repository = paths.root() / "model_repository"
     code = "\n".join(cell.source for source in sources for cell in read(source).cells)
-    offered = {*zoo.repository.MODELS, *all_models.names(repository)}  # the former are built here
+    offered = {*zoo.repository.MODELS, *all_models.names(repository)}  # MODELS are built here
     named = {name for name in offered if re.search(rf"\b{name}\b", code)}
     with Triton(repository) as server:
         for name in sorted(named):  # an ensemble needs its parts
@@ -133,7 +133,7 @@ def shared_server(sources: Sequence[Path]) -> Iterator[dict[str, str]]:
 
 
 def _run(source: Path, environment: dict[str, str]) -> NotebookNode:
-    """Run a lecture; once more where other programs may have spoilt a measurement."""
+    """Run a lecture. Run it again if other programs may have disturbed a measurement."""
     for _ in range(TRIES - 1):
         try:
             return executing.run(source, environment)

@@ -1,9 +1,9 @@
 """An executed lecture as a page: what is folded, what is left out, and where links lead.
 
-- A prediction's answer is folded: the outputs from the question to its comparison, and the
-  comparison's code, whose claims tell it.
+- A prediction's answer is folded: the outputs from the question to its comparison, and the code of
+  the comparison, because its claims give the answer away.
 - The texts that a notebook carries, encoded, are left out.
-- A cell that only asks, compares, claims or shows a task has its card without the code.
+- A cell that only asks, compares, claims or shows a task is shown as its card, without its code.
 - A task's solution follows it behind a fold.
 - A link to something that is no page of the site becomes its text.
 """
@@ -79,7 +79,7 @@ def solution(id: str) -> NotebookNode:
 
 
 def _about(cell: NotebookNode) -> dict[str, set[str]]:
-    """What the cards of a cell belong to: `predict`, `compare`, `claim`, `task` → names."""
+    """The names that a cell's cards belong to, by `predict`, `compare`, `claim` and `task`."""
     found: dict[str, set[str]] = {}
     for output in cell.outputs:
         for kind, name in output.get("metadata", {}).get("workbook", {}).items():
@@ -98,7 +98,7 @@ def _fold(cell: NotebookNode, *, whole: bool) -> None:
 
 
 def _is_harness(code: str) -> bool:
-    """Whether a cell only asks, compares, claims or shows a task, and imports what does."""
+    """Whether a cell only asks, compares, claims or shows a task, apart from imports."""
     if re.search(r"(?m)^[%!]", code):
         return False
     statements = [line for line in ast.parse(code).body if not isinstance(line, ast.ImportFrom)]

@@ -6,7 +6,7 @@
     path = zoo.checkpoint("digits_cnn")     # built at the first call, found at every later one
     zoo.build()                             # everything at once, with a progress bar
     zoo.repository.build()                  # the weights of the demonstration models
-    zoo.building()                          # {"digits_tf": "building"}: by any process, just now
+    zoo.building()                          # {"digits_tf": "building"}: in any process, now
 
 Importing it costs nothing: frameworks are imported when something is built.
 """

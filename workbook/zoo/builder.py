@@ -47,7 +47,7 @@ def recipe(name: str) -> Recipe:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """Which of these artefacts, and of those that they are made from, are not built.
+    """The missing artefacts, among these and those that they are made from.
 
     They come in an order in which they can be built: missing(["digits_onnx"]) may return
     `["digits_cnn", "digits_onnx"]`.
@@ -66,7 +66,7 @@ def missing(names: Iterable[str]) -> list[str]:
 
 
 def made_from(name: str) -> set[str]:
-    """An artefact's own name and those of all that it is made from, directly or not.
+    """The names of an artefact and of all artefacts that it is made from, directly or indirectly.
 
     made_from("digits_onnx_fp16")       # {"digits_onnx_fp16", "digits_onnx", "digits_cnn"}
     """
@@ -88,7 +88,7 @@ def build(
         names: which ones; by default all but those that are built on request only.
         told: called with the names of the artefacts that are being built, whenever these change.
         bar: show a progress bar on the terminal.
-        background: nobody waits for them, so they give way to every other program.
+        background: build with a low priority, because nobody waits for the artefacts.
 
     Raises:
         BuildError: one failed; the others that were being built are stopped.
@@ -152,9 +152,9 @@ def _run(todo: list[str], told: Told, bar: bool, background: bool) -> None:
 
 
 def progress_bar(console: Console, *, disable: bool = False) -> Progress:
-    """A bar, how many are built, the time, and what is being built.
+    """A progress bar with the number that are built, the time, and what is being built.
 
-    Where the terminal is narrow, the sentences go on in the next line: Rich by itself keeps a text
+    On a narrow terminal the sentences continue on the next line. By default Rich keeps a text
     column on one line, and cuts off the columns before it, such as the time.
 
     Args:

@@ -39,8 +39,8 @@ MODELS: dict[str, dict[str, str]] = {
     "countdown": {},
 }
 
-#: Language models: they are built and loaded only when they are asked for, one by one or all of
-#: them as `llama`, since their training takes minutes.
+#: Language models. They are built and loaded only on request, because their training takes minutes:
+#: one by one, or all of them as `llama`.
 LLAMAS: dict[str, dict[str, str]] = {
     "llama_hf": {"1/checkpoint": "llama", "1/sampling.py": SAMPLING},
     "llama_stream": {"1/checkpoint": "llama", "1/sampling.py": SAMPLING},
@@ -76,12 +76,12 @@ ENGINES: dict[str, dict[str, str]] = {
 
 
 def lacking(folder: Path) -> str:
-    """The command that brings what one of the course's models still lacks; "" where it is complete.
+    """The command that completes one of the course's models; "" if the model is complete.
 
         lacking(paths.repository() / "llama_vllm")      # "make vllm"
 
-    Such a model is left alone where all models of a repository are loaded. Outside the shared
-    repository a folder may have the name of a demonstration model and be another model.
+    An incomplete model is skipped when all models of a repository are loaded. Outside the shared
+    repository, a folder with the name of a demonstration model may hold another model.
     """
     if folder.name in MODELS and folder.parent.resolve() == paths.repository().resolve():
         built = all((folder / file).exists() for file in ("1", *MODELS[folder.name]))

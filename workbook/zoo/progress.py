@@ -1,8 +1,8 @@
 """Which models are being built at this moment, by whichever process.
 
 Every process that builds models keeps two files in `.workbook/building/`: a table of its models,
-and a lock that it holds until it ends, whatever ends it. A table whose lock is free belongs to a
-process that is gone; it is not believed, and is removed.
+and a lock that it holds until it ends for any reason. If the lock is free, the process has ended:
+its table is ignored and removed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Table:
         self._write()
 
     def started(self, models: Collection[str]) -> None:
-        """These are being built now, and no others."""
+        """Record that these models are being built now, and no others."""
         states: dict[str, State] = {
             model: "building" if model in models else "waiting" for model in self._models
         }
@@ -66,7 +66,7 @@ class Table:
             self._write()
 
     def done(self, model: str) -> None:
-        """This one is in place."""
+        """Record that this model is in place."""
         self._models.pop(model, None)
         self._write()
 
@@ -79,7 +79,7 @@ class Table:
 
 @contextlib.contextmanager
 def published(repository: Path, models: Iterable[str]) -> Iterator[Table]:
-    """Let other processes see, for the length of a block, what this one builds.
+    """Show other processes what this process builds, until the block ends.
 
     with published(repository, ["digits_tf", "jpeg_dali"]) as table:
         table.started(["digits_tf"])
@@ -93,7 +93,7 @@ def published(repository: Path, models: Iterable[str]) -> Iterator[Table]:
     table = lock.with_suffix(".json")
     try:
         written = Table(table, repository, models)
-        Path(name).rename(lock)  # it is held already, so nobody takes it for a dead one's
+        Path(name).rename(lock)  # held already, so no process takes it for the lock of an ended one
         yield written
     finally:
         for file in (lock, table):

@@ -4,9 +4,10 @@
     place(recipe, RECIPES)      # …/.workbook/zoo/digits_onnx/<key>/model.onnx, built or not
     make(recipe, RECIPES)       # the same path, built
 
-Every artefact has a key made from all that it depends on: the code of its recipe, the versions of
-the packages that it uses, and the keys of the artefacts that it is made from. It lies under
-`.workbook/zoo/<name>/<key>/`. Another key is another place, so a changed recipe is built anew.
+Every artefact has a key. The key is a hash of all that the artefact depends on: the code of its
+recipe, the versions of the packages that it uses, and the keys of the artefacts that it is made
+from. The artefact lies in `.workbook/zoo/<name>/<key>/`. A changed recipe has another key, so it is
+built anew.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from ..common import locks, paths
 
 _HERE = Path(__file__).resolve().parent
 
-#: All recipes by name. registry.py fills it when the package is imported: recipes ask the zoo for
-#: the artefacts that they need, so what builds artefacts must not import the recipes' modules.
+#: All recipes by name. registry.py fills it when the package is imported. Recipes ask the zoo for
+#: the artefacts that they need, so the modules that build artefacts must not import the recipes.
 RECIPES: dict[str, Recipe] = {}
 
 
@@ -83,9 +84,9 @@ def place(recipe: Recipe, recipes: dict[str, Recipe]) -> Path:
 def make(recipe: Recipe, recipes: dict[str, Recipe]) -> Path:
     """Build an artefact in this process, unless it is there; what it is made from must be there.
 
-    It is built in a folder beside its place and moved there when it is complete. A lock lets a
-    second process wait, which then finds it built. What an interrupted build left behind is removed
-    by the next one.
+    It is built in a folder beside its place and moved there when it is complete. A second process
+    waits for a lock, and then finds the artefact. The next build removes what an interrupted build
+    left behind.
     """
     target = place(recipe, recipes)
     folder = _folder(recipe.name)
@@ -99,7 +100,7 @@ def make(recipe: Recipe, recipes: dict[str, Recipe]) -> Path:
         recipe.function(unfinished / recipe.file)
         if not (unfinished / recipe.file).exists():
             raise FileNotFoundError(f"recipe {recipe.name} wrote no {recipe.file}")
-        for former in folder.iterdir():  # older keys: that code has changed
+        for former in folder.iterdir():  # older keys: built from code that has changed since
             if former.is_dir() and former != unfinished:
                 shutil.rmtree(former)
         unfinished.rename(target.parent)
@@ -126,5 +127,5 @@ def _digest(source: Path, changed: int) -> str:
 def _version(package: str) -> str:
     try:
         return metadata.version(package)
-    except metadata.PackageNotFoundError:  # another build of it has another name
+    except metadata.PackageNotFoundError:  # another build of the package has another name
         return "absent"

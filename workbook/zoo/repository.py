@@ -1,8 +1,8 @@
-"""The weights of the demonstration models: built by the zoo, put where Triton looks for them.
+"""Put the weights of the demonstration models, which the zoo builds, where Triton finds them.
 
-`model_repository/` keeps configs, labels and Python models; git ignores the weights. Each model
-folder remembers in `.weights.json` what its weights were made from, so that a second build has
-nothing to do.
+`model_repository/` keeps configs, labels and Python models; git ignores the weights. The file
+`.weights.json` in each model folder records what its weights were made from, so that a second build
+has nothing to do.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .registry import RECIPES
 __all__ = ["ENGINES", "LLAMAS", "LOADED_FIRST", "MODELS", "build", "lacking"]
 
 _ALL = MODELS | LLAMAS | ENGINES
-#: Ensembles, which can be loaded when all of their models can.
+#: Ensembles and their models. An ensemble can be loaded when all of its models can be loaded.
 _STEPS = {
     "language": ("language_tokenizer", "language_onnx", "language_labels"),
     "llama_next": ("llama_tokenizer", "llama_onnx"),
 }
 
-#: Loaded before all others: `square`, which the first notebook asks, and those that take seconds to
-#: import their framework, so that the others are loaded beside them.
+#: The models that are loaded before all others: `square`, which the first notebook needs, and
+#: models whose framework takes seconds to import, so that others are loaded at the same time.
 LOADED_FIRST = (
     "square",
     *("llama_vllm", "llama_hf", "llama_stream", "chat_bls"),
@@ -56,8 +56,8 @@ def build(
 
         repository.build(only=["digits_onnx", "language"], ready=server.load)
 
-    Each model is put in place as soon as its own weights are built, at one stroke, so that a
-    running server never sees half of it. Meanwhile `zoo.building` tells every process which models
+    Each model is put in place in one step, as soon as its own weights are built, so that a running
+    server never sees an incomplete model. Meanwhile `zoo.building` tells every process which models
     are still to come.
 
     Args:
@@ -65,13 +65,13 @@ def build(
             the checkout's `model_repository/`.
         only: names of models, or `llama` for all of LLAMAS; by default all of MODELS, and ENGINES
             where they can be built (`engines.lacking`).
-        force: put weights in place again where they are there.
-        hub: checkpoints of the Hugging Face hub to take for models that hold a whole one, e.g.
+        force: replace weights that are already there.
+        hub: checkpoints of the Hugging Face hub, for models that hold a whole checkpoint, e.g.
             `{"image_classifier": "microsoft/resnet-18", "llama_hf": "facebook/opt-125m"}`. They
             stay until `force`.
-        ready: called with each model that was changed, as soon as it is in place.
+        ready: called with each changed model, as soon as it is in place.
         bar: show a progress bar on the terminal.
-        background: nobody waits for them, so their builds give way to every other program.
+        background: build with a low priority, because nobody waits for the models.
 
     Returns:
         The models that were changed.
@@ -173,7 +173,7 @@ def _install(
         wanted = dict.fromkeys(artefact for needed in waiting.values() for artefact in needed)
 
         def look(running: Collection[str]) -> None:
-            """Put every model in place whose artefacts are there."""
+            """Put every model in place for which all artefacts are there."""
             table.started([name for name in waiting if _is_made_of(waiting[name], running)])
             missing = set(builder.missing(wanted))
             for name in [name for name, needed in waiting.items() if missing.isdisjoint(needed)]:
@@ -186,7 +186,7 @@ def _install(
 
 
 def _artefacts(model: str, among: Collection[str]) -> list[str]:
-    """What a model, and where it is an ensemble its models `among` these, are served from."""
+    """The artefacts that a model needs, and for an ensemble those of its models in `among`."""
     parts = [model, *(step for step in _STEPS.get(model, ()) if step in among)]
     return list(
         dict.fromkeys(_recipe(s) for part in parts for s in _ALL[part].values() if s != SAMPLING)
@@ -198,7 +198,7 @@ def _is_made_of(artefacts: Iterable[str], running: Collection[str]) -> bool:
 
 
 def _renew(folder: Path, weights: Mapping[str, Path], record: Mapping[str, str]) -> None:
-    """Put a copy of the model's folder, with these weights, in the folder's place at one stroke."""
+    """Replace the model's folder, in one step, with a copy of it that has these weights."""
     from ..server.model_folder import locked, precompile, put
 
     former = folder if folder.is_dir() else paths.root() / "model_repository" / folder.name

@@ -1,7 +1,7 @@
 """The hub of a class on one machine: `.venv/bin/jupyterhub -f docker/hub/one_machine/…`.
 
-`make hub` runs it. What is particular to a class stands in `docker/hub/work/settings.py`, which is
-read at the end, and has the last word: see docker/hub/README.md.
+`make hub` runs it. The settings of a particular class are in `docker/hub/work/settings.py`, which
+is read at the end and so overrides these: see docker/hub/README.md.
 """
 
 import os
@@ -20,8 +20,8 @@ WORK.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 c = get_config()  # noqa: F821 - JupyterHub defines it
 
-# Where it answers. Passwords travel to it: put a web server with a certificate in front of it, or
-# set c.JupyterHub.ssl_key and ssl_cert, before other machines reach it.
+# The hub's address. Passwords are sent to it: before other machines can reach it, put a web server
+# with a certificate in front of it, or set c.JupyterHub.ssl_key and ssl_cert.
 c.JupyterHub.bind_url = "http://127.0.0.1:8080"
 c.JupyterHub.hub_port = 8081
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:8082"  # by default 8001, Triton's gRPC port
@@ -36,10 +36,10 @@ c.JupyterHub.db_url = f"sqlite:///{WORK / 'jupyterhub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(WORK / "cookie_secret")
 c.ConfigurableHTTPProxy.pid_file = str(WORK / "proxy.pid")
 
-# Who may log in: those who have signed up, and whom an instructor has let in at /hub/authorize.
+# Who may log in: users who have signed up and whom an instructor has admitted at /hub/authorize.
 c.JupyterHub.authenticator_class = "native"
 c.JupyterHub.template_paths = [str(Path(nativeauthenticator.__file__).parent / "templates")]
-c.Authenticator.allow_all = True  # of those whom NativeAuthenticator knows
+c.Authenticator.allow_all = True  # all users that NativeAuthenticator knows
 c.Authenticator.admin_users = {"instructor"}
 c.NativeAuthenticator.minimum_password_length = 10
 c.NativeAuthenticator.allowed_failed_logins = 10

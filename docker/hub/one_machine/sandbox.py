@@ -1,11 +1,11 @@
 """The sandbox of a student's server: the grader's (grader/sandbox/), with a folder that is kept.
 
-What the student sees: the system's programs, Python with the course's packages, the class's files
-without solutions, hidden checks and submissions, and the own folder as /home/student. Network,
-processes and shared memory are the student's own, and nothing of the machine can be reached.
+The student sees the system's programs, Python with the course's packages, the class's files without
+solutions, hidden checks and submissions, and the student's own folder as /home/student. Network,
+processes and shared memory are the student's own, and nothing else of the machine can be reached.
 
-If root starts it, the server runs as another user: the one who owns the folder, and for a new
-folder one with a random high number (grader/sandbox/own_user.py).
+If root starts it, the server runs as another user: the owner of the folder. A new folder gets an
+owner with a random high number (grader/sandbox/own_user.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SHARED = "/shared"
 _HERE = Path(__file__).resolve().parent
 _PROCESSES = 4096  # processes and threads of one student
 _SCRATCH = 2 << 30  # bytes in /tmp, and as many in /dev/shm
-#: What a student's checkout is made from; state folders are those of `make setup`.
+#: What a student's checkout is made from; the state folders are made by `make setup`.
 _COURSE, _STATE = ("lectures", "assignments", "model_repository"), ("server", "zoo", "tools")
 _BUILT = {CLASS / "model_repository", *(CLASS / ".workbook" / name for name in _STATE)}
 #: The variables of JupyterHub begin with these. Nothing else of the hub's environment is passed on.
@@ -191,7 +191,7 @@ def _words(
     *,
     has_own_user: bool,
 ) -> list[str]:
-    """Bubblewrap's arguments. Files that they name are added to `passed`."""
+    """Bubblewrap's arguments. Files that the arguments name are added to `passed`."""
 
     def in_file(content: bytes) -> str:
         passed.append(memory_file(content))

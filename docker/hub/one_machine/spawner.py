@@ -1,8 +1,9 @@
 """`StudentSpawner`: JupyterHub starts each student's server in a sandbox of its own.
 
-On one machine all loopback devices would be one: whoever reaches the ports of a student's Triton
-can load code into it. So each server runs in a sandbox (launch.py) with a network, processes,
-shared memory and files of its own. There Triton has its usual ports, and nobody else reaches them.
+On one machine all students would share one loopback device, and everybody who reaches the ports of
+a student's Triton can load code into it. So each server runs in a sandbox (launch.py) with a
+network, processes, shared memory and files of its own. There Triton has its usual ports, and nobody
+else reaches them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class StudentSpawner(LocalProcessSpawner):  # type: ignore[misc]  # JupyterHub c
 
     @property
     def folder(self) -> Path:
-        """The student's folder: the name, with what is no letter, digit, `_`, `-` or `~` escaped.
+        """The student's folder: the name, with all but letters, digits, `_`, `-`, `~` escaped.
 
         Two students never share a folder, and no name leads out of `students`.
         """
@@ -59,7 +60,8 @@ class StudentSpawner(LocalProcessSpawner):  # type: ignore[misc]  # JupyterHub c
         """Start the server, and wait until JupyterLab answers; returns its address.
 
         Raises:
-            NotStarted: it ended before. JupyterHub itself would not look until `http_timeout`.
+            NotStarted: it ended before JupyterLab answered. JupyterHub itself would wait until
+                `http_timeout`.
         """
         self.cmd = [sys.executable, str(_LAUNCH), str(self.folder)]
         self.args = [f"--memory={self.mem_limit}"] if self.mem_limit else []

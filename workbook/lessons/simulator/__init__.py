@@ -11,8 +11,8 @@
     result.executions["rows"].tolist()          # [4, 4, 4]
     measure.plot_timeline(result.spans)         # the same picture as of a real server
 
-It follows upstream's source (github.com/triton-inference-server/core) step by step. Each module
-and each important function names the function that it follows. What to know of the rules:
+It follows upstream's source (github.com/triton-inference-server/core) step by step. Each module and
+each important function names the function that it follows. The most important rules:
 
 - Without priorities, timeouts and queue sizes, batches are formed ahead: up to two batches per
   instance wait beside the queue, and the newest grows as long as no instance has taken it. With
@@ -35,10 +35,11 @@ and each important function names the function that it follows. What to know of 
 
 What it leaves out: the response cache, ragged batches and shapes that differ, custom batching,
 cancelled requests, the rate limiter's resources, the timeout of a sequence that waits for a slot,
-and the time that the server itself needs. In the real server that time decides what belongs to a
-crowd: of requests that arrive within some tenths of a millisecond, the first batch takes one or
-several. So of 30 requests within 3 ms and `max_queue_size: 4` mostly 1 + 4 are served (measured: 13
-of 16 runs), but one more or fewer, if the first batch took two or the batcher came late.
+and the time that the server itself needs. In the real server this time decides how large the first
+batch is: if several requests arrive within some tenths of a millisecond, it takes one or several of
+them. With 30 requests within 3 ms and `max_queue_size: 4`, the server mostly serves 1 + 4
+(measured: 13 of 16 runs). It serves one more or fewer if the first batch took two or the batcher
+was late.
 """
 
 from .config import from_config

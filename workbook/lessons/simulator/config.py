@@ -16,7 +16,7 @@ def from_config(config: Mapping[str, Any]) -> Model:
         config: the answer of `server.config(name)`: JSON, with the names of config.pbtxt.
 
     Raises:
-        WorkbookError: the config is that of an ensemble, which has no scheduler of this kind.
+        WorkbookError: the config belongs to an ensemble, which has no scheduler of this kind.
 
     Example:
         model = simulator.from_config(server.config("digits_onnx"))

@@ -86,7 +86,7 @@ class PolicyQueue:
 
 
 class PriorityQueue:
-    """All levels. Level 1 goes before level 2, and within a level who came first goes first."""
+    """The queues of all levels. Level 1 goes before level 2; in a level, the oldest goes first."""
 
     def __init__(self, batching: DynamicBatching) -> None:
         self._batching = batching

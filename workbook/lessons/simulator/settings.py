@@ -1,6 +1,6 @@
-"""What the simulator is told: the requests, and how a model's config schedules them.
+"""The simulator's input: the requests, and how a model's config schedules them.
 
-The names are those of Triton's config.pbtxt, with the unit at the end where there is one.
+The names come from Triton's config.pbtxt, with the unit added at the end.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Direct:
         max_queue_delay_us: how long a batch may wait for more slots, in microseconds.
         minimum_slot_utilization: the share of slots that ends that wait. The delay has an effect
             only if this is above 0.
-        max_sequence_idle_us: a sequence that has sent nothing for so long loses its slot.
+        max_sequence_idle_us: a sequence that has sent nothing for this time loses its slot.
     """
 
     max_queue_delay_us: int = 0

@@ -57,18 +57,18 @@ def simulate(
 ) -> Simulation:
     """Simulate a model's scheduler: which requests go together, when, and which are refused.
 
-    Requests that arrive at the same time come in the order of the plan, and the server has dealt
-    with one before the next is there: the first of a crowd finds an idle server and goes alone.
+    Requests that arrive at the same time arrive in the order of the plan, and the server handles
+    each before the next arrives: the first request finds an idle server and is computed alone.
 
     Args:
         model: the settings, e.g. of `from_config`.
-        plan: the requests; those of a plan for `measure.send` will do.
+        plan: the requests; a plan for `measure.send` can be passed too.
         duration_ms: how long an execution takes in milliseconds: a number, or a function of its
             rows.
-        batcher_first: the executions, by number, after whose end the batcher looks before the
-            instance counts as free; True for all. With a queue policy or priorities the batcher
-            then sleeps for half a second, unless a request arrives. In the real server either
-            happens, often (see the package's docstring).
+        batcher_first: numbers of executions: after these, the batcher looks before the instance
+            counts as free; True for all. With a queue policy or priorities the batcher then sleeps
+            for half a second, unless a request arrives. In the real server either happens, often
+            (see the package's docstring).
 
     Raises:
         WorkbookError: the plan is empty, two requests have the same id, a time is negative, or an
@@ -164,7 +164,7 @@ def _check(jobs: list[Job]) -> None:
 def _scheduler(
     clock: Clock, instances: Instances, model: Model, refuse: Callable[[Job, str], None]
 ) -> Callable[[Job], None]:
-    """What takes a model's requests (`TritonModel::SetConfiguredScheduler`)."""
+    """The function that takes a model's requests (`TritonModel::SetConfiguredScheduler`)."""
     batching = model.batching
     if batching is None:
         # Each request is a payload of its own (DynamicBatchScheduler::Enqueue).
@@ -175,7 +175,7 @@ def _scheduler(
 
 
 def _answer_in_order(executions: list[Execution]) -> None:
-    """An answer waits for those of all requests that were batched before it.
+    """Delay each answer until all requests that were batched before it are answered.
 
     Upstream: `DynamicBatchScheduler::DelegateResponse` and `FinalizeResponses`.
     """

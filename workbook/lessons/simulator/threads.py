@@ -12,15 +12,15 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator
 
-#: What a thread is: a generator that yields how long it sleeps, in microseconds.
+#: A thread: a generator that yields how long it sleeps, in microseconds.
 Sleeps = Generator[int | None, None, None]
 
-#: Of two events at the same time, the server's own come before the next arrival.
+#: The order of events at the same time: the server's own events come before the next arrival.
 _SERVER, _ARRIVAL = 0, 1
 
 
 class Clock:
-    """The events that are to come, in the order of time. Times are whole microseconds."""
+    """The future events in the order of time. Times are whole microseconds."""
 
     def __init__(self) -> None:
         self.now = 0

@@ -5,7 +5,8 @@
 
 It does what NVIDIA's own front end in the container does: it turns a chat into a prompt with the
 model's chat template, sends it to Triton, and converts the answer to the JSON that OpenAI's clients
-expect. A field that it cannot fulfil is refused by name. When a client leaves, the model stops.
+expect. It refuses a request with a field that it cannot fulfil, and names the field. When a client
+leaves, the model stops.
 
 - `fields`: the bodies of the requests
 - `answer`: an answer's choices, as one JSON object or as a stream
@@ -96,7 +97,7 @@ def serve(server: Server, address: str, port: int, *, told: Callable[[str], None
 
     Args:
         address, port: where to listen.
-        told: called with a sentence when it listens.
+        told: called with a sentence as soon as the program listens.
 
     Raises:
         WorkbookError: the server has no language model, or nothing can listen there.
@@ -114,11 +115,11 @@ def serve(server: Server, address: str, port: int, *, told: Callable[[str], None
 
 
 def _check(server: Server, question: Question) -> None:
-    """Make sure that a request's model is ready, and can do what only vLLM's backend can.
+    """Check that a request's model is ready, and can do what the request needs of vLLM's backend.
 
     Raises:
         WorkbookError: there is no such model.
-        RequestError: it gives no log probabilities, or cannot keep to JSON.
+        RequestError: the model gives no log probabilities, or cannot restrict its answer to JSON.
     """
     inputs = {entry["name"] for entry in chat.check(server, question.model)["input"]}
     for field, asked in (("logprobs", question.top()), ("response_format", question.structure())):

@@ -18,7 +18,7 @@ from .. import chat, tokenizer
 from . import error_responses, logprobs
 from .fields import Chat, Question
 
-#: What the status of an answer is whose client has left (nginx has made it up).
+#: The status of an answer if the client has left (nginx invented this number).
 _CLIENT_LEFT = 499
 #: How many choices are made at the same time; others wait.
 AT_ONCE = 16
@@ -30,8 +30,8 @@ class Answer:
     """The answer to one request, as one JSON object or as a stream of events.
 
     It has `n` choices per prompt, those of the first prompt first. Up to AT_ONCE of them are made
-    at the same time, so that the model can batch them. With a seed, each further choice of a
-    prompt has the next one.
+    at the same time, so that the model can batch them. With a seed, each further choice of a prompt
+    uses the next seed.
 
     Attributes:
         echo: whether each choice begins with its prompt (completions only).
@@ -49,7 +49,7 @@ class Answer:
         self._prompts, self._sampling = prompts, sampling
         self._choices = len(prompts) * question.n
         self._counted: dict[str, int] = {}  # the tokens of a prompt, as the model counts them
-        self._tokens = 0  # those of the answers, as the model counts them
+        self._tokens = 0  # the tokens of the answers, as the model counts them
         self._uncounted = [""] * self._choices  # the answers where it does not
         self._chats = isinstance(question, Chat)
         self._kind = "chat.completion" if self._chats else "text_completion"
@@ -144,7 +144,7 @@ class Answer:
     async def _usage(self) -> dict[str, int]:
         """The number of tokens in the prompts and in the answers.
 
-        A model that counts them itself is believed; for others its tokenizer counts.
+        If the model counts them itself, its numbers are used; otherwise its tokenizer counts.
         """
         counts, tokens = self._counted, self._tokens
         if not counts.keys() >= set(self._prompts) or any(self._uncounted):
@@ -213,8 +213,8 @@ class Answer:
         """A choice without its content.
 
         Args:
-            chances: of its tokens, or of these of them.
-            offset: how many characters the tokens before them have.
+            chances: the log probabilities of its tokens, or of some of them.
+            offset: the number of characters of the tokens before these.
         """
         found: dict[str, Any] | None = None
         if self._question.top() is not None and (chances or reason is None):

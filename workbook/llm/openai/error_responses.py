@@ -32,7 +32,7 @@ def of(error: WorkbookError) -> dict[str, Any]:
 def response(request: Request, error: Exception) -> JSONResponse:
     """An error in the form that OpenAI's clients read.
 
-    An error of Triton's keeps its HTTP status: clients try again what had a 5xx, and nothing else.
+    An error of Triton's keeps its HTTP status, because clients retry only requests that got a 5xx.
     """
     if isinstance(error, WorkbookError):
         return JSONResponse({"error": of(error)}, _status(error))
@@ -48,7 +48,7 @@ def response(request: Request, error: Exception) -> JSONResponse:
 
 
 def _status(error: WorkbookError) -> int:
-    """The HTTP status of an error. An answer that begins well has 200 when its error comes."""
+    """The HTTP status of an error. An error with 200 came after the answer began: 500."""
     if isinstance(error, RequestError):
         began = error.status is not None and error.status < 400
         return 500 if began else error.status or 400

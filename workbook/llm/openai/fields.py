@@ -18,7 +18,7 @@ _SAMPLING = (
 )  # fmt: skip
 
 
-#: Fields that clients send, and that change nothing here: nothing is stored, there is one tier of
+#: Fields that clients send and that have no effect here: nothing is stored, there is one tier of
 #: service, and there are no tools.
 _WITHOUT_EFFECT = (
     *("user", "store", "metadata", "service_tier", "parallel_tool_calls"),
@@ -109,7 +109,7 @@ class Message(BaseModel):
     name: str | None = None
 
     def turn(self) -> dict[str, str]:
-        """The message as a dict, as the chat template expects it; no content is an empty one."""
+        """The message as a dict for the chat template; missing content becomes an empty text."""
         parts = self.content or ""
         text = parts if isinstance(parts, str) else "\n".join(part.text for part in parts)
         return {"role": self.role, "content": text}

@@ -1,7 +1,8 @@
-"""Log probabilities of tokens: as vLLM's backend gives them, and as OpenAI's two endpoints do.
+"""Convert log probabilities of tokens from the form of vLLM's backend to OpenAI's two forms.
 
-vLLM's backend (`return_logprobs`) gives a list with an entry per token. An entry has, by token id,
-`logprob`, `rank` and `decoded_token`, of the token that was drawn and then of the likeliest ones.
+vLLM's backend (`return_logprobs`) gives a list with one entry per token. An entry has, by token id,
+`logprob`, `rank` and `decoded_token`: first of the token that was drawn, then of the likeliest
+ones.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-#: The least log probability in an answer, as OpenAI's. That of an impossible token is minus
+#: The lowest log probability in an answer, as in OpenAI's API. An impossible token has minus
 #: infinity, which JSON cannot hold.
 _LEAST = -9999.0
 

@@ -1,4 +1,4 @@
-"""What 02__python stands on: functions that are added to a model, mistakes, addresses."""
+"""What 02__python relies on: functions that are added to a model, mistakes, addresses."""
 
 from __future__ import annotations
 

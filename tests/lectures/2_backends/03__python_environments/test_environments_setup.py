@@ -1,4 +1,4 @@
-"""What 03__python_environments stands on: stubs, a script, another Python."""
+"""What 03__python_environments relies on: stubs, a script, another Python."""
 
 from __future__ import annotations
 

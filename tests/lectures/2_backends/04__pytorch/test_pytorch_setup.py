@@ -1,4 +1,4 @@
-"""What 04__pytorch stands on: a trace and what it warns of."""
+"""What 04__pytorch relies on: a trace and its warning."""
 
 from __future__ import annotations
 

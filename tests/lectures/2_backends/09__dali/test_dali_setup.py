@@ -10,7 +10,7 @@ setup = units.load(units.find("09__dali"), "setup")
 
 
 def test_opencvs_bilinear_takes_four_pixels() -> None:
-    """So it is not far from what Pillow does with more of them, and not the same."""
+    """So its result is close to Pillow's, which uses more pixels, but not equal."""
     pixels = setup.bilinear()
     assert pixels.shape == (200, 3, 64, 64)
     assert pixels.dtype == np.float32

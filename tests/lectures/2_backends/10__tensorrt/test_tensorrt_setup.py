@@ -94,7 +94,7 @@ def test_a_profile_is_read_and_drawn(tmp_path: Path) -> None:
 
 
 def test_the_notebooks_program_has_the_names_of_ours() -> None:
-    """Those of engines.py are looked up in NVIDIA's bindings (tests/zoo/test_zoo_engines.py)."""
+    """tests/zoo/test_zoo_engines.py looks the names of engines.py up in NVIDIA's bindings."""
     notebook = (paths.root() / "lectures/2_backends/10__tensorrt/lesson.py").read_text("utf-8")
     today = notebook.split("Today (")[1].split("```")[1]
     ours = (paths.root() / "workbook/zoo/engines.py").read_text("utf-8")

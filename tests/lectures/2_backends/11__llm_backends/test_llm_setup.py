@@ -209,7 +209,7 @@ def test_a_wrong_engine_argument_is_explained(lab: Triton, model: str, said: str
     assert caught.value.where == "1/model.json"
 
 
-#: Request → the entry of the catalogue that explains it. Those of tests/server name them all.
+#: Request → the entry of the catalogue that explains it. The tests in tests/server name all.
 WRONG: list[tuple[str, dict[str, object], str]] = [
     ("sampling-unknown", {"max_token": 8}, 'Write "max_tokens"'),
     ("sampling-value", {"temperature": "hot"}, "Give temperature another value"),

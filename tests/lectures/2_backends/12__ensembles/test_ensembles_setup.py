@@ -1,4 +1,4 @@
-"""What 12__ensembles prepares: texts padded and packed, requests, and words for what was seen."""
+"""What 12__ensembles prepares: padded and packed texts, requests, and sentences on the results."""
 
 from __future__ import annotations
 

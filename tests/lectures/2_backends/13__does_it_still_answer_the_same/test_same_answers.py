@@ -1,4 +1,4 @@
-"""What 13__does_it_still_answer_the_same computes: thresholds, differences, formats that lack."""
+"""What 13__does_it_still_answer_the_same computes: thresholds, differences, missing formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ setup = units.load(units.find("13__does_it_still_answer_the_same"), "setup")
 
 
 def logits(*scores: float) -> np.ndarray:
-    """Logits whose scores ("sharp" less "blurred") are these."""
+    """Logits with these scores ("sharp" minus "blurred")."""
     return np.array([[0.0, score] for score in scores], np.float32)
 
 

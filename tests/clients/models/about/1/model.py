@@ -1,4 +1,4 @@
-"""Tells what the model learns about a request, as JSON."""
+"""Returns what the model knows about a request, as JSON."""
 
 import json
 

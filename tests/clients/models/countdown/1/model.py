@@ -1,4 +1,4 @@
-"""Counts down in one response a number, in a thread a request; stops when it is cancelled."""
+"""Counts down: one response per number, one thread per request; stops when it is cancelled."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Gives back whichever of its inputs came, each as `<name>_out`."""
+"""Returns each input that a request has, as `<name>_out`."""
 
 import triton_python_backend_utils as pb_utils
 

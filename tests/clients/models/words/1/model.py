@@ -1,4 +1,4 @@
-"""Says the words of a text again: one response a word when streaming, else all in one.
+"""Repeats the words of a text: one response per word when streaming, otherwise one for all.
 
 The request parameter `join` goes between the words; the text "fail" is refused.
 """

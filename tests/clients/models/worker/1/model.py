@@ -1,4 +1,4 @@
-"""Works as long as it is told, one request at a time, and stops when it is cancelled.
+"""Works for the requested time, one request at a time, and stops when it is cancelled.
 
 It answers with its place in the order of execution, and with when it began and ended
 (seconds of the monotonic clock, which all processes of the machine share).
