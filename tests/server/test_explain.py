@@ -1573,6 +1573,7 @@ SAID: dict[str, tuple[str, Callable[[Triton], str], str]] = {
     "no-server": ("", nobody, "workbook serve"),
     "bad-json": ("good", posted("good/infer", b"{not json"), "json.dumps"),
     "invalid-data-type": ("good", posted("good/infer", tensor(datatype="TYPE_FP32")), "Write FP32"),
+    "huge-input": ("good", posted("good/infer", tensor(shape=[1, 2**62])), "Send the shape"),
     "generate-parameter": ("good", posted("good/generate", {"X": [1, 2]}), 'Write "x"'),
     "not-found": ("", posted("good/versions/x/infer", tensor()), "/v2/models/NAME/infer"),
     "output-data-type": ("torch_type", other_type, "Write data_type: TYPE_FP32"),

@@ -1,4 +1,5 @@
-"""Models that fail to load, and stubs that die or hang, do not end the server or block it.
+"""Models that fail to load, and stubs that die or stand still, do not end the server or keep it
+waiting.
 
 Each of these ends a plain Triton 24.10, or makes it wait for ever
 (workbook/server/native/README.md).
@@ -7,6 +8,9 @@ Each of these ends a plain Triton 24.10, or makes it wait for ever
 from __future__ import annotations
 
 import queue
+import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +25,7 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.common.errors import LoadError
 from workbook.server import Triton
+from workbook.server.assemble import find
 
 pytestmark = [pytest.mark.server, needs_compiler]
 
@@ -52,7 +57,7 @@ def write(repository: Path, name: str, code: str, config: str = "") -> str:
 
 
 def test_failed_loads_side_by_side(tmp_path: Path) -> None:
-    """Of 72 failed loads seven ended a bare server on two busy cores."""
+    """Of 72 failed loads about one and a half would have ended the server."""
     fails = "raise ValueError(1)"
     names = []
     for i in range(6):
@@ -67,7 +72,7 @@ def test_failed_loads_side_by_side(tmp_path: Path) -> None:
                 server.load(name, timeout=60)
 
     with Triton(tmp_path) as server, ThreadPoolExecutor(4) as pool:
-        list(pool.map(load, names))  # another kind of error would mean that no server answers
+        list(pool.map(load, names))  # an error of another kind would say that no server answers
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,7 @@ DECOUPLED = "model_transaction_policy { decoupled: true }"
 
 
 def asked(server: Triton, model: str, number: float, timeout: float = 60.0) -> float:
-    """Send a request over a stream, as decoupled models need; return the first answer."""
+    """The first answer of a model to a request, over a stream, as decoupled models need."""
     x = client.InferInput("x", [1], "FP32").set_data_from_numpy(np.full(1, number, np.float32))
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with client.InferenceServerClient(server.grpc_url) as connection:
@@ -168,6 +173,35 @@ def test_a_stub_that_is_killed_has_its_requests_end(tmp_path: Path) -> None:
         assert asked(server, other, 3.0) == 3.0
 
 
+OWNER_DIED = """
+import ctypes, mmap, os
+
+libc = ctypes.CDLL(None)
+memory = mmap.mmap(-1, 4096)
+mutex = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+kind = ctypes.create_string_buffer(64)
+libc.pthread_mutexattr_init(kind)
+libc.pthread_mutexattr_setpshared(kind, 1)
+libc.pthread_mutexattr_setrobust(kind, 1)
+libc.pthread_mutex_init(ctypes.c_void_p(mutex), kind)
+lock = ctypes.CDLL(None).pthread_mutex_lock
+if os.fork() == 0:
+    lock(ctypes.c_void_p(mutex))
+    os._exit(0)
+os.wait()
+print(lock(ctypes.c_void_p(mutex)))
+"""
+
+
+@pytest.mark.parametrize(("preloaded", "status"), [(True, "0"), (False, "130")])
+def test_a_lock_whose_owner_died_can_be_had(preloaded: bool, status: str) -> None:
+    """130 is EOWNERDEAD, which ends a server without the helper."""
+    environment = {"LD_PRELOAD": str(find().preload)} if preloaded else {}
+    command = [sys.executable, "-c", OWNER_DIED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == status, done.stderr
+
+
 LOOP = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -195,7 +229,7 @@ class TritonPythonModel:
 
 
 def test_requests_by_bls_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    """The later wake-up of a failed load is none of theirs: they wait by a future, too."""
+    """The wait for a failed load's thread (1.8 s) is none of theirs: they wait by a future, too."""
     loops = [write(tmp_path, name, LOOP) for name in ("one", "two", "three")]
     write(tmp_path, "step", STEP)
     x = client.InferInput("x", [1], "FP32")
@@ -211,3 +245,29 @@ def test_requests_by_bls_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
         alone = seconds(loops[:1])
         assert min(seconds(loops) for _ in range(3)) < 6 * alone  # they share one `step`: 3
+
+
+#: A process whose handler of a crash never returns, as the server's where its heap is damaged.
+STUCK = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.signal({number}, ctypes.cast(libc.pause, ctypes.c_void_p))
+{crash}
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "crash"),
+    [(signal.SIGABRT, "libc.abort()"), (signal.SIGSEGV, "ctypes.string_at(8)")],
+    ids=["abort", "segv"],
+)
+def test_a_crash_whose_handler_hangs_ends_the_process(number: signal.Signals, crash: str) -> None:
+    """It ends by the signal that it has crashed with."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STUCK.format(number=int(number), crash=crash)],
+        env={"LD_PRELOAD": str(find().preload)},
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == -number

@@ -28,6 +28,7 @@ _PRELOADED = tuple(
         "failed_models.cc",
         "revive.cc",
         "shared_metrics.cc",
+        "huge_inputs.c",
     )
 )
 _HEADER = _FOLDER / "next.h"  # the C++ files include it

@@ -1,51 +1,72 @@
-/* Keeps the server running when a model fails.
+/* A model that fails does not end the server.
 
-   Triton 24.10 has three faults. If a model cannot be loaded, crashes or is late, the whole server
-   may end, wait for ever, or give a wrong answer. This library is preloaded into tritonserver and
-   replaces three functions of libc and libstdc++.
+   Triton 24.10 has four faults by which a model that cannot be loaded, crashes or is late ends the
+   whole server now and then, or keeps it waiting for ever. This library is preloaded into tritonserver
+   and replaces the functions of libc and libstdc++ at which they happen.
 
-   1. An instance cannot be initialised, or its warm-up fails. Triton starts a thread for each
-   instance. The loading thread asks it to initialise the instance, and waits for a std::future. The
-   instance's thread sets the std::promise, and then writes the instance into its list
-   (TritonBackendThread::BackendThread). After a failure the loading thread reads the list's last
-   entry (StopBackendThread). If it is woken before the list is written, it reads the address 0x1f8,
-   and the server ends with SIGSEGV. On two busy cores that happened in one of ten failed loads. So
-   here the loading thread is woken some milliseconds later. The core waits for futures only while
-   it loads and unloads.
+   1. An instance that cannot be initialised (also: whose warm-up fails). Triton starts a thread for
+   each instance. The loading thread asks it to initialise the instance, and waits for a
+   std::future. The instance's thread sets the std::promise, and then writes the instance into its
+   list (TritonBackendThread::BackendThread). After a failure the loading thread removes the
+   instance at once, and for that reads the list's last entry (StopBackendThread). Where the
+   instance's thread is interrupted between its two steps, the list is still empty, the read goes to
+   address 0x1f8, and the server ends with SIGSEGV. A thread that wakes another is often interrupted
+   by just that. So here the thread that was woken goes on when the one that woke it has come to its
+   next wait (pthread_cond_wait), or has ended; at the latest after a second. The instance's thread
+   waits when it has written its list. The server's core waits for futures only where it loads and
+   unloads. The Python backend waits for the answers to BLS requests by them: those go on at once.
 
-   2. A stub dies while it reads the model's file (os._exit, a crash in a native library, no memory
-   left). The server waits for its answer to auto_complete_config by sem_wait, without end: the load
-   hangs, and the server cannot end, either. So here that wait ends when the stub has ended, by the
-   exception that the caller expects (StubLauncher::Launch catches it; the load fails).
+   2. A stub that dies while it holds a lock. The mutexes in the memory that the server shares with
+   a stub are robust: if the owner dies, the next to ask gets the lock, with the status EOWNERDEAD
+   (pthread_mutexattr_setrobust(3)). The backend's library, boost, takes it for an error and throws;
+   nobody catches it. So here the lock is declared usable. What it protects belongs to that stub
+   alone: a flag, its queues of messages, its list of free memory. The server reads no more of them
+   than it needs to find that the stub is gone.
 
-   3. A stub stands still for a second while a request waits for its answer: it is stopped
-   (SIGSTOP), or gets no processor time on a crowded machine. The server then answers the request
-   with an error and frees its memory (ModelInstanceState::ReceiveMessageFromStub). When the stub
-   goes on, it still answers. The server takes that answer for the answer to the next request, or
-   ends with SIGSEGV. So here the wait (sem_timedwait) has no time limit: it ends when the stub has
-   answered or has ended. */
+   3. A stub that dies while it reads the model's file (os._exit, a crash in a native library, no
+   memory left). For its answer to auto_complete_config the server waits by sem_wait, without end:
+   the load hangs, and so does the server's own end. So here that wait ends when the stub has ended,
+   by the exception that the caller expects (StubLauncher::Launch catches it; the load fails).
+
+   4. A stub that stands still for a second while a request waits for its answer: it is stopped
+   (SIGSTOP), or gets no processor time on a crowded machine. A thread of each stub sets a flag in
+   the shared memory several times a second. While the server waits for an answer it clears that
+   flag every second, and where it finds it cleared a second later it gives the stub up
+   (ModelInstanceState::ReceiveMessageFromStub): the request gets an error, and its memory is freed.
+   When the stub goes on, it answers all the same. The server takes that answer for the next
+   request's, or reads memory that now holds something else, and ends with SIGSEGV. So here the wait
+   (sem_timedwait), and those for the flag's lock, end when the stub has answered or has ended, and
+   not by the clock. Which stub it is says revive.cc, to which each execution is told. */
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
-#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <exception>
-#include <thread>
 
 #include "next.h"
 
 /* autocomplete.c: the stub for auto-completion that this thread has started, or 0. */
 extern "C" int completing_child();
-/* revive.cc: the stub whose answer this thread waits for while it executes requests, or 0. */
-extern "C" int workbook_served();
 
-/* An exception is caught by the name of its type. This type has the name of the Python backend's
-   own type, and `what`, the only function of it that the backend calls. */
+/* Whether a child of this process has ended, and how. It is not waited for: that is its parent's to
+   do. revive.cc uses it, too. */
+extern "C" bool workbook_has_ended(int child, siginfo_t *how) {
+    const int failed = waitid(P_PID, child, how, WEXITED | WNOHANG | WNOWAIT);
+    return failed != 0 || how->si_pid == child;
+}
+
+/* An exception is caught by the name of its type. This is the name, and `what` the one function,
+   that Triton's Python backend uses of its own type. */
 namespace triton { namespace backend { namespace python {
 struct PythonBackendException : std::exception {
     const char *what() const noexcept override { return "Stub process is not healthy."; }
@@ -54,38 +75,80 @@ struct PythonBackendException : std::exception {
 
 namespace {
 
-constexpr auto LATER = std::chrono::milliseconds(5);
+constexpr int FUTURES = 256; /* in the table; of two with one place, one loses the extra wait */
+constexpr long STEP_NS = 100'000;
+constexpr int STEPS = 10'000; /* of STEP_NS: a second */
 constexpr long LOOK_NS = 100'000'000; /* between two looks at a stub that reads its model's file */
 
-/* Whether a child of this process has ended. The Python backend waits for it, not this function. */
+/* Who has set a future: its address, and the thread, or 0 as soon as that waits for something. */
+struct {
+    std::atomic<uintptr_t> address;
+    std::atomic<pid_t> setter;
+} futures[FUTURES];
+
+/* The place in the table of the future that this thread has set last, while it has not waited. */
+thread_local int set_last = -1;
+
+int place(const unsigned *future) { return (reinterpret_cast<uintptr_t>(future) >> 4) % FUTURES; }
+
+/* This thread waits now: who was woken by it may go on. */
+void waits() {
+    if (set_last < 0) return;
+    pid_t self = gettid();
+    futures[set_last].setter.compare_exchange_strong(self, 0);
+    set_last = -1;
+}
+
+/* The status of a call that gave a lock to its caller, for a caller that knows only success. */
+int given(pthread_mutex_t *mutex, int status) {
+    return status == EOWNERDEAD ? pthread_mutex_consistent(mutex) : status;
+}
+
 bool has_ended(int child) {
     siginfo_t how = {};
-    return waitid(P_PID, child, &how, WEXITED | WNOHANG | WNOWAIT) != 0 || how.si_pid == child;
+    return workbook_has_ended(child, &how);
 }
 
-/* Whether the stub that this thread waits for still runs. (In a thread that loads a model, the stub
-   is its child.) */
-bool its_stub_lives() {
-    if (const int stub = workbook_served()) return !has_ended(stub);
-    FILE *children = fopen("/proc/thread-self/children", "re");
-    int pid;
-    bool lives = false;
-    if (children == nullptr) return false;
-    while (!lives && fscanf(children, "%d", &pid) == 1) lives = !has_ended(pid);
-    fclose(children);
-    return lives;
-}
-
-timespec from_now(long ns) {
+/* A second from now. */
+timespec a_second_later() {
     timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ns;
-    until.tv_sec += until.tv_nsec / 1'000'000'000;
-    until.tv_nsec %= 1'000'000'000;
+    until.tv_sec++;
     return until;
 }
 
-/* Whether code at this address belongs to the Python backend, or to the library in its place. */
+/* The stub whose answer this thread waits for, while it executes requests; else 0. */
+thread_local int serving = 0;
+
+/* The children of this thread, one after the other, as long as `wanted` refuses them. Returns the
+   one that it takes, or 0. */
+template <typename Wanted>
+int child_of_this_thread(Wanted wanted) {
+    FILE *children = fopen("/proc/thread-self/children", "re");
+    int pid, found = 0;
+    if (children == nullptr) return 0;
+    while (found == 0 && fscanf(children, "%d", &pid) == 1)
+        if (wanted(pid)) found = pid;
+    fclose(children);
+    return found;
+}
+
+/* Whether the stub that this thread waits for lives. A thread that loads a model has started it. (The
+   main thread's child is the fork server, but the main thread waits for no stub.) */
+bool its_stub_lives() {
+    if (serving != 0) return !has_ended(serving);
+    return child_of_this_thread([](int child) { return !has_ended(child); }) != 0;
+}
+
+/* Whether a wait that has failed is to go on: its time was up, and the stub lives. */
+bool goes_on(int error) {
+    const int before = errno; /* the callers look at it */
+    const bool lives = error == ETIMEDOUT && its_stub_lives();
+    errno = before;
+    return lives;
+}
+
+/* Whether code at this address is the Python backend's, or a library's that stands in front of it. */
 bool is_of_python_backend(void *code) {
     Dl_info found;
     return dladdr(code, &found) != 0 && strstr(found.dli_fname, "libtriton_python") != nullptr;
@@ -93,32 +156,100 @@ bool is_of_python_backend(void *code) {
 
 }  // namespace
 
-/* The private function by which std::promise wakes the threads that wait for it, since GCC 5. */
+/* The names are those of std::promise's and std::future's private functions since GCC 5. */
 #define NOTIFY_ALL _ZNSt28__atomic_futex_unsigned_base19_M_futex_notify_allEPj
+#define WAIT_UNTIL                                                                            \
+    _ZNSt28__atomic_futex_unsigned_base19_M_futex_wait_untilEPjjbNSt6chrono8durationIlSt5ratio\
+ILl1ELl1EEEENS2_IlS3_ILl1ELl1000000000EEEE
 #define TEXT(name) TEXT_(name)
 #define TEXT_(name) #name
 
 extern "C" {
 
-void NOTIFY_ALL(unsigned *future) { /* a static function: it has no `this` */
+/* revive.cc: the stub of this name that this thread has started, or 0. The second-last word on a
+   stub's command line is its instance's name. */
+int workbook_stub_named(const char *name) {
+    return child_of_this_thread([name](int child) {
+        char file[64], line[32768];
+        snprintf(file, sizeof file, "/proc/%d/cmdline", child);
+        FILE *command = fopen(file, "re");
+        if (command == nullptr) return false;
+        size_t size = fread(line, 1, sizeof line, command);
+        fclose(command);
+        for (int words = 0; words < 2; words++) { /* back to the start of the last, then of NAME */
+            if (size == 0) return false;
+            line[--size] = '\0';
+            while (size > 0 && line[size - 1] != '\0') size--;
+        }
+        return strcmp(line + size, name) == 0;
+    });
+}
+
+/* revive.cc: this thread now waits for answers of this stub; 0 when it has them. */
+void workbook_serves(int stub) { serving = stub; }
+
+/* revive.cc: that stub, or 0. */
+int workbook_served() { return serving; }
+
+void NOTIFY_ALL(unsigned *future) { /* static: it gets no object */
     static const auto real = next<decltype(&NOTIFY_ALL)>(TEXT(NOTIFY_ALL));
-    /* The Python backend sets promises for answers to BLS requests. They must not be delayed. */
-    if (is_of_python_backend(__builtin_return_address(0))) return real(future);
-    /* If the future does not exist any more by then, the kernel finds no waiting thread. */
-    std::thread([future] {
-        std::this_thread::sleep_for(LATER);
-        real(future);
-    }).detach();
+    set_last = place(future);
+    futures[set_last].setter = gettid();
+    futures[set_last].address = reinterpret_cast<uintptr_t>(future);
+    real(future);
+}
+
+bool WAIT_UNTIL(void *self, unsigned *future, unsigned value, bool has_end, int64_t s, int64_t ns) {
+    static const auto real = next<decltype(&WAIT_UNTIL)>(TEXT(WAIT_UNTIL));
+    const bool ready = real(self, future, value, has_end, s, ns);
+    if (is_of_python_backend(__builtin_return_address(0))) return ready;
+    const int at = place(future);
+    const timespec step = {0, STEP_NS};
+    for (int steps = 0; ready && steps < STEPS; steps++) {
+        if (futures[at].address != reinterpret_cast<uintptr_t>(future)) break;
+        const pid_t setter = futures[at].setter;
+        if (setter == 0 || tgkill(getpid(), setter, 0) != 0) break; /* it waits, or has ended */
+        nanosleep(&step, nullptr);
+    }
+    return ready;
+}
+
+int pthread_mutex_lock(pthread_mutex_t *mutex) noexcept {
+    static const auto real = next<int (*)(pthread_mutex_t *)>("pthread_mutex_lock");
+    return given(mutex, real(mutex));
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *mutex, const timespec *until) noexcept {
+    static const auto real =
+        next<int (*)(pthread_mutex_t *, const timespec *)>("pthread_mutex_timedlock");
+    int status = given(mutex, real(mutex, until));
+    while (goes_on(status)) {
+        const timespec later = a_second_later();
+        status = given(mutex, real(mutex, &later));
+    }
+    return status;
+}
+
+int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+    /* glibc has another function of this name, for programs from before 2003. */
+    static const auto real =
+        next<int (*)(pthread_cond_t *, pthread_mutex_t *)>("pthread_cond_wait", "GLIBC_2.3.2");
+    waits();
+    return given(mutex, real(condition, mutex));
 }
 
 int sem_wait(sem_t *semaphore) {
     static const auto real = next<int (*)(sem_t *)>("sem_wait");
-    static const auto timed = next<int (*)(sem_t *, const timespec *)>("sem_timedwait");
     if (sem_trywait(semaphore) == 0) return 0;
+    static const auto timed = next<int (*)(sem_t *, const timespec *)>("sem_timedwait");
     const int stub = completing_child();
     while (stub != 0) {
-        const timespec until = from_now(LOOK_NS);
-        const bool ended = has_ended(stub); /* before the wait: the stub may answer, and then end */
+        timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1'000'000'000;
+        until.tv_nsec %= 1'000'000'000;
+        const bool ended = has_ended(stub); /* before the wait: it may answer, and then end */
         if (timed(semaphore, &until) == 0) return 0;
         if (ended) throw triton::backend::python::PythonBackendException();
     }
@@ -127,17 +258,11 @@ int sem_wait(sem_t *semaphore) {
 
 int sem_timedwait(sem_t *semaphore, const timespec *until) {
     static const auto real = next<int (*)(sem_t *, const timespec *)>("sem_timedwait");
-    timespec later = *until;
-    int status;
-    do {
+    int status = real(semaphore, until);
+    while (status != 0 && goes_on(errno)) {
+        const timespec later = a_second_later();
         status = real(semaphore, &later);
-        const int error = errno; /* the callers read it */
-        if (status == 0 || error != ETIMEDOUT || !its_stub_lives()) {
-            errno = error;
-            break;
-        }
-        later = from_now(LOOK_NS);
-    } while (true);
+    }
     return status;
 }
 

@@ -1,29 +1,28 @@
-/* Loads a model again when its process has ended.
+/* A model whose process has ended is loaded again.
 
-   Each instance of a Python-based model runs in a process of its own, the stub. If a stub ends, and
-   Triton has not ended it (it is killed, memory is short, a native library crashes), Triton 24.10
-   keeps the model. The model's state stays READY, every request fails, and a load changes nothing,
-   because the model's folder has not changed. This library is preloaded into tritonserver. Four
-   times a second it checks the stubs that serve. When a stub has ended:
+   Each instance of a Python-based model runs in a process of its own, the stub. Where a stub ends
+   without having been asked to (it is killed, memory is short, a native library crashes), Triton
+   24.10 keeps the model: it says READY, every request fails, and a load changes nothing, because
+   the model's folder has not changed. This library is preloaded into tritonserver. Four times a
+   second it looks at the stubs that serve. When one has ended:
 
-   - A line in the log says so, and says how it ended.
-   - The processes that the stub had started are killed by their process group (start_stub.c and
-     forkserver.py give each stub a group of its own).
-   - Requests that still wait for answers of that stub (a decoupled model) get an error. The
-     requests that it was executing get an error from the Python backend, within a second.
-   - The folders of the model's versions get a new modification time, and the model is loaded. So
-     the server takes it for a changed model: it starts a new copy beside the old one, and removes
-     the old copy. If other instances of the model still run, they serve until then. In poll mode
-     the server loads the model when it next reads the repository. With model control "none" the
-     model cannot be loaded again, and the log says so.
-   - A request that comes before the new copy serves is refused with an error that says why
-     (fastpath.cc). It is not sent to the dead stub: Triton could then not remove the old copy.
+   - A line in the log says so, and how it ended.
+   - What the stub had started and left is killed: its process group (start_stub.c and forkserver.py
+     give each stub a group of its own).
+   - Requests that still wait for answers of that stub (a decoupled model) get an error. Those that
+     it was executing get theirs from the Python backend, within a second.
+   - The folders of the model's versions get a new modification time, and the model is loaded. The
+     server then takes it for a changed model: it starts a new one beside the old, and removes the
+     old one. If other instances of the model live, they serve until then. In poll mode the server loads it at its
+     next look at the repository; with model control "none" it cannot be loaded, and the log says so.
+   - A request that comes before the new one serves is refused with an error that says why
+     (fastpath.cc). The dead stub gets none: after that, Triton could not remove the old model.
 
-   If a model ends four times within a minute, or cannot be loaded again, it is unloaded, so that
-   its state does not stay READY.
+   A model that ends four times within a minute is unloaded, so that it does not say READY; so is one
+   that cannot be loaded again.
 
-   If models run in sandboxes (jail.py), no model is loaded again: the grader then judges a model,
-   and a model that crashes has failed. */
+   Nothing is loaded again in a server whose models run in sandboxes (jail.py): there the grader
+   judges a model, and a model that crashes has failed. */
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -63,15 +62,21 @@ Error *TRITONBACKEND_ModelInstanceName(void *instance, const char **name);
 Error *TRITONBACKEND_ModelInstanceModel(void *instance, void **model);
 Error *TRITONBACKEND_ModelName(void *model, const char **name);
 Error *TRITONBACKEND_ModelRepository(void *model, int *kind, const char **folder);
+
+/* failed_models.cc */
+int workbook_stub_named(const char *name);
+void workbook_serves(int stub);
+int workbook_served();
+bool workbook_has_ended(int child, siginfo_t *how);
 }
 
 namespace {
 
 constexpr auto LOOK = std::chrono::milliseconds(250);   /* between two looks at the stubs */
-constexpr auto GATHER = std::chrono::milliseconds(300); /* pause for answers under way */
+constexpr auto GATHER = std::chrono::milliseconds(300); /* for answers that are on their way */
 constexpr int TRIES = 10;                               /* of GATHER */
 constexpr auto MINUTE = std::chrono::seconds(60);
-constexpr size_t TIMES = 3;                             /* most new loads of a model in a minute */
+constexpr size_t TIMES = 3;                             /* a model is loaded again in a minute */
 constexpr int INFO = 0, WARN = 1, ERROR = 2;            /* TRITONSERVER_LogLevel */
 constexpr int UNAVAILABLE = 4;                          /* TRITONSERVER_Error_Code */
 constexpr int NONE = 0, POLL = 1;                       /* TRITONSERVER_ModelControlMode */
@@ -83,45 +88,8 @@ struct Instance {
     void *model;        /* Triton's handle of the loaded model */
     std::string name;   /* the model's */
     std::string folder; /* the model's, in the repository */
-    bool replaced;      /* a new copy is loaded, or the model was unloaded */
+    bool replaced;      /* a new model is on its way */
 };
-
-/* The stub whose answer this thread waits for, while it executes requests; else 0. */
-thread_local int serving = 0;
-
-/* Whether a child of this process has ended, and how. This function does not reap the process. */
-bool has_ended(int child, siginfo_t *how) {
-    const int failed = waitid(P_PID, child, how, WEXITED | WNOHANG | WNOWAIT);
-    return failed != 0 || how->si_pid == child;
-}
-
-/* Whether the second-last word of a process's command line is NAME. (In a stub's command line, this
-   word is the instance's name.) */
-bool is_named(int pid, const char *name) {
-    char file[64], line[32768];
-    snprintf(file, sizeof file, "/proc/%d/cmdline", pid);
-    FILE *command = fopen(file, "re");
-    if (command == nullptr) return false;
-    size_t size = fread(line, 1, sizeof line, command);
-    fclose(command);
-    for (int words = 0; words < 2; words++) { /* back to the last word's start, then to NAME's */
-        if (size == 0) return false;
-        line[--size] = '\0';
-        while (size > 0 && line[size - 1] != '\0') size--;
-    }
-    return strcmp(line + size, name) == 0;
-}
-
-/* The stub of this name that this thread has started, or 0. */
-int stub_named(const char *name) {
-    FILE *children = fopen("/proc/thread-self/children", "re");
-    int pid, found = 0;
-    if (children == nullptr) return 0;
-    while (found == 0 && fscanf(children, "%d", &pid) == 1)
-        if (is_named(pid, name)) found = pid;
-    fclose(children);
-    return found;
-}
 
 std::mutex lock; /* guards what follows */
 std::unordered_map<void *, Instance> instances;
@@ -132,19 +100,20 @@ int control = NONE;
 bool stops = false;
 int under_way = 0; /* loads */
 
-/* The open requests of decoupled models, by their response factory, until the last answer. */
+/* What a request of a decoupled model gets its answers by: by response factory, until its last
+   answer. */
 struct OpenAnswers {
     int stub;
-    bool executed; /* before that, the backend may answer without the factory */
+    bool executed; /* until then the backend may answer without the factory */
 };
 std::mutex answers_lock; /* guards the next two */
 std::unordered_map<void *, OpenAnswers> open_answers;
 std::unordered_map<void *, void *> made_by; /* the factory of a response that is being made */
 std::atomic<size_t> open_count{0};
 
-/* The requests that this thread executes: first the requests with a factory, then the requests that
-   the backend has answered without a factory. It does so for each request of a model that is not
-   decoupled, and if a request cannot be executed. */
+/* Of the requests that this thread executes: those with their factories, and those for which the
+   backend has made an answer without. It does for each request of a model that is not decoupled, and
+   where a request cannot be executed. */
 thread_local std::vector<std::pair<void *, void *>> with_factory;
 thread_local std::vector<void *> answered;
 
@@ -153,7 +122,7 @@ void log(int level, const std::string &words) {
         TRITONSERVER_ErrorDelete(error);
 }
 
-/* Deletes an error and returns its message; "" if there is no error. */
+/* The words of an error, which is deleted; "" for none. */
 std::string words_of(Error *error) {
     if (error == nullptr) return "";
     std::string words = TRITONSERVER_ErrorMessage(error);
@@ -169,8 +138,8 @@ std::string how_it_ended(const siginfo_t &state) {
     return "signal " + number + (name == nullptr ? "" : std::string(" (SIG") + name + ")");
 }
 
-/* Kills the processes that a stub has started. The group's number is the stub's process id. If the
-   stub is a copy of the fork server, that id is in start_stub's name ("stub 123"). */
+/* Kills what a stub has started and left. The group's number is the stub's process id, which is in
+   start_stub's name ("stub 123") where the stub is a copy of the fork server. */
 void kill_its_group(int stub) {
     char file[64];
     int copy = 0;
@@ -183,21 +152,21 @@ void kill_its_group(int stub) {
     if (group > 1 && group != getpgrp()) kill(-group, SIGKILL);
 }
 
-/* Forgets a factory from which no more answers are expected. The caller holds answers_lock. */
+/* No more answers are expected from this factory. Call it with answers_lock. */
 void forget(void *factory) {
     open_answers.erase(factory);
     open_count = open_answers.size();
 }
 
-/* Deletes a factory that the backend has not deleted: until then Triton cannot remove the model. */
+/* Deletes a factory that the backend has left: as long as it is there, Triton cannot remove the model. */
 void remove(void *factory) {
     static const auto real = next<Error *(*)(void *)>("TRITONBACKEND_ResponseFactoryDelete");
     forget(factory);
     words_of(real(factory));
 }
 
-/* Answers the requests that wait for this stub with an error. Returns false if the stub was still
-   executing requests: the backend itself notices the stub's end, and answers them. */
+/* Answers with an error what waits for this stub. Returns whether all is answered: of requests that
+   are being executed, the backend sees by itself that the stub has ended. */
 bool end_its_answers(int stub, const std::string &words) {
     static const auto make = next<Error *(*)(void **, void *)>("TRITONBACKEND_ResponseNewFromFactory");
     static const auto send = next<Error *(*)(void *, uint32_t, Error *)>("TRITONBACKEND_ResponseSend");
@@ -223,7 +192,7 @@ bool end_its_answers(int stub, const std::string &words) {
     return all;
 }
 
-/* Whether a model may be loaded again now. If so, this load is counted. The caller holds `lock`. */
+/* Whether a model may be loaded again now; if so, it counts. Call it with the lock. */
 bool may_come_back(const std::string &model) {
     auto &times = revived[model];
     const auto now = Clock::now();
@@ -238,8 +207,8 @@ void unload(const std::string &model, const std::string &why) {
     words_of(TRITONSERVER_ServerUnloadModel(server, model.c_str()));
 }
 
-/* Gives the folders of a model's versions a new modification time. (If only the model's folder had
-   a new time, Triton would keep the instances.) Returns whether it succeeded. */
+/* Gives the folders of a model's versions a new modification time. (With that of the model's folder
+   alone, Triton keeps its instances.) Returns whether it could. */
 bool touch(const std::string &folder) {
     bool done = false;
     DIR *entries = opendir(folder.c_str());
@@ -257,7 +226,7 @@ int unloads_of(const std::string &model) {
     return unloads[model];
 }
 
-/* Loads a model again after its stub has ended, unless somebody unloads it meanwhile. */
+/* Loads a model again whose stub has ended, if nobody unloads it meanwhile. */
 void load_again(const Instance &ended, const std::string &how, int unloads_before) {
     const std::string &model = ended.name;
     const std::string what = "The process of model '" + model + "' has ended: " + how;
@@ -290,13 +259,13 @@ void load_again(const Instance &ended, const std::string &how, int unloads_befor
     under_way--;
 }
 
-/* Checks all stubs once. */
+/* One look at all stubs. */
 void look() {
     const std::lock_guard<std::mutex> hold(lock);
     if (stops || server == nullptr) return;
     for (auto &[handle, instance] : instances) {
         siginfo_t how = {};
-        if (instance.replaced || !has_ended(instance.stub, &how)) continue;
+        if (instance.replaced || !workbook_has_ended(instance.stub, &how)) continue;
         for (auto &[other, of_the_model] : instances)
             if (of_the_model.model == instance.model) of_the_model.replaced = true;
         under_way++;
@@ -312,9 +281,9 @@ void watch() {
 
 extern "C" {
 
-// -- functions that fastpath.cc calls ---------------------------------------------------------
+// -- fastpath.cc calls ------------------------------------------------------------------------
 
-/* Called when this thread has initialised an instance, and so started its stub. */
+/* This thread has initialised an instance, and started its stub. */
 void workbook_started(void *instance) {
     void *model;
     int kind;
@@ -324,7 +293,7 @@ void workbook_started(void *instance) {
         !words_of(TRITONBACKEND_ModelName(model, &model_name)).empty() ||
         !words_of(TRITONBACKEND_ModelRepository(model, &kind, &folder)).empty())
         return;
-    const int stub = stub_named(name);
+    const int stub = workbook_stub_named(name);
     if (stub == 0) return;
     const std::lock_guard<std::mutex> hold(lock);
     instances[instance] = {stub, model, model_name, folder, false};
@@ -336,7 +305,7 @@ void workbook_started(void *instance) {
     (void)once;
 }
 
-/* Called when an instance is about to be finalised. Returns its stub, or 0. */
+/* An instance is about to be finalised. Returns its stub, or 0. */
 int workbook_ends(void *instance) {
     const std::lock_guard<std::mutex> hold(lock);
     const auto found = instances.find(instance);
@@ -346,14 +315,14 @@ int workbook_ends(void *instance) {
     return stub;
 }
 
-/* Called when the instance of this stub has been finalised. If a stub had ended before that, the
-   backend does not reap it: it would stay in the table of processes. So it is reaped here. */
+/* The instance of this stub has been finalised. The backend does not wait for a stub that had ended
+   before, so that it would stay in the table of processes. */
 void workbook_ended(int stub) {
     if (stub != 0) waitpid(stub, nullptr, WNOHANG);
 }
 
-/* Called when this thread is about to execute requests. If the instance's stub has ended, it
-   returns 1, and the message of an error for the requests; else 0. */
+/* This thread is about to execute requests. Returns 1, and the words of an error for them, where the
+   instance's stub has ended; else 0. */
 int workbook_executes(void *instance, char *words, size_t size) {
     std::string name;
     {
@@ -361,8 +330,8 @@ int workbook_executes(void *instance, char *words, size_t size) {
         const auto found = instances.find(instance);
         if (found == instances.end()) return 0;
         siginfo_t how = {};
-        if (!has_ended(found->second.stub, &how)) {
-            serving = found->second.stub;
+        if (!workbook_has_ended(found->second.stub, &how)) {
+            workbook_serves(found->second.stub);
             return 0;
         }
         name = found->second.name;
@@ -372,13 +341,13 @@ int workbook_executes(void *instance, char *words, size_t size) {
     return 1;
 }
 
-/* Called when this thread has executed the requests. */
+/* It has executed them. */
 void workbook_executed() {
-    const int stub = serving;
-    serving = 0;
+    const int stub = workbook_served();
+    workbook_serves(0);
     if (!with_factory.empty() && open_count != 0) {
         siginfo_t how = {};
-        const bool ended = has_ended(stub, &how);
+        const bool ended = workbook_has_ended(stub, &how);
         const std::lock_guard<std::mutex> hold(answers_lock);
         for (const auto &[request, factory] : with_factory) {
             const auto found = open_answers.find(factory);
@@ -395,10 +364,7 @@ void workbook_executed() {
     answered.clear();
 }
 
-/* For failed_models.cc: the stub that this thread waits for, or 0. */
-int workbook_served() { return serving; }
-
-/* Called by load_calls.c when a model has been unloaded. Its stubs then end, as they should. */
+/* load_calls.c: a model has been unloaded. Its stubs end; none of them is missed. */
 void workbook_unloaded(const char *model) {
     const std::lock_guard<std::mutex> hold(lock);
     unloads[model]++;
@@ -406,7 +372,7 @@ void workbook_unloaded(const char *model) {
         if (instance.name == model) instance.replaced = true;
 }
 
-// -- functions that the server calls ----------------------------------------------------------
+// -- the server calls -------------------------------------------------------------------------
 
 Error *TRITONSERVER_ServerOptionsSetModelControlMode(void *options, int mode) {
     REAL(TRITONSERVER_ServerOptionsSetModelControlMode);
@@ -435,12 +401,12 @@ Error *TRITONSERVER_ServerStop(void *stopped) {
     return real(stopped);
 }
 
-// -- functions that the Python backend calls, for the answers of decoupled models ---------------
+// -- the Python backend calls, for the answers of decoupled models ------------------------------
 
 Error *TRITONBACKEND_ResponseFactoryNew(void **factory, void *request) {
     REAL(TRITONBACKEND_ResponseFactoryNew);
     Error *error = real(factory, request);
-    const int stub = serving;
+    const int stub = workbook_served();
     if (error != nullptr || stub == 0) return error;
     with_factory.emplace_back(request, *factory);
     const std::lock_guard<std::mutex> hold(answers_lock);
@@ -478,7 +444,7 @@ Error *TRITONBACKEND_ResponseNewFromFactory(void **response, void *factory) {
 
 Error *TRITONBACKEND_ResponseNew(void **response, void *request) {
     REAL(TRITONBACKEND_ResponseNew);
-    if (serving != 0) answered.push_back(request);
+    if (workbook_served() != 0) answered.push_back(request);
     return real(response, request);
 }
 
