@@ -17,6 +17,9 @@ pytestmark = pytest.mark.server
 
 HEAD = "# ---\n# title: Wide\n# minutes: 5\n# ---\n\n"
 CHECK = '# %% kind="check" id="a9.check_with_a_long_name_{n}" points=5\n{call}\n\n'
+DEFINED = (
+    '@define.define("a9.check_with_a_long_name_{n}")\ndef check_{n}(number: int) -> None: ...\n'
+)
 CALL = 'check("a9.check_with_a_long_name_{n}", number=1)'
 DUE = """
 timezone = "America/Argentina/ComodRivadavia"
@@ -36,6 +39,10 @@ def test_a_table_of_sixteen_checks_fits(tmp_path: Path, monkeypatch: pytest.Monk
     source.parent.mkdir(parents=True)
     checks = (CHECK.format(n=n, call=CALL.format(n=n)) for n in range(16))
     source.write_text(HEAD + "".join(checks))
+    defined = (DEFINED.format(n=n) for n in range(16))
+    source.with_name("checks.py").write_text(
+        "from grader.vocabulary import define\n" + "".join(defined)
+    )
     wide = assignments.named("a9", tmp_path)
     assignments.build(wide)
     where = classroom(tmp_path)

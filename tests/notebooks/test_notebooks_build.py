@@ -44,7 +44,7 @@ def test_tags_become_nbgraders_metadata(tmp_path: Path) -> None:
     assert flags("a9-why") == (True, True, False, False, 10)
     assert {m.schema_version for m in held.values()} == {3}
     assert node.metadata.kernelspec.name == "python3"
-    assert node.metadata.workbook == {"title": "A sample", "minutes": 5}
+    assert node.metadata.workbook == {"title": "A sample", "minutes": 5, "modules": ["words"]}
     assert (node.nbformat, node.nbformat_minor) == (4, 5)
     nbformat.validate(node)
 

@@ -243,7 +243,8 @@ def test_what_xgboost_writes_by_itself_is_refused_by_24_10(
 
 
 def test_all_kinds_of_built_files_have_a_reader_or_a_reason() -> None:
-    known = {*BY_ENDING, ".pt", ".dali", ".bin", ""}  # .bin belongs to .xml; "": Python's folders
+    # .bin belongs to .xml, .py to a Python model; "": Python's folders
+    known = {*BY_ENDING, ".pt", ".dali", ".bin", ".py", ""}
     endings = {Path(f).suffix for files in (MODELS | LLAMAS).values() for f in files}
     assert endings - known - {".jinja"} == set()
 
