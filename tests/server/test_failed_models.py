@@ -8,7 +8,6 @@ Each of these ends a plain Triton 24.10, or makes it wait for ever
 from __future__ import annotations
 
 import queue
-import signal
 import subprocess
 import sys
 import time
@@ -245,29 +244,3 @@ def test_requests_by_bls_do_not_wait_for_each_other(tmp_path: Path) -> None:
 
         alone = seconds(loops[:1])
         assert min(seconds(loops) for _ in range(3)) < 6 * alone  # they share one `step`: 3
-
-
-#: A process whose handler of a crash never returns, as the server's where its heap is damaged.
-STUCK = """
-import ctypes
-libc = ctypes.CDLL(None)
-libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
-libc.signal({number}, ctypes.cast(libc.pause, ctypes.c_void_p))
-{crash}
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "crash"),
-    [(signal.SIGABRT, "libc.abort()"), (signal.SIGSEGV, "ctypes.string_at(8)")],
-    ids=["abort", "segv"],
-)
-def test_a_crash_whose_handler_hangs_ends_the_process(number: signal.Signals, crash: str) -> None:
-    """It ends by the signal that it has crashed with."""
-    ended = subprocess.run(
-        [sys.executable, "-c", STUCK.format(number=int(number), crash=crash)],
-        env={"LD_PRELOAD": str(find().preload)},
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == -number

@@ -25,10 +25,10 @@ _PRELOADED = tuple(
         "forkserver.c",
         "load_calls.c",
         "no_shell.c",
+        "huge_inputs.c",
         "failed_models.cc",
         "revive.cc",
         "shared_metrics.cc",
-        "huge_inputs.c",
     )
 )
 _HEADER = _FOLDER / "next.h"  # the C++ files include it
