@@ -114,8 +114,10 @@ def _compile(
     kind = ("-shared", "-fPIC") if shared else ()
     languages = {".c": "c", ".cc": "c++"}
     named = [word for s in sources for word in ("-x", languages[s.suffix], s)]
-    # If any source is in C++, the last one is. The C++ compiler also compiles C.
-    command = [compilers[-1], "-O2", *kind, "-o", target, *named, "-x", "none", *words, "-ldl"]
+    # The C++ compiler also compiles C, and links the C++ library.
+    in_cxx = (c for c, s in zip(compilers, sources, strict=True) if s.suffix == ".cc")
+    compiler = next(in_cxx, compilers[0])
+    command = [compiler, "-O2", *kind, "-o", target, *named, "-x", "none", *words, "-ldl"]
     try:
         subprocess.run(command, check=True, capture_output=True, timeout=120)
     except (OSError, subprocess.SubprocessError):

@@ -1,14 +1,14 @@
 /* Runs plain ONNX models inside tritonserver, as NVIDIA's ONNX Runtime backend does.
 
    The server loads this library in place of its Python backend. Every call is passed on to that
-   backend's own library, so that Python models and Python-based backends work unchanged, but for
-   one kind of instance: the ONNX Runtime stand-in loads and checks each model in a Python process.
-   If the model is plain, that process describes it in a few lines (an "offer", written by
-   workbook/backends/onnxruntime/fastpath.py) in a memory file which it shares with the server.
-   From then on the requests of that instance are batched, run and answered here. Errors have the
+   backend's own library, so that Python models and Python-based backends work unchanged. There is
+   one exception. The ONNX Runtime stand-in loads and checks each model in a Python process. If the
+   model is plain, that process describes it in a few lines (an "offer", written by
+   workbook/backends/onnxruntime/fastpath.py) in a memory file that it shares with the server. From
+   then on this library batches, runs and answers the requests of that instance. Errors have the
    same text as the stand-in's. A request of a small model takes a third of the processor time.
 
-   Only what is used of two C interfaces is declared here: Triton's backend API
+   This file declares the used parts of two C interfaces: Triton's backend API
    (triton-inference-server/core, include/triton/core/tritonbackend.h and tritonserver.h), and ONNX
    Runtime's table of functions (onnxruntime_c_api.h), to which later versions only append.
    README.md in this folder says how to check them against another version. */
@@ -77,15 +77,13 @@ API TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output*, void**, uint64_t bytes, in
     int64_t* device);
 API TRITONBACKEND_ResponseSend(TRITONBACKEND_Response*, uint32_t flags, TRITONSERVER_Error*);
 
-/* revive.cc and answers_together.c, if they are preloaded. */
+/* revive.cc, if it is preloaded. */
 #define PRELOADED extern "C" __attribute__((weak))
 PRELOADED void workbook_started(TRITONBACKEND_ModelInstance*);
 PRELOADED int workbook_ends(TRITONBACKEND_ModelInstance*);
 PRELOADED void workbook_ended(int stub);
 PRELOADED int workbook_executes(TRITONBACKEND_ModelInstance*, char* words, size_t size);
 PRELOADED void workbook_executed();
-PRELOADED void workbook_keep_answers();
-PRELOADED void workbook_send_answers();
 
 namespace {
 
@@ -119,7 +117,7 @@ constexpr Type kTypes[] = {
 };
 constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
 
-/* An error whose text is sent to the client whose request failed, or that loads the model. */
+/* An error. Its text is sent to the client: the request failed, or the model did not load. */
 struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -132,7 +130,7 @@ void Check(TRITONSERVER_Error* error) {
     throw failure;
 }
 
-/* For calls whose error cannot be reported to anybody. */
+/* Ignores the error of a call: it cannot be reported to anybody. */
 void Ignore(TRITONSERVER_Error* error) {
     if (error != nullptr) TRITONSERVER_ErrorDelete(error);
 }
@@ -252,9 +250,9 @@ struct Offer {
     std::vector<std::string> inputs, outputs;
 };
 
-/* The file in memory, without a name, to which the stand-ins' processes append their offers: they
-   inherit it. Its first line is how they know it. -1 where there is no /dev/shm: then there are no
-   offers, and every model runs in its own process. */
+/* The descriptor of a nameless file in memory. The stand-ins' processes inherit it, and append
+   their offers to it. They recognize it by its first line. -1 if there is no /dev/shm: then there
+   are no offers, and every model runs in its own process. */
 int Offers() {
     static const int file = [] {
         const std::string first = "triton-fastpath\n";
@@ -271,7 +269,7 @@ off_t EndOfOffers() {
     return fstat(Offers(), &status) == 0 ? status.st_size : 0;
 }
 
-/* Finds the last offer of an instance ("NAME VERSION"), from a position on: earlier ones are of
+/* Finds the last offer of an instance ("NAME VERSION"), from a position on. Earlier offers are from
    models of the same name that were loaded before. An offer is a line `offer NAME VERSION`, lines
    of a key and its value, and a line `end`. */
 bool FindOffer(const std::string& instance, off_t from, Offer* found) {
@@ -329,8 +327,6 @@ class Instance {
         if (count == 1 || !offer_.batches || !Together(answers))
             for (Answer& answer : answers) Alone(answer);
         uint64_t rows = 0;
-        const bool together = count > 1 && workbook_keep_answers != nullptr;
-        if (together) workbook_keep_answers();
         for (Answer& answer : answers) {
             rows += answer.rows;
             Send(answer);
@@ -341,7 +337,6 @@ class Instance {
                 answer.failure.empty(), start, compute_start_, compute_end_, end));
             Ignore(TRITONBACKEND_RequestRelease(answer.request, kReleaseAll));
         }
-        if (together) workbook_send_answers();
         Ignore(TRITONBACKEND_ModelInstanceReportBatchStatistics(
             handle_, rows, start, compute_start_, compute_end_, end));
     }
@@ -355,8 +350,8 @@ class Instance {
         std::vector<bool> wanted;  // for each output of the model: did the client ask for it?
     };
 
-    /* Runs all requests as one batch. Returns false if that fails, without any response: the caller
-       then runs each request by itself, so that only those fail that are wrong. */
+    /* Runs all requests as one batch. If that fails, it sends no response and returns false. The
+       caller then runs each request by itself, so that only the wrong requests fail. */
     bool Together(std::vector<Answer>& answers) {
         try {
             Run(answers.data(), answers.size());
@@ -424,8 +419,8 @@ class Instance {
             if (!wanted.empty()) Scatter(o, results[place[o]], answers, count);
     }
 
-    /* Makes the tensor of one input of a batch. Data that lies in one piece (one request, one
-       buffer) is used in its place; else the pieces are copied behind each other. */
+    /* Makes the tensor of one input of a batch. If the data is one piece (one request, one buffer),
+       it is used without a copy. Otherwise the pieces are copied one after the other. */
     void Gather(size_t number, Answer* answers, size_t count, void** made) {
         std::vector<int64_t> shape;
         std::vector<char>& joined = joined_[number];
@@ -577,7 +572,7 @@ Instance* Find(TRITONBACKEND_ModelInstance* handle) {
     return found == table.end() ? nullptr : found->second.get();
 }
 
-/* Makes an Instance if the handle's Python process has offered it, in a position from `from` on. */
+/* Makes an Instance if the handle's Python process has offered it, at or after position `from`. */
 void Take(TRITONBACKEND_ModelInstance* handle, off_t from) {
     const char* name;
     TRITONBACKEND_Model* model;
@@ -609,9 +604,10 @@ void Refuse(TRITONBACKEND_ModelInstance* handle, TRITONBACKEND_Request** request
 }
 
 /* The error of a model that did not load, as the real backend reports it. Triton's Python backend
-   makes each exception an internal error, and adds the exception's name and the places that it came
-   through: "BadModel: WORDS\n\nAt:\n  FILE(LINE): FUNCTION". A stand-in's errors, which come through
-   workbook/backends/base.py, keep their words only, and get the code that belongs to the name. */
+   makes each exception an internal error, and adds the exception's name and its traceback:
+   "BadModel: WORDS\n\nAt:\n  FILE(LINE): FUNCTION". If the traceback has a place in
+   workbook/backends/base.py, it is a stand-in's error: only WORDS are kept, and the error gets the
+   code that belongs to the name. */
 TRITONSERVER_Error* AsTheRealBackend(TRITONSERVER_Error* error) {
     static const std::pair<std::string, int> kinds[] = {{"BadModel: ", kInvalidArgument},
         {"MissingModel: ", kUnavailable}, {"BrokenModel: ", kInternal}};
@@ -679,8 +675,8 @@ ENTRY TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
 
 ENTRY TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
     TRITONSERVER_Error* error = PASS_ON(TRITONBACKEND_ModelFinalize, model);
-    // What the model held lies between blocks that are in use, and glibc keeps such pages. A server
-    // whose models change under load would grow with each change.
+    // The model's freed memory lies between blocks that are in use, and glibc keeps such pages. If
+    // models change under load, the server would grow with each change.
     malloc_trim(0);
     return error;
 }
