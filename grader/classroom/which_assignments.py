@@ -45,18 +45,14 @@ def handed_in(
             of them who handed it in. If none of them handed in anything, the first assignment gets
             them all, and its grading reports it.
     """
-    found = [meant] if meant else [a for a in built() if classroom.submissions(a.name)]
-    found = [which for which in found if classroom.submissions(which.name)]
+    candidates = [meant] if meant else built()
+    there = [(which, who) for which in candidates if (who := classroom.submissions(which.name))]
     if meant or not students:
-        yield from ((which, students) for which in found)
+        yield from ((which, students) for which, _ in there)
         return
-    nobody = True
-    for which in found:
-        if theirs := [who for who in students if who in classroom.submissions(which.name)]:
-            nobody = False
-            yield which, theirs
-    if nobody:
-        yield from ((which, students) for which in found[:1])
+    limited = [(which, [one for one in students if one in who]) for which, who in there]
+    limited = [(which, theirs) for which, theirs in limited if theirs]
+    yield from limited or ((which, students) for which, _ in there[:1])
 
 
 def graded(classroom: Classroom, name: str | None) -> list[Assignment]:

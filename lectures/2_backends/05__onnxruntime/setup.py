@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 import warnings
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ import torch
 
 from workbook import measure
 from workbook.lessons.premises import Premise
+from workbook.lessons.shared.quiet import exporters as hide_warnings  # noqa: F401  # for the notebook
 from workbook.lessons.workspace import folder
 
 #: The input names of a BERT, as the production guide's team agreed on them.
@@ -218,16 +218,6 @@ def clearly_slowest(table: pd.DataFrame) -> Premise:
     """
     second, first = sorted(convolutions(table))[-2:]
     return Premise(first > 1.1 * second, f"the slowest two took {first:.2f} and {second:.2f} ms")
-
-
-def hide_warnings() -> None:
-    """Hide the warnings of torch's exporters about missing packages and their own code."""
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
-    warnings.filterwarnings("ignore", message="# The axis name")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    for name in ("_registration", "_core"):
-        logging.getLogger(f"torch.onnx._internal.exporter.{name}").setLevel(logging.ERROR)
 
 
 def older_export(*given: Any, **options: Any) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import shutil
 import time
 import timeit
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import pandas as pd
 from workbook.lessons import formats
 from workbook.lessons.premises import Premise
 from workbook.lessons.shared import variants
+from workbook.lessons.shared.quiet import exporters as hide_warnings  # noqa: F401  # for the notebook
 from workbook.lessons.workspace import folder
 from workbook.server import Server, Triton
 
@@ -49,16 +48,6 @@ def models() -> Path:
     for name in ("focus_openvino", "exact", "any_batch", "from_onnx", "focus_onnx"):
         (home / name / "1").mkdir(parents=True)
     return home
-
-
-def hide_warnings() -> None:
-    """Hide the warnings of torch's exporters about missing packages and their own code."""
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
-    warnings.filterwarnings("ignore", message="# The axis name")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    for name in ("_registration", "_core"):
-        logging.getLogger(f"torch.onnx._internal.exporter.{name}").setLevel(logging.ERROR)
 
 
 def batches(source: Path) -> dict[str, str]:

@@ -11,9 +11,7 @@ sampleOptions.cpp) and NVIDIA's page on the change from 10 to 11.
 from __future__ import annotations
 
 import json
-import logging
 import shlex
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbook.lessons.shared.quiet import converters as hide_warnings  # noqa: F401  # for the notebook
 from workbook.measure import plot_bars, style
 from workbook.zoo import engines
 
@@ -247,10 +246,3 @@ def plot_profile(run: Path, most: int = 12) -> style.Picture | str:
         return f"No run is recorded yet: {', '.join(RECORDED)} are not there."
     table = profile(run / "profile.json")
     return plot_bars(table[["averageMs"]].head(most), title="Slowest layers", below="ms per run")
-
-
-def hide_warnings() -> None:
-    """Hide the warnings of exporters and converters about packages, their code and tiny weights."""
-    logging.disable(logging.WARNING)
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="the float32 number")

@@ -6,8 +6,6 @@ same_answers.plot_differences(found)
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import pandas as pd
 from workbook import zoo
 from workbook.common.errors import Refusal
 from workbook.lessons import formats
+from workbook.lessons.shared.quiet import converters as hide_warnings  # noqa: F401  # for the notebook
 from workbook.measure import style
 from workbook.server import Triton
 
@@ -54,13 +53,6 @@ output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
 instance_group [ { kind: KIND_CPU count: 1 } ]
 parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
 """
-
-
-def hide_warnings() -> None:
-    """Hide the warnings of exporters and converters about packages, their code and tiny weights."""
-    logging.disable(logging.WARNING)
-    warnings.filterwarnings("ignore", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="the float32 number")
 
 
 def types(*numbers: float) -> pd.DataFrame:
