@@ -42,6 +42,7 @@ from ..common.unattended import UNATTENDED, unattended
 from .cards import Card
 from .claims import claim
 from .curves import compare_curve, predict_curve, remembered_curve
+from .files import place, show
 from .predictions import compare, predict, remembered
 from .premises import (
     Premise,
@@ -66,11 +67,13 @@ __all__ = [
     "compare_curve",
     "folder",
     "laboratory",
+    "place",
     "predict",
     "predict_curve",
     "remembered",
     "remembered_curve",
     "sent_as_planned",
+    "show",
     "steady",
     "task",
     "unattended",

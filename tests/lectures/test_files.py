@@ -1,0 +1,52 @@
+"""Files of a notebook's folder: shown with colours, and copied into a repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython import display
+
+from workbook.lessons import place, show
+
+CONFIG = 'backend: "python"  # <ours>\nmax_batch_size: 8'
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(display, "display", lambda bundle, raw: found.append(bundle))
+    return found
+
+
+def test_a_file_is_shown_below_its_path(tmp_path: Path, shown: list[dict[str, Any]]) -> None:
+    file = tmp_path / "config.pbtxt"
+    file.write_text(CONFIG + "\n")
+    show(file)
+    assert shown[0]["text/plain"] == f"{file}\n\n{CONFIG}"
+    html = shown[0]["text/html"]
+    assert "&lt;ours&gt;" in html
+    assert '<span style="color:var(--jp-mirror-editor-number-color, #008800)">8</span>' in html
+
+
+def test_a_file_of_an_unknown_kind_is_shown_as_it_is(
+    tmp_path: Path, shown: list[dict[str, Any]]
+) -> None:
+    file = tmp_path / "labels.unknown"
+    file.write_text("a<b\n")
+    show(file)
+    assert "a&lt;b</pre>" in shown[0]["text/html"]
+
+
+def test_a_folder_is_copied_over_what_is_there(tmp_path: Path) -> None:
+    source, models = tmp_path / "models/crowd", tmp_path / "repository"
+    (source / "1/__pycache__").mkdir(parents=True)
+    (source / "1/model.py").write_text("new")
+    (models / "crowd/1").mkdir(parents=True)
+    (models / "crowd/1/model.py").write_text("old")
+    (models / "crowd/labels.txt").write_text("kept")
+    place(models, source)
+    assert (models / "crowd/1/model.py").read_text() == "new"
+    assert (models / "crowd/labels.txt").exists()
+    assert not (models / "crowd/1/__pycache__").exists()
