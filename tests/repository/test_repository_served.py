@@ -352,19 +352,24 @@ def test_bad_input_fails_alone(
 
 
 def test_requests_to_the_classifiers_share_batches(demo: Triton) -> None:
-    for model, ask in (("text_classifier", texts), ("image_classifier", pictures)):
-        (name, rows), *_ = ask(8).items()
-        done: queue.Queue[Any] = queue.Queue()
-        with demo.grpc_client() as client:
-            for i in range(64):
-                client.async_infer(
-                    model,
-                    [grpc_input(name, rows[i % 8 : i % 8 + 1])],
-                    lambda result, error, done=done: done.put(error),
-                )
-            assert [done.get() for _ in range(64)] == [None] * 64
-        sizes = {int(entry["batch_size"]) for entry in demo.statistics(model)[0]["batch_stats"]}
-        assert max(sizes - {8}, default=0) > 1
+    """On a busy machine the requests of one burst may arrive one by one: several bursts then."""
+    for model, rows_of in (("text_classifier", texts), ("image_classifier", pictures)):
+        (name, rows), *_ = rows_of(8).items()
+        for _ in range(20):
+            done: queue.Queue[Any] = queue.Queue()
+            with demo.grpc_client() as client:
+                for i in range(64):
+                    client.async_infer(
+                        model,
+                        [grpc_input(name, rows[i % 8 : i % 8 + 1])],
+                        lambda result, error, done=done: done.put(error),
+                    )
+                assert [done.get() for _ in range(64)] == [None] * 64
+            sizes = {int(entry["batch_size"]) for entry in demo.statistics(model)[0]["batch_stats"]}
+            if max(sizes - {8}, default=0) > 1:
+                break
+        else:
+            pytest.fail(f"{model} computed each of 1,280 requests by itself.")
 
 
 def test_long_texts_are_cut_and_still_answered(demo: Triton) -> None:

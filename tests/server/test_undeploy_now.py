@@ -61,7 +61,7 @@ def test_a_loop_in_execute(tmp_path: Path) -> None:
         began = time.monotonic()
         undeploy("loop", now=True, server=server, told=told.append)
         assert time.monotonic() - began < 20
-        assert not any(psutil.pid_exists(pid) for pid in first)
+        until(lambda: not any(map(psutil.pid_exists, first)), "the server has reaped both")
         assert all(str(pid) in told[0] for pid in first)
         assert all(isinstance(each.exception(timeout=20), ServerError) for each in asked)
         with pytest.raises(RepositoryError, match="All versions of a model end at once"):
