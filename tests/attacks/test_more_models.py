@@ -39,19 +39,6 @@ MODELS = {
         text = "\\x1b[2J<script>alert(1)</script>\\r\\n\\0\\u202e" + "x" * (8 << 20)
         return [pb_utils.InferenceResponse([], pb_utils.TritonError(text)) for _ in requests]
 """,
-    "metrics": """
-    def execute(self, requests):
-        said = []
-        for name in ("", "bad name", "1\\n# TYPE x", "nv_inference_count", "x" * 70_000):
-            for kind in (pb_utils.MetricFamily.COUNTER, pb_utils.MetricFamily.GAUGE):
-                try:
-                    family = pb_utils.MetricFamily(name=name, description=name, kind=kind)
-                    family.Metric(labels={"__name__": "y", "": "z", name: '"} 1\\n'}).increment(1)
-                    said.append("made")
-                except Exception as error:
-                    said.append(type(error).__name__)
-        return [told(said) for _ in requests]
-""",
     "calls": """
     def execute(self, requests):
         said = []
@@ -99,6 +86,9 @@ MODELS = {
         return [told("first") for _ in requests]
 """,
 }
+#: The last one reaches a fault of release 24.10: if the server refuses a metric, the stub reads the
+#: error's text after the server has freed it, and so damages the heap of their shared memory
+#: (python_backend, `Stub::SendMessage` in src/pb_stub.h).
 FATAL = {
     "region": """
     def execute(self, requests):
@@ -111,6 +101,19 @@ FATAL = {
     def execute(self, requests):
         os.truncate(Path("/dev/shm", os.listdir("/dev/shm")[0]), 0)
         return [told("cut") for _ in requests]
+""",
+    "metrics": """
+    def execute(self, requests):
+        said = []
+        for name in ("", "bad name", "1\\n# TYPE x", "nv_inference_count", "x" * 70_000):
+            for kind in (pb_utils.MetricFamily.COUNTER, pb_utils.MetricFamily.GAUGE):
+                try:
+                    family = pb_utils.MetricFamily(name=name, description=name, kind=kind)
+                    family.Metric(labels={"__name__": "y", "": "z", name: '"} 1\\n'}).increment(1)
+                    said.append("made")
+                except Exception as error:
+                    said.append(type(error).__name__)
+        return [told(said) for _ in requests]
 """,
 }
 LAST = """
@@ -141,11 +144,6 @@ def test_an_error_of_eight_megabytes_is_an_error(answers: dict[str, Any]) -> Non
     assert answers["shouts"]["error"].startswith("\x1b[2J")  # pages replace what is obeyed
 
 
-def test_metrics_with_names_that_are_none(answers: dict[str, Any]) -> None:
-    """The model's own process may end, or Triton refuses the metrics: the server keeps running."""
-    assert "metrics" in answers["ready"], answers["log"][-2_000:]
-
-
 def test_a_model_that_was_not_loaded_cannot_be_called(answers: dict[str, Any]) -> None:
     """`last` is loaded, and may be called; `secret` lies in the same repository."""
     assert answers["calls"] == ["answered", True, True, True, True]
@@ -164,7 +162,7 @@ def test_responses_after_the_last_one(answers: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", FATAL)
-def test_a_broken_region_ends_no_more_than_the_server(tmp_path: Path, name: str) -> None:
+def test_a_damaged_region_ends_no_more_than_the_server(tmp_path: Path, name: str) -> None:
     """The judge counts a server that has ended as lost, and starts another for the next check."""
     found = serve(tmp_path, {"good": HEAD + LAST, name: HEAD + FATAL[name]}, "good", name)
     assert found["good"] == "fine"
