@@ -1,11 +1,13 @@
 """Measure how long a lecture's notebook is: cells, lines, words, share of harness, minutes.
 
-    counts = count(building.page(Path("lectures/1_architecture/01__first_model/lesson.py")))
+    source = Path("lectures/1_architecture/01__first_model/lesson.py")
+    counts = count(building.page(source), source.parent)
     print(counts.cells, counts.harness, round(counts.minutes))
 
 Everything that a reader sees counts: imports and configs as lines of code, tables and lists as
 words. A folded answer counts as a text of its own, because the reader opens it by itself. A program
-in a text, between two lines with ```, counts as code: its lines count like those of a code cell.
+in a text, between two lines with ```, counts as code: its lines count like those of a code cell. So
+do the lines of a file that a cell shows: `show("models/crowd/config.pbtxt")`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from pathlib import Path
 
 from nbformat import NotebookNode
 
@@ -38,7 +41,7 @@ class Counts:
         longest_code: lines of the longest code cell, or of a program in a text, without blank
             ones.
         longest_text: words of the longest text: a text cell with its folds closed, or a fold.
-        lines: lines of code in all, without blank ones.
+        lines: lines of code in all, without blank ones, also those of files that a cell shows.
         harness_lines: those of statements with a call of `HARNESS`.
         words: words in all.
         predictions: how many questions it asks.
@@ -67,28 +70,32 @@ class Counts:
         return reading + self.predictions * PREDICTION + self.tasks * TASK
 
 
-def count(node: NotebookNode) -> Counts:
+def count(node: NotebookNode, home: Path) -> Counts:
     """Count a notebook.
 
     Args:
         node: the notebook as readers get it, from `building.page`.
+        home: its folder, with the files that it shows.
     """
     markdown = [cell.source for cell in node.cells if cell.cell_type == "markdown"]
     texts = [words(text) for cell in markdown for text in _unfolded(cell)]
     codes = [without(cell.source) for cell in node.cells if cell.cell_type == "code"]
     lines = [_lines(code) for code in codes]
     shown = [_lines(program) for cell in markdown for program in re.findall(_PROGRAM, cell)]
-    calls = [name for code in codes for name in _calls(code)]
+    calls = [call for code in codes for call in _calls(code)]
+    names = [getattr(call.func, "id", "") for call in calls]
+    files = [home / arg.value for call, name in zip(calls, names, strict=True) if name == "show"
+             for arg in call.args if isinstance(arg, ast.Constant)]  # fmt: skip
     return Counts(
         cells=len(node.cells),
         code_cells=len(codes),
         longest_code=max(map(len, [*lines, *shown]), default=0),
         longest_text=max(texts, default=0),
-        lines=sum(map(len, lines)),
+        lines=sum(map(len, lines)) + sum(len(_lines(file.read_text("utf-8"))) for file in files),
         harness_lines=sum(len(_harness(code)) for code in codes),
         words=sum(texts),
-        predictions=calls.count("predict") + calls.count("predict_curve"),
-        tasks=calls.count("task"),
+        predictions=names.count("predict") + names.count("predict_curve"),
+        tasks=names.count("task"),
     )
 
 
@@ -123,10 +130,8 @@ def _lines(code: str) -> set[int]:
     return {number for number, line in enumerate(code.splitlines(), 1) if line.strip()}
 
 
-def _calls(code: str) -> list[str]:
-    return [
-        getattr(node.func, "id", "") for node in ast.walk(_tree(code)) if isinstance(node, ast.Call)
-    ]
+def _calls(code: str) -> list[ast.Call]:
+    return [node for node in ast.walk(_tree(code)) if isinstance(node, ast.Call)]
 
 
 def _harness(code: str) -> set[int]:

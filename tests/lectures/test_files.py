@@ -50,3 +50,13 @@ def test_a_folder_is_copied_over_what_is_there(tmp_path: Path) -> None:
     assert (models / "crowd/1/model.py").read_text() == "new"
     assert (models / "crowd/labels.txt").exists()
     assert not (models / "crowd/1/__pycache__").exists()
+
+
+def test_a_model_without_a_version_folder_gets_one(tmp_path: Path) -> None:
+    """As an ensemble: its version folder is empty, and git keeps no empty folders."""
+    source = tmp_path / "models/chain"
+    source.mkdir(parents=True)
+    (source / "config.pbtxt").write_text("")
+    for _ in range(2):
+        place(tmp_path, source)
+    assert (tmp_path / "chain/1").is_dir()

@@ -46,7 +46,7 @@ def test_the_built_notebook_is_up_to_date_and_has_no_outputs(path: Path) -> None
 
 @each_lecture
 def test_a_notebook_keeps_the_limits(path: Path) -> None:
-    counts = counting.count(building.page(path))
+    counts = counting.count(building.page(path), path.parent)
     assert counts.cells <= 30
     assert counts.longest_code <= 12
     assert counts.longest_text <= 60

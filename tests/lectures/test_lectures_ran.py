@@ -32,7 +32,7 @@ def test_the_table_of_counts(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     wrong = []
     for path in LECTURES:
-        counts = counting.count(building.page(path))
+        counts = counting.count(building.page(path), path.parent)
         node = executed.kept(path)
         machine = node.metadata.workbook.get("seconds", 0.0) if node is not None else 0.0
         minutes = counts.minutes + machine / 60

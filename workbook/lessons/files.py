@@ -58,13 +58,18 @@ def place(models: Path, *folders: str | Path) -> None:
 
         place(models, "models/crowd")      # makes, or overwrites, the files of models / "crowd"
 
+    A model has at least one version folder. If there is none, e.g. because it is empty and git
+    keeps no empty folders, `1` is made.
+
     Args:
         models: the repository, e.g. what `workspace.folder` returned.
         folders: the models' folders.
     """
     for folder in map(Path, folders):
         left_out = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-        shutil.copytree(folder, models / folder.name, ignore=left_out, dirs_exist_ok=True)
+        home = shutil.copytree(folder, models / folder.name, ignore=left_out, dirs_exist_ok=True)
+        if not any(child.name.isdecimal() for child in home.iterdir()):
+            (home / "1").mkdir()
 
 
 def _coloured(file: Path, text: str) -> str:

@@ -25,11 +25,9 @@
 import json
 import textwrap
 
-import numpy as np
-
 import setup
 from workbook import measure, zoo
-from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task, write
+from workbook.lessons import Premise, claim, compare, folder, laboratory, place, predict, show, task
 from workbook.lessons.shared import digits_model
 
 pictures = zoo.data.digits().x_test
@@ -55,19 +53,8 @@ digits_model.save_weights(home / "1/weights.npy")
 # The module `triton_python_backend_utils` exists inside Triton only.
 
 # %%
-# %%writefile {home}/1/model.py
-import numpy as np
-import triton_python_backend_utils as pb
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        weights = np.load(__file__.replace("model.py", "weights.npy"))
-        pb.Logger.log_info("weights read")
-        pictures = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
-        scores = [x.reshape(-1, 64) @ weights[:64] + weights[64] for x in pictures]
-        return [pb.InferenceResponse([pb.Tensor("scores", y)]) for y in scores]
-
+place(models, "models/digits")  # copies the folder
+show("models/digits/1/model.py")
 
 # %% [markdown]
 # The **config** describes the input and output tensors. One request may carry several pictures: with `max_batch_size` above 0, each tensor has one more dimension in front, which `dims` leaves out.
@@ -75,18 +62,13 @@ class TritonPythonModel:
 # `instance_group` says how many copies run (*instances*), and where: here one, on the CPU. For a Python model, `KIND_GPU` only tells its code which GPU to use.
 
 # %%
-config = """\
-name: "add_sub"
-backend: "python"
-max_batch_size: 8
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] } ]
-output [ { name: "scores" data_type: TYPE_FP32 dims: [ 10 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-write(home / "config.pbtxt", config)
+place(models, "models/digits")
+config = home / "config.pbtxt"
+config.write_text(config.read_text().replace("backend:", 'name: "add_sub"\nbackend:'))
+show(config)
 
 # %% [markdown]
-# This config was copied from another model, as in the seminar of [the architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), and still has that model's name. The folder is called `digits`.
+# We have added the name of another model, as in the seminar of [the architecture slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), where the config was copied. The folder is called `digits`.
 #
 # Below, `laboratory` starts a server of our own on free ports, and loads the folder's models. The shared server is not touched.
 
@@ -105,11 +87,11 @@ predict(
 )
 
 # %%
-names, said = setup.try_to_serve(models)  # in a laboratory that ends at once
-print("models:", names, textwrap.fill(said, 88), sep="\n")
+names, message = setup.try_to_serve(models)  # in a laboratory that ends at once
+print("models:", names, textwrap.fill(message, 88), sep="\n")
 
 # %%
-its_name = Premise("add_sub" in said or bool(names), "the server had another reason, see above")
+its_name = Premise("add_sub" in message or bool(names), "the server had another reason, see above")
 compare("first_model.name", setup.which(names), premise=its_name)
 claim(
     not names,
@@ -122,10 +104,10 @@ claim(
 # %% [markdown]
 # > **Errata.** The seminar's slides write `name: "add_sub"` into the config of a model that squares numbers. The [guide](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#name-platform-and-backend) says: the name is optional; where it stands, it must be the folder's. Some slides write `platform: "python"`: it is `backend: "python"`.
 #
-# Without that line, the model loads.
+# The file beside this notebook has no such line. We copy it again, and the model loads.
 
 # %%
-write(home / "config.pbtxt", config.replace('name: "add_sub"\n', ""))
+place(models, "models/digits")
 lab = laboratory(models)
 lab.metadata("digits")["inputs"]
 
@@ -222,9 +204,10 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# This model reads its weights in each call of `execute`. Go up to the cell that begins with `%%writefile`, and change the class. `initialize(self, args)` shall read the weights once. `finalize(self)` shall write the line `answered N requests` to the log, where N counts the requests of this instance. Run that cell, and then the one below.
+# This model reads its weights in each call of `execute`. Open [its file](models/digits/1/model.py) and change the class. `initialize(self, args)` shall read the weights once. `finalize(self)` shall write the line `answered N requests` to the log, where N counts the requests of this instance. Save the file, and run the cell below.
 
 # %%
+place(models, "models/digits")
 lab.load("digits")
 print(*[line[:88] for line in lab.log_text().splitlines() if "model.py" in line][-3:], sep="\n")
 task("first_model.initialize", server=lab)

@@ -26,7 +26,7 @@ def try_to_serve(models: Path) -> tuple[list[str], str]:
         The names of the models, and the server's message if it refused one, else "".
 
     Example:
-        names, said = try_to_serve(models)
+        names, message = try_to_serve(models)
     """
     try:
         with laboratory(models) as server:
@@ -55,7 +55,7 @@ def try_to_ask(ask: Callable[[], Any]) -> tuple[int, str]:
         The number of answers, and the server's message if it refused, else "".
 
     Example:
-        answers, said = try_to_ask(lambda: ask(client, http, pictures[:9]))
+        answers, message = try_to_ask(lambda: ask(client, http, pictures[:9]))
     """
     try:
         return len(ask()), ""
@@ -100,8 +100,8 @@ def plot_ways(times: pd.DataFrame) -> style.Picture:
         plot_ways(time_each(ways))
     """
     medians = times.median()
-    told = ", ".join(f"{name} {value:.1f} ms" for name, value in medians.items())
-    figure = style.Picture(8.4, 0.9 + 0.45 * len(times.columns), f"Medians: {told}")
+    summary = ", ".join(f"{name} {value:.1f} ms" for name, value in medians.items())
+    figure = style.Picture(8.4, 0.9 + 0.45 * len(times.columns), f"Medians: {summary}")
     axes = figure.subplots()
     style.panel(axes, "One picture, asked many times", below="ms per request", grid="x")
     for place, name in enumerate(times.columns):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from workbook import zoo
-from workbook.lessons.shared import written
-from workbook.lessons.shared.digits_model import CONFIG, ask, save_weights
+from workbook.lessons.files import place
+from workbook.lessons.shared.digits_model import ask, save_weights
 from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
@@ -91,9 +91,7 @@ def _log_until(server: Server, begin: int, line: str) -> str:
 
 
 def start(folder: Path) -> Server:
-    """Write the notebook's model, which reads its weights in each call of execute, and serve it."""
-    home = folder / "digits"
-    save_weights(home / "1/weights.npy")
-    (home / "1/model.py").write_text(written.cell("01__first_model", "1/model.py"), "utf-8")
-    (home / "config.pbtxt").write_text(CONFIG, "utf-8")
+    """Copy the notebook's model, which reads its weights in each call of execute, and serve it."""
+    place(folder, Path(__file__).parent / "models/digits")
+    save_weights(folder / "digits/1/weights.npy")
     return laboratory(folder)

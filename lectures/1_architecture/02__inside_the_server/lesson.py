@@ -20,8 +20,8 @@ import setup
 from workbook import measure, zoo
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, steady, task
-from workbook.lessons.premises import counted
+from workbook.lessons import attempt, claim, compare, folder, laboratory, place, predict, show, task
+from workbook.lessons.premises import counted, steady
 from workbook.lessons.shared import digits_model
 from workbook.server import deploy
 
@@ -57,7 +57,7 @@ predict(
 
 # %%
 models = folder("inside_the_server")
-digits_model.add(models)
+setup.add(models, "digits")
 lab = laboratory(models)
 grown = attempt(lambda: setup.grow(lab, "digits", (1, 2, 4)), setup.settled)
 grown.round(1)
@@ -100,9 +100,8 @@ predict(
 )
 
 # %%
-digits_model.add(models, "careful", careful=True)
-digits_model.add(models, "neighbour", careful=True)
-setup.add_cascade(models)  # for later: its config
+setup.add(models, "careful")
+setup.add(models, "neighbour", source="careful")
 lab.load("careful")
 lab.load("neighbour")
 picture = zoo.data.digits().x_test[:1]
@@ -243,21 +242,8 @@ claim(
 # > **Errata.** The slides give ensembles to the Python backend. Their scheduler is [part of the core](https://github.com/triton-inference-server/core/tree/main/src/ensemble_scheduler); BLS is the Python backend's.
 
 # %%
-# %%writefile {models}/cascade/1/model.py
-import triton_python_backend_utils as pb
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [pb.InferenceResponse([self.ask(request, "digits")]) for request in requests]
-
-    def ask(self, request, model):
-        image = [pb.get_input_tensor_by_name(request, "image")]
-        ask = pb.InferenceRequest(model_name=model, inputs=image, requested_output_names=["scores"])
-        scores = pb.get_output_tensor_by_name(ask.exec(), "scores")
-        sure = model == "careful" or scores.as_numpy().max() > 5
-        return scores if sure else self.ask(request, "careful")
-
+place(models, "models/cascade")
+show("models/cascade/1/model.py")
 
 # %%
 lab.load("cascade")
@@ -266,11 +252,11 @@ test = zoo.data.digits().x_test[:30, None]
 unsure = sum(digits_model.ask(lab, "digits", x).max() <= 5 for x in test)
 for x in test:
     digits_model.ask(lab, "cascade", x)
-asked = measure.difference(before, measure.statistics(lab, "careful")).requests.item()
-print(f"{len(test)} pictures; digits was unsure of {unsure}, and careful was asked {asked} times.")
+calls = measure.difference(before, measure.statistics(lab, "careful")).requests.item()
+print(f"{len(test)} pictures; digits was unsure of {unsure}, and careful was asked {calls} times.")
 claim(
-    0 < asked == unsure,
-    f"A model asked two others: careful was asked for {asked} of {len(test)} pictures only.",
+    0 < calls == unsure,
+    f"A model asked two others: careful was asked for {calls} of {len(test)} pictures only.",
     "Run this cell again: is somebody else asking careful?",
     id="inside.bls",
 )
@@ -281,7 +267,7 @@ claim(
 # `careful` computes for milliseconds, also for a picture that it has seen before. Its noise is always the same, so its answers may be kept. Let the server answer a repeated picture without a run of `careful`. Write its config in a new cell with `%%writefile {models}/careful/config.pbtxt`, and load it again: `lab.load("careful")`.
 
 # %%
-print((models / "careful/config.pbtxt").read_text())
+show(models / "careful/config.pbtxt")
 task("inside_the_server.cached", server=lab)
 
 # %% [markdown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from workbook import measure
 from workbook.lessons.premises import Premise
 from workbook.lessons.shared import digits_model
 from workbook.server import Server, Triton
+
+HERE = Path(__file__).parent / "models"
 
 
 def this_machine() -> pd.DataFrame:
@@ -111,15 +114,16 @@ def busy(server: Server, model: str, pictures: Any) -> Iterator[None]:
         thread.join()
 
 
-def add_cascade(models: Path) -> None:
-    """Write the config of `cascade`. It asks `digits`, and also `careful` where `digits` is unsure.
+def add(models: Path, name: str, source: str = "") -> None:
+    """Copy a digit classifier of this notebook into a repository, and save its weights there.
 
     Args:
         models: the repository's folder.
+        name: the model's name there.
+        source: the model's name beside the notebook; by default, the same.
     """
-    home = models / "cascade"
-    (home / "1").mkdir(parents=True, exist_ok=True)
-    (home / "config.pbtxt").write_text(digits_model.CONFIG, "utf-8")
+    shutil.copytree(HERE / (source or name), models / name, dirs_exist_ok=True)
+    digits_model.save_weights(models / name / "1/weights.npy")
 
 
 def ask_three_ways(server: Server, model: str, pictures: Any) -> None:

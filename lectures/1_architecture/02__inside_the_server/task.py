@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+import setup
 from workbook import measure
 from workbook.lessons.shared import digits_model
 from workbook.lessons.tasks import NotYet, define
@@ -21,7 +22,11 @@ from workbook.server import Server
         "has to be loaded again.",
         'Add response_cache { enable: true } to careful/config.pbtxt, and run lab.load("careful").',
     ),
-    solution={"careful/config.pbtxt": digits_model.CONFIG + "response_cache { enable: true }\n"},
+    solution="""
+        file = models / "careful/config.pbtxt"
+        file.write_text(file.read_text() + "response_cache { enable: true }")
+        lab.load("careful")
+    """,
 )
 def cached(server: Server) -> None:
     """A picture that careful has seen is answered without another run of it."""
@@ -44,5 +49,5 @@ def cached(server: Server) -> None:
 
 def start(folder: Path) -> Server:
     """Start a server with `careful`, without the cache."""
-    digits_model.add(folder, "careful", careful=True)
+    setup.add(folder, "careful")
     return laboratory(folder)

@@ -36,13 +36,14 @@ import tritonclient.grpc as grpc
 import setup
 from workbook import measure
 from workbook.common import paths
-from workbook.lessons import claim, compare, folder, laboratory, predict, runs, task
+from workbook.lessons import claim, compare, folder, laboratory, place, predict, runs, show, task
 from workbook.lessons.shared import sleeper
 from workbook.server import deploy
 
 # %%
 models = folder("schedulers")
-print(sleeper.add(models, "single", ""))  # no word on batching: the default scheduler
+sleeper.add(models, "single", "")  # no word on batching: the default scheduler
+show(models / "single/config.pbtxt")
 two = sleeper.add(models, "pair", "").replace("count: 1", "count: 2")
 (models / "pair/config.pbtxt").write_text(two)
 lab = laboratory(models)
@@ -89,7 +90,7 @@ claim(
 )
 
 # %% [markdown]
-# `max_batch_size` is a limit: so many *rows* may be in one execution. Where a config leaves its tensors out, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). Python's leaves that to the model.
+# `max_batch_size` limits the *rows* of one execution. Where a config leaves its tensors out, some backends complete it, and [add a dynamic batcher](https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md#default-max-batch-size-and-dynamic-batcher). Python's leaves that to the model.
 #
 # ## Two instances
 #
@@ -119,22 +120,11 @@ claim(
 # `chain` has two steps: `single`, and then `joining`, which takes 60 ms and has a dynamic batcher. In the maps, `key` is the name of a tensor in the step's model, `value` its name in the ensemble.
 
 # %%
-chain = """\
-platform: "ensemble"
-max_batch_size: 8
-input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] } ]
-ensemble_scheduling {
-  step [ { model_name: "single" model_version: -1
-    input_map { key: "X" value: "X" } output_map { key: "Y" value: "middle" } } ]
-  step [ { model_name: "joining" model_version: -1
-    input_map { key: "X" value: "middle" } output_map { key: "Y" value: "Y" } } ]
-}"""
+show("models/chain/config.pbtxt")
 
 # %%
+place(models, "models/chain")
 sleeper.add(models, "joining", "dynamic_batching { }", ms=60)
-(models / "chain/1").mkdir(parents=True, exist_ok=True)  # an ensemble has no file of its own
-(models / "chain/config.pbtxt").write_text(chain)
 lab.load("joining")
 lab.load("chain")
 
@@ -220,8 +210,7 @@ for result in got:
 # When twelve requests come to `chain` at the same time, the last is answered after more than 300 ms. Look at the timeline: which step do they wait for? Change the config of *one* model so that all are answered within 220 ms (a new cell with `%%writefile {models}/…/config.pbtxt`), and `lab.load` it again. There are several ways.
 
 # %%
-for name in ("single", "joining"):
-    print(f"# {name}", (models / name / "config.pbtxt").read_text(), sep="\n")
+show(models / "single/config.pbtxt", models / "joining/config.pbtxt")
 task("schedulers.chain", server=lab)
 
 # %% [markdown]

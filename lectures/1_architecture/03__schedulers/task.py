@@ -7,33 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from workbook import measure
+from workbook.lessons.files import place
 from workbook.lessons.shared import sleeper
 from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
 _REQUESTS, _WITHIN_MS, _TRIES = 12, 220.0, 3
-
-_SINGLE = """\
-backend: "python"
-max_batch_size: 8
-input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_CPU count: 3 } ]
-"""
-
-_CHAIN = """\
-platform: "ensemble"
-max_batch_size: 8
-input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "Y" data_type: TYPE_FP32 dims: [ 1 ] } ]
-ensemble_scheduling {
-  step [ { model_name: "single" model_version: -1
-    input_map { key: "X" value: "X" } output_map { key: "Y" value: "middle" } } ]
-  step [ { model_name: "joining" model_version: -1
-    input_map { key: "X" value: "middle" } output_map { key: "Y" value: "Y" } } ]
-}
-"""
 
 
 @define(
@@ -46,7 +26,11 @@ ensemble_scheduling {
         "In single/config.pbtxt, write count: 3 in place of count: 1, or add dynamic_batching { }. "
         'Then run lab.load("single").',
     ),
-    solution={"single/config.pbtxt": _SINGLE},
+    solution="""
+        file = models / "single/config.pbtxt"
+        file.write_text(file.read_text().replace("count: 1", "count: 3"))
+        lab.load("single")
+    """,
 )
 def chain(server: Server) -> None:
     """Twelve requests that come to chain at the same time are all answered within 220 ms."""
@@ -72,9 +56,8 @@ def chain(server: Server) -> None:
 
 
 def start(folder: Path) -> Server:
-    """Start a server with the chain as the notebook writes it."""
+    """Start a server with the chain as the notebook has it."""
     sleeper.add(folder, "single", "")
     sleeper.add(folder, "joining", "dynamic_batching { }", ms=60)
-    (folder / "chain/1").mkdir(parents=True)
-    (folder / "chain/config.pbtxt").write_text(_CHAIN, "utf-8")
+    place(folder, Path(__file__).parent / "models/chain")
     return laboratory(folder)

@@ -21,44 +21,22 @@ import pandas as pd
 
 import setup
 from workbook import measure, zoo
-from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, task
+from workbook.lessons import Premise, claim, compare, folder, laboratory, predict, show, task
 
 models = folder("sequences")
 
 # %% [markdown]
 # ## A model with a memory
 #
-# It adds up what a sequence sends. A *slot* is a row of the batch. The server adds *control inputs*: `START` is 1 in a sequence's first request, `READY` is 0 for an empty slot. The next cell is its memory; the rest sleeps 20 ms per execution, and returns slot and sum.
+# It adds up what a sequence sends. A *slot* is a row of the batch. The server adds *control inputs*: `START` is 1 in a sequence's first request, `READY` is 0 for an empty slot. Below are its memory and its config. [The rest](models/direct/1/model.py) sleeps 20 ms per execution, and returns slot and sum.
 
 # %%
-# %%writefile {models}/memory.py
-sums = [0.0] * 8  # one per slot
-
-
-def add(slot, brought):
-    earlier = 0 if brought["START"] else sums[slot]
-    sums[slot] = earlier + brought["X"]
-    return sums[slot]
-
+show("models/direct/1/memory.py", "models/direct/config.pbtxt")
 
 # %%
-config = """\
-backend: "python"
-max_batch_size: 4
-input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "SLOT" data_type: TYPE_INT32 dims: [ 1 ] },
-         { name: "SUM" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-sequence_batching { STRATEGY control_input [
-  { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } },
-  { name: "READY" control { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } } ] }
-"""
-
-# %%
-memory = (models / "memory.py").read_text()
 strategies = {"direct": "direct { }", "oldest": "oldest { max_candidate_sequences: 8 }"}
 for name, strategy in strategies.items():
-    setup.add_sums(models, name, config.replace("STRATEGY", strategy), memory)
+    setup.add_sums(models, name, strategy)  # the same files, another strategy in the config
 lab = laboratory(models)
 
 # %% [markdown]
@@ -112,7 +90,7 @@ claim(
 # %%
 predict(
     "sequences.oldest",
-    "A's second request adds 1 to the 1 of its first. What sum is A told?",
+    "A's second request adds 1 to the 1 of its first. What sum does A get?",
     {
         "2, as before": "You expected the server to keep the sum. It is in the model, in a list "
         "by slot, and with this strategy a sequence may get another slot in each execution.",
@@ -128,8 +106,8 @@ setup.plot_slots({"direct": by_slot, "oldest": setup.seats(oldest)})
 
 # %%
 by_age = setup.seats(oldest)
-told = by_age.set_index("id")["sum"]["A2"]
-answer = {2: "2, as before"}.get(told, f"{told:g}")
+second = by_age.set_index("id")["sum"]["A2"]
+answer = {2: "2, as before"}.get(second, f"{second:g}")
 compare("sequences.oldest", answer, premise=setup.in_rounds(oldest))
 full = by_age.groupby("execution").slot.agg(["max", "size"])
 claim(
@@ -150,17 +128,8 @@ claim(
 # The server can keep the state itself: *implicit state*. `votes` is an ONNX model. It adds a picture's scores to the input `before`, and returns `after`. The server stores `after`, and gives it to the sequence's next request. The config also names an *initial state*: here a file, two points for the 7.
 
 # %%
-votes = """\
-backend: "onnxruntime"
-max_batch_size: 4
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 8, 8 ] } ]
-output [ { name: "total" data_type: TYPE_FP32 dims: [ 10 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-sequence_batching { oldest { max_candidate_sequences: 4 }
-  state [ { input_name: "before" output_name: "after" data_type: TYPE_FP32 dims: [ 10 ]
-    initial_state { name: "prior" data_type: TYPE_FP32 dims: [ 10 ] data_file: "prior" } } ] }
-"""
-setup.add_votes(models, votes)
+show("models/votes/config.pbtxt")
+setup.add_votes(models)
 lab.load("votes")
 
 # %%
@@ -210,10 +179,10 @@ claim(
 #
 # ## Your turn
 #
-# `oldest` mixes its sequences up. Mend it, and keep the strategy: a third control input gives the model the correlation ID. Write `oldest/config.pbtxt` and `oldest/1/memory.py` in new cells with `%%writefile {models}/oldest/…`, and run `lab.load("oldest")`.
+# `oldest` mixes its sequences up. Correct it, and keep the strategy: a third control input gives the model the correlation ID. Write `oldest/config.pbtxt` and `oldest/1/memory.py` in new cells with `%%writefile {models}/oldest/…`, and run `lab.load("oldest")`.
 
 # %%
-print((models / "oldest/config.pbtxt").read_text())
+show(models / "oldest/config.pbtxt")
 task("sequences.apart", server=lab)
 
 # %%

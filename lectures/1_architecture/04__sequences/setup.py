@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbook import measure
-from workbook.lessons import runs
+from workbook.lessons import files, runs
 from workbook.lessons.premises import Premise, attempt
 from workbook.lessons.runs import Run
 from workbook.lessons.shared.digits_model import save_weights
@@ -28,48 +29,23 @@ PRIOR, WEIGHT = 7, 2.0
 #: overtake the first, and the third must arrive before the first has been computed (20 ms).
 APART_MS = 5.0
 
-_MODEL = '''\
-"""Reads what a request brings, and asks memory.py for the sum. An execution takes 20 ms."""
-
-import time
-
-import memory
-import numpy as np
-import triton_python_backend_utils as pb
+HERE = Path(__file__).parent / "models"
 
 
-class TritonPythonModel:
-    def execute(self, requests):
-        time.sleep(0.02)
-        return [self.answer(slot, request) for slot, request in enumerate(requests)]
-
-    def answer(self, slot, request):
-        brought = {t.name(): t.as_numpy().ravel()[0] for t in request.inputs()}
-        total = memory.add(slot, brought) if brought["READY"] else 0  # else: an empty slot
-        outputs = [
-            pb.Tensor("SLOT", np.array([[slot]], np.int32)),
-            pb.Tensor("SUM", np.array([[total]], np.float32)),
-        ]
-        return pb.InferenceResponse(outputs)
-'''
-
-
-def add_sums(models: Path, name: str, config: str, memory: str) -> None:
-    """Write a model that adds up a sequence's numbers, and returns the slot of each request.
+def add_sums(models: Path, name: str, strategy: str) -> None:
+    """Copy the model `direct` of this notebook into a repository, with another strategy.
 
     Args:
         models: the repository's folder.
-        name: the model's name.
-        config: its config.pbtxt.
-        memory: its memory.py, with the function `add(slot, brought)`.
+        name: the model's name there.
+        strategy: a field of `sequence_batching` in its config.
 
     Example:
-        add_sums(models, "direct", common + direct, (models / "memory.py").read_text())
+        add_sums(models, "oldest", "oldest { max_candidate_sequences: 8 }")
     """
-    (models / name / "1").mkdir(parents=True, exist_ok=True)
-    (models / name / "config.pbtxt").write_text(config, "utf-8")
-    (models / name / "1/model.py").write_text(_MODEL, "utf-8")
-    (models / name / "1/memory.py").write_text(memory, "utf-8")
+    shutil.copytree(HERE / "direct", models / name, dirs_exist_ok=True)
+    config = models / name / "config.pbtxt"
+    config.write_text(config.read_text("utf-8").replace("direct { }", strategy), "utf-8")
 
 
 def plan(every_ms: float = 60.0) -> list[measure.Request]:
@@ -164,8 +140,8 @@ def plot_slots(tables: Mapping[str, pd.DataFrame]) -> style.Picture:
         plot_slots({"direct": seats(run)})
     """
     deep = 1 + int(max(table["slot"].max() for table in tables.values()))
-    told = "; ".join(f"{name}: {_describe(table)}" for name, table in tables.items())
-    figure = style.Picture(8.6, 0.6 + (0.45 + 0.42 * deep) * len(tables), f"Slots. {told}")
+    summary = "; ".join(f"{name}: {_describe(table)}" for name, table in tables.items())
+    figure = style.Picture(8.6, 0.6 + (0.45 + 0.42 * deep) * len(tables), f"Slots. {summary}")
     panels = figure.subplots(len(tables), 1, sharex=True, squeeze=False)[:, 0]
     colours = dict(zip("ABCD", style.COLOURS, strict=False))
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
@@ -196,19 +172,19 @@ def _describe(table: pd.DataFrame) -> str:
     return ", ".join(f"{row.id} in slot {row.slot}" for row in table.itertuples())
 
 
-def add_votes(models: Path, config: str) -> None:
-    """Write an ONNX model that adds a picture's scores to its state, which begins as a prior.
+def add_votes(models: Path) -> None:
+    """Make `votes`, an ONNX model that adds a picture's scores to its state.
 
     Inputs `image` and `before` (the state), outputs `total` and `after` (the new state, the same
-    numbers). The prior prefers the digit `PRIOR`.
+    numbers). The state begins as a prior, which prefers the digit `PRIOR`.
 
     Args:
         models: the repository's folder.
-        config: its config.pbtxt.
     """
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
+    files.place(models, HERE / "votes")
     home = models / "votes"
     weights_file = models / "weights.npy"
     save_weights(weights_file)
@@ -234,14 +210,12 @@ def add_votes(models: Path, config: str) -> None:
         ],
         [numpy_helper.from_array(array, name) for name, array in arrays.items()],
     )
-    (home / "1").mkdir(parents=True, exist_ok=True)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, home / "1/model.onnx")
     prior = np.zeros(10, np.float32)
     prior[PRIOR] = WEIGHT
     (home / "initial_state").mkdir(exist_ok=True)
     (home / "initial_state/prior").write_bytes(prior.tobytes())
-    (home / "config.pbtxt").write_text(config, "utf-8")
 
 
 def looks(pictures: Any, sequence: int = 1) -> list[measure.Request]:

@@ -6,34 +6,9 @@ from pathlib import Path
 
 import setup
 from workbook import measure
-from workbook.lessons.shared import written
 from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
-
-_CONFIG = """\
-backend: "python"
-max_batch_size: 4
-input [ { name: "X" data_type: TYPE_FP32 dims: [ 1 ] } ]
-output [ { name: "SLOT" data_type: TYPE_INT32 dims: [ 1 ] },
-         { name: "SUM" data_type: TYPE_FP32 dims: [ 1 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-sequence_batching { oldest { max_candidate_sequences: 8 } control_input [
-  { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } },
-  { name: "READY" control { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } }MORE ] }
-"""
-_CORRID = """,
-  { name: "CORRID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }"""
-_MEMORY = """\
-sums = {}  # one per sequence
-
-
-def add(slot, brought):
-    sequence = int(brought["CORRID"])
-    earlier = 0 if brought["START"] else sums[sequence]
-    sums[sequence] = earlier + brought["X"]
-    return sums[sequence]
-"""
 
 
 @define(
@@ -47,13 +22,29 @@ def add(slot, brought):
         "Keep the sums in a dictionary by that number, in oldest/1/memory.py; then run "
         'lab.load("oldest").',
     ),
-    solution={
-        "oldest/config.pbtxt": _CONFIG.replace("MORE", _CORRID),
-        "oldest/1/memory.py": _MEMORY,
-    },
+    solution='''
+    config = models / "oldest/config.pbtxt"
+    corrid = """sequence_batching {
+      control_input {
+        name: "CORRID"
+        control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 }
+      }"""
+    config.write_text(config.read_text().replace("sequence_batching {", corrid))
+    write(models / "oldest/1/memory.py", """
+    sums = {}  # one per sequence
+
+
+    def add(slot, brought):
+        sequence = int(brought["CORRID"])
+        earlier = 0 if brought["START"] else sums[sequence]
+        sums[sequence] = earlier + brought["X"]
+        return sums[sequence]
+    """)
+    lab.load("oldest")
+    ''',
 )
 def apart(server: Server) -> None:
-    """The model oldest tells each sequence its own sum, with the strategy oldest."""
+    """The model oldest gives each sequence its own sum, with the strategy oldest."""
     if not server.ready("oldest"):
         raise NotYet("The model oldest is not ready.")
     if "oldest" not in server.config("oldest").get("sequence_batching", {}):
@@ -64,13 +55,12 @@ def apart(server: Server) -> None:
         raise NotYet(f"{refused['id'].iloc[0]} was refused: {refused['error'].iloc[0]}")
     right = setup.right_sums()
     for name, outputs in zip(answers["id"], answers["outputs"], strict=True):
-        told = outputs["SUM"].item()
-        if told != right[name]:
-            raise NotYet(f"{name} was told {told:g}; the sum of its sequence is {right[name]:g}.")
+        total = outputs["SUM"].item()
+        if total != right[name]:
+            raise NotYet(f"{name} got {total:g}; the sum of its sequence is {right[name]:g}.")
 
 
 def start(folder: Path) -> Server:
-    """Serve the model as the notebook writes it: it keeps one sum per slot."""
-    memory = written.cell("04__sequences", "memory.py")
-    setup.add_sums(folder, "oldest", _CONFIG.replace("MORE", ""), memory)
+    """Serve the model as the notebook has it: it keeps one sum per slot."""
+    setup.add_sums(folder, "oldest", "oldest { max_candidate_sequences: 8 }")
     return laboratory(folder)

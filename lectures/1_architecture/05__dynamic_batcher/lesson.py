@@ -17,7 +17,7 @@ import numpy as np
 
 import setup
 from workbook import measure, zoo
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, task
+from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, show, task
 from workbook.lessons.runs import record
 from workbook.lessons.shared import digits_model, sleeper
 
@@ -30,10 +30,11 @@ models = folder("dynamic_batcher")
 
 # %%
 sleeper.add(models, "none", "")
-print(sleeper.add(models, "eager", "dynamic_batching { }"))
+sleeper.add(models, "eager", "dynamic_batching { }")
 patient = "dynamic_batching { max_queue_delay_microseconds: 100000 }"
 sleeper.add(models, "patient", patient)
 setup.crowded(models)
+show(models / "eager/config.pbtxt")
 lab = laboratory(models)
 print("as Triton completes it:", lab.config("eager")["dynamic_batching"])
 
@@ -227,14 +228,14 @@ def rate(model):
     return table["throughput"].item()
 
 
-speed = attempt(lambda: setup.in_turn(rate, pairs), setup.told_apart)
+speed = attempt(lambda: setup.in_turn(rate, pairs), setup.one_gains_most)
 setup.plot_gains(speed)
 
 # %%
 gain = speed["batched"] / speed["one by one"]
 others = "×3.3 for text recognition on an A100 (Triton tutorials, part 2)"
 agreed = setup.repeated(speed)
-compare("batcher.gain", gain.idxmax(), published=others, premise=setup.told_apart(speed))
+compare("batcher.gain", gain.idxmax(), published=others, premise=setup.one_gains_most(speed))
 claim(
     gain.max() > 1.5,
     f"Batching multiplied the throughput on this CPU by {gain.min():.1f} to {gain.max():.1f}.",
@@ -248,10 +249,10 @@ claim(
 #
 # ## Your turn
 #
-# Somebody configured `crowded`, OpenVINO's digits, for large batches. Now a lone request takes too long. Mend its config (a new cell with `%%writefile {models}/crowded/config.pbtxt`), so that lone requests are quick and many are batched. Load it with `lab.load("crowded")`.
+# Somebody configured `crowded`, OpenVINO's digits, for large batches. Now a lone request takes too long. Correct its config (a new cell with `%%writefile {models}/crowded/config.pbtxt`), so that lone requests are quick and many are batched. Load it with `lab.load("crowded")`.
 
 # %%
-print((models / "crowded/config.pbtxt").read_text())
+show(models / "crowded/config.pbtxt")
 task("batcher.crowded", server=lab, models=models)
 
 # %% [markdown]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbook import measure
+from workbook.lessons import files
 from workbook.lessons.premises import Premise, steady
 from workbook.lessons.runs import Run
 from workbook.lessons.workspace import copy
@@ -24,12 +25,6 @@ FRAMEWORKS = {
     "OpenVINO": "digits_openvino",
 }
 _BATCHING = "dynamic_batching { }"
-#: The batching section of the task's config, which the reader corrects.
-_PATIENT = """\
-dynamic_batching {
-  preferred_batch_size: [ 8 ]
-  max_queue_delay_microseconds: 400000
-}"""
 
 
 def digits(models: Path) -> dict[str, tuple[str, str]]:
@@ -50,8 +45,9 @@ def digits(models: Path) -> dict[str, tuple[str, str]]:
 
 
 def crowded(models: Path) -> None:
-    """Write the task's model: OpenVINO's digits, whose batcher waits for eight requests."""
-    copy(models, "digits_openvino", "crowded", {_BATCHING: _PATIENT})
+    """Make the task's model: OpenVINO's digits, with the config that lies beside the notebook."""
+    copy(models, "digits_openvino", "crowded", {})
+    files.place(models, Path(__file__).parent / "models/crowded")
 
 
 def in_turn(rate: Callable[[str], float], pairs: Mapping[str, tuple[str, str]]) -> pd.DataFrame:
@@ -78,7 +74,7 @@ def repeated(rates: pd.DataFrame) -> Premise:
     return steady([1.0, rates["spread"].max()], 2)
 
 
-def told_apart(rates: pd.DataFrame) -> Premise:
+def one_gains_most(rates: pd.DataFrame) -> Premise:
     """Premise: `repeated`, and the largest gain is clearly larger than the second."""
     second, first = sorted(rates["batched"] / rates["one by one"])[-2:]
     apart = Premise(
@@ -90,8 +86,8 @@ def told_apart(rates: pd.DataFrame) -> Premise:
 def plot_gains(rates: pd.DataFrame) -> style.Picture:
     """Draw both throughputs of each framework, all on one axis."""
     gains = rates["batched"] / rates["one by one"]
-    said = ", ".join(f"{name} ×{gain:.1f}" for name, gain in gains.items())
-    figure = style.Picture(8.4, 2.6, f"Throughput with a batcher: {said}.")
+    summary = ", ".join(f"{name} ×{gain:.1f}" for name, gain in gains.items())
+    figure = style.Picture(8.4, 2.6, f"Throughput with a batcher: {summary}.")
     axes = figure.subplots()
     style.panel(axes, "Pictures per second, 32 requests under way", grid="x")
     places = np.arange(len(rates))

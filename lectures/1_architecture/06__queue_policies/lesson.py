@@ -15,7 +15,7 @@
 # %%
 import setup
 from workbook import measure
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, slots, task
+from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, show, slots, task
 from workbook.lessons.runs import record
 from workbook.lessons.shared import sleeper
 
@@ -245,7 +245,7 @@ tried
 # `flooded` can serve 200 requests per second. On ordinary days come 67, and sometimes ten at once: too many are refused. In a flood come 500. Find a policy for both; write it in a new cell (`%%writefile {models}/flooded/config.pbtxt`), then run `lab.load("flooded")`.
 
 # %%
-print((models / "flooded/config.pbtxt").read_text())
+show(models / "flooded/config.pbtxt")
 task("policies.flooded", server=lab, models=models)
 
 # %% [markdown]

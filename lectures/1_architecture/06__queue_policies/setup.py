@@ -96,9 +96,9 @@ def longest_waits(run: Run) -> pd.Series:
     return waited.groupby(places["request_id"].str.rstrip("0123456789")).max()
 
 
-def add_flooded(models: Path) -> str:
+def add_flooded(models: Path) -> None:
     """Write the model of the task, whose executions take at most four requests."""
-    return sleeper.add(models, "flooded", SHORT, most=4)
+    sleeper.add(models, "flooded", SHORT, most=4)
 
 
 def ordinary_day() -> list[measure.Request]:

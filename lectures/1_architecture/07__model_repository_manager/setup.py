@@ -197,11 +197,11 @@ def _events(log: str, began: datetime.datetime) -> dict[float, str]:
     for line in log.splitlines():
         stamp = re.match(r"\w\d{4} \d\d:(\d\d):(\d\d\.\d+)", line)
         for pattern, words in _EVENTS.items():
-            said = re.search(pattern, line)
-            if stamp and said:
+            event = re.search(pattern, line)
+            if stamp and event:
                 minutes, seconds = float(stamp[1]), float(stamp[2])
                 at = ((minutes * 60 + seconds) * 1000 - first) % 3_600_000
-                found[at] = words.format(*said.groups())
+                found[at] = words.format(*event.groups())
     return found
 
 
@@ -213,8 +213,10 @@ def changed(ways: Mapping[str, Watched]) -> Premise:
 
 def plot(ways: Mapping[str, Watched]) -> style.Picture:
     """Draw each request's latency over the time when it was sent, one panel per way."""
-    said = "; ".join(f"{way}: {watched.failed} failed" for way, watched in ways.items())
-    figure = style.Picture(8.6, 0.4 + 1.75 * len(ways), f"Latency while a version changes. {said}.")
+    summary = "; ".join(f"{way}: {watched.failed} failed" for way, watched in ways.items())
+    figure = style.Picture(
+        8.6, 0.4 + 1.75 * len(ways), f"Latency while a version changes. {summary}."
+    )
     panels = figure.subplots(len(ways), 1, squeeze=False)[:, 0]
     for axes, (way, watched) in zip(panels, ways.items(), strict=True):
         style.panel(axes, f"{way}: {watched.failed} of {len(watched.answers)} requests failed")

@@ -6,7 +6,7 @@
 # %% [markdown]
 # # Metrics
 #
-# **Question.** Three services are slow. All three get more instances. Which of them profits, and could the numbers have told you before?
+# **Question.** Three services are slow. All three get more instances. Which of them profits, and do the numbers say so before?
 #
 # Triton counts requests, times and hardware. A collector such as [Prometheus](https://prometheus.io/docs/introduction/overview/) fetches the numbers as text, at port 8002; Triton sends them nowhere.
 #
@@ -18,7 +18,7 @@ import psutil
 
 import setup
 from workbook import measure
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, task
+from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, show, task
 from workbook.lessons.shared import digits_model
 from workbook.zoo.data import digits
 
@@ -149,7 +149,7 @@ claim(
 #
 # ![A request's way, with its timestamps](request.svg)
 #
-# Each part is a counter in microseconds; network and client are not in it. Three services: anton and berta sleep, so that they need no core; clara copies eight megabytes. Eight clients ask each in a loop. As Prometheus does, we read the counters before and after, and divide their growth.
+# Each part is a counter in microseconds; network and client are not in it. [Three services](models/service/1/model.py): anton and berta sleep, so that they need no core; clara copies eight megabytes. Eight clients ask each in a loop. As Prometheus does, we read the counters before and after, and divide their growth.
 
 
 # %%
@@ -209,9 +209,9 @@ faster = list(gain[gain >= 1.5].index)
 seen = f"{faster[0]} alone" if len(faster) == 1 else "more than one" if faster else "none"
 compare("metrics.cure", seen, premise=calm)
 queue = parts["queue"] / parts.sum(axis=1)
-told = queue["anton"] > 0.5 and gain["anton"] >= 1.5 and gain["berta"] < 1.5
+foreseen = queue["anton"] > 0.5 and gain["anton"] >= 1.5 and gain["berta"] < 1.5
 claim(
-    told,
+    foreseen,
     f"Queues took {queue['anton']:.0%} of anton's time and {queue['berta']:.0%} of berta's; twice the instances gave ×{gain['anton']:.1f} and ×{gain['berta']:.1f}.",
     "Close other programs and run the experiment again.",
     premise=calm,
@@ -293,10 +293,10 @@ recent.round(1).to_frame("ms")
 #
 # ## Your turn
 #
-# Eight clients ask `emil` in a loop, and wait long. Find the largest part of their time. Mend the config with `%%writefile {models}/emil/config.pbtxt`, then `lab.load("emil")`.
+# Eight clients ask `emil` in a loop, and wait long. Find the largest part of their time. Correct the config with `%%writefile {models}/emil/config.pbtxt`, then `lab.load("emil")`.
 
 # %%
-print((models / "emil/config.pbtxt").read_text())
+show(models / "emil/config.pbtxt")
 print(pd.Series(split("emil")).round(1).to_string())
 task("metrics.queue", server=lab, models=models)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,40 +27,12 @@ REASONS = ["REJECTED", "CANCELED", "BACKEND", "OTHER"]
 REQUESTS = {"anton": 64, "berta": 128, "clara": 40}  # per load
 _COUNTED_S = 0.4  # the server counts a request a moment after it has answered
 
-#: A service. It sleeps for as many milliseconds as the request's first number says.
-_MODEL = """\
-import time
-
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        return [self.answer(request) for request in requests]
-
-    def answer(self, request):
-        x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
-        if np.isnan(x[0, 0]):
-            return pb_utils.InferenceResponse([], pb_utils.TritonError("not a number"))
-        if x[0, 0] < 0:
-            raise ValueError("a bug in the model")
-        time.sleep(x[0, 0] / 1000)
-        return pb_utils.InferenceResponse([pb_utils.Tensor("y", x)])
-"""
-_CONFIG = """\
-backend: "python"
-max_batch_size: {most}
-input {{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }}
-output {{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }}
-instance_group {{ count: {count} kind: KIND_CPU }}
-{batching}
-"""
 _POLICY = "dynamic_batching {{ default_queue_policy {{ {} }} }}"
+HERE = Path(__file__).parent / "models"
 
 
 def services(models: Path) -> None:
-    """Write the models: digits without a batcher, the services, a slow one, three that refuse."""
+    """Make the models: digits without a batcher, the services, a slow one, three that refuse."""
     copy(models, "digits_onnx", "digits", {"dynamic_batching { }": ""})
     for name, (count, _, _) in SERVICES.items():
         add(models, name, count)
@@ -70,23 +43,22 @@ def services(models: Path) -> None:
     add(models, "hasty", batching=_POLICY.format(hasty))
 
 
-def add(models: Path, name: str, count: int = 1, batching: str = "", most: int = 8) -> None:
-    """Write a service into a repository.
+def add(models: Path, name: str, count: int = 1, batching: str = "") -> None:
+    """Copy the service of this notebook into a repository, and change its config.
 
     Args:
         models: the repository.
-        name: its name.
+        name: the service's name there.
         count: the number of instances.
-        batching: the batching section of its config.
-        most: max_batch_size.
+        batching: the batching section of its config; with one, an execution has one row.
     """
     home = models / name
-    (home / "1").mkdir(parents=True, exist_ok=True)
-    text = _CONFIG.format(count=count, batching=batching, most=1 if batching else most)
+    text = (HERE / "service/config.pbtxt").read_text("utf-8").replace("count: 1", f"count: {count}")
+    if batching:
+        text = text.replace("max_batch_size: 8", "max_batch_size: 1") + f"{batching}\n"
+    if not home.is_dir():  # if only the config changes, Triton adds or removes instances
+        shutil.copytree(HERE / "service", home)
     (home / "config.pbtxt").write_text(text, "utf-8")
-    code = home / "1" / "model.py"
-    if not code.is_file():  # if only the config changes, Triton adds or removes instances
-        code.write_text(_MODEL, "utf-8")
 
 
 def ask(server: Server, model: str, ms: float, rows: int = 1, count: int = 1) -> list[str]:
@@ -207,9 +179,9 @@ def all_went_wrong(table: pd.DataFrame) -> Premise:
 
 def only_slept(parts: pd.DataFrame) -> Premise:
     """Premise: berta's executions took hardly longer than their sleep."""
-    ms, asked = parts.loc["berta", "compute_infer"], SERVICES["berta"][1]
+    ms, sleep = parts.loc["berta", "compute_infer"], SERVICES["berta"][1]
     return Premise(
-        ms < 1.25 * asked, f"berta sleeps {asked} ms and took {ms:.0f}: the machine is busy"
+        ms < 1.25 * sleep, f"berta sleeps {sleep} ms and took {ms:.0f}: the machine is busy"
     )
 
 
@@ -240,8 +212,8 @@ def plot_shares(parts: pd.DataFrame) -> style.Picture:
 
 def plot_rates(rates: Mapping[str, pd.Series]) -> style.Picture:
     """Draw throughput over the number of clients, one line per number of instances."""
-    said = "; ".join(f"{name}: {list(line.round(0))}" for name, line in rates.items())
-    figure = style.Picture(6.4, 2.8, f"berta's requests per second. {said}")
+    summary = "; ".join(f"{name}: {list(line.round(0))}" for name, line in rates.items())
+    figure = style.Picture(6.4, 2.8, f"berta's requests per second. {summary}")
     axes = figure.subplots()
     style.panel(axes, "berta: requests per second", below="clients, each asks in a loop")
     for place, (name, line) in enumerate(rates.items()):

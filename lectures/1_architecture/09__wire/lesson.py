@@ -11,6 +11,7 @@
 # ![Triton; marked are clients, HTTP and gRPC](architecture.svg)
 
 # %%
+import shutil
 import time
 
 import numpy as np
@@ -20,7 +21,7 @@ import tritonclient.http as http
 
 import setup
 from workbook import measure
-from workbook.lessons import Premise, claim, compare, laboratory, predict, task
+from workbook.lessons import Premise, claim, compare, laboratory, predict, show, task
 from workbook.lessons.shared import digits_model, timing
 
 models = setup.models()
@@ -258,25 +259,11 @@ costs.round(1)
 # %% [markdown]
 # ## Your turn
 #
-# This client sends far too much. Change `classify`, run its cell and the next one, until the task is green. The 360 pictures themselves are 92,160 bytes; the server counts how many it gets, and the tap what crosses the wire.
+# [This client](clients/client.py) sends far too much. Open the file and change `classify`. Save it and run the cell below, until the task is green. The 360 pictures themselves are 92,160 bytes; the server counts how many it gets, and the tap what crosses the wire.
 
 # %%
-# %%writefile {models}/client.py
-import numpy as np
-import requests
-
-
-def classify(url, pictures):
-    """The digit in each picture, as an array of whole numbers."""
-    digits = []
-    for x in pictures.reshape(-1, 1, 64):
-        tensor = {"name": "image", "shape": [1, 1, 8, 8], "datatype": "FP32", "data": x.tolist()}
-        answer = requests.post(f"{url}/v2/models/digits_onnx/infer", json={"inputs": [tensor]})
-        digits.append(np.argmax(answer.json()["outputs"][0]["data"]))
-    return np.array(digits)
-
-
-# %%
+show("clients/client.py")
+shutil.copy("clients/client.py", models)
 task("wire.client", server=server)
 
 # %% [markdown]

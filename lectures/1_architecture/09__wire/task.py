@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from tritonclient import http
 
 import setup
 from workbook import measure
-from workbook.lessons.shared import digits_model, written
+from workbook.lessons.shared import digits_model
 from workbook.lessons.tasks import NotYet, define
 from workbook.server import Server, Triton, all_models
 
@@ -20,8 +21,8 @@ CONNECTIONS = 2
 
 
 def start(folder: Path) -> Server:
-    """Write the notebook's slow client, and start a server with `digits_onnx`."""
-    (folder / "client.py").write_text(written.cell("09__wire", "client.py"), "utf-8")
+    """Copy the notebook's slow client, and start a server with `digits_onnx`."""
+    shutil.copy(Path(__file__).parent / "clients/client.py", folder)
     models = setup.copy_shared(folder)
     server = Triton(models).start()
     all_models.load_all(server, setup.SHARED)

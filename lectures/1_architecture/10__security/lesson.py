@@ -89,12 +89,12 @@ secure = laboratory(paths.repository(), only=["digits_onnx"], tls=tls)
 name, number = secure.grpc_url, secure.grpc_url.replace("localhost", "127.0.0.1")
 trust = {"ssl": True, "root_certificates": str(papers / "root.pem")}
 clients = {"A": (name, trust), "B": (number, trust), "C": (name, {"ssl": True}), "D": (name, {})}
-came = {who: setup.comes_in(url, **options) for who, (url, options) in clients.items()}
+answers = {who: setup.reach(url, **options) for who, (url, options) in clients.items()}
 secret = setup.listen(secure, picture, **trust)
-pd.Series(came, name="comes in").to_frame()
+pd.Series(answers, name="gets an answer").to_frame()
 
 # %%
-inside = [who for who, answer in came.items() if answer == "yes"]
+inside = [who for who, answer in answers.items() if answer == "yes"]
 clients_in = {1: "A", 2: "A and B", 3: "A, B and C"}.get(len(inside), "all")
 compare("security.name", clients_in, premise=Premise("A" in inside, "not even A got an answer"))
 hidden = b"digits_onnx" not in secret and picture.tobytes() not in secret and len(secret) > 500
@@ -106,7 +106,7 @@ claim(
 )
 
 # %% [markdown]
-# Mend B by writing `IP:127.0.0.1` into the names as well. Never mend C by switching the check off: then anybody in between can show a certificate of their own.
+# Help B by writing `IP:127.0.0.1` into the names as well. Never help C by switching the check off: then anybody in between can show a certificate of their own.
 #
 # Triton's HTTP port has no TLS of its own: put a proxy that has it in front ([secure deployment](https://github.com/triton-inference-server/server/blob/main/docs/customization_guide/deploy.md#deploying-behind-a-secure-proxy-or-gateway)).
 
@@ -119,12 +119,12 @@ claim(
 shown = {"private_key": str(papers / "client.key"), "certificate_chain": str(papers / "client.pem")}
 both = {**tls, "root": papers / "root.pem"}
 mutual = laboratory(paths.repository(), only=["digits_onnx"], tls=both)
-known = setup.comes_in(mutual.grpc_url, **trust, **shown)
-unknown = setup.comes_in(mutual.grpc_url, **trust)
+known = setup.reach(mutual.grpc_url, **trust, **shown)
+unknown = setup.reach(mutual.grpc_url, **trust)
 right = known == "yes" and unknown != "yes"
 claim(
     right,
-    f"A client with a certificate comes in; one without gets {unknown.removeprefix('no: ')}.",
+    f"A client with a certificate gets an answer; one without gets {unknown.removeprefix('no: ')}.",
     "Run the cells from the section on certificates on again.",
     id="security.mutual",
 )

@@ -3,7 +3,7 @@
 papers = setup.papers("security")
 setup.openssl(papers, "version")
 wire = setup.listen(server, picture)             # the bytes on the wire for one request
-setup.comes_in("localhost:8001", ssl=True)       # "no: UNAVAILABLE"
+setup.reach("localhost:8001", ssl=True)       # "no: UNAVAILABLE"
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def openssl(where: Path, line: str) -> None:
             "The program openssl is missing.", todo="Debian, Ubuntu: sudo apt install openssl."
         ) from None
     except subprocess.CalledProcessError as error:
-        said = error.stderr.strip().splitlines() or ["it said nothing"]
+        lines = error.stderr.strip().splitlines() or ["it printed nothing"]
         raise WorkbookError(
-            f"openssl failed: {said[-1]}", where=f"openssl {line}", todo="Look at the arguments."
+            f"openssl failed: {lines[-1]}", where=f"openssl {line}", todo="Look at the arguments."
         ) from None
 
 
@@ -121,7 +121,7 @@ def listen(server: Server, picture: npt.NDArray[np.float32], **options: Any) -> 
         return tap.heard
 
 
-def comes_in(address: str, *, headers: Mapping[str, str] | None = None, **options: Any) -> str:
+def reach(address: str, *, headers: Mapping[str, str] | None = None, **options: Any) -> str:
     """Return whether a gRPC client gets an answer: "yes", or "no: " and gRPC's status.
 
     Args:
@@ -130,7 +130,7 @@ def comes_in(address: str, *, headers: Mapping[str, str] | None = None, **option
         options: of the client, e.g. for TLS.
 
     Example:
-        setup.comes_in(server.grpc_url)      # "yes"
+        setup.reach(server.grpc_url)      # "yes"
     """
     with grpc.InferenceServerClient(address, **options) as client:
         try:

@@ -52,7 +52,7 @@ def start(folder: Path) -> Server:
 def door(server: setup.Door) -> None:
     """Make a certificate in the folder `own`, and restart the server so that gRPC wants TLS and
     the repository's API wants the header `admin-key: two-eights`, over HTTP and over gRPC."""
-    if setup.comes_in(server.grpc_url) == "yes":
+    if setup.reach(server.grpc_url) == "yes":
         raise NotYet("A client without TLS gets an answer over gRPC.")
     root = server.papers / "root.pem"
     if not root.is_file():
@@ -60,7 +60,7 @@ def door(server: setup.Door) -> None:
             "There is no root.pem in the folder `own`: which authority shall clients trust?"
         )
     trust: dict[str, Any] = {"ssl": True, "root_certificates": str(root)}
-    if (answer := setup.comes_in(server.grpc_url, **trust)) != "yes":
+    if (answer := setup.reach(server.grpc_url, **trust)) != "yes":
         raise NotYet(f"A client that trusts root.pem gets no answer over TLS ({answer}).")
     with grpc.InferenceServerClient(server.grpc_url, **trust) as client:
         setup.ask(client, digits_model.pictures()[:1])  # inference stays open for clients with TLS

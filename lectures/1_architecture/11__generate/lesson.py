@@ -19,7 +19,7 @@ import pandas as pd
 
 import setup
 from workbook import measure
-from workbook.lessons import Premise, claim, compare, laboratory, predict, task
+from workbook.lessons import Premise, claim, compare, laboratory, place, predict, show, task
 
 host, name = setup.language_model()
 url = f"{host.url}/v2/models/{name}"
@@ -143,9 +143,9 @@ words.fillna("")
 failed = "error" in words and "error" in none
 status = "200: all is well" if late == 200 else "400 or 500: the request failed"
 compare("generate.status", status, premise=Premise(failed, "the parrot did not fail"))
-told = late == 200 and early >= 400 and len(words) == 5
+by_time = late == 200 and early >= 400 and len(words) == 5
 claim(
-    told,
+    by_time,
     f"An error in the middle comes with status {late}, one at the beginning with {early}.",
     "Run the two cells before this one again.",
     id="generate.status",
@@ -161,8 +161,8 @@ claim(
 # %%
 from openai import OpenAI
 
-asked = [{"role": "user", "content": "What is a list?"}]
-question = {"model": name, "messages": asked, "max_tokens": 24, "temperature": 0}
+messages = [{"role": "user", "content": "What is a list?"}]
+question = {"model": name, "messages": messages, "max_tokens": 24, "temperature": 0}
 with setup.front_end(host) as address, OpenAI(base_url=address, api_key="none") as client:
     print("models:", [model.id for model in client.models.list()])
     answer = client.chat.completions.create(**question)
@@ -193,27 +193,11 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# The parrot ignores `sampling`, a dictionary. Mend it, and run both cells: it says at most `max_tokens` words, and ends before the first word in `stop` (a text or a list). Each response gets a second tensor, `finish_reason` (it is in the config): empty, but in the last response `length` if `max_tokens` cut the text, else `stop`.
+# The parrot ignores `sampling`, a dictionary. Change [its file](models/parrot/1/speech.py), and run the cell below: it says at most `max_tokens` words, and ends before the first word in `stop` (a text or a list). Each response gets a second tensor, `finish_reason` (it is in the config): empty, but in the last response `length` if `max_tokens` cut the text, else `stop`.
 
 # %%
-# %%writefile {nest}/parrot/1/speech.py
-import time
-
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-
-def speak(prompt, sampling, sender):
-    """Send the prompt back, one response per word."""
-    for word in prompt.split():
-        if word == "cat":
-            raise ValueError("no word about that animal")
-        time.sleep(0.1)
-        text = pb_utils.Tensor("text_output", np.array([f"{word} ".encode()], object))
-        sender.send(pb_utils.InferenceResponse([text]))
-
-
-# %%
+show("models/parrot/1/speech.py")
+place(nest, "models/parrot")
 lab.load("parrot")
 task("generate.stop", server=lab)
 

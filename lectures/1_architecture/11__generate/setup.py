@@ -17,75 +17,17 @@ from pathlib import Path
 
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.lessons.shared import written
+from workbook.lessons.files import place
 from workbook.lessons.workspace import folder, laboratory
-from workbook.server import Server, Triton, connect
+from workbook.server import Server, connect
 from workbook.zoo.repository import lacking
 
-LECTURE = "11__generate"
+PARROT = Path(__file__).parent / "models/parrot"
 #: Language models of the shared repository, the best one first.
 LLAMAS = ("llama_vllm", "llama_stream")
 
 #: The server that this kernel has started for a language model, and the model's name.
 _own: list[tuple[Server, str]] = []
-
-_CONFIG = """
-backend: "python"
-max_batch_size: 0
-input { name: "text_input" data_type: TYPE_STRING dims: [ 1 ] }
-input { name: "stream" data_type: TYPE_BOOL dims: [ 1 ] optional: true }
-input { name: "sampling_parameters" data_type: TYPE_STRING dims: [ 1 ] optional: true }
-output { name: "text_output" data_type: TYPE_STRING dims: [ 1 ] }
-output { name: "finish_reason" data_type: TYPE_STRING dims: [ 1 ] }
-model_transaction_policy { decoupled: true }
-instance_group { count: 1 kind: KIND_CPU }
-"""
-_MODEL = """
-import json
-import sys
-from pathlib import Path
-
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-sys.path.append(str(Path(__file__).parent))
-import speech
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        for request in requests:
-            sender = request.get_response_sender()
-            text, sampling = value(request, "text_input"), value(request, "sampling_parameters")
-            whole = None if value(request, "stream", True) else Whole(sender)
-            try:
-                speech.speak(text.decode(), json.loads(sampling or "{}"), whole or sender)
-                if whole:
-                    whole.finish()
-            except Exception as error:
-                failed = pb_utils.TritonError(f"{type(error).__name__}: {error}")
-                sender.send(pb_utils.InferenceResponse([], failed))
-            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-
-
-class Whole:
-    # Takes the place of a sender where the client wants one response: joins the pieces.
-    def __init__(self, sender):
-        self.sender, self.found = sender, {"text_output": b"", "finish_reason": b""}
-
-    def send(self, response):
-        for tensor in response.output_tensors():
-            self.found[tensor.name()] += tensor.as_numpy().ravel()[0]
-
-    def finish(self):
-        tensors = [pb_utils.Tensor(n, np.array([v], object)) for n, v in self.found.items()]
-        self.sender.send(pb_utils.InferenceResponse(tensors))
-
-
-def value(request, name, otherwise=b""):
-    tensor = pb_utils.get_input_tensor_by_name(request, name)
-    return tensor.as_numpy().ravel()[0] if tensor is not None else otherwise
-"""
 
 
 def language_model() -> tuple[Server, str]:
@@ -131,7 +73,7 @@ def _tell(name: str) -> str:
 
 
 def parrot(name: str) -> Path:
-    """Make a fresh repository with the parrot.
+    """Make a fresh repository with the parrot, which repeats a prompt word by word.
 
     Args:
         name: the repository's name: small letters, digits, dots and underscores.
@@ -143,26 +85,8 @@ def parrot(name: str) -> Path:
         lab = laboratory(setup.parrot("generate"))
     """
     home = folder(name)
-    write_parrot(home)
+    place(home, PARROT)
     return home
-
-
-def write_parrot(home: Path) -> None:
-    """Write a decoupled model that repeats a prompt, word by word, into a repository.
-
-    Its file `speech.py` is the one that the lecture's notebook writes.
-
-    Args:
-        home: the repository's folder.
-
-    Example:
-        setup.write_parrot(tmp_path)
-    """
-    version = home / "parrot/1"
-    version.mkdir(parents=True)
-    (home / "parrot/config.pbtxt").write_text(_CONFIG, "utf-8")
-    (version / "model.py").write_text(_MODEL, "utf-8")
-    (version / "speech.py").write_text(written.cell(LECTURE, "speech.py"), "utf-8")
 
 
 @contextlib.contextmanager
@@ -197,16 +121,3 @@ def front_end(server: Server) -> Iterator[str]:
     finally:
         front.should_exit = True
         thread.join(timeout=10)
-
-
-def begin(home: Path) -> Triton:
-    """Start a server with the parrot, as the task begins.
-
-    Args:
-        home: an empty folder.
-
-    Example:
-        server = setup.begin(tmp_path)
-    """
-    write_parrot(home)
-    return Triton(home, models=["parrot"]).start()

@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 
 import setup
+from workbook.lessons.files import place
 from workbook.lessons.tasks import NotYet, define
-from workbook.server import Server
+from workbook.server import Server, Triton
 
 PROMPT = "one two three four five"
 #: Sampling parameters, the text that they allow, and the reason why it ends there.
-ASKED: tuple[tuple[dict[str, Any], str, str], ...] = (
+CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({}, "one two three four five", "stop"),
     ({"max_tokens": 2}, "one two", "length"),
     ({"max_tokens": 4, "stop": "three"}, "one two", "stop"),
@@ -24,8 +25,9 @@ ASKED: tuple[tuple[dict[str, Any], str, str], ...] = (
 
 
 def start(folder: Path) -> Server:
-    """Start a server with the parrot as the notebook writes it."""
-    return setup.begin(folder)
+    """Start a server with the parrot as the notebook has it."""
+    place(folder, setup.PARROT)
+    return Triton(folder, models=["parrot"]).start()
 
 
 @define(
@@ -55,9 +57,11 @@ def start(folder: Path) -> Server:
         most = sampling.get("max_tokens", len(spoken))
         reason = "length" if len(spoken) > most else "stop"
         spoken = spoken[:most]
-        for place, word in enumerate(spoken):
+        for number, word in enumerate(spoken, 1):
+            if word == "cat":
+                raise ValueError("no word about that animal")
             time.sleep(0.1)
-            ends = reason if place + 1 == len(spoken) else ""
+            ends = reason if number == len(spoken) else ""
             outputs = {"text_output": f"{word} ", "finish_reason": ends}
             sender.send(pb_utils.InferenceResponse([
                 pb_utils.Tensor(name, np.array([text.encode()], object))
@@ -70,11 +74,11 @@ def start(folder: Path) -> Server:
 def stop(server: Server) -> None:
     """Make the parrot obey `max_tokens` and `stop`, and say with its last word why it ends there:
     finish_reason is `length` or `stop`, and empty before."""
-    for sampling, text, reason in ASKED:
+    for sampling, text, reason in CASES:
         pieces = _pieces(server, sampling)
-        said = "".join(str(piece.get("text_output", "")) for piece in pieces).strip()
-        if said != text:
-            raise NotYet(f"With {json.dumps(sampling)} it says {said!r}, and not {text!r}.")
+        answer = "".join(str(piece.get("text_output", "")) for piece in pieces).strip()
+        if answer != text:
+            raise NotYet(f"With {json.dumps(sampling)} it says {answer!r}, and not {text!r}.")
         reasons = [str(piece.get("finish_reason", "")) for piece in pieces]
         if reasons != [""] * (len(pieces) - 1) + [reason]:
             raise NotYet(
