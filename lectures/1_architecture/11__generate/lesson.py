@@ -193,7 +193,7 @@ claim(
 # %% [markdown]
 # ## Your turn
 #
-# The parrot ignores `sampling`, a dictionary. Change [its file](models/parrot/1/speech.py), and run the cell below: it says at most `max_tokens` words, and ends before the first word in `stop` (a text or a list). Each response gets a second tensor, `finish_reason` (it is in the config): empty, but in the last response `length` if `max_tokens` cut the text, else `stop`.
+# The parrot ignores `sampling`. Change [its file](models/parrot/1/speech.py), and run the cell below: it says at most `max_tokens` words, and ends before the first word in `stop` (a text or a list). Each response gets a second tensor, `finish_reason` (it is in the config): empty, but in the last response `length` if `max_tokens` cut the text, else `stop`.
 
 # %%
 show("models/parrot/1/speech.py")
