@@ -141,7 +141,6 @@ def test_the_camera_s_first_file_is_not_done_where_no_verdict_changed(
 @pytest.mark.parametrize(
     ("name", "unit", "function", "more"),
     [
-        ("verdict", "02__python", "task.add", ()),
         ("strict", "03__python_environments", "setup.strict", ()),
         ("scaled", "04__pytorch", "setup.scaled", ()),
         ("frozen", "05__onnxruntime", "setup.frozen", ()),

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from .. import measure
-from ..common.errors import RequestError
 from ..server import Server
 from ..server.explain import explain
 from .premises import Premise, arrived_together, attempt
@@ -110,6 +109,6 @@ def infer(server: Server, model: str, **tensors: Array) -> dict[str, Array]:
     """
     answer = measure.send(server, model, [measure.Request("r", inputs=tensors)]).iloc[0]
     if answer["error"]:
-        raise RequestError("The request failed.", model=model, message=answer["error"], todo="")
+        raise explain(answer["error"], server, model)
     found: dict[str, Array] = answer["outputs"]
     return found

@@ -17,7 +17,7 @@ import pandas as pd
 
 import setup
 from workbook.common.errors import WorkbookError
-from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, task
+from workbook.lessons import claim, compare, folder, laboratory, mistakes, predict, show, task
 
 models = folder("map_of_backends")  # run again, it empties this notebook's folder
 setup.repository(models)
@@ -47,9 +47,9 @@ for backend, model in setup.MODELS.items():
 # %%
 matrix = pd.DataFrame(rows).T.fillna("")
 stand_ins = matrix[matrix["runtime"] == "model.py"]
-told = (stand_ins["here"] == "stand-in").all() and matrix["here"]["python"] == "real"
+right = (stand_ins["here"] == "stand-in").all() and matrix["here"]["python"] == "real"
 claim(
-    told and len(stand_ins) == 6,
+    right and len(stand_ins) == 6,
     "A stand-in of this course shows model.py in the field runtime. The real Python backend shows "
     "nothing there.",
     "Look at the table: which model was refused?",
@@ -170,12 +170,11 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# Two models came with configs from the slides' tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Mend both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`. The last cell checks.
+# Two models came with configs from the slides' tables: `ir` with OpenVINO's files, `trees` with a forest of XGBoost. Correct both configs (new cells with `%%writefile {models}/ir/config.pbtxt`, or an editor), and load them: `lab.load("ir")`. The last cell checks.
 
 # %%
 setup.borrowed(models)  # keeps a folder that is there
-for name in ("ir", "trees"):
-    print((models / name / "config.pbtxt").read_text())
+show(models / "ir/config.pbtxt", models / "trees/config.pbtxt")
 
 # %%
 task("map.names", server=lab, models=models)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import pandas as pd
 
-from workbook import measure, zoo
+from workbook import zoo
 from workbook.common.errors import LoadError
 from workbook.lessons.premises import Premise
 from workbook.lessons.workspace import copy
-from workbook.server import Server, Triton, assemble
+from workbook.server import Triton, assemble
 from workbook.server.deploy import is_stand_in
 
 #: From the backend slides' table of relevance, the backends that this server has → a model.
@@ -151,8 +150,9 @@ def words_on(server: Triton, backends: Sequence[str]) -> pd.DataFrame:
     Returns:
         One row per backend: `refused` with the server's message, "" where it has the backend.
     """
-    said = {name: unknown(server, f'backend: "{name}"') for name in backends}
-    return pd.DataFrame({"refused": {k: v.rpartition("argument: ")[2] for k, v in said.items()}})
+    messages = {name: unknown(server, f'backend: "{name}"') for name in backends}
+    refused = {name: text.rpartition("argument: ")[2] for name, text in messages.items()}
+    return pd.DataFrame({"refused": refused})
 
 
 def all_tried(names: pd.DataFrame) -> Premise:
@@ -194,14 +194,6 @@ def borrowed(models: Path) -> None:
 
 IR = 'platform: "openvino_ir"'
 TREES = 'platform: "xgboost"'
-
-
-def answers(server: Server, model: str, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Send rows to a model in one request, and return its first output."""
-    name = server.config(model)["input"][0]["name"]
-    found = measure.send(server, model, [measure.Request("r", inputs={name: rows})]).iloc[0]
-    first: npt.NDArray[Any] = next(iter(found["outputs"].values()))
-    return first
 
 
 def renamed(old: str, new: str) -> Callable[[Path], str]:

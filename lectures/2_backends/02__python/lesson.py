@@ -13,44 +13,31 @@
 # Once, the first cell trains a network: 1 to 5 minutes.
 
 # %%
+import shutil
+
 import numpy as np
 
 import setup
-import task as own
-from workbook.lessons import attempt, claim, compare, folder, formats, laboratory, predict, write
+from workbook import lessons
+from workbook.lessons import claim, compare, formats, laboratory, place, predict, show
 from workbook.lessons.mistakes import refusal
 from workbook.lessons.runs import infer
 
-models = folder("python")  # run again, it empties this notebook's folder
+models = lessons.folder("python")  # run again, it empties this notebook's folder
 setup.repository(models)
 code = models / "python_model/1/model.py"
 lab = laboratory(models, only=["first", "second", "countdown"])
-print((models / "python_model/config.pbtxt").read_text())
 
 # %% [markdown]
 # ## The backend slides' example
 #
-# The config above is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), with the braces and names that their printout lost. The slides' code adds and subtracts. Here it is shortened, with `initialize` as printed. We load it as printed, and then correct one mistake after the other:
+# The config below is from [the backend slides](../../00__start/00__start.ipynb#The-documents-behind-the-course), with the braces and names that their printout lost. The slides' code adds and subtracts. Here it is shortened, with `initialize` as printed. We load it as printed, and then correct one mistake after the other:
 
 # %%
-printed_code = """import triton_python_backend_utils as pb
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.model_config = json.loads(args["model_config"])
-        output0_config = pb.get_output_config_by_name(model_config, "OUTPUT_0")
-        self.output0_dtype = pb.triton_string_to_numpy(output0_config["data_type"])
-
-    def execute(self, requests):
-        pairs = [[x.as_numpy() for x in r.inputs()] for r in requests]
-        sums = [pb.Tensor("OUTPUT_0", (a + b).astype(self.output0_dtype)) for a, b in pairs]
-        return [pb.InferenceResponse([s, pb.Tensor("OUTPUT_1", a - b)]) for s, (a, b) in zip(sums, pairs)]
-
-    def finalize(self):
-        print("model unloaded, goodbye")"""
+show("models/python_model/config.pbtxt", "models/python_model/1/model.as_printed.py")
 
 # %%
-write(code, printed_code)
+shutil.copy("models/python_model/1/model.as_printed.py", code)
 steps = {"": "", "import triton": "import json\nimport triton", "(model_": "(self.model_"}
 refused = [setup.change(lab, code, old, new) for old, new in steps.items()]
 one = np.array([[1, 2]], "f4")
@@ -105,25 +92,17 @@ claim(
     "Run this cell and the one before it again.",
     id="python.classifier",
 )
-print((models / "focus_python/config.pbtxt").read_text())
+show("models/focus_python/config.pbtxt")
 
 # %% [markdown]
 # `initialize` loads once per instance; `args["model_repository"]` is the model's own folder. `execute` joins the rows of *all* requests: a loop over the requests would compute them one by one.
 #
 # ## Without a config
 #
-# `auto_complete_config` fills the config in, before any instance starts:
-#
-# ```python
-#     @staticmethod
-#     def auto_complete_config(config):
-#         config.add_input({"name": "image", "data_type": "TYPE_FP32", "dims": [3, 64, 64]})
-#         config.add_output({"name": "logits", "data_type": "TYPE_FP32", "dims": [2]})
-#         config.set_max_batch_size(32)
-#         return config
-# ```
+# `auto_complete_config` fills the config in, before any instance starts. `focus_auto` is `focus_python` with this function, and without a config:
 
 # %%
+show("models/focus_auto/1/model.py")
 predict(
     "python.conflict",
     "config.pbtxt says dims: [ 3, 32, 32 ]. The code adds the same input with [3, 64, 64]. Then?",
@@ -139,7 +118,7 @@ predict(
 # %%
 home = setup.without_config(models, "focus_python", "focus_auto")
 bare = setup.loaded(lab, "focus_auto")
-setup.add_method(home)  # the function above
+place(models, "models/focus_auto")  # with the function
 filled = setup.loaded(lab, "focus_auto")
 wrong = 'input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 32, 32 ] } ]'
 (home / "config.pbtxt").write_text('backend: "python" ' + wrong)
@@ -212,12 +191,7 @@ answered.answers[["id", "error"]]
 # %% [markdown]
 # ## Ask other models, and count
 #
-# A Python model may ask other models ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `tally` below waits for one with `exec()`, and counts in a metric [of its own](https://github.com/triton-inference-server/python_backend#custom-metrics). `panel` asks two at once, which sleep 150 ms each:
-#
-# ```python
-# asks = [pb.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
-# answers = await asyncio.gather(*[ask.async_exec() for ask in asks])  # in async def execute
-# ```
+# A Python model may ask other models ([BLS](https://github.com/triton-inference-server/python_backend#business-logic-scripting)). `tally` below waits for one with `exec()`, and counts in a metric [of its own](https://github.com/triton-inference-server/python_backend#custom-metrics). `panel` asks two at once, which sleep 150 ms each; its code is below.
 #
 # `in_turn` asks the two with `exec()`. `collected` joins the [streamed answers](https://github.com/triton-inference-server/python_backend#using-bls-with-decoupled-models) of `countdown`, with `exec(decoupled=True)`.
 
@@ -240,6 +214,7 @@ class TritonPythonModel:
 
 
 # %%
+show("models/panel/1/model.py")
 for name in ("tally", "panel", "in_turn", "collected", "ibuddha_chitchat_bls"):
     lab.load(name)
 before = setup.metric(lab, "sharp_total")  # 0 where the metric is new
@@ -291,6 +266,7 @@ claim(
 )
 claim(lost == 3, "The loop fails in three of four cases.", "Run it again.", id="python.chat")
 print(*map(": ".join, chat.items()), sep="\n")
+show("models/ibuddha_chitchat_bls/1/model.py")
 
 # %% [markdown]
 # Inputs on the CPU: the backend makes numpy's copy before `execute` (`pb_tensor.cc`); DLPack saves nothing.
@@ -312,7 +288,9 @@ costs = setup.instances(lab, "focus_python", (1, 4))
 with laboratory(models, only=[], plain=True) as plain:  # half a minute to 3
     imports = setup.instances(plain, "focus_python", (1, 4))
 net = setup.in_process(models / "focus_python")
-row = attempt(lambda: formats.add(lab, "focus_python", "Python", net), lambda row: row.repeated)
+row = lessons.attempt(
+    lambda: formats.add(lab, "focus_python", "Python", net), lambda row: row.repeated
+)
 both = costs.join(imports.drop(columns="processes"), rsuffix=", plain").round(2)
 claim(
     costs.processes.tolist() == [1, 4] and row.changed == 0,
@@ -347,12 +325,12 @@ made
 # %% [markdown]
 # ## Your turn
 #
-# The next cell makes `verdict`, with code that answers nothing. Below that cell, write its three methods in a new cell (`%%writefile {models}/verdict/1/model.py`), and load it: `lab.load("verdict")`.
+# The code of `verdict` answers nothing. Below its config, write its three methods in a new cell (`%%writefile {models}/verdict/1/model.py`), and load it: `lab.load("verdict")`.
 #
 # The input is two logits; the config has a threshold; the texts lie in `labels.txt`, beside model.py. `finalize` logs `verdicts: N`, the rows that were answered (`pb.Logger.log_info`). Texts are arrays of `np.object_`.
 
 # %%
-print((own.add(models) / "config.pbtxt").read_text())  # keeps a folder that is there
+show("models/verdict/config.pbtxt")
 
 # %%
 task("python.verdict", server=lab)

@@ -9,19 +9,11 @@ import numpy as np
 
 import setup
 from workbook import measure
+from workbook.lessons import place
 from workbook.lessons.tasks import NotYet, define
 from workbook.lessons.workspace import laboratory
 from workbook.server import Server
 
-_CONFIG = """\
-backend: "python"
-max_batch_size: 8
-input [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-output [ { name: "verdict" data_type: TYPE_STRING dims: [ 1 ] } ]
-dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 300000 }
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters: { key: "threshold" value: { string_value: "0.5" } }
-"""
 #: Logits of the four requests; the third is not finite. `_COUNT` rows get an answer.
 _ROWS = (
     [[1.0, 0.0], [0.0, 2.0]],
@@ -119,31 +111,14 @@ def _answers(server: Server, threshold: float) -> str:
         if not finite and not answer.error:
             return f"The request {rows} got an answer and no error."
         if finite:
-            said = [word.decode() for word in answer.outputs["verdict"].ravel()]
+            found = [word.decode() for word in answer.outputs["verdict"].ravel()]
             wanted = ["sharp" if b - a > threshold else "blurred" for a, b in rows]
-            if said != wanted:
-                return f"With the threshold {threshold}, {rows} got {said}, not {wanted}."
+            if found != wanted:
+                return f"With the threshold {threshold}, {rows} got {found}, not {wanted}."
     return ""
 
 
-def add(models: Path) -> Path:
-    """Write the task's model folder with code that answers nothing; returns the folder.
-
-    An existing folder stays as it is, because it may hold the reader's work.
-    """
-    home = models / "verdict"
-    if home.exists():
-        return home
-    (home / "1").mkdir(parents=True, exist_ok=True)
-    (home / "config.pbtxt").write_text(_CONFIG, "utf-8")
-    (home / "1/labels.txt").write_text("blurred\nsharp\n", "utf-8")
-    (home / "1/model.py").write_text(
-        "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n", "utf-8"
-    )
-    return home
-
-
 def start(folder: Path) -> Server:
-    """Start a server with the notebook's folder, whose code answers nothing."""
-    add(folder)
+    """Start a server with the model's folder, whose code answers nothing."""
+    place(folder, setup.HERE / "verdict")
     return laboratory(folder)

@@ -16,13 +16,13 @@ import sys
 import pandas as pd
 
 import setup
-from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, write
+from workbook.lessons import attempt, claim, compare, folder, laboratory, predict, show, write
 from workbook.lessons.mistakes import refusal
 
 interpreter = sys.executable  # this notebook's Python
 models = folder("environments")  # run again, it empties this notebook's folder
 setup.repository(models)  # makes an environment: up to half a minute
-home = setup.model(models, "grade_2")  # a config and a program
+home = models / "grade_2"
 lab = laboratory(models, only=["square", "grade_1"])
 setup.ask(lab, "grade_1")  # version of the package, version of Python, where it lies
 
@@ -33,7 +33,6 @@ setup.ask(lab, "grade_1")  # version of the package, version of Python, where it
 
 # %%
 # %%writefile {home}/1/model.py
-# the program of grade_2, written anew
 import numpy as np
 import sharpness
 import triton_python_backend_utils as pb
@@ -73,7 +72,7 @@ export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH" PYTHONNOUSERSITE=1
 ''')  # fmt: skip
 # !tar -czf {home}/env.tar.gz -C {env} .
 setup.use(home, "$$TRITON_MODEL_DIRECTORY/env.tar.gz")
-print((home / "config.pbtxt").read_text()[-110:])
+show(home / "config.pbtxt")
 sizes = {"unpacked": setup.megabytes(env), "packed": setup.megabytes(home / "env.tar.gz")}
 
 # %% [markdown]
@@ -86,7 +85,7 @@ def load_third():
     lab.load("grade_2")
 
 
-watched = attempt(lambda: setup.watch(lab, load_third), lambda run: run.asked)
+watched = attempt(lambda: setup.watch(lab, load_third), lambda run: run.overlap)
 setup.plot(watched)
 
 # %%
@@ -97,7 +96,7 @@ claim(
     watched.failed == 0 and both,
     f"grade_2 has sharpness {package}, grade_1 has {still}. Of {len(watched.answers)} requests none failed.",
     "Run the two cells again.",
-    premise=watched.asked,
+    premise=watched.overlap,
     id="environments.third",
 )
 print("grade_2's environment lies in", place)
@@ -159,7 +158,7 @@ measure.processes(lab).query("process == 'stub'")[["model", "memory_mb"]].round(
 # A venv has no standard library: it needs the Python that made it, at the same path (`pyvenv.cfg`). A conda environment holds its interpreter; conda-pack makes it movable. The slides' script, with wget and conda replaced by programs that only create files:
 
 # %%
-print(setup.SCRIPT.format(folder="/tmp/conda_env"))
+show("clients/conda_env.as_printed.sh")
 left = setup.run_script(models)
 claim(
     not left,
@@ -206,7 +205,7 @@ pd.Series(linked, name="linked with").to_frame()
 
 # %%
 second = setup.situation_2(lab, wheel)  # up to a minute, with pip
-print((models / "other_python/config.pbtxt").read_text())
+show(models / "other_python/config.pbtxt")
 if second.answered:
     claim(second.as_expected, f"{second}", "Run this cell again.", id="environments.other")
 else:

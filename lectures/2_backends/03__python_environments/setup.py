@@ -31,7 +31,7 @@ from tritonclient.utils import InferenceServerException
 
 from workbook.common import paths
 from workbook.common.errors import WorkbookError
-from workbook.lessons import cards, formats
+from workbook.lessons import cards, formats, place
 from workbook.lessons.cards import Card
 from workbook.lessons.mistakes import refusal, shown
 from workbook.lessons.premises import Premise
@@ -39,6 +39,8 @@ from workbook.lessons.runs import infer
 from workbook.measure import style
 from workbook.server import Server, Triton
 
+#: The models that the reader opens.
+HERE = Path(__file__).parent / "models"
 _PYPROJECT = """\
 [build-system]
 requires = ["setuptools"]
@@ -90,60 +92,13 @@ def grade(images, power=2):
     return right.mean((1, 2, 3)) + down.mean((1, 2, 3))
 ''',
 }
-#: The model that grades pictures. It also returns the path of its Python.
-MODEL = """\
-import numpy as np
-import sharpness
-import triton_python_backend_utils as pb
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        images = [pb.get_input_tensor_by_name(r, "image").as_numpy() for r in requests]
-        grades = [sharpness.grade(x{arguments}).astype(np.float32)[:, None] for x in images]
-        where = [np.array([sharpness.where()] * len(x), np.object_) for x in images]
-        pairs = [[pb.Tensor("grade", g), pb.Tensor("where", w)] for g, w in zip(grades, where)]
-        return [pb.InferenceResponse(pair) for pair in pairs]
-"""
-CONFIG = """\
-backend: "python"
-max_batch_size: 32
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [
-  { name: "grade" data_type: TYPE_FP32 dims: [ 1 ] },
-  { name: "where" data_type: TYPE_STRING dims: [ 3 ] }
-]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
 #: A script that puts an environment's Python first on the PATH, wherever the environment lies.
 ACTIVATE = """\
 VIRTUAL_ENV=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export VIRTUAL_ENV PATH="$VIRTUAL_ENV/bin:$PATH" PYTHONNOUSERSITE=1
 """
-_ENVIRONMENT = """\
-parameters: {{
-  key: "EXECUTION_ENV_PATH",
-  value: {{ string_value: "{path}" }}
-}}
-"""
-#: The backend slides' script. A printout turned `-O` into `-0`, and broke one line.
-SCRIPT = """\
-export CONDA_SOURCE=https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-x86_64.sh
-export CONDA_INSTALLER=Miniconda3.sh
-export SAVE_FOLDER={folder}
-export ENV_NAME=conda_env_3_9
-export PYTHON_VERSION=3.9
-wget $CONDA_SOURCE -O $SAVE_FOLDER/$CONDA_INSTALLER
-chmod +x $SAVE_FOLDER/$CONDA_INSTALLER
-bash $CONDA_INSTALLER -b -p $SAVE_FOLDER/miniconda
-conda init bash
-conda create -ny $ENV_NAME python=$PYTHON_VERSION
-conda activate $ENV_NAME
-conda install -y conda-pack pip
-conda pack -fo $SAVE_FOLDER/$ENV_NAME.tar.gz
-conda deactivate
-rm -r $SAVE_FOLDER
-"""
+#: The backend slides' script.
+SCRIPT = Path(__file__).parent / "clients/conda_env.as_printed.sh"
 _FAKES = """\
 wget() { touch "$3"; }
 conda() { [ "$1" = pack ] && echo packed > "$3"; true; }
@@ -159,32 +114,26 @@ _AROUND_S = 0.5
 
 
 def repository(models: Path) -> None:
-    """Write two models: `square`, on the server's Python, and `grade_1`, on a Python of its own."""
-    home = paths.root() / "model_repository" / "square"
-    shutil.copytree(home, models / "square", dirs_exist_ok=True)
-    env = model(models, "grade_1") / "env"
+    """Copy the models that answer (`square`, and `grade_1` with its environment), and `grade_2`."""
+    place(models, paths.root() / "model_repository/square", HERE / "grade_1", HERE / "grade_2")
+    (models / "grade_2/1").mkdir(exist_ok=True)  # the notebook writes its model.py
+    env = models / "grade_1/env"
     create(env)
     install(env, wheel(models, "1.0"))
     share_packages(env)
-    use(models / "grade_1", "$$TRITON_MODEL_DIRECTORY/env")
 
 
-def model(models: Path, name: str, arguments: str = "") -> Path:
-    """Write a model that grades pictures with the package `sharpness`; returns its folder.
-
-    Args:
-        arguments: more arguments of `sharpness.grade`, e.g. ", power=1".
-    """
-    home = models / name
-    (home / "1").mkdir(parents=True, exist_ok=True)
-    (home / "config.pbtxt").write_text(CONFIG, "utf-8")
-    (home / "1/model.py").write_text(MODEL.replace("{arguments}", arguments), "utf-8")
-    return home
+def model(models: Path, name: str) -> Path:
+    """Copy `grade_1` without its environment under another name; returns the copy's folder."""
+    shutil.copytree(HERE / "grade_1", models / name, dirs_exist_ok=True)
+    return models / name
 
 
 def use(home: Path, path: str) -> None:
-    """Name an environment in a model's config, in place of the one named there."""
-    (home / "config.pbtxt").write_text(CONFIG + _ENVIRONMENT.format(path=path), "utf-8")
+    """Write the config of `grade_1` into a model's folder, with another environment."""
+    text = (HERE / "grade_1/config.pbtxt").read_text("utf-8")
+    text = text.replace("$$TRITON_MODEL_DIRECTORY/env", path)
+    (home / "config.pbtxt").write_text(text, "utf-8")
 
 
 def wheel(models: Path, version: str) -> Path:
@@ -196,14 +145,14 @@ def wheel(models: Path, version: str) -> Path:
     Raises:
         WorkbookError: pip could not build it.
     """
-    place = _beside(models)
-    source = place / f"source-{version}"
+    folder = _beside(models)
+    source = folder / f"source-{version}"
     source.mkdir(parents=True, exist_ok=True)
     (source / "pyproject.toml").write_text(_PYPROJECT.format(version=version), "utf-8")
     (source / "sharpness.py").write_text(_PACKAGE[version], "utf-8")
-    file = place / f"sharpness-{version}-py3-none-any.whl"
+    file = folder / f"sharpness-{version}-py3-none-any.whl"
     if not file.is_file():
-        _pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", place, source)
+        _pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder, source)
     return file
 
 
@@ -275,13 +224,13 @@ class Watched:
         return self.ended_s - self.began_s
 
     @property
-    def asked(self) -> Premise:
-        """Premise: both models were asked while the third was loaded."""
+    def overlap(self) -> Premise:
+        """Premise: both models got requests while the third was loaded."""
         sent = self.answers.query("@self.began_s < sent_s < @self.ended_s")
         counts = sent.groupby("model").size()
         return Premise(
             len(counts) == CLIENTS and counts.min() >= 10,
-            "the clients hardly came to ask meanwhile",
+            "the clients hardly sent requests meanwhile",
         )
 
 
@@ -323,13 +272,13 @@ def watch(server: Triton, action: Callable[[], Any]) -> Watched:
 
 def plot(watched: Watched) -> style.Picture:
     """Draw each request's latency over the time when it was sent; the load is shaded."""
-    said = f"{watched.failed} of {len(watched.answers)} requests failed"
-    figure = style.Picture(8.4, 2.4, f"Latency while a third model is loaded: {said}.")
+    failures = f"{watched.failed} of {len(watched.answers)} requests failed"
+    figure = style.Picture(8.4, 2.4, f"Latency while a third model is loaded: {failures}.")
     axes = figure.subplots()
-    style.panel(axes, f"Two models answer, a third is loaded: {said}", below="seconds")
+    style.panel(axes, f"Two models answer, a third is loaded: {failures}", below="seconds")
     axes.axvspan(watched.began_s, watched.ended_s, color=style.GREY, alpha=0.15, label="load")
-    for place, (name, own) in enumerate(watched.answers.groupby("model")):
-        axes.plot(own["sent_s"], own["ms"], style.MARKS[place], color=style.COLOURS[place],
+    for row, (name, own) in enumerate(watched.answers.groupby("model")):
+        axes.plot(own["sent_s"], own["ms"], style.MARKS[row], color=style.COLOURS[row],
                   markersize=3, label=name)  # fmt: skip
     axes.set_yscale("log")
     axes.set_ylabel("ms", color=style.GREY)
@@ -382,11 +331,11 @@ def strict(models: Path) -> Path:
     """
     if (models / "strict").exists():
         return models / "strict"
-    home = model(models, "strict", ", power=1")
+    place(models, HERE / "strict")
+    home = models / "strict"
     create(home / "env")
     install(home / "env", wheel(models, "1.0"))
     share_packages(home / "env")
-    use(home, "$$TRITON_MODEL_DIRECTORY/env")
     return home
 
 
@@ -403,7 +352,7 @@ def run_script(models: Path) -> list[str]:
     folder = _beside(models) / "conda_env"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    script = _FAKES + SCRIPT.format(folder=folder)
+    script = _FAKES + SCRIPT.read_text("utf-8").replace("/tmp/conda_env", str(folder))
     script = script.replace("bash $CONDA_INSTALLER", "true $CONDA_INSTALLER")
     subprocess.run(["bash", "-c", script], check=False, capture_output=True, cwd=folder.parent)
     return sorted(file.name for file in folder.rglob("*")) if folder.is_dir() else []
@@ -516,7 +465,6 @@ def situation_2(server: Triton, wheel: Path) -> Second:
         wheel: from `wheel`; it fits any Python.
     """
     home = model(server.repository, "other_python")
-    use(home, "$$TRITON_MODEL_DIRECTORY/env")
     other = other_python()
     if other is None:
         return Second("", "", None, "This machine has no other Python with a shared library")
@@ -526,8 +474,8 @@ def situation_2(server: Triton, wheel: Path) -> Second:
         install(env, wheel)
         install(env, f"numpy=={metadata.version('numpy')}")
     except WorkbookError as error:
-        said = f"Python {other.version} is here, but {error.what.rstrip('.')}: {error.todo}"
-        return Second(other.version, "", None, said)
+        lacking = f"Python {other.version} is here, but {error.what.rstrip('.')}: {error.todo}"
+        return Second(other.version, "", None, lacking)
     shutil.copy(other.library, env / "lib")
     stub.unlink(missing_ok=True)
     without = refusal(server, home.name)
@@ -578,9 +526,9 @@ def without_package(home: Path) -> str:
 
 def _beside(models: Path) -> Path:
     """Return the folder beside the repository for wheels and environments."""
-    place = models.resolve().parent / f"{models.resolve().name}.wheels"
-    place.mkdir(exist_ok=True)
-    return place
+    folder = models.resolve().parent / f"{models.resolve().name}.wheels"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def _pip(*words: Path | str) -> None:
@@ -592,5 +540,5 @@ def _run(command: list[str], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         plain = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr)  # without colour codes
-        said = [line for line in plain.splitlines() if "ERROR" in line] or [plain]
-        raise WorkbookError(what, where=" ".join(command[:4]), todo=said[-1].strip())
+        errors = [line for line in plain.splitlines() if "ERROR" in line] or [plain]
+        raise WorkbookError(what, where=" ".join(command[:4]), todo=errors[-1].strip())

@@ -18,10 +18,11 @@ from tritonclient import grpc
 
 import setup
 from workbook import lessons
-from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, task, write
-from workbook.lessons.shared import documented, variants
+from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, show, task, write
+from workbook.lessons.runs import infer
+from workbook.lessons.shared import documented, quiet, variants
 
-setup.hide_warnings()  # torch.jit is deprecated, and says so at each use
+quiet.torchscript()  # torch.jit is deprecated, and says so at each use
 models = setup.models()  # run again, it empties this notebook's folder
 lab = lessons.laboratory(models, only=[])
 
@@ -49,8 +50,9 @@ scripted_model = torch.jit.script(model)
 # %%
 scripted_model.save(simple)
 steps = {"with braces": documented.braces, "on the CPU": documented.on_cpu}
-printed = documented.mend(lab, "pytorch_model", setup.PRINTED, steps)
-print(setup.PRINTED)
+config = models / "pytorch_model/config.as_printed.pbtxt"
+show(config)
+printed = documented.mend(lab, "pytorch_model", config.read_text(), steps)
 
 
 class Indented(SimpleModel):
@@ -59,7 +61,7 @@ class Indented(SimpleModel):
 
 torch.jit.script(Indented()).save(simple)
 lab.load("pytorch_model")
-half = setup.answer(lab, "pytorch_model", {"INPUT__0": np.zeros((2, 5), np.float32)})
+half = infer(lab, "pytorch_model", INPUT__0=np.zeros((2, 5), np.float32))["OUTPUT__0"]
 claim(
     "forward" in printed.words("on the CPU") and half.shape == (2, 1),
     "The server refused the model without forward, and answers with it.",
@@ -109,12 +111,10 @@ predict(
 # %%
 raw, verdicts = (pictures + 1) * np.float32(127.5), {}
 for name, form in forms.items():  # up to half a minute
-    home = models / f"careful_{name}"
-    (home / "1").mkdir(parents=True, exist_ok=True)
-    form.save(home / "1/model.pt")
-    (home / "config.pbtxt").write_text(setup.CONFIG)
-    lab.load(home.name)
-    verdicts[name] = formats.changed(formats.ask(lab, home.name, raw))
+    model = f"careful_{name}"
+    form.save(models / model / "1/model.pt")
+    lab.load(model)
+    verdicts[name] = formats.changed(formats.ask(lab, model, raw))
 verdicts
 
 # %%
@@ -225,8 +225,9 @@ steps = {
     "with NVFUSER": setup.with_nvfuser,
     "without a batcher": documented.put("dynamic_batching {\n}\n", ""),
 }
-chitchat = documented.mend(lab, "ibuddha_chitchat", setup.CHITCHAT, steps)
-print(setup.CHITCHAT)
+config = models / "ibuddha_chitchat/config.as_printed.pbtxt"
+show(config)
+chitchat = documented.mend(lab, "ibuddha_chitchat", config.read_text(), steps)
 chitchat
 
 # %%
@@ -256,12 +257,7 @@ print([line for line in lab.log_text().splitlines() if "NVFUSER" in line][-1])
 #
 # ## torch.compile
 #
-# Release 24.10 has a second [runtime](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental), in Python (in the guide until 25.09): `model.py` holds a module, `model.pt` its state dict. The config says
-#
-# ```protobuf
-# backend: "pytorch"
-# runtime: "model.py"
-# ```
+# Release 24.10 has a second [runtime](https://github.com/triton-inference-server/pytorch_backend/blob/r24.10/README.md#pytorch-20-backend-experimental), in Python (in the guide until 25.09): `model.py` holds a module, `model.pt` its state dict. The config, below, names the runtime:
 
 # %%
 # %%writefile {models}/focus_compiled/1/model.py
@@ -281,7 +277,8 @@ class Photo(nn.Module):
 
 
 # %%
-setup.compiled(models)  # writes this config, and model.pt: the state dict
+torch.save(formats.network().state_dict(), models / "focus_compiled/1/model.pt")
+show("models/focus_compiled/config.pbtxt")
 predict(
     "pytorch.first",
     "With torch.compile: how much longer does the first request take than a later one?",
@@ -347,12 +344,12 @@ made
 #
 # ## Your turn
 #
-# `scaled` has `forward(image, black, white)`. Its config has other names and another order, and its logits are wrong. Mend the config (a new cell with `%%writefile {models}/scaled/config.pbtxt`), and load it: `lab.load("scaled")`. Clients send `black` and `white`.
+# `scaled` has `forward(image, black, white)`. Its config has other names and another order, and its logits are wrong. Correct the config (a new cell with `%%writefile {models}/scaled/config.pbtxt`), and load it: `lab.load("scaled")`. Clients send `black` and `white`.
 
 # %%
 setup.scaled(models)  # keeps a folder that is there
 lab.load("scaled")
-print((models / "scaled/config.pbtxt").read_text())
+show(models / "scaled/config.pbtxt")
 
 # %%
 task("pytorch.scaled", server=lab, models=models)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import shutil
 import warnings
@@ -13,20 +12,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from workbook.lessons import formats
+from workbook.lessons import formats, place
 from workbook.lessons.workspace import folder
-from workbook.server import Server
 
+#: The models that the reader opens.
+HERE = Path(__file__).parent / "models"
 #: The size of the production guide's vocabulary.
 WORDS = 13088
 _WIDTH = 32
 
 
 def models() -> Path:
-    """Make a fresh repository with an empty version 1 of each model that the notebook makes."""
+    """Make a fresh repository with the models beside the notebook; each has an empty version 1."""
     home = folder("pytorch")
-    for name in ("pytorch_model", "focus_pytorch", "ibuddha_chitchat", "focus_compiled"):
-        (home / name / "1").mkdir(parents=True)
+    place(home, *(model for model in HERE.glob("[a-z]*") if model.name != "scaled"))
+    (home / "focus_pytorch").mkdir()
+    for model in home.iterdir():
+        (model / "1").mkdir(exist_ok=True)
     return home
 
 
@@ -34,13 +36,6 @@ def with_nvfuser(text: str) -> str:
     """Activate the parameter that the production guide's config has in comments."""
     block = r"(?ms)^#parameters: \{.*?^#\}"
     return re.sub(block, lambda found: found[0].replace("#", ""), text)
-
-
-def hide_warnings() -> None:
-    """Hide torch's warnings that torch.jit is deprecated."""
-    warnings.filterwarnings("ignore", module=r"torch\b")
-    warnings.filterwarnings("ignore", message=r"`torch\.jit\.")
-    logging.getLogger("torch.export").setLevel(logging.ERROR)  # a file's name is not .pt2
 
 
 class TinyGPT(torch.nn.Module):  # type: ignore[misc]
@@ -90,119 +85,8 @@ class Scaled(torch.nn.Module):  # type: ignore[misc]
         return self.net(2 * (image - low) / (high - low) - 1)
 
 
-#: The smallest config for the network that the backend accepts.
-CONFIG = """\
-platform: "pytorch_libtorch"
-max_batch_size: 8
-input [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
-#: The config of a model.py that the backend compiles.
-COMPILED = """\
-backend: "pytorch"
-runtime: "model.py"
-max_batch_size: 8
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-parameters { key: "NUM_THREADS" value: { string_value: "1" } }
-"""
-#: The backend slides' config, as their printout has it.
-PRINTED = """\
-name: "pytorch_model"
-platform: "pytorch_libtorch"
-max_batch_size: 8
-input [
-   name: "INPUT__0"
-   data_type: TYPE_FP32
-   dims: [ 5 ]
-output [
-   name: "OUTPUT__0"
-   data_type: TYPE_FP32
-   dims: [ 1 ]
-instance_group [
-    kind: KIND_GPU
-"""
-#: The production guide's config.
-CHITCHAT = """\
-#this MUST be the same name with the outside folder
-name: "ibuddha_chitchat"
-# pytorch
-platform: "pytorch_libtorch"
-# you should limit this ,or else the graphic card will doom...
-max_batch_size: 64
-input [
-  {
-    #pytorch output this 0,1,2 silly name by default
-    name: "INPUT__0"
-    #int64 or int32, must be the same as the model define
-    data_type: TYPE_INT64
-    #dynamic sequence len, means you can input text len from 1 to 510 typically, or else you should put a fix value here
-    dims: [-1]
-  },
-  {
-    name: "INPUT__1"
-    data_type: TYPE_INT64
-    dims: [-1]
-  },
-  {
-    name: "INPUT__2"
-    data_type: TYPE_INT64
-    dims: [-1]
-  }
-]
-output [
-  {
-    #pytorch silly default name
-    name: "OUTPUT__0"
-    data_type: TYPE_FP32
-    dims: [13088]
-  }
-]
-# output only one which has bigger version
-version_policy: { latest {num_versions: 1}}
-#version_policy: { all {}}
-# enable dynamic will improve your performance greatly
-dynamic_batching {
-}
-# enable this will make your inference faster
-parameters: {
-key: "INFERENCE_MODE"
-    value: {
-    string_value:"true"
-    }
-}
-# disable this. It is slower than default in my test
-#parameters: {
-#key: "ENABLE_NVFUSER"
-#    value: {
-#    string_value:"true"
-#    }
-#}
-
-#pytorch model only run in graphic card 0 by default
-instance_group [
-  {
-    count: 1
-    kind: KIND_GPU
-    gpus: [ 0 ]
-  }
-]
-"""  # noqa: E501
 #: A parameter that is neither true nor false, to put before the others.
 NO_BOOLEAN = 'parameters { key: "INFERENCE_MODE" value: { string_value: "yes" } }\nparameters'
-_SCALED = """\
-platform: "pytorch_libtorch"
-max_batch_size: 8
-input [
-  { name: "picture" data_type: TYPE_FP32 dims: [ 3, 64, 64 ] },
-  { name: "white" data_type: TYPE_FP32 dims: [ 1 ] },
-  { name: "black" data_type: TYPE_FP32 dims: [ 1 ] }
-]
-output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
 
 
 def scaled(models: Path) -> None:
@@ -213,9 +97,9 @@ def scaled(models: Path) -> None:
     home = models / "scaled"
     if home.exists():
         return
-    (home / "1").mkdir(parents=True)
+    place(models, HERE / "scaled")
+    (home / "1").mkdir(exist_ok=True)
     torch.jit.script(Scaled().eval()).save(home / "1/model.pt")
-    (home / "config.pbtxt").write_text(_SCALED, "utf-8")
 
 
 def traced(module: torch.nn.Module, example: torch.Tensor) -> tuple[Any, str]:
@@ -229,13 +113,6 @@ def traced(module: torch.nn.Module, example: torch.Tensor) -> tuple[Any, str]:
         trace = torch.jit.trace(module, example)
     words = [str(w.message) for w in caught if issubclass(w.category, torch.jit.TracerWarning)]
     return trace, "\n".join(dict.fromkeys(words))
-
-
-def compiled(models: Path) -> None:
-    """Write config and weights of `focus_compiled`, beside the notebook's model.py."""
-    home = models / "focus_compiled"
-    (home / "config.pbtxt").write_text(COMPILED, "utf-8")
-    torch.save(formats.network().state_dict(), home / "1/model.pt")
 
 
 def channels_last(models: Path) -> str:
@@ -263,27 +140,3 @@ def sentence(tokens: int) -> list[npt.NDArray[np.int64]]:
     mask, types = np.ones_like(ids), np.zeros_like(ids)
     mask[0, -1] = 0
     return [ids, mask, types]
-
-
-def answer(server: Server, model: str, inputs: dict[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Send one request, and return its first output.
-
-    Raises:
-        WorkbookError: the server answered with an error.
-    """
-    from tritonclient import grpc
-    from tritonclient.utils import InferenceServerException, np_to_triton_dtype
-
-    from workbook.server.explain import explain
-
-    output = server.config(model)["output"][0]["name"]
-    tensors = []
-    for name, array in inputs.items():
-        tensor = grpc.InferInput(name, array.shape, np_to_triton_dtype(array.dtype))
-        tensors.append(tensor.set_data_from_numpy(array))
-    try:
-        with server.grpc_client() as client:
-            found: npt.NDArray[Any] = client.infer(model, tensors).as_numpy(output)
-    except InferenceServerException as error:
-        raise explain(error, server, model) from None
-    return found

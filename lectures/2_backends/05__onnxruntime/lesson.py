@@ -18,11 +18,11 @@ import torch
 
 import setup
 from workbook import lessons, measure
-from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, task, write
+from workbook.lessons import Premise, claim, compare, formats, mistakes, predict, show, task, write
 from workbook.lessons.runs import record
-from workbook.lessons.shared import documented, variants
+from workbook.lessons.shared import documented, quiet, variants
 
-setup.hide_warnings()
+quiet.exporters()
 models = setup.models()  # run again, it empties this notebook's folder
 lab = lessons.laboratory(models, only=[])
 
@@ -42,11 +42,11 @@ class SimpleModel(torch.nn.Module):
         return torch.sigmoid(self.fc(x))
 
 
-simple_file = models / "onnx_model/1/model.onnx"
-simple, dummy_input = SimpleModel(), torch.randn(1, 5)
-torch.onnx.export(simple, dummy_input, simple_file, verbose=False)  # 5 to 30 seconds
-print(setup.PRINTED)
-printed = documented.mend(lab, "onnx_model", setup.PRINTED, documented.BRACES_AND_CPU)
+simple, simple_file = SimpleModel(), models / "onnx_model/1/model.onnx"
+torch.onnx.export(simple, torch.randn(1, 5), simple_file, verbose=False)  # 5 to 30 seconds
+config = models / "onnx_model/config.as_printed.pbtxt"
+show(config)
+printed = documented.mend(lab, "onnx_model", config.read_text(), documented.BRACES_AND_CPU)
 printed
 
 # %% [markdown]
@@ -259,9 +259,8 @@ torch.onnx.export(
     dynamic_shapes=(sizes,) * 3,
     verbose=False,
 ).save(models / "sps_sbert_onnx/1/model.onnx")
-write(models / "sps_sbert_onnx/config.pbtxt", setup.SBERT)
 lab.load("sps_sbert_onnx")
-print(setup.SBERT)
+show("models/sps_sbert_onnx/config.pbtxt")
 
 # %%
 predict(
@@ -336,7 +335,7 @@ made
 # %%
 setup.frozen(models)  # keeps a folder that is there
 lab.load("frozen")
-print((models / "frozen/config.pbtxt").read_text())
+show(models / "frozen/config.pbtxt")
 
 # %%
 task("onnxruntime.frozen", server=lab, models=models)

@@ -15,10 +15,12 @@ import pandas as pd
 import torch
 
 from workbook import measure
+from workbook.lessons import place
 from workbook.lessons.premises import Premise
-from workbook.lessons.shared.quiet import exporters as hide_warnings  # noqa: F401  # for the notebook
 from workbook.lessons.workspace import folder
 
+#: The models that the reader opens.
+HERE = Path(__file__).parent / "models"
 #: The input names of a BERT, as the production guide's team agreed on them.
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 WORDS, WIDTH = 1000, 768
@@ -29,76 +31,12 @@ CONVOLUTIONS = (
     "all alike: each halves the sides and has more channels",
     "the fourth: it has the most weights",
 )
-#: The backend slides' config, as their printout has it.
-PRINTED = """\
-name: "onnx_model"
-platform: "onnxruntime_onnx"
-max_batch_size: 16
-input [
-   name: "input"
-   data_type: TYPE_FP32
-   dims: [5]
-output [
-    name: "output"
-   data_type: TYPE_FP32
-   dims: [ 1 ]
-instance_group [
-    kind: KIND_GPU
-"""
-#: The production guide's config.
-SBERT = """\
-name: "sps_sbert_onnx"
-#onnx model
-platform: "onnxruntime_onnx"
-max_batch_size: 32
-#recommend use the same name in your team, input_ids, attention_mask, token_type_ids
-input [
-  {
-    name: "input_ids"
-    data_type: TYPE_INT64
-    dims: [-1]
-  },
-  {
-    name: "attention_mask"
-    data_type: TYPE_INT64
-    dims: [-1]
-  },
-  {
-    name: "token_type_ids"
-    data_type: TYPE_INT64
-    dims: [-1]
-  }
-]
-output [
-  {
-    #recommend to use meaningful name
-    name: "vector"
-    data_type: TYPE_FP32
-    dims: [768]
-  }
-]
-#version_policy: { all {}}
-version_policy: { latest {num_versions: 1}}
-dynamic_batching { }
-#you should test whether this can be faster
-#change onnx
-optimization { execution_accelerators {
-  gpu_execution_accelerator : [ { name : "tensorrt" } ]
-}}
-"""
 #: A config line with an execution mode that does not exist.
 MODE = 'parameters { key: "execution_mode" value: { string_value: "2" } }'
 #: A config section that names an accelerator that does not exist.
 ACCELERATOR = """optimization { execution_accelerators {
   cpu_execution_accelerator: [ { name: "onednn" } ]
 } }"""
-_FROZEN = """\
-platform: "onnxruntime_onnx"
-max_batch_size: 0
-input [ { name: "image" data_type: TYPE_FP32 dims: [ 1, 3, 64, 64 ] } ]
-output [ { name: "logits" data_type: TYPE_FP32 dims: [ 1, 2 ] } ]
-instance_group [ { kind: KIND_CPU count: 1 } ]
-"""
 
 
 class Encoder(torch.nn.Module):  # type: ignore[misc]
@@ -122,10 +60,11 @@ class Encoder(torch.nn.Module):  # type: ignore[misc]
 
 
 def models() -> Path:
-    """Make a fresh repository with an empty version 1 of each model that the notebook makes."""
+    """Make a fresh repository: two configs, and an empty version 1 of each of the four models."""
     home = folder("onnxruntime")
+    place(home, HERE / "onnx_model", HERE / "sps_sbert_onnx")
     for name in ("onnx_model", "focus_onnx", "older", "sps_sbert_onnx"):
-        (home / name / "1").mkdir(parents=True)
+        (home / name / "1").mkdir(parents=True, exist_ok=True)
     return home
 
 
@@ -244,12 +183,12 @@ def frozen(models: Path) -> None:
     home = models / "frozen"
     if home.exists():
         return
-    (home / "1").mkdir(parents=True)
+    place(models, HERE / "frozen")
+    (home / "1").mkdir(exist_ok=True)
     older_export(
         formats.network(), (torch.zeros(1, 3, 64, 64),), home / "1/model.onnx",
         input_names=["image"], output_names=["logits"], dynamo=False,
     )  # fmt: skip
-    (home / "config.pbtxt").write_text(_FROZEN, "utf-8")
 
 
 def graph(file: Path) -> dict[str, Any]:

@@ -21,3 +21,10 @@ def converters() -> None:
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", message="the float32 number")
+
+
+def torchscript() -> None:
+    """Hide torch's warnings that torch.jit is deprecated, and one about a file's name."""
+    warnings.filterwarnings("ignore", module=r"torch\b")
+    warnings.filterwarnings("ignore", message=r"`torch\.jit\.")
+    logging.getLogger("torch.export").setLevel(logging.ERROR)  # a file's name is not .pt2

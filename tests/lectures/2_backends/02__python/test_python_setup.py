@@ -1,4 +1,4 @@
-"""What 02__python relies on: functions that are added to a model, mistakes, addresses."""
+"""What 02__python relies on: mistakes in a model's code, addresses."""
 
 from __future__ import annotations
 
@@ -16,23 +16,6 @@ UNIT = units.find("02__python")
 setup = units.load(UNIT, "setup")
 
 
-def test_the_notebook_shows_the_function_that_is_added() -> None:
-    text = (UNIT / "lesson.py").read_text("utf-8")
-    shown = text.partition("```python\n")[2].partition("# ```")[0]
-    lines = [line.removeprefix("#").removeprefix(" ") for line in shown.splitlines()]
-    assert "\n".join(lines).strip() == setup.AUTO.strip()
-
-
-def test_a_function_is_added_to_a_model(tmp_path: Path) -> None:
-    (tmp_path / "a/1").mkdir(parents=True)
-    (tmp_path / "a/1/model.py").write_text("class TritonPythonModel:\n    pass\n")
-    home = setup.without_config(tmp_path, "a", "b")
-    setup.add_method(home)
-    names: dict[str, object] = {}
-    exec((home / "1/model.py").read_text(), names)
-    assert "auto_complete_config" in vars(names["TritonPythonModel"])
-
-
 def test_a_mistake_in_the_code_names_what_was_changed(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "1/model.py").write_text("import torch\n")
@@ -45,7 +28,7 @@ def test_a_mistake_in_the_code_names_what_was_changed(tmp_path: Path) -> None:
 @pytest.mark.server
 def test_shared_memory_is_known_by_its_address() -> None:
     names: dict[str, Any] = {}
-    exec(setup._ADDRESSES, names)
+    exec((UNIT / "models/handover/1/addresses.py").read_text("utf-8"), names)
     own_array = np.zeros(8, np.float32)
     shared = SharedMemory(create=True, size=4096)
     try:

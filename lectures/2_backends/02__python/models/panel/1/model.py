@@ -1,0 +1,16 @@
+"""Asks two models at once."""
+
+import asyncio
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    async def execute(self, requests):
+        return [await self.ask(request) for request in requests]
+
+    async def ask(self, request):
+        given = {"inputs": request.inputs(), "requested_output_names": ["Y"]}
+        asks = [pb_utils.InferenceRequest(model_name=m, **given) for m in ("first", "second")]
+        answers = await asyncio.gather(*[ask.async_exec() for ask in asks])
+        return pb_utils.InferenceResponse(answers[0].output_tensors())
