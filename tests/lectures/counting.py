@@ -16,8 +16,6 @@ import re
 
 from nbformat import NotebookNode
 
-from workbook.notebooks.hide_words import without
-
 #: Calls that belong to the lesson and not to Triton. A statement with such a call is harness.
 HARNESS = frozenset(
     ("predict", "predict_curve", "compare", "compare_curve", "claim", "task", "folder", "Premise")
@@ -75,7 +73,7 @@ def count(node: NotebookNode) -> Counts:
     """
     markdown = [cell.source for cell in node.cells if cell.cell_type == "markdown"]
     texts = [words(text) for cell in markdown for text in _unfolded(cell)]
-    codes = [without(cell.source) for cell in node.cells if cell.cell_type == "code"]
+    codes = [cell.source for cell in node.cells if cell.cell_type == "code"]
     lines = [_lines(code) for code in codes]
     shown = [_lines(program) for cell in markdown for program in re.findall(_PROGRAM, cell)]
     calls = [name for code in codes for name in _calls(code)]
