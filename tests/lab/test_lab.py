@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ from workbook import assignments, notebooks
 from workbook.common import paths
 from workbook.lab.reader_copy import update
 from workbook.notebooks import building
+from workbook.notebooks.hide_words import carried, encode
 from workbook.notebooks.source import dotted
 
 SOURCES = sorted((paths.root() / "lectures").glob("**/lesson.py"))
@@ -223,12 +225,17 @@ def test_a_reader_s_first_session(lab: Lab, tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_path: Path) -> None:
     source = building.page(paths.root() / "lectures/00__start/lesson.py")
-    (lab.home / "work/lectures/00__start/try.ipynb").write_text(notebooks.text(source), "utf-8")
+    texts = carried(source)  # this copy's own; those of 00__start.ipynb beside it are others
+    texts["predict"]["start.square"]["question"] = "How many executions, in your own words?"
+    source.metadata.workbook["words"] = encode(texts)
+    copy = lab.home / "work/lectures/00__start/try.ipynb"
+    copy.write_text(notebooks.text(source), "utf-8")
     said = "return document.body.innerText.includes(arguments[0])"
     with Browser(tmp_path / "profile", size=(1280, 9000)) as window:  # all cells are in sight
         opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
         window.menu("Run", "Run All Cells")
         window.until(said, "nothing yet: answer the question above", seconds=300)
+        window.until(said, "How many executions, in your own words?")
         window.until(said, "3 rows in one request are 3 inferences in one execution.")  # a claim
 
         # A click on an option changes the earlier comparison.
@@ -250,6 +257,7 @@ def test_predictions_and_tasks_answer_to_clicks_in_both_themes(lab: Lab, tmp_pat
         # Its button works after the page was opened again, with the same running kernel.
         window.menu("File", "Save All")
         window.until("return !document.querySelector('.jp-mod-dirty')")
+        assert carried(json.loads(copy.read_bytes())) == texts
         opened(window, lab, "lectures/00__start/try.ipynb", "Triton Workbook")
         window.until(said, "Not yet: Its executions so far had")
         rows = {"name": "INPUT", "shape": [5, 1], "datatype": "FP32", "data": [1, 2, 3, 4, 5]}

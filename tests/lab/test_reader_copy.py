@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import nbformat
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from workbook.common.errors import WorkbookError
 from workbook.lab import reader_copy
 from workbook.lab.reader_copy import Update, update
+from workbook.notebooks.hide_words import encode
 
 UNIT = "lectures/1_architecture/01__first_model"
 LECTURE = f"{UNIT}/01__first_model.ipynb"
@@ -261,6 +263,22 @@ def test_a_notebook_that_was_only_run_follows_and_its_outputs_are_kept(home: Pat
     assert (home / "work" / kept).read_bytes() == run
     assert kept in note.text
     assert update(home) == Update()
+
+
+def test_a_notebook_that_was_only_run_follows_new_texts_of_its_predictions(home: Path) -> None:
+    def with_text(question: str, **run: Any) -> bytes:
+        node = json.loads(notebook("predict('a.b')", **run))
+        node["metadata"]["workbook"] = {"words": encode({"predict": {"a.b": {"q": question}}})}
+        return json.dumps(node).encode()
+
+    put(home / LECTURE, with_text("Why?"))
+    update(home)
+    run = put(home / "work" / LECTURE, with_text("Why?", output="4", count=7))
+    assert update(home) == Update()
+    course = put(home / LECTURE, with_text("Why not?"))
+    update(home)
+    assert (home / "work" / LECTURE).read_bytes() == course
+    assert history(home) == [run]
 
 
 def test_outputs_of_a_lecture_that_is_gone_are_kept(home: Path) -> None:

@@ -19,8 +19,6 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from workbook.notebooks.hide_words import without
-
 #: Calls that belong to the lesson and not to Triton. A statement with such a call is harness.
 HARNESS = frozenset(
     ("predict", "predict_curve", "compare", "compare_curve", "claim", "task", "folder", "Premise")
@@ -79,7 +77,7 @@ def count(node: NotebookNode, home: Path) -> Counts:
     """
     markdown = [cell.source for cell in node.cells if cell.cell_type == "markdown"]
     texts = [words(text) for cell in markdown for text in _unfolded(cell)]
-    codes = [without(cell.source) for cell in node.cells if cell.cell_type == "code"]
+    codes = [cell.source for cell in node.cells if cell.cell_type == "code"]
     lines = [_lines(code) for code in codes]
     shown = [_lines(program) for cell in markdown for program in re.findall(_PROGRAM, cell)]
     calls = [call for code in codes for call in _calls(code)]

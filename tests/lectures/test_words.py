@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import json
 import re
 import shutil
+import subprocess
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +18,12 @@ import nbformat
 import pytest
 
 from tests.lectures.course import built, each_lecture
-from workbook import lessons, notebooks
+from workbook import lessons
+from workbook.common import paths
 from workbook.common.errors import WorkbookError
 from workbook.lessons import words
 from workbook.notebooks import building
-from workbook.notebooks.hide_words import NAME, decode, encode, without
+from workbook.notebooks.hide_words import carried, encode
 
 ASK = ("predict", "predict_curve", "claim")
 
@@ -43,18 +48,6 @@ def asked(path: Path) -> list[tuple[str, str]]:
     return found
 
 
-def carried(path: Path) -> str:
-    """The encoded texts of a built notebook."""
-    values = [
-        statement.value
-        for tree in trees(path)
-        for statement in tree.body
-        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == NAME
-    ]
-    assert len(values) == 1
-    return str(ast.literal_eval(values[0]))
-
-
 def names(path: Path) -> set[str]:
     """The names that a built notebook binds."""
     found = set()
@@ -70,7 +63,7 @@ def names(path: Path) -> set[str]:
 
 @each_lecture
 def test_each_call_of_a_built_notebook_finds_its_texts_without_the_source(
-    path: Path, shown: list[Any], tmp_path: Path
+    path: Path, shown: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The checkout is an empty folder here: `shown` sets WORKBOOK_HOME.
 
@@ -78,26 +71,27 @@ def test_each_call_of_a_built_notebook_finds_its_texts_without_the_source(
     test_lectures_run.py.
     """
     assert not (tmp_path / "lectures").exists()
-    variables = {NAME: carried(path)}
+    shutil.copy(building.Lecture(path).built, tmp_path)
+    monkeypatch.chdir(tmp_path)
     found, known = asked(path), names(path) | {*dir(builtins)}
     for function, key in found:
         if function != "claim":
-            assert words.find(function, key, variables)["question"], key
+            assert words.find(function, key)["question"], key
             continue
-        for text in words._carried(function, key, variables):
+        for text in words._text(function, key):
             nodes = [*ast.walk(ast.parse(text, mode="eval"))]
             shows = {node.id for node in nodes if isinstance(node, ast.Name)}
             own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
             assert shows - own <= known, key
     assert found
-    assert len(found) == sum(len(held) for held in decode(carried(path)).values())
+    assert len(found) == sum(len(held) for held in carried(built(path)).values())
 
 
 @each_lecture
 def test_nothing_that_a_notebook_carries_can_be_read_in_its_file(path: Path) -> None:
     """An option may be read in the cell that compares, which names it as what was measured."""
-    code = carried(path)
-    held = decode(code)
+    code = built(path).metadata.workbook.words
+    held = carried(built(path))
     claims = [ast.parse(text) for pair in held.pop("claim", {}).values() for text in pair]
     texts = [n.value for tree in claims for n in ast.walk(tree) if isinstance(n, ast.Constant)]
     options: list[str] = []
@@ -120,8 +114,11 @@ EARLIER = """\
 # ---
 
 # %%
+import os
+
 from workbook.lessons import Premise, claim, compare, predict
 
+os.chdir("/")
 predict("sky.colour", "Which colour has the sky?", {"blue": None, "green": "You thought of grass."})
 
 # %%
@@ -172,80 +169,117 @@ def test_a_copy_of_the_former_edition_runs_with_its_own_texts(
     assert "You said “green”? You thought of grass." in shown
 
 
-def notebook(*carry: str, **variables: Any) -> dict[str, Any]:
-    """The variables of a built notebook that has one claim, and what it carries."""
-    own = {name: getattr(lessons, name) for name in ("claim", "predict", "compare")}
-    text = encode({"claim": {"a.one": list(carry)}, "predict": {"a.sky": {"question": "Which?"}}})
-    return own | {NAME: text} | variables
+CLOUD = ["(f\"There is {conflict['at']}.\"\n'')", "('Look up.')"]
+
+
+def save(path: Path, question: str = "Which?", **metadata: Any) -> Path:
+    """Write a notebook that carries the texts of one claim and one prediction."""
+    texts = {"claim": {"a.one": CLOUD}, "predict": {"a.sky": {"question": question}}}
+    held = {"workbook": {"words": encode(texts)} | metadata}
+    lessons.write(path, json.dumps({"metadata": held, "cells": []}))
+    return path
+
+
+def variables(**others: Any) -> dict[str, Any]:
+    """The variables of a notebook."""
+    return {name: getattr(lessons, name) for name in ("claim", "predict", "compare")} | others
 
 
 @pytest.mark.parametrize(
-    ("code", "variables", "what", "todo"),
+    ("code", "others", "what", "todo"),
     [
         ('claim(1, id="a.one")', {}, "shows `conflict`, which is not set", "Run the cells above"),
         ('claim(1, id="a.one")', {"conflict": None}, "TypeError: 'NoneType'", "of `conflict`."),
         ('claim(1, id="a.one")', {"conflict": {}}, "KeyError: 'at'", "of `conflict`."),
         ('claim(1, id="x")', {}, "no text for this call", "has texts for: a.one. In a cell of"),
         ("claim(1)", {}, "no text for this call", 'claim(a < b, "What is true if a < b."'),
-        ('predict("b")', {}, "no text for this call", 'texts for: a.sky. In a cell of your own'),
-        ('predict("a.sky")', {NAME: "W10="}, "cannot be read", "from a fresh copy"),
-        ('predict("a.sky")', {NAME: "eyJ"}, "cannot be read", "from a fresh copy"),
-        ('predict("a.sky")', {NAME: None}, "cannot be read", "from a fresh copy"),
+        ('predict("b")', {}, "no text for this call", "texts for: a.sky. In a cell of your own"),
     ],
-)  # fmt: skip
+)
 def test_what_a_reader_changed_is_said(
-    shown: list[Any], code: str, variables: dict[str, Any], what: str, todo: str
+    shown: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    code: str,
+    others: dict[str, Any],
+    what: str,
+    todo: str,
 ) -> None:
-    own = notebook("(f\"There is {conflict['at']}.\"\n'')", "('Look up.')", **variables)
+    monkeypatch.chdir(save(tmp_path / "sky.ipynb").parent)
     with pytest.raises(WorkbookError) as caught:
-        exec(code, own)
+        exec(code, variables(**others))
     assert what in caught.value.what
     assert todo in caught.value.todo
-    assert caught.value.where in ('claim(…, id="a.one")', 'claim(…, id="x")', 'claim(…, id="")',
-                                  'predict("b")', 'predict("a.sky")')  # fmt: skip
+    where = ('claim(…, id="a.one")', 'claim(…, id="x")', 'claim(…, id="")', 'predict("b")')
+    assert caught.value.where in where
     assert "git pull" not in str(caught.value)
     assert not shown
 
 
-def test_a_notebook_that_carries_nothing_is_told_why(shown: list[Any]) -> None:
-    """A notebook from before notebooks carried their texts, or a cell that the reader wrote."""
-    own = notebook()
-    del own[NAME]
-    with pytest.raises(WorkbookError, match=f"the variable `{NAME}` is not set") as caught:
+@pytest.mark.parametrize("words", [None, 5, "W10=", "eyJ", "_words"])
+def test_a_file_without_texts_is_named(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: Any
+) -> None:
+    """A notebook that the reader made, or that a program has written without its metadata."""
+    own = variables()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorkbookError, match="texts of this notebook were not found") as caught:
+        exec('predict("a.sky")', own)
+    assert caught.value.where == 'predict("a.sky")'
+    assert f"Looked at: no notebook in {tmp_path}." in caught.value.todo
+    file = save(tmp_path / "sky.ipynb", words=words)
+    (tmp_path / "other.ipynb").write_text("[", "utf-8")
+    with pytest.raises(WorkbookError, match="texts of this notebook were not found") as caught:
         exec('claim(1, id="a.one")', own)
-    assert "an older edition" in caught.value.todo
+    assert f"Looked at: {tmp_path}/other.ipynb, {file}. Run" in caught.value.todo
+    assert "take a fresh copy" in caught.value.todo
     exec('claim(1, "It is one.", "Count.", id="a.one")', own)
     assert str(shown.pop()) == "✓ Holds: It is one."
     exec('compare("a.sky", "blue", premise=True)', own)  # without its options
     assert "measured here: blue" in str(shown.pop())
 
+    # The reader saves the right notebook there, and runs the cell again.
+    save(file)
+    exec('predict("a.sky")', own)
+    assert "Which?" in str(shown)
+
+
+def test_the_notebook_that_runs_is_preferred_to_others_beside_it(
+    shown: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each is removed in its turn. The last one would come first in alphabetical order."""
+    shell = types.SimpleNamespace(starting_dir=str(tmp_path / "sky"), user_ns={})
+    monkeypatch.setattr(words, "get_ipython", lambda: shell)
+    files = ("sky/mine.ipynb", "elsewhere/code.ipynb", "sky/sky.ipynb", "sky/a.ipynb")
+    paths = [save(tmp_path / name, question=f"{name}?") for name in files]
+    monkeypatch.setenv("JPY_SESSION_NAME", str(paths[0]))
+    shell.user_ns["__vsc_ipynb_file__"] = str(paths[1])
+    for path, name in zip(paths, files, strict=True):
+        monkeypatch.setattr(words, "_read", {})
+        assert words.find("predict", "a.sky") == {"question": f"{name}?"}
+        path.unlink()
+    # What was found stays, whatever becomes of the file.
+    assert words.find("predict", "a.sky") == {"question": "sky/a.ipynb?"}
+
 
 def test_a_source_that_is_not_built_has_its_own_texts(shown: list[Any]) -> None:
     """An author runs the source directly; a comparison in another cell has the options."""
-    own = notebook()
-    del own[NAME]
+    own = variables()
     exec('predict("a.sky", "Which?", {"blue": None, "green": "Grass."})', own)
     shown[-1].children[0].value = "green"
     exec('compare("a.sky", "blue", premise=True)', own)
     assert "Grass." in str(shown[-1])
 
 
-def test_the_texts_stand_below_the_imports_and_are_no_code_to_read(tmp_path: Path) -> None:
-    source = tmp_path / "lesson.py"
-    source.write_text(EARLIER, "utf-8")
-    code = building.page(source).cells[0].source
-    lines = code.splitlines()
-    assert lines[0].startswith("from workbook.lessons import")
-    assert lines[3].startswith(f'{NAME} = "')
-    assert lines[4:] == ["", 'predict("sky.colour")']
-    assert without(code).splitlines() == [lines[0], *lines[4:]]
-    assert "question" not in code
-
-
-@pytest.mark.parametrize("head", ["", "# %%\nimport workbook\n\n"])
-def test_a_source_that_asks_before_it_imports_is_refused(head: str, tmp_path: Path) -> None:
-    source = tmp_path / "lesson.py"
-    source.write_text(head + EARLIER.replace("from workbook.lessons", "from there"), "utf-8")
-    with pytest.raises(WorkbookError, match="before the import") as caught:
-        notebooks.notebook(building.hidden(notebooks.read(source)))
-    assert "lesson.py, line" in caught.value.where
+@pytest.mark.server
+def test_a_notebook_that_becomes_a_script_and_back_keeps_its_texts(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "lectures/00__start/00__start.ipynb"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(paths.root() / name, tmp_path / name)
+    notebook = tmp_path / "lectures/00__start/00__start.ipynb"
+    texts = carried(json.loads(notebook.read_bytes()))
+    command = [sys.executable, "-m", "jupytext", "--quiet", "--to"]
+    subprocess.run([*command, "py:percent", str(notebook)], check=True)
+    notebook.unlink()
+    subprocess.run([*command, "ipynb", str(notebook.with_suffix(".py"))], check=True)
+    assert carried(json.loads(notebook.read_bytes())) == texts != {}

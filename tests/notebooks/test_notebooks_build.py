@@ -14,7 +14,6 @@ from notebook_sample import SOURCE
 from workbook import notebooks
 from workbook.common.errors import WorkbookError
 from workbook.notebooks import building
-from workbook.notebooks.hide_words import without
 
 
 def write(folder: Path, text: str, name: str = "a9.py") -> Path:
@@ -242,7 +241,7 @@ def test_a_built_lecture_does_not_tell_the_answers(home: Path) -> None:
     folder = home / "lectures/01__asking"
     folder.mkdir(parents=True)
     source = write(folder, ASKING, "lesson.py")
-    assert without(building.page(source).cells[0].source) == (
+    assert building.page(source).cells[0].source == (
         "from workbook.lessons import predict, predict_curve\n\n"
         'predict("a.sky")\n!curl -s localhost\npredict_curve("a.load")\nx = 1\n'
         'claim(x == 1, id="a.one")\nclaim(x == 1, "It is one.", "Run it again.")\n'

@@ -32,12 +32,14 @@ stay as they are. The course's new version of all files is written into a folder
 `NN__topic.course/`.
 
 There is one exception: if only outputs or metadata of the course's notebook changed, unchanged
-copies are replaced, and notebooks that were run or edited are left alone.
+copies are replaced, and notebooks that were run or edited are left alone. The texts of predictions
+and claims lie in the metadata, but count as text of the cells.
 
 A notebook was *only run* if its cells have the course's text, types and order. Outputs, execution
-counts and metadata may differ. Readers run most notebooks of a lecture and edit few. So a notebook
-that was only run is replaced: otherwise the reader would have an outdated text, and a second file
-beside every lecture. The reader may still need the outputs, so the old notebook is kept.
+counts and other metadata may differ. Readers run most notebooks of a lecture and edit few. So a
+notebook that was only run is replaced: otherwise the reader would have an outdated text, and a
+second file beside every lecture. The reader may still need the outputs, so the old notebook is
+kept.
 
 In a git checkout, the course's files are the committed ones. If a file in `lectures/` or
 `assignments/` differs from the committed one, or git does not know it, a reader has worked in that
@@ -69,6 +71,7 @@ from ..assignments import CLUTTER, files
 from ..common import paths
 from ..common.errors import WorkbookError
 from ..notebooks.building import IMAGES, SOURCE
+from ..notebooks.hide_words import carried
 
 NEWS = "course_updates.md"
 """The file in `work/` with the messages of all updates, which are also printed."""
@@ -144,7 +147,8 @@ class _Fingerprint:
 
     Attributes:
         whole: a hash of the whole content.
-        cells: for a notebook, a hash of what a person writes in it: the cells' types and text.
+        cells: for a notebook, a hash of what a person writes in it: the cells' types and text, and
+            the texts of predictions and claims.
     """
 
     whole: str
@@ -570,6 +574,8 @@ def _print(path: str, content: bytes) -> _Fingerprint:
             source = cell["source"]
             text = source if isinstance(source, str) else "".join(source)
             written.append([cell["cell_type"], text, cell.get("attachments") or {}])
+        if texts := carried(notebook):
+            written.append([texts])
         whole, cells = (json.dumps(part, sort_keys=True) for part in (notebook, written))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return _Fingerprint(_hash(content))  # no notebook

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -54,7 +53,7 @@ def predict_curve(
     if question:
         arguments = {"question": question, "x": x, "y_range": y_range, "unit": unit, "below": below}
         remember("predict_curve", key, **arguments)
-    asked = find("predict_curve", key, sys._getframe(1).f_globals)
+    asked = find("predict_curve", key)
     lowest, highest = asked["y_range"]
     if not 2 <= len(asked["x"]) <= MOST or lowest >= highest:
         raise WorkbookError(
@@ -119,7 +118,7 @@ def compare_curve(
     measured = [float(value) for value in x], [float(value) for value in y]
     asked: dict[str, Any] = {}
     with contextlib.suppress(WorkbookError):  # a comparison without a prediction
-        asked = find("predict_curve", key, sys._getframe(1).f_globals)
+        asked = find("predict_curve", key)
 
     def card() -> Card:
         verdict = _verdict(remembered_curve(key), measured, asked.get("unit", ""))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -44,7 +43,7 @@ def predict(
     checked_name(key)
     if question:
         remember("predict", key, question=question, options=options, unit=unit)
-    asked = find("predict", key, sys._getframe(1).f_globals)
+    asked = find("predict", key)
     question, options = asked["question"], asked.get("options")
     _check(key, options)
     if unattended():
@@ -92,7 +91,7 @@ def compare(
         return
     asked: dict[str, Any] = {}
     with contextlib.suppress(WorkbookError):  # a comparison without a prediction
-        asked = find("predict", key, sys._getframe(1).f_globals)
+        asked = find("predict", key)
     options = asked.get("options")
     if options is not None and measured not in options:
         raise WorkbookError(

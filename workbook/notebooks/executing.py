@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 from ..common.errors import WorkbookError
 from ..common.unattended import UNATTENDED
 from .building import page
+from .source import text
 
 #: Seconds for one cell. The longest cells take up to three minutes, as their text says: one trains
 #: focus_cnn in its first run, others start vLLM or a plain server. On a busy machine they take
@@ -152,12 +153,18 @@ def session(source: Path, environment: Mapping[str, str] | None = None) -> Itera
         extra_arguments=["--log-level=ERROR"],  # no warning that TCP on this machine is readable
         resources={"metadata": {"path": str(source.parent)}},
     )
-    variables = {**os.environ, **(environment or {}), UNATTENDED: "1"}
-    with tempfile.TemporaryDirectory() as folder, client.setup_kernel(env=variables):
+    with tempfile.TemporaryDirectory() as folder:
+        # `predict` and `claim` read the texts in this file: the one in the lecture's folder may be
+        # older than the source.
+        file = Path(folder, f"{source.parent.name}.ipynb")
+        file.write_text(text(client.nb), "utf-8")
+        variables = {**os.environ, **(environment or {})}
+        variables |= {UNATTENDED: "1", "JPY_SESSION_NAME": str(file)}
         threads = Path(folder, "threads.txt")
-        assert client.kc is not None
-        client.kc.execute(_ON_SIGNAL.format(file=str(threads)), silent=True)
-        yield Session(source, client, threads)
+        with client.setup_kernel(env=variables):
+            assert client.kc is not None
+            client.kc.execute(_ON_SIGNAL.format(file=str(threads)), silent=True)
+            yield Session(source, client, threads)
 
 
 def run(source: Path, environment: Mapping[str, str] | None = None) -> NotebookNode:

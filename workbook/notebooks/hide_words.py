@@ -2,10 +2,10 @@
 
 The source has a question with its options, and an explanation for each wrong one. In the notebook
 this code would give the right answer away, and so would the sentence of a claim. So the notebook
-has `predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`, and the texts below the
-import of `predict`, as JSON in base64 that nobody reads by accident:
+has `predict("batcher.delay")` and `claim(calm > 1, id="batcher.delay")`. The texts are in the
+notebook's metadata, as JSON in base64 that nobody reads by accident:
 
-    _words = "eyJwcmVkaWN0Ijog…"
+    {"metadata": {"workbook": {"title": …, "words": "eyJwcmVkaWN0Ijog…"}}, "cells": …}
 
 `predict` and `claim` find them there (workbook/lessons/words.py), so that a notebook which a reader
 keeps runs with its own texts on every later version of the course.
@@ -18,6 +18,7 @@ import base64
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ..common.errors import WorkbookError
@@ -25,10 +26,6 @@ from .source import Cell, Source
 
 #: The functions that ask, and the names of their positional arguments after the key.
 ASKING = {"predict": ("question", "options"), "predict_curve": ("question", "x", "y_range")}
-#: The variable of the notebook that has the texts.
-NAME = "_words"
-_COMMENT = "# The texts of predictions and claims, encoded: predict before you read an answer."
-_CARRIED = re.compile(rf'\n\n{re.escape(_COMMENT)}\n{NAME} = "[\w+/=]*"')
 _WIDTH = 100
 
 #: Function → key → a question's arguments, or the code of a claim's two texts.
@@ -40,30 +37,19 @@ def hidden(source: Source) -> Source:
 
         node = notebook(hidden(read(path)))
 
-    The first cell that imports from `workbook.lessons` has the texts. A claim keeps its texts if it
-    has no id, or if its texts are not written in the call.
+    The header has the texts, encoded, as `words`. A claim keeps its texts if it has no id, or if
+    its texts are not written in the call.
 
     Raises:
-        WorkbookError: a question is not written out, or nothing is imported before it.
+        WorkbookError: a question is not written out.
     """
     words: Words = {}
     cells = [
         dataclasses.replace(cell, source=_short(source, cell, words)) if _speaks(cell) else cell
         for cell in source.cells
     ]
-    if words:
-        place = next((n for n, cell in enumerate(cells) if _imports(cell)), len(cells))
-        first = next(n for n, cell in enumerate(cells) if _speaks(cell))
-        if place > first:
-            raise WorkbookError(
-                "A prediction or a claim stands before the import from `workbook.lessons`.",
-                where=f"{source.path}, line {cells[first].line}",
-                todo="Import `predict` and `claim` in this cell or in one before it.",
-            )
-        lines, end = cells[place].source.splitlines(), _imports(cells[place])
-        lines[end:end] = ["", _COMMENT, f'{NAME} = "{encode(words)}"']
-        cells[place] = dataclasses.replace(cells[place], source="\n".join(lines))
-    return dataclasses.replace(source, cells=tuple(cells))
+    header = {**source.header, "words": encode(words)} if words else source.header
+    return dataclasses.replace(source, header=header, cells=tuple(cells))
 
 
 def encode(words: Words) -> str:
@@ -71,35 +57,21 @@ def encode(words: Words) -> str:
     return base64.b64encode(json.dumps(words).encode()).decode()
 
 
-def decode(text: str) -> Words:
-    """Decode a text that `encode` has made.
+def carried(notebook: Mapping[str, Any]) -> Words:
+    """The texts that a notebook carries.
 
-    Raises:
-        ValueError: the text is not of this kind.
+        carried(json.loads(path.read_bytes()))["predict"]["batcher.delay"]["question"]
+
+    Args:
+        notebook: the content of its file.
+
+    Returns:
+        The texts; {} where there are none, or they cannot be read.
     """
-    words: Words = json.loads(base64.b64decode(text, validate=True))
-    if not isinstance(words, dict):
-        raise ValueError("No texts of a notebook.")
-    return words
-
-
-def without(code: str) -> str:
-    """A cell's code without the encoded texts."""
-    return _CARRIED.sub("", code)
-
-
-def _imports(cell: Cell) -> int:
-    """The last line of the imports that begin with `workbook.lessons`; 0 where there are none."""
-    end = 0
-    if cell.type != "code" or "from workbook.lessons import" not in cell.source:
-        return end
-    for statement in ast.parse(_python(cell)).body:
-        ours = isinstance(statement, ast.ImportFrom) and statement.module == "workbook.lessons"
-        if ours or (end and isinstance(statement, ast.Import | ast.ImportFrom)):
-            end = statement.end_lineno or 0
-        elif end:
-            break
-    return end
+    try:
+        return dict(json.loads(base64.b64decode(notebook["metadata"]["workbook"]["words"])))
+    except (KeyError, TypeError, ValueError):
+        return {}
 
 
 def _python(cell: Cell) -> str:

@@ -62,8 +62,7 @@ def kept(source: Path, home: Path | None = None) -> NotebookNode | None:
     if not target.is_file():
         return None
     node: NotebookNode = nbformat.read(target, as_version=4)  # type: ignore[no-untyped-call]
-    cells = [cell.source for cell in building.page(source).cells]
-    return node if [cell.source for cell in node.cells] == cells else None
+    return node if _content(node) == _content(building.page(source)) else None
 
 
 def everything(
@@ -141,6 +140,11 @@ def _run(source: Path, environment: dict[str, str]) -> NotebookNode:
             if not MEASURED.search(str(error)):
                 raise
     return executing.run(source, environment)
+
+
+def _content(node: NotebookNode) -> list[str]:
+    """What an author wrote: the cells, and the texts that are not in them."""
+    return [*(cell.source for cell in node.cells), node.metadata.workbook.get("words", "")]
 
 
 def _copy(source: Path, home: Path | None) -> Path:

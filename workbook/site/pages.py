@@ -2,7 +2,6 @@
 
 - A prediction's answer is folded: the outputs from the question to its comparison, and the code of
   the comparison, because its claims give the answer away.
-- The texts that a notebook carries, encoded, are left out.
 - A cell that only asks, compares, claims or shows a task is shown as its card, without its code.
 - A task's solution follows it behind a fold.
 - A link to something that is no page of the site becomes its text.
@@ -23,7 +22,6 @@ import nbformat
 from nbformat import NotebookNode
 
 from ..lessons import tasks
-from ..notebooks.hide_words import without
 
 HARNESS = ("predict", "predict_curve", "compare", "compare_curve", "claim", "task")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
@@ -49,7 +47,6 @@ def page(node: NotebookNode, place: Path, files: Collection[Path]) -> NotebookNo
         made.cells.append(cell)
         if cell.cell_type != "code":
             continue
-        cell.source = without(cell.source)
         about = _about(cell)
         answers = about.get("compare", set())
         if (asked or answers) and not about.get("predict"):
